@@ -1,0 +1,1 @@
+"""Flows at work: one batch, one flow, many flows."""

@@ -1,0 +1,137 @@
+"""Ranges into the table, whatever it takes: retries, then smaller parts, then a typed stop."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.engine import microbatch
+from rivermouth.engine.events import BatchDone, BatchRetried
+from rivermouth.engine.opening import check_topics, first_line
+from rivermouth.errors import BatchFailed, RivermouthError
+from rivermouth.rows import ledger
+from rivermouth.rows.routing import expectation_failure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.engine.running import RunningFlow
+    from rivermouth.rows.ledger import Ranges
+
+DEFAULT_MAX_OFFSETS: Final = 2_000_000
+ATTEMPTS: Final = 3
+HALVINGS: Final = 8
+_FIRST_DELAY_S: Final = 0.5
+
+
+def carry(ranges: Ranges, run: RunningFlow, *, batch: DataFrame | None = None, backlog: int | None = None) -> int:
+    """Carries ``ranges`` into the table, in one batch if it goes, else in parts; the number of batches.
+
+    Args:
+        ranges: What to carry. What of it the ledger has already is skipped.
+        run: The flow.
+        batch: The frame that Spark made for exactly these ranges; without one they are read by offset.
+        backlog: Offsets that come after them, for the report.
+
+    Raises:
+        BatchFailed: Some offsets fail whatever is done; names them. Everything before them is in the table.
+        RivermouthError: The typed reason why no retry would help.
+
+    Guarantees:
+        Stopped anywhere and run again: continues where the ledger stands.
+    """
+    batches = 0
+    parts = [ranges]
+    halvings = 0
+    while parts and not run.stopping.is_set():
+        part = parts.pop(0)
+        error = _tried(part, run, batch if part is ranges else None, backlog)
+        if error is None:
+            batches += 1
+            continue
+        smaller = ledger.halved(part)
+        if halvings >= HALVINGS or smaller is None:
+            attempts = ATTEMPTS + halvings
+            raise BatchFailed(
+                flow=run.flow.name, ranges=ledger.text(part), attempts=attempts, detail=first_line(error)
+            ) from error
+        halvings += 1
+        parts = [*smaller, *parts]
+        run.emit(BatchRetried(run.flow.name, part, ATTEMPTS, first_line(error), ledger.size(smaller[0])))
+    return batches
+
+
+def _tried(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None) -> Exception | None:
+    """None once the ranges are in the table, else the error of the last attempt."""
+    delay_s = _FIRST_DELAY_S
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            _once(ranges, run, batch, backlog)
+        except RivermouthError:
+            raise
+        except Exception as error:
+            typed = expectation_failure(run.flow, str(error))
+            if typed is not None:
+                raise typed from error
+            if attempt >= ATTEMPTS or run.stopping.is_set():
+                return error
+            run.emit(BatchRetried(run.flow.name, ranges, attempt, first_line(error), ledger.size(ranges)))
+        else:
+            return None
+        run.stopping.wait(delay_s)
+        delay_s *= 2
+        batch = None
+        _look_again(run)
+
+
+def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None) -> None:
+    with run.lock:
+        if run.lease is not None:
+            run.lease.check()
+        topics = run.kafka.topics(run.flow)
+        check_topics(run, topics)
+        run.topic_ids = {name: topic.id for name, topic in topics.items()}
+        frame = batch if batch is not None else run.source.batch(run.spark, ranges)
+        done = microbatch.process(frame, ranges, run)
+        if isinstance(done, BatchDone):
+            done = dataclasses.replace(done, backlog=backlog)
+            _tell_group(run)
+        run.emit(done)
+
+
+def _look_again(run: RunningFlow) -> None:
+    """After a failure nobody knows which commit landed: the table does."""
+    with run.lock:
+        run.standing = run.ledger.standing()
+        microbatch.recover(run)
+
+
+def _tell_group(run: RunningFlow) -> None:
+    if run.flow.group_id:
+        told = run.kafka.commit(run.flow.group_id, run.standing.entry.next_offsets)
+        if not told.committed:
+            run.warn(f"offsets were not committed to group {run.flow.group_id}: {told.detail}")
+
+
+def drain(run: RunningFlow) -> int:
+    """Carries everything that is in Kafka now, or up to ``ending_offsets``; the number of batches.
+
+    Guarantees:
+        Stopped anywhere and run again: continues where the ledger stands.
+    """
+    topics = run.kafka.topics(run.flow)
+    goal = run.kafka.resolve_ending(run.flow, topics) if run.flow.ending_offsets else run.kafka.end_offsets(topics)
+    first = run.kafka.beginning_offsets(topics)
+    batches = 0
+    while not run.stopping.is_set():
+        known = ledger.filled(run.standing.entry.next_offsets, first)
+        rest = ledger.between(known, goal)
+        if not rest:
+            break
+        part = ledger.limited(rest, run.flow.trigger.max_offsets or DEFAULT_MAX_OFFSETS)
+        batches += carry(part, run, backlog=ledger.size(rest) - ledger.size(part))
+    if batches:
+        check_topics(run, run.kafka.topics(run.flow))
+    return batches

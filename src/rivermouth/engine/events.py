@@ -1,0 +1,183 @@
+"""What happens while flows run, as frozen data; text, JSON lines and metrics are made from it elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rivermouth.rows.ledger import Counts, Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all events.
+
+    Attributes:
+        flow: The flow that it happened to.
+    """
+
+    flow: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOpened(Event):
+    """A flow found or made its table and knows where it stands.
+
+    Attributes:
+        table: Location of the table.
+        created: Whether the table was made just now.
+        entry: Number of its newest ledger entry.
+        start: Where it starts and why, in words.
+    """
+
+    table: str
+    created: bool
+    entry: int
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepReached(Event):
+    """A batch reached a step of ``microbatch.process``.
+
+    Attributes:
+        entry: Number of the ledger entry that the batch will be.
+        step: Name of the step that comes next.
+    """
+
+    entry: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone(Event):
+    """A batch is in the table, its dead letters too.
+
+    Attributes:
+        entry: Number of its ledger entry.
+        version: The table's version that it made.
+        ranges: The offsets that it covers.
+        counts: Where its records went.
+        duration_s: From planning to the last commit.
+        backlog: Offsets still to come when it was planned, without its own; None where unknown.
+    """
+
+    entry: int
+    version: int
+    ranges: Ranges
+    counts: Counts
+    duration_s: float
+    backlog: int | None = None
+
+    @property
+    def rows_per_s(self) -> float:
+        """Records consumed a second."""
+        return self.counts.consumed / self.duration_s if self.duration_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSkipped(Event):
+    """A planned batch was in the table already."""
+
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRetried(Event):
+    """A batch failed and is tried again.
+
+    Attributes:
+        ranges: Its offsets.
+        attempt: Counted from 1.
+        error: What failed, in one line.
+        next_offsets: How many offsets the next try takes.
+    """
+
+    ranges: Ranges
+    attempt: int
+    error: str
+    next_offsets: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReplaced(Event):
+    """The checkpoint was of no use; the ledger says where to start.
+
+    Attributes:
+        reason: What was wrong with it.
+        moved_to: Where it lies now; None if it was only out of date and is gone.
+    """
+
+    reason: str
+    moved_to: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Warned(Event):
+    """Something that the user should know and that stops nothing."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed(Event):
+    """Dead letters were tried again.
+
+    Attributes:
+        replay: Id of the replay.
+        tried: How many were open and picked.
+        replayed: How many are in the table now, or would be.
+        remaining: How many still fail.
+        dry_run: Whether nothing was moved.
+    """
+
+    replay: str
+    tried: int
+    replayed: int
+    remaining: int
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRestarted(Event):
+    """A flow failed and starts again.
+
+    Attributes:
+        error: What failed, in one line.
+        delay_s: Time until it does.
+    """
+
+    error: str
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFailed(Event):
+    """A flow failed for good.
+
+    Attributes:
+        error: The whole text of the error.
+    """
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFinished(Event):
+    """A flow has drained its topics, or was told to stop.
+
+    Attributes:
+        counts: Sum over the batches of this run.
+        batches: How many there were.
+        duration_s: From opening to here.
+        stopped: Whether it was told to stop before it had drained.
+    """
+
+    counts: Counts
+    batches: int
+    duration_s: float
+    stopped: bool
+
+
+Listener = Callable[[Event], None]
+"""Gets every event, in the thread in which it happened."""

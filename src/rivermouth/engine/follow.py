@@ -1,0 +1,143 @@
+"""Following: a Structured Streaming query that hands each of its batches to ``microbatch.process``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+
+from rivermouth.engine.carry import DEFAULT_MAX_OFFSETS, carry
+from rivermouth.engine.events import CheckpointReplaced
+from rivermouth.errors import RivermouthError, StopTimeout
+from rivermouth.ports.checkpoint import Checkpoints
+from rivermouth.rows import ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from rivermouth.engine.running import RunningFlow
+
+_POLL_S: Final = 0.2
+STOP_TIMEOUT_S: Final = 60.0
+
+
+class _Stopping(Exception):  # noqa: N818 - no error: it keeps Spark from calling an unwritten batch done
+    """Ends a callback that began after the flow was told to stop."""
+
+
+def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
+    """Carries what comes, at the flow's trigger, until ``run.stopping`` is set; the number of batches.
+
+    Args:
+        run: The flow, opened.
+        between_batches: Called again and again while the query runs; takes ``run.lock`` if it writes.
+
+    Raises:
+        RivermouthError: The typed reason why the flow cannot go on.
+        PySparkException: The query failed for a reason of Spark's own; starting again may help.
+
+    Guarantees:
+        Stopped anywhere and run again: continues where the ledger stands, whatever the checkpoint says.
+    """
+    checkpoints = Checkpoints(run.files, run.places.checkpoint)
+    prepare_checkpoint(run, checkpoints)
+    callback = _Callback(run, checkpoints)
+    query = _start(run, callback)
+    try:
+        while not run.stopping.is_set() and query.isActive:
+            between_batches()
+            run.stopping.wait(_POLL_S)
+        if callback.failure is not None:
+            raise callback.failure
+        failure = query.exception()
+        if failure is not None and not run.stopping.is_set():
+            raise failure
+    finally:
+        _stop(run, query)
+    return callback.batches
+
+
+def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> None:
+    """Leaves at the checkpoint's place one that agrees with the ledger, or none.
+
+    A checkpoint that is behind, ahead or elsewhere is removed: the ledger knows all that it knew. A damaged one
+    is moved aside for whoever wants to look.
+
+    Raises:
+        CheckpointForeign: It belongs to another flow.
+    """
+    found = checkpoints.inspect(run.flow.name, run.table_id)
+    next_offsets = run.standing.entry.next_offsets
+    if found.state == "damaged":
+        run.emit(CheckpointReplaced(run.flow.name, found.detail, checkpoints.set_aside()))
+    elif found.state == "usable":
+        agrees = next_offsets == found.committed if found.planned is None else False
+        if not agrees:
+            checkpoints.remove()
+            run.emit(CheckpointReplaced(run.flow.name, "the ledger stands elsewhere", None))
+    checkpoints.claim(run.flow.name, run.table_id)
+
+
+class _Callback:
+    """What ``foreachBatch`` calls; keeps the first failure, which Spark would hand on only as text."""
+
+    def __init__(self, run: RunningFlow, checkpoints: Checkpoints) -> None:
+        self._run = run
+        self._checkpoints = checkpoints
+        self.failure: BaseException | None = None
+        self.batches = 0
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        run = self._run
+        if run.stopping.is_set():
+            raise _Stopping
+        try:
+            planned = self._checkpoints.ranges(batch_id, run.standing.entry.next_offsets)
+            self.batches += carry(planned, run, batch=batch)
+        except Exception as error:
+            self.failure = self.failure or error
+            raise
+        if ledger.judge(run.flow.name, run.standing.entry.next_offsets, planned):
+            # Told to stop between two parts of the batch: Spark must not call the rest done.
+            raise _Stopping
+
+
+def _start(run: RunningFlow, callback: Callable[[DataFrame, int], None]) -> StreamingQuery:
+    flow = run.flow
+    trigger = flow.trigger
+    if trigger.max_offsets is None:
+        flow = flow.model_copy(update={"trigger": trigger.model_copy(update={"max_offsets": DEFAULT_MAX_OFFSETS})})
+    topics = run.kafka.topics(flow)
+    start = run.standing.entry.next_offsets
+    # Spark wants a word on every partition; those that the ledger does not know begin at their earliest.
+    named = {
+        name: {partition: start.get(name, {}).get(partition, -2) for partition in topic.partitions}
+        for name, topic in topics.items()
+    }
+    frame = run.source.stream(run.spark, flow, named)
+    return (
+        frame.writeStream.queryName(flow.name)
+        .option("checkpointLocation", run.places.checkpoint)
+        .trigger(processingTime=f"{max(1, round(trigger.every * 1000))} milliseconds")
+        .foreachBatch(callback)
+        .start()
+    )
+
+
+def _stop(run: RunningFlow, query: StreamingQuery) -> None:
+    """Ends the query once the batch in hand is written."""
+    run.stopping.set()
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    if not run.lock.acquire(timeout=STOP_TIMEOUT_S):
+        raise StopTimeout(flow=run.flow.name, timeout_s=round(STOP_TIMEOUT_S))
+    run.lock.release()
+    try:
+        query.stop()
+    except (PySparkException, RivermouthError) as error:
+        if query.isActive and time.monotonic() < deadline:
+            raise
+        run.warn(f"the query ended with: {type(error).__name__}")

@@ -1,0 +1,127 @@
+"""Dead letters looked at, tried again, or given up."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth.engine.events import Replayed
+from rivermouth.engine.microbatch import judged, table_rows
+from rivermouth.names import COORDINATES
+from rivermouth.ports.table_ledger import Standing
+from rivermouth.rows import dead_letter, routing
+from rivermouth.rows.ledger import Counts
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from rivermouth.engine.running import RunningFlow
+    from rivermouth.rows.dead_letter import DeadLetterFilter
+
+_KEYS = list(COORDINATES)
+
+
+def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> Replayed:
+    """Judges open dead letters again and moves those into the table that now pass.
+
+    Args:
+        run: The flow, opened, its last batch settled.
+        wanted: Which dead letters; only open ones are tried.
+        dry_run: Only say what would move.
+
+    Raises:
+        CommitLost: Another process wrote the ledger entry first.
+
+    Guarantees:
+        Run twice: the second time moves none. Stopped after the rows are in the table and before the letters
+        are marked: the next replay finds the rows by their coordinates and only marks.
+    """
+    name = uuid.uuid4().hex[:12]
+    if not run.dead_letters.exists():
+        return Replayed(run.flow.name, name, tried=0, replayed=0, remaining=0, dry_run=dry_run)
+    with run.lock:
+        letters = _open_letters(run, wanted).persist(StorageLevel.DISK_ONLY)
+        try:
+            return _replay(run, letters, name, dry_run=dry_run)
+        finally:
+            letters.unpersist()
+
+
+def discard(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> int:
+    """Gives open dead letters up: they stay in their table as ``discarded``; says how many.
+
+    Guarantees:
+        Run twice: the second time finds none.
+    """
+    if not run.dead_letters.exists():
+        return 0
+    with run.lock:
+        letters = _open_letters(run, wanted)
+        found = letters.count()
+        if found and not dry_run:
+            run.dead_letters.mark(letters.select(*_KEYS, F.lit("discarded").alias("new_status")).distinct())
+        return found
+
+
+def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool) -> Replayed:
+    routed = judged(dead_letter.as_envelope(letters).distinct(), run)
+    passing = routed.where(F.col("__route") == routing.TABLE)
+    coordinates = passing.select(*(_coordinate(run, key) for key in _KEYS)).persist(StorageLevel.DISK_ONLY)
+    try:
+        tried, passed = letters.count(), coordinates.count()
+        if not dry_run:
+            if passed:
+                _append(run, passing, coordinates)
+            _mark(run, letters, coordinates)
+        return Replayed(run.flow.name, name, tried=tried, replayed=passed, remaining=tried - passed, dry_run=dry_run)
+    finally:
+        coordinates.unpersist()
+
+
+def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> None:
+    """The passing rows that the table does not have, with an entry that moves no offset."""
+    names = [run.flow.metadata_columns[key] for key in _KEYS]
+    table = run.spark.read.format("delta").load(run.places.table).select(*_renamed(names))
+    present = table.join(F.broadcast(coordinates), _KEYS, "left_semi").distinct()
+    missing = table_rows(passing, run).join(
+        F.broadcast(present.select(*(F.col(key).alias(name) for key, name in zip(_KEYS, names, strict=True)))),
+        names,
+        "left_anti",
+    )
+    before = run.standing
+    entry = before.entry.carried("replay", before.counts or Counts())
+    run.reached("replay_write")
+    commit = run.sink.write(
+        missing.select(*table_rows(passing, run).columns),
+        run.ledger,
+        entry,
+        table_id=run.table_id,
+        after_version=before.version,
+    )
+    run.standing = Standing(entry, commit.version, Counts(replayed=commit.rows_written or 0), before.report)
+    run.ledger.keep(run.standing)
+
+
+def _mark(run: RunningFlow, letters: DataFrame, coordinates: DataFrame) -> None:
+    run.reached("replay_mark")
+    passed = F.broadcast(coordinates.withColumn("__passed", F.lit(True)))
+    status = F.when(F.col("__passed"), "replayed").otherwise("open")
+    verdicts = letters.select(*_KEYS).distinct().join(passed, _KEYS, "left")
+    run.dead_letters.mark(verdicts.select(*_KEYS, status.alias("new_status")))
+
+
+def _open_letters(run: RunningFlow, wanted: DeadLetterFilter) -> DataFrame:
+    letters = run.dead_letters.frame()
+    mine = (F.col("flow").isin(run.flow.name, run.flow.previously or run.flow.name)) & (F.col("status") == "open")
+    return letters.where(mine & wanted.condition())
+
+
+def _coordinate(run: RunningFlow, key: str) -> Column:
+    return F.col(f"`{run.flow.metadata_columns[key]}`").alias(key)
+
+
+def _renamed(names: list[str]) -> list[Column]:
+    return [F.col(f"`{name}`").alias(key) for key, name in zip(_KEYS, names, strict=True)]

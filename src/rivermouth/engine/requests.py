@@ -1,0 +1,130 @@
+"""What others ask of a flow's writer: a file in the lake's state, answered between two batches.
+
+Only one process may write a table. Whoever wants dead letters replayed while a flow runs leaves a request
+and waits; if the flow is not running, the asker becomes the writer himself.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from rivermouth.engine import replay
+from rivermouth.errors import RequestUnanswered, RivermouthError
+from rivermouth.rows.dead_letter import DeadLetterFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rivermouth.engine.running import RunningFlow
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.places import FlowPlaces
+
+_POLL_S: Final = 0.2
+_ANSWER: Final = ".answer.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A piece of work for the writer of a table.
+
+    Attributes:
+        kind: What to do.
+        wanted: With which dead letters.
+        dry_run: Only say what would be done.
+    """
+
+    kind: Literal["replay", "discard"]
+    wanted: DeadLetterFilter
+    dry_run: bool = False
+
+    def to_json(self) -> str:
+        """The request as text."""
+        return json.dumps({"kind": self.kind, "wanted": self.wanted.to_json(), "dry_run": self.dry_run})
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """The request that ``to_json`` wrote.
+
+        Raises:
+            ValueError, KeyError, TypeError: It is none.
+        """
+        body = json.loads(text)
+        return cls(body["kind"], DeadLetterFilter.from_json(body["wanted"]), body["dry_run"])
+
+
+def serve(run: RunningFlow) -> None:
+    """Answers every open request of the flow.
+
+    Guarantees:
+        Stopped half-way: the request is still there and is answered by the next writer; doing it twice changes
+        nothing.
+    """
+    folder = run.places.requests
+    names = run.files.names(folder)
+    for name in names:
+        if name.endswith(_ANSWER) or not name.endswith(".json"):
+            continue
+        text = run.files.read(f"{folder}/{name}")
+        if text is None:
+            continue
+        answer = _answered(run, text)
+        run.files.write(f"{folder}/{name.removesuffix('.json')}{_ANSWER}", json.dumps(answer))
+        run.files.delete(f"{folder}/{name}")
+
+
+def perform(run: RunningFlow, request: Request) -> dict[str, Any]:
+    """Does what is asked, with the flow in hand, and says what became of it."""
+    if request.kind == "discard":
+        found = replay.discard(run, request.wanted, dry_run=request.dry_run)
+        return {"discarded": found, "dry_run": request.dry_run}
+    done = replay.replay(run, request.wanted, dry_run=request.dry_run)
+    run.emit(done)
+    return asdict(done)
+
+
+def ask(
+    files: LakeFiles, places: FlowPlaces, request: Request, *, is_running: Callable[[], bool]
+) -> dict[str, Any] | None:
+    """Leaves a request with the running writer and waits for its answer.
+
+    Args:
+        files: The lake's small files.
+        places: The flow's.
+        request: What to do.
+        is_running: Whether the writer is still there.
+
+    Returns:
+        The answer; None if the writer ended without one, and the request is withdrawn.
+
+    Raises:
+        RequestUnanswered: The writer tried and failed.
+    """
+    path = f"{places.requests}/{uuid.uuid4().hex}"
+    files.write(f"{path}.json", request.to_json())
+    try:
+        while True:
+            text = files.read(f"{path}{_ANSWER}")
+            if text is not None:
+                answer: dict[str, Any] = json.loads(text)
+                if "error" in answer:
+                    raise RequestUnanswered(flow=places.flow, kind=request.kind, detail=answer["error"])
+                return answer
+            if not is_running():
+                return None
+            time.sleep(_POLL_S)
+    finally:
+        files.delete(f"{path}.json")
+        files.delete(f"{path}{_ANSWER}")
+
+
+def _answered(run: RunningFlow, text: str) -> dict[str, Any]:
+    try:
+        return perform(run, Request.from_json(text))
+    except (ValueError, KeyError, TypeError) as error:
+        return {"error": f"it cannot be read: {type(error).__name__}"}
+    except RivermouthError as error:
+        return {"error": error.message}

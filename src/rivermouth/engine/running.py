@@ -1,0 +1,81 @@
+"""A flow at work: its frozen surroundings, and where it stands in its ledger."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rivermouth.engine.events import Event, Listener, StepReached, Warned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from rivermouth.ports.kafka import Kafka
+    from rivermouth.ports.kafka_source import KafkaSource
+    from rivermouth.ports.lease import Lease
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.ports.table_ledger import Standing, TableLedger
+    from rivermouth.rows.places import FlowPlaces
+    from rivermouth.sinks.append import Append
+    from rivermouth.sinks.dead_letters import DeadLetterTable
+    from rivermouth.spec import Flow
+
+
+@dataclass(slots=True)
+class RunningFlow:
+    """Everything that a batch of one flow needs, and the one thing that changes: ``standing``.
+
+    Attributes:
+        flow: As the user wrote it.
+        places: Where its table, checkpoint and state lie.
+        spark: A session of its own.
+        files: The lake's small files.
+        kafka: The cluster's admin side.
+        source: The cluster as Spark reads it.
+        sink: Writes the table.
+        ledger: The table's ledger.
+        dead_letters: The table of dead letters.
+        payload: Names of the payload columns.
+        columns: Names of the table's columns, in order.
+        table_id: Delta's UUID of the table.
+        standing: The newest ledger entry; replaced after each commit.
+        lock: Held while the table is written: batches, replays.
+        stopping: Set when the flow shall end after the batch in hand.
+        listener: Gets the events.
+        topic_ids: Kafka's UUIDs of the topics as they were found.
+        lease: The table's, if the flow runs under one.
+    """
+
+    flow: Flow
+    places: FlowPlaces
+    spark: SparkSession
+    files: LakeFiles
+    kafka: Kafka
+    source: KafkaSource
+    sink: Append
+    ledger: TableLedger
+    dead_letters: DeadLetterTable
+    payload: list[str]
+    columns: list[str]
+    table_id: str
+    standing: Standing
+    listener: Listener
+    topic_ids: Mapping[str, str | None] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    lease: Lease | None = None
+
+    def emit(self, event: Event) -> None:
+        """Tells the listener."""
+        self.listener(event)
+
+    def warn(self, message: str) -> None:
+        """Tells the listener something that stops nothing."""
+        self.emit(Warned(self.flow.name, message))
+
+    def reached(self, step: str) -> None:
+        """Tells the listener which step of a batch comes next."""
+        self.emit(StepReached(self.flow.name, self.standing.entry.number + 1, step))

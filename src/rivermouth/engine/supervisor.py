@@ -1,0 +1,207 @@
+"""Flows side by side in one Spark session: each in a thread of its own, each restarted on its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.engine.carry import drain
+from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener
+from rivermouth.engine.follow import follow
+from rivermouth.engine.opening import first_line, open_flow, source_of
+from rivermouth.errors import BrokerUnreachable, RivermouthError
+from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.lease import Lease
+from rivermouth.ports.storage import files_for
+from rivermouth.rows.ledger import Counts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.engine.running import RunningFlow
+    from rivermouth.rows.places import FlowPlaces
+    from rivermouth.spec import Flow
+
+_FIRST_DELAY_S: Final = 1.0
+_LONGEST_DELAY_S: Final = 60.0
+_DRAIN_RESTARTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOrder:
+    """One flow that shall run, with all that was resolved for it.
+
+    Attributes:
+        flow: Its references to the environment are resolved.
+        places: Where its things lie.
+        bootstrap_servers: The cluster.
+        options: Client options, resolved.
+        at: Where the flow stands in its file.
+    """
+
+    flow: Flow
+    places: FlowPlaces
+    bootstrap_servers: str
+    options: Mapping[str, str] = field(repr=False)
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOutcome:
+    """How a flow's run ended.
+
+    Attributes:
+        flow: Its name.
+        counts: Sum over its batches.
+        batches: How many there were.
+        duration_s: From its start to its end.
+        error: What ended it; None if it drained or was told to stop.
+    """
+
+    flow: str
+    counts: Counts
+    batches: int
+    duration_s: float
+    error: BaseException | None = None
+
+
+BetweenBatches = Callable[["RunningFlow"], None]
+
+
+class Supervisor:
+    """Runs flows until they have drained, failed or been told to stop.
+
+    Args:
+        spark: The session that all flows share.
+        listener: Gets every event of every flow.
+        between_batches: Work that the writer does for others, such as replays; called for a flow that follows.
+    """
+
+    def __init__(self, spark: SparkSession, listener: Listener, between_batches: BetweenBatches) -> None:
+        self._spark = spark
+        self._listener = listener
+        self._between_batches = between_batches
+        self._stop = threading.Event()
+        self._telling = threading.Lock()
+        self._running: dict[str, RunningFlow] = {}
+
+    def stop(self) -> None:
+        """Tells all flows to end after the batch in hand. Returns at once."""
+        self._stop.set()
+        for run in list(self._running.values()):
+            run.stopping.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the flows were told to stop."""
+        return self._stop.is_set()
+
+    def tell(self, event: Event) -> None:
+        """Hands an event on; one at a time, whatever thread it comes from."""
+        with self._telling:
+            self._listener(event)
+
+    def run(self, orders: Sequence[FlowOrder], *, keep_following: bool) -> list[FlowOutcome]:
+        """Runs the flows side by side and waits for all of them.
+
+        Returns:
+            An outcome a flow, in the order given; a flow that failed did not stop the others.
+        """
+        workers = [_Worker(self, order, keep_following=keep_following) for order in orders]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            while worker.is_alive():
+                worker.join(0.5)
+        return [worker.outcome for worker in workers]
+
+    def carry(self, order: FlowOrder, listener: Listener, *, keep_following: bool) -> None:
+        """One flow from its lease to its end, in the calling thread; restarts it where that may help."""
+        delay_s, restarts = _FIRST_DELAY_S, 0
+        files = files_for(order.places.lake, self._spark)
+        table = order.places.table
+        with (
+            Lease(files, order.places.lease_file, flow=order.flow.name, table=table) as lease,
+            Kafka(order.bootstrap_servers, order.options) as kafka,
+        ):
+            opened = False
+            while not self._stop.is_set():
+                try:
+                    run = self._open(order, kafka, lease, listener)
+                    opened = True
+                    delay_s = _FIRST_DELAY_S if self._follow_or_drain(run, keep_following=keep_following) else delay_s
+                except RivermouthError as error:
+                    if not (keep_following and opened and isinstance(error, BrokerUnreachable)):
+                        raise
+                    failure: Exception = error
+                except Exception as error:
+                    restarts += 1
+                    if not keep_following and restarts > _DRAIN_RESTARTS:
+                        raise
+                    failure = error
+                else:
+                    return
+                finally:
+                    self._running.pop(order.flow.name, None)
+                listener(FlowRestarted(order.flow.name, first_line(failure), delay_s))
+                self._stop.wait(delay_s)
+                delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
+
+    def _open(self, order: FlowOrder, kafka: Kafka, lease: Lease, listener: Listener) -> RunningFlow:
+        source = source_of(order.flow, order.bootstrap_servers, order.options)
+        run = open_flow(self._spark, order.flow, order.places, kafka=kafka, source=source, listener=listener)
+        run.lease = lease
+        self._running[order.flow.name] = run
+        if self._stop.is_set():
+            run.stopping.set()
+        return run
+
+    def _follow_or_drain(self, run: RunningFlow, *, keep_following: bool) -> int:
+        if not keep_following:
+            return drain(run)
+        return follow(run, lambda: self._between_batches(run))
+
+
+class _Worker(threading.Thread):
+    """The thread of one flow; its outcome is known when it has ended."""
+
+    def __init__(self, supervisor: Supervisor, order: FlowOrder, *, keep_following: bool) -> None:
+        super().__init__(name=f"flow-{order.flow.name}", daemon=True)
+        self._supervisor = supervisor
+        self._order = order
+        self._keep_following = keep_following
+        self._counts = Counts()
+        self._batches = 0
+        self._began_at = time.monotonic()
+        self._error: BaseException | None = None
+
+    @property
+    def outcome(self) -> FlowOutcome:
+        """How it ended."""
+        duration_s = time.monotonic() - self._began_at
+        return FlowOutcome(self._order.flow.name, self._counts, self._batches, duration_s, self._error)
+
+    def run(self) -> None:
+        """Carries the flow to its end and tells what became of it."""
+        name = self._order.flow.name
+        try:
+            self._supervisor.carry(self._order, self._hear, keep_following=self._keep_following)
+        except RivermouthError as error:
+            self._error = error.located(self._order.at)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
+            self._error = error
+        if self._error is not None:
+            self._hear(FlowFailed(name, str(self._error)))
+            return
+        outcome = self.outcome
+        stopped = self._supervisor.stopped and not self._keep_following
+        self._hear(FlowFinished(name, outcome.counts, outcome.batches, outcome.duration_s, stopped=stopped))
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, BatchDone):
+            self._counts += event.counts
+            self._batches += 1
+        self._supervisor.tell(event)

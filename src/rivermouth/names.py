@@ -1,0 +1,70 @@
+"""Names that more than one floor uses: columns, places, limits, and the words for them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Final
+
+# Columns that the envelope gives to each record while it is on its way; none reaches a table.
+TOPIC: Final = "__topic"
+PARTITION: Final = "__partition"
+OFFSET: Final = "__offset"
+TIMESTAMP: Final = "__timestamp"
+TIMESTAMP_TYPE: Final = "__timestamp_type"
+HEADERS: Final = "__headers"
+KEY: Final = "__key"
+VALUE: Final = "__value"
+DATA: Final = "__data"
+DECODED: Final = "__decoded"
+REASON: Final = "__reason"
+FIELD: Final = "__field"
+MESSAGE: Final = "__message"
+STAGE: Final = "__stage"
+KEY_VALID: Final = "__key_valid"
+ROUTE: Final = "__route"
+FAILED_PREFIX: Final = "__failed_"
+
+ENVELOPE: Final = (TOPIC, PARTITION, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS, KEY, VALUE)
+
+# Columns that a table may get beside the payload, in the order in which they stand there.
+METADATA_COLUMNS: Final = (
+    "kafka_topic",
+    "kafka_partition",
+    "kafka_offset",
+    "kafka_timestamp",
+    "kafka_timestamp_type",
+    "kafka_key",
+    "kafka_headers",
+    "ingested_at",
+)
+DEFAULT_METADATA_COLUMNS: Final = (
+    "kafka_topic",
+    "kafka_partition",
+    "kafka_offset",
+    "kafka_timestamp",
+    "kafka_key",
+    "ingested_at",
+)
+# A record's identity: these may be renamed but never left out, or nobody could prove exactly once.
+COORDINATES: Final = ("kafka_topic", "kafka_partition", "kafka_offset")
+
+STATE_FOLDER: Final = "_rivermouth"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint for an unknown name: the nearest known one, or all of them.
+
+    Returns:
+        ``did you mean 'x'?`` where one is near, else ``known: a, b, c``.
+    """
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known: {', '.join(known)}"
+
+
+def quoted(column: str) -> str:
+    """A column name between backticks, for use in SQL text."""
+    return "`" + column.replace("`", "``") + "`"

@@ -1,0 +1,323 @@
+"""A Kafka broker for development and tests: one node, one JVM of its own, only on 127.0.0.1."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections import deque
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from rivermouth.errors import BrokerFailed, BrokerPortTaken
+from rivermouth.ports import jars, java
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+HOST: Final = "127.0.0.1"
+
+_TAIL_LINES: Final = 20
+_POLL_S: Final = 0.05
+
+# Reads the JVM's pid, then waits for the end of its input, which comes when this process is gone,
+# however it went. Works where Linux' PDEATHSIG does not: from threads, and on other systems.
+_WATCHDOG: Final = "read -r pid || exit 0; read -r done && exit 0; kill -KILL $pid"
+
+_LOGGING: Final = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %c{1} %m%n%throwable
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+class Broker:
+    """A running development broker; made by ``Broker.start``, stopped by ``stop`` or ``with``.
+
+    Attributes:
+        bootstrap_servers: What clients want to know.
+        port: The port in it.
+        pid: Of the broker's JVM.
+        data_dir: The folder of its records, its configuration and its log.
+        log: The file with everything that the JVM said.
+    """
+
+    def __init__(
+        self, *, port: int, data_dir: Path, temporary: bool, process: _Process, client: Mapping[str, str]
+    ) -> None:
+        self.port = port
+        self.bootstrap_servers = f"{HOST}:{port}"
+        self.pid = process.jvm.pid
+        self.data_dir = data_dir
+        self.log = data_dir / "broker.log"
+        self._temporary = temporary
+        self._process = process
+        self._client = {"bootstrap.servers": self.bootstrap_servers, **client}
+
+    @classmethod
+    def start(
+        cls,
+        port: int | None = None,
+        data_dir: Path | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
+        client: Mapping[str, str] | None = None,
+        heap: str = "1g",
+        timeout_s: float = 60,
+    ) -> Broker:
+        """Start a broker and wait until it answers.
+
+        Args:
+            port: Of the listener; a free one if None.
+            data_dir: Keeps the topics beyond this broker's life; if None, a temporary folder.
+            properties: Lines for ``server.properties`` that win over ours.
+            client: Client options for asking whether it is ready, where ``properties`` demand some.
+            heap: The JVM's largest heap.
+            timeout_s: How long it may take.
+
+        Raises:
+            BrokerPortTaken: Something listens on ``port``; no JVM was started.
+            BrokerFailed: It ended, or did not answer in time; no JVM is left behind.
+            JavaNotFound: No usable Java on this machine.
+            JarsMissing: The broker's jars are neither cached nor to be had.
+
+        Guarantees:
+            A ``data_dir`` is formatted once; started again on it, the broker has its topics and records,
+            whatever the port. The JVM does not hear Ctrl-C in the terminal, and it ends with this process,
+            also when that is killed. A temporary folder is gone after ``stop``.
+        """
+        chosen = _free_port() if port is None else _require_free(port)
+        temporary = data_dir is None
+        folder = Path(tempfile.mkdtemp(prefix="rivermouth-broker-")) if data_dir is None else data_dir.absolute()
+        try:
+            _configure(folder, chosen, properties or {})
+            process = _Process.start(_command(heap, folder), folder / "broker.log")
+        except BaseException:
+            if temporary:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        broker = cls(port=chosen, data_dir=folder, temporary=temporary, process=process, client=client or {})
+        atexit.register(broker.stop)
+        try:
+            broker._wait_until_ready(timeout_s)
+        except BaseException:
+            broker.kill()
+            raise
+        return broker
+
+    @property
+    def running(self) -> bool:
+        """Whether the JVM lives."""
+        return self._process.jvm.poll() is None
+
+    def stop(self, timeout_s: float = 20) -> None:
+        """End the broker: asked first, killed if it does not end within ``timeout_s``.
+
+        Guarantees:
+            Afterwards the JVM is gone, and so is a temporary folder. Calling it again does nothing.
+        """
+        jvm = self._process.jvm
+        if jvm.poll() is None:
+            self.resume()  # a paused one hears nothing
+            jvm.terminate()
+            try:
+                jvm.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                jvm.kill()
+        self._clean_up()
+
+    def kill(self) -> None:
+        """End the broker at once, as a power cut would.
+
+        Guarantees:
+            As ``stop``; what the broker had not yet written to its files is lost.
+        """
+        self._process.jvm.kill()
+        self._clean_up()
+
+    def pause(self) -> None:
+        """Freeze the broker: connections stay open, nothing answers, until ``resume``."""
+        self._process.jvm.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused broker go on; does nothing to a running one."""
+        self._process.jvm.send_signal(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _clean_up(self) -> None:
+        atexit.unregister(self.stop)
+        self._process.end()
+        if self._temporary:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def _wait_until_ready(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not _listens(self.port):
+            self._check_alive(deadline, timeout_s)
+            time.sleep(_POLL_S)
+        # Only now: a client made before would wait between its attempts, and talk about each.
+        admin = AdminClient({**self._client, "log_level": 0})
+        while True:
+            try:
+                if admin.list_topics(timeout=1).brokers:
+                    return
+            except KafkaException as error:
+                if not error.args[0].retriable() and time.monotonic() > deadline:
+                    raise self._failed("refuses its own client") from error
+            self._check_alive(deadline, timeout_s)
+            time.sleep(_POLL_S)
+
+    def _check_alive(self, deadline: float, timeout_s: float) -> None:
+        code = self._process.jvm.poll()
+        if code is not None:
+            raise self._failed(f"ended with exit code {code}")
+        if time.monotonic() > deadline:
+            raise self._failed(f"did not answer within {timeout_s:g} s")
+
+    def _failed(self, detail: str) -> BrokerFailed:
+        return BrokerFailed(detail=detail, log=self.log, tail=_tail(self.log))
+
+
+class _Process:
+    """The JVM and the shell that ends it when this process is gone."""
+
+    def __init__(self, jvm: subprocess.Popen[bytes], watchdog: subprocess.Popen[bytes]) -> None:
+        self.jvm = jvm
+        self._watchdog = watchdog
+
+    @classmethod
+    def start(cls, command: list[str], log: Path) -> _Process:
+        watchdog = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCHDOG],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        with log.open("ab") as output:
+            # A session of its own: Ctrl-C goes to us, and we stop the broker when we are ready.
+            jvm = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        process = cls(jvm, watchdog)
+        _input(watchdog).write(b"%d\n" % jvm.pid)
+        _input(watchdog).flush()
+        return process
+
+    def end(self) -> None:
+        self.jvm.wait()
+        if self._watchdog.poll() is None:
+            # Its process id is free for others from now on: nothing may be killed by that number.
+            self._watchdog.communicate(b"done\n")
+
+
+def _input(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    if process.stdin is None:
+        raise AssertionError
+    return process.stdin
+
+
+def _command(heap: str, folder: Path, *arguments: str, main: str = "kafka.Kafka") -> list[str]:
+    path = os.pathsep.join(str(jar) for jar in jars.classpath("broker"))
+    logging = folder / "log4j2.properties"
+    return [
+        str(java.find().executable),
+        f"-Xmx{heap}",
+        "-XX:+UseSerialGC",
+        f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        "-cp",
+        path,
+        main,
+        *arguments,
+        str(folder / "server.properties"),
+    ]
+
+
+def _configure(folder: Path, port: int, properties: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"{key}={value}\n" for key, value in {**_properties(folder, port), **properties}.items())
+    (folder / "server.properties").write_text(lines, encoding="utf-8")
+    (folder / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
+    if (folder / "records" / "meta.properties").is_file():
+        return
+    cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+    command = _command("256m", folder, "format", f"--cluster-id={cluster}", "--config", main="kafka.tools.StorageTool")
+    with (folder / "broker.log").open("ab") as output:
+        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
+    if done.returncode != 0:
+        log = folder / "broker.log"
+        raise BrokerFailed(detail="could not format its folder", log=log, tail=_tail(log))
+
+
+def _properties(folder: Path, port: int) -> dict[str, str]:
+    controller = _free_port()
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{HOST}:{controller}",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": str(folder / "records"),
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        # Its default is an eighth of the heap.
+        "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
+    }
+
+
+def _free_port() -> int:
+    with socket.create_server((HOST, 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _require_free(port: int) -> int:
+    try:
+        # create_server sets SO_REUSEADDR: connections of an earlier broker that linger are no obstacle.
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
+        raise BrokerPortTaken(port=port, free_port=_free_port()) from error
+    return port
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((HOST, port)) == 0
+
+
+def _tail(log: Path) -> str:
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        return "".join(deque(lines, maxlen=_TAIL_LINES)).rstrip()

@@ -1,0 +1,206 @@
+"""Delta tables as rivermouth needs them: made with their first entry, appended to, and their log read.
+
+The log is read as text, commit by commit, because the ledger entry stands in ``commitInfo`` and Delta's own
+history costs a Spark job.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from rivermouth.ports.storage import LakeFiles
+
+_COMMIT_FILE = re.compile(r"^(\d{20})\.json$")
+_HARMLESS: Final = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UPGRADE PROTOCOL"})
+_NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
+METADATA_CONF: Final = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit of a Delta table, as its log tells it.
+
+    Attributes:
+        version: The table's version after it.
+        operation: Delta's name for what was done.
+        user_metadata: The text that the writer left, or None.
+        rows_written: ``numOutputRows`` of the operation's metrics; None where there is none.
+        changes_data: Whether rows were added or removed, other than by rewriting the same ones.
+    """
+
+    version: int
+    operation: str
+    user_metadata: str | None
+    rows_written: int | None
+    changes_data: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How a table is made.
+
+    Attributes:
+        columns: All columns in order, derived ones last.
+        partition_by: Names of partition columns.
+        cluster_by: Names of clustering columns.
+        properties: Delta table properties.
+        comment: Comment on the table.
+        catalog_name: ``catalog.schema.table`` to register it under; None for a path table.
+    """
+
+    columns: StructType
+    partition_by: Sequence[str] = ()
+    cluster_by: Sequence[str] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    catalog_name: str | None = None
+
+
+def exists(files: LakeFiles, location: str) -> bool:
+    """Whether a Delta table lies at ``location``."""
+    return bool(commit_versions(files, location)) or "_last_checkpoint" in files.names(_log(location))
+
+
+def commit_versions(files: LakeFiles, location: str) -> list[int]:
+    """The versions whose commit files are still in the log, ascending."""
+    matches = (_COMMIT_FILE.match(name) for name in files.names(_log(location)))
+    return sorted(int(match.group(1)) for match in matches if match)
+
+
+def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
+    """The commit that made ``version``; None if its file is not there."""
+    text = files.read(f"{_log(location)}/{version:020d}.json")
+    if text is None:
+        return None
+    info: dict[str, Any] = {}
+    changes_data = False
+    for line in text.splitlines():
+        action: dict[str, Any] = json.loads(line)
+        info = action.get("commitInfo", info)
+        for name in ("add", "remove"):
+            changes_data = changes_data or bool(action.get(name, {}).get("dataChange"))
+    operation = str(info.get("operation", "UNKNOWN"))
+    rows = info.get("operationMetrics", {}).get("numOutputRows")
+    return Commit(
+        version=version,
+        operation=operation,
+        user_metadata=info.get("userMetadata"),
+        rows_written=None if rows is None else int(rows),
+        changes_data=changes_data and operation not in _HARMLESS,
+    )
+
+
+def create(spark: SparkSession, location: str, layout: TableLayout, *, metadata: str) -> None:
+    """Makes the table, empty, with ``metadata`` in the commit that makes it.
+
+    Args:
+        spark: A session of this commit's own: the metadata is set in its configuration and taken out again.
+        location: The table's folder.
+        layout: Columns, partitions, properties.
+        metadata: The text for ``userMetadata``.
+
+    Guarantees:
+        Run twice: the second call finds the table and changes nothing. Stopped half-way: there is either no
+        table or a whole one with its metadata.
+    """
+    from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+    builder = DeltaTable.createIfNotExists(spark).location(location)
+    if layout.catalog_name:
+        builder = builder.tableName(layout.catalog_name)
+    for column in layout.columns:
+        comment = column.metadata.get("comment")
+        builder = builder.addColumn(column.name, column.dataType, comment=comment)
+    for name, value in _properties(layout).items():
+        builder = builder.property(name, value)
+    if layout.comment:
+        builder = builder.comment(layout.comment)
+    if layout.partition_by:
+        builder = builder.partitionedBy(*layout.partition_by)
+    if layout.cluster_by:
+        builder = builder.clusterBy(*layout.cluster_by)
+    spark.conf.set(METADATA_CONF, metadata)
+    try:
+        builder.execute()
+    finally:
+        spark.conf.unset(METADATA_CONF)
+
+
+def append(rows: DataFrame, location: str, *, app_id: str, app_version: int, metadata: str) -> None:
+    """Appends ``rows`` in one commit with its transaction number and metadata.
+
+    Guarantees:
+        Run twice with one ``app_version``: Delta skips the second. Stopped half-way: no commit, and files that
+        no version names.
+    """
+    (
+        rows.write.format("delta")
+        .mode("append")
+        .option("txnAppId", app_id)
+        .option("txnVersion", app_version)
+        .option("userMetadata", metadata)
+        .save(location)
+    )
+
+
+def table_state(spark: SparkSession, location: str) -> TableState:
+    """What the table's newest snapshot says: id, version, columns, and transaction numbers by application."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - the transaction numbers have no public Python API
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, location)  # noqa: SLF001
+    snapshot = log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
+    transactions = snapshot.transactions()
+    numbers: dict[str, int] = {}
+    names = transactions.keysIterator()
+    while names.hasNext():
+        name = names.next()
+        numbers[name] = transactions.apply(name)
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - only for the annotation elsewhere
+
+    metadata = snapshot.metadata()
+    return TableState(
+        table_id=metadata.id(),
+        version=snapshot.version(),
+        columns=StructType.fromJson(json.loads(metadata.schemaString())),
+        partition_by=tuple(json.loads(snapshot.metadata().partitionColumns().mkString('["', '","', '"]')))
+        if metadata.partitionColumns().nonEmpty()
+        else (),
+        transactions=numbers,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table's newest snapshot, as far as the ledger needs it.
+
+    Attributes:
+        table_id: Delta's UUID of the table.
+        version: The snapshot's version.
+        columns: The table's columns.
+        partition_by: Names of its partition columns.
+        transactions: Newest transaction number by application id.
+    """
+
+    table_id: str
+    version: int
+    columns: StructType
+    partition_by: tuple[str, ...]
+    transactions: Mapping[str, int]
+
+
+def _log(location: str) -> str:
+    return f"{location.rstrip('/')}/_delta_log"
+
+
+def _properties(layout: TableLayout) -> dict[str, str]:
+    properties = dict(layout.properties)
+    if any(_NEEDS_MAPPING.search(name) for name in layout.columns.names):
+        properties.setdefault("delta.columnMapping.mode", "name")
+    return properties

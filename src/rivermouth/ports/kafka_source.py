@@ -1,0 +1,86 @@
+"""Kafka as Spark reads it: frames of explicit offset ranges, and the streaming source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.rows.ledger import Offsets, Ranges, ends, starts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.spec import Flow
+
+EARLIEST: Final = -2
+
+_CLIENT_DEFAULTS: Final[Mapping[str, str]] = {
+    # Fewer, larger fetches: one poll of the default 500 records costs more than its records.
+    "max.poll.records": "50000",
+    "max.partition.fetch.bytes": str(16 << 20),
+    "fetch.max.bytes": str(64 << 20),
+    "receive.buffer.bytes": str(1 << 20),
+    "isolation.level": "read_committed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSource:
+    """How to reach one cluster from Spark.
+
+    Attributes:
+        bootstrap_servers: ``host:port``, several parted by commas.
+        options: Client options without a ``kafka.`` prefix, resolved and judged.
+        headers: Whether frames have a ``headers`` column.
+        min_partitions: At least so many tasks read a frame.
+    """
+
+    bootstrap_servers: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: bool = True
+    min_partitions: int | None = None
+
+    def batch(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
+        """The records of ``ranges``, one frame of Spark's Kafka source; nothing is read yet."""
+        reader = spark.read.format("kafka").options(**self._options())
+        assign = {topic: sorted(partitions) for topic, partitions in ranges.items()}
+        return (
+            reader.option("assign", json.dumps(assign))
+            .option("startingOffsets", json.dumps(starts(ranges)))
+            .option("endingOffsets", json.dumps(ends(ranges)))
+            .load()
+        )
+
+    def stream(self, spark: SparkSession, flow: Flow, start: Offsets) -> DataFrame:
+        """The flow's records from ``start`` on, as a streaming frame; new partitions begin at their earliest.
+
+        Args:
+            spark: The flow's session.
+            flow: Names the topics and the rate limits.
+            start: The first offset of every partition that exists now.
+        """
+        options = {**self._options(), "startingOffsets": json.dumps(start), "failOnDataLoss": "true"}
+        if flow.topic_pattern:
+            options["subscribePattern"] = flow.topic_pattern
+        elif flow.assign:
+            options["assign"] = json.dumps({topic: list(parts) for topic, parts in flow.assign.items()})
+        else:
+            options["subscribe"] = ",".join(flow.topics)
+        trigger = flow.trigger
+        if trigger.max_offsets:
+            options["maxOffsetsPerTrigger"] = str(trigger.max_offsets)
+        if trigger.min_offsets:
+            options["minOffsetsPerTrigger"] = str(trigger.min_offsets)
+        if trigger.max_delay:
+            options["maxTriggerDelay"] = f"{round(trigger.max_delay * 1000)}ms"
+        return spark.readStream.format("kafka").options(**options).load()
+
+    def _options(self) -> dict[str, str]:
+        client = {**_CLIENT_DEFAULTS, **self.options, "bootstrap.servers": self.bootstrap_servers}
+        options = {f"kafka.{key}": value for key, value in client.items()}
+        options["includeHeaders"] = str(self.headers).lower()
+        if self.min_partitions:
+            options["minPartitions"] = str(self.min_partitions)
+        return options

@@ -1,0 +1,157 @@
+"""One writer a table: a lease in the lake, taken over only from a holder that is dead or silent.
+
+The lease keeps two honest runs apart. It is not what makes commits safe: that is the transaction number
+in each commit, on which a late writer loses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from rivermouth.errors import LeaseLost, TableBusy
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rivermouth.ports.storage import LakeFiles
+
+EXPIRY_S: Final = 30.0
+RENEWAL_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lease, and when it last gave a sign of life.
+
+    Attributes:
+        owner: A random mark of this holding.
+        host: Name of the machine.
+        pid: Process id there.
+        started: Start time of that process, so that a reused pid is told apart; empty where unknown.
+        renewed_at: Seconds since the epoch, by the holder's clock.
+    """
+
+    owner: str
+    host: str
+    pid: int
+    started: str
+    renewed_at: float
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the holder may still write: its process runs here, or its last sign of life is recent."""
+        if self.host == socket.gethostname():
+            return _process_start(self.pid) == self.started
+        return time.time() - self.renewed_at < EXPIRY_S
+
+
+class Lease:
+    """The lease on one table, held from ``__enter__`` to ``__exit__`` and renewed by a thread of its own.
+
+    Guarantees:
+        Of two processes that enter at once one gets it. A holder that was killed is replaced at once on its
+        own machine, elsewhere after ``EXPIRY_S``.
+    """
+
+    def __init__(self, files: LakeFiles, path: str, *, flow: str, table: str) -> None:
+        self._files = files
+        self._path = path
+        self._flow = flow
+        self._table = table
+        self._owner = uuid.uuid4().hex
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if not self._files.create(self._path, self._text()):
+            self._take_over()
+        self._thread = threading.Thread(target=self._renew, name=f"lease-{self._flow}", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        holder = read_holder(self._files, self._path)
+        if holder is not None and holder.owner == self._owner:
+            self._files.delete(self._path)
+
+    def check(self) -> None:
+        """Nothing, if this process still holds the lease.
+
+        Raises:
+            LeaseLost: Another process took it over.
+        """
+        holder = read_holder(self._files, self._path)
+        if holder is None or holder.owner != self._owner:
+            raise LeaseLost(flow=self._flow, table=self._table, holder=str(holder or "nobody"))
+
+    def _take_over(self) -> None:
+        holder = read_holder(self._files, self._path)
+        if holder is not None and holder.is_alive:
+            raise TableBusy(flow=self._flow, table=self._table, holder=str(holder), expires_in_s=round(EXPIRY_S))
+        # Only one of several that find a dead holder can move its file away; create() decides among the rest.
+        self._files.delete(self._path)
+        if not self._files.create(self._path, self._text()):
+            winner = read_holder(self._files, self._path)
+            raise TableBusy(flow=self._flow, table=self._table, holder=str(winner), expires_in_s=round(EXPIRY_S))
+
+    def _renew(self) -> None:
+        while not self._ended.wait(RENEWAL_S):
+            holder = read_holder(self._files, self._path)
+            if holder is None or holder.owner != self._owner:
+                return
+            self._files.write(self._path, self._text())
+
+    def _text(self) -> str:
+        pid = os.getpid()
+        holder = Holder(self._owner, socket.gethostname(), pid, _process_start(pid) or "", time.time())
+        return json.dumps(asdict(holder))
+
+
+def read_holder(files: LakeFiles, path: str) -> Holder | None:
+    """Who holds the lease at ``path``; None if nobody does or the file is damaged."""
+    text = files.read(path)
+    if text is None:
+        return None
+    try:
+        return Holder(**json.loads(text))
+    except (ValueError, TypeError):
+        return None
+
+
+def _process_start(pid: int) -> str | None:
+    """When a process started, in the kernel's ticks; None if there is no such process."""
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.parent.parent.joinpath("self").exists():
+        return _process_exists(pid)
+    try:
+        fields = stat.read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # Field 3 is the state, field 22 the start time; a zombie writes no more.
+    return None if fields[0] == "Z" else fields[19]
+
+
+def _process_exists(pid: int) -> str | None:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return ""
+    return ""

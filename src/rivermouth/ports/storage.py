@@ -1,0 +1,176 @@
+"""Small text files in the lake: the ledger's side file, leases, requests, and Delta's log as text.
+
+A local lake is read and written by Python itself, so that commands without a Spark session can do it too
+and no process is forked for permissions; every other scheme goes through Hadoop's file system.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote, urlparse
+
+from rivermouth.errors import LakeNotWritable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class LakeFiles(Protocol):
+    """What the ports need of a file system; every path is a full location."""
+
+    def read(self, path: str) -> str | None:
+        """The text of the file; None if there is none."""
+
+    def write(self, path: str, text: str) -> None:
+        """Puts ``text`` there, in one step: a reader sees the old or the new text. Makes folders."""
+
+    def create(self, path: str, text: str) -> bool:
+        """As ``write``, but only if there is no such file yet; says whether it did. Atomic."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted; empty if there is no such folder."""
+
+    def delete(self, path: str) -> None:
+        """Removes a file or a folder with all in it; nothing happens if there is none."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Moves a file or folder."""
+
+
+def is_local(location: str) -> bool:
+    """Whether ``location`` is a path of this machine: no scheme, or ``file:``."""
+    return urlparse(location).scheme in {"", "file"}
+
+
+def local_path(location: str) -> Path:
+    """The path of a local location."""
+    return Path(unquote(urlparse(location).path) if location.startswith("file:") else location)
+
+
+class LocalFiles:
+    """Files on this machine. Implements ``LakeFiles``."""
+
+    def read(self, path: str) -> str | None:
+        """See ``LakeFiles``."""
+        try:
+            return local_path(path).read_text()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, path: str, text: str) -> None:
+        """See ``LakeFiles``."""
+        temporary = self._temporary(path, text)
+        temporary.replace(local_path(path))
+
+    def create(self, path: str, text: str) -> bool:
+        """See ``LakeFiles``."""
+        temporary = self._temporary(path, text)
+        try:
+            os.link(temporary, local_path(path))
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        """See ``LakeFiles``."""
+        try:
+            return sorted(os.listdir(local_path(folder)))  # noqa: PTH208 - names only, no Path objects
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def delete(self, path: str) -> None:
+        """See ``LakeFiles``."""
+        target = local_path(path)
+        if target.is_dir():
+            for child in target.iterdir():
+                self.delete(str(child))
+            target.rmdir()
+        else:
+            target.unlink(missing_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """See ``LakeFiles``."""
+        local_path(source).rename(local_path(target))
+
+    def _temporary(self, path: str, text: str) -> Path:
+        target = local_path(path)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+            temporary.write_text(text)
+        except OSError as error:
+            raise LakeNotWritable(lake=str(target.parent), detail=error.strerror or str(error)) from error
+        return temporary
+
+
+class HadoopFiles:
+    """Files on any scheme that the Spark session knows. Implements ``LakeFiles``."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def read(self, path: str) -> str | None:
+        """See ``LakeFiles``."""
+        file_system, target = self._open(path)
+        if not file_system.exists(target):
+            return None
+        stream = file_system.open(target)
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def write(self, path: str, text: str) -> None:
+        """See ``LakeFiles``; object stores replace a whole object at once, others rename over it."""
+        file_system, target = self._open(path)
+        stream = file_system.create(target, True)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+
+    def create(self, path: str, text: str) -> bool:
+        """See ``LakeFiles``."""
+        file_system, target = self._open(path)
+        builder = file_system.createFile(target).overwrite(False).recursive()
+        builder = builder.opt("fs.option.create.conditional.overwrite", "true")
+        try:
+            stream = builder.build()
+            stream.write(bytearray(text.encode()))
+            stream.close()
+        except Exception:
+            if file_system.exists(target):
+                return False
+            raise
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        """See ``LakeFiles``."""
+        file_system, target = self._open(folder)
+        if not file_system.exists(target):
+            return []
+        return sorted(status.getPath().getName() for status in file_system.listStatus(target))
+
+    def delete(self, path: str) -> None:
+        """See ``LakeFiles``."""
+        file_system, target = self._open(path)
+        file_system.delete(target, True)
+
+    def rename(self, source: str, target: str) -> None:
+        """See ``LakeFiles``."""
+        file_system, path = self._open(source)
+        file_system.rename(path, self._open(target)[1])
+
+    def _open(self, path: str) -> tuple[Any, Any]:
+        jvm: Any = self._spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's files
+        target = jvm.org.apache.hadoop.fs.Path(path)
+        session: Any = self._spark._jsparkSession  # noqa: SLF001
+        return target.getFileSystem(session.sessionState().newHadoopConf()), target
+
+
+def files_for(location: str, spark: SparkSession) -> LakeFiles:
+    """The files of the place where ``location`` lies."""
+    return LocalFiles() if is_local(location) else HadoopFiles(spark)

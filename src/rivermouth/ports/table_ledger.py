@@ -1,0 +1,159 @@
+"""A flow's ledger where it lies: in the commits of its table, with a side file as a cache of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rivermouth.errors import LedgerLost, LedgerVoid, TableForeign
+from rivermouth.ports import delta
+from rivermouth.rows.ledger import Counts, Entry
+
+if TYPE_CHECKING:
+    from rivermouth.ports.storage import LakeFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a flow stands.
+
+    Attributes:
+        entry: The newest ledger entry.
+        version: The table's version that carries it.
+        counts: Where the records of the entry's own batch went; None until that is known.
+        report: Figures of the last batch, as the side file keeps them.
+    """
+
+    entry: Entry
+    version: int
+    counts: Counts | None = None
+    report: Mapping[str, Any] | None = None
+
+
+class TableLedger:
+    """The ledger of one flow in one table.
+
+    Args:
+        files: Where the table lies.
+        location: The table's folder.
+        side_file: ``_rivermouth/ledger/<table>.json``.
+        flow: The flow's name.
+        previously: The name that it had before, if it was renamed.
+    """
+
+    def __init__(
+        self, files: LakeFiles, location: str, side_file: str, *, flow: str, previously: str | None = None
+    ) -> None:
+        self._files = files
+        self._flow = flow
+        self._names = {flow, previously} - {None}
+        self.location = location
+        self.side_file = side_file
+
+    def standing(self, transactions: Mapping[str, int] | None = None) -> Standing:
+        """The newest entry, from the log or, where the log was cleaned, from the side file.
+
+        Args:
+            transactions: The snapshot's transaction numbers, if a session is at hand to read them.
+
+        Raises:
+            LedgerVoid: Someone else changed data after the last entry.
+            LedgerLost: The snapshot knows of an entry that is nowhere to be found.
+            TableForeign: The table has no entry of this flow.
+            LedgerTooNew, LedgerUnreadable: The entry cannot be read.
+        """
+        side = self.read_side_file()
+        foreign: list[delta.Commit] = []
+        for version in reversed(delta.commit_versions(self._files, self.location)):
+            commit = delta.read_commit(self._files, self.location, version)
+            if commit is None:
+                continue
+            entry = self._entry(commit)
+            if entry is not None:
+                return self._judged(Standing(entry, version), side, foreign)
+            foreign.append(commit)
+        return self._without_log(side, foreign, transactions or {})
+
+    def commit_of(self, entry: Entry, after_version: int) -> delta.Commit | None:
+        """The commit that carries ``entry``, looked for in the versions after ``after_version``.
+
+        None if there is none: another writer was first, or Delta skipped the transaction number.
+        """
+        for version in delta.commit_versions(self._files, self.location):
+            if version > after_version:
+                commit = delta.read_commit(self._files, self.location, version)
+                found = self._entry(commit) if commit else None
+                if commit is not None and found is not None and found.attempt == entry.attempt:
+                    return commit
+        return None
+
+    def read_side_file(self) -> Standing | None:
+        """What the side file says; None if there is none or it is damaged, for it is only a cache."""
+        text = self._files.read(self.side_file)
+        if text is None:
+            return None
+        try:
+            body = json.loads(text)
+            entry = Entry.from_json(body["entry"], table=self.location, version=body["version"])
+            counts = None if body["counts"] is None else Counts(**body["counts"])
+            return None if entry is None else Standing(entry, body["version"], counts, body.get("report"))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def keep(self, standing: Standing) -> None:
+        """Writes the side file.
+
+        Guarantees:
+            Run twice: the same file. Stopped half-way: the old or the new file, whole; an old one is known by
+            its number and not believed.
+        """
+        body = {
+            "entry": standing.entry.to_json(),
+            "version": standing.version,
+            "counts": None if standing.counts is None else asdict(standing.counts),
+            "report": standing.report,
+        }
+        self._files.write(self.side_file, json.dumps(body))
+
+    def _entry(self, commit: delta.Commit) -> Entry | None:
+        if not commit.user_metadata:
+            return None
+        return Entry.from_json(commit.user_metadata, table=self.location, version=commit.version)
+
+    def _judged(self, found: Standing, side: Standing | None, foreign: list[delta.Commit]) -> Standing:
+        if found.entry.flow not in self._names:
+            detail = f"its ledger is that of flow {found.entry.flow!r}"
+            raise TableForeign(flow=self._flow, table=self.location, detail=detail)
+        for commit in reversed(foreign):
+            if commit.changes_data:
+                raise LedgerVoid(
+                    table=self.location,
+                    version=commit.version,
+                    operation=commit.operation,
+                    entry=found.entry.number,
+                    last_version=found.version,
+                )
+        if side is not None and side.entry.attempt == found.entry.attempt:
+            return side
+        return found
+
+    def _without_log(
+        self, side: Standing | None, foreign: list[delta.Commit], transactions: Mapping[str, int]
+    ) -> Standing:
+        known = max((number for app, number in transactions.items() if self._is_ours(app)), default=None)
+        if known is None:
+            raise TableForeign(flow=self._flow, table=self.location, detail="no entry in its log")
+        if side is None or side.entry.number != known:
+            raise LedgerLost(table=self.location, entry=known, side_file=self.side_file)
+        later = [commit for commit in foreign if commit.version > side.version]
+        return self._judged(side, side, later)
+
+    def _is_ours(self, app_id: str) -> bool:
+        return any(app_id.startswith(f"rivermouth/{name}/") for name in self._names)
+
+
+def app_id(flow: str, table_id: str) -> str:
+    """The application id of a flow's commits to one table."""
+    return f"rivermouth/{flow}/{table_id}"

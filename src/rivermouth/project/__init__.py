@@ -1,0 +1,1 @@
+"""The door for files: ``rivermouth.yml`` and the environment become a ``Project``."""

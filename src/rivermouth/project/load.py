@@ -1,0 +1,232 @@
+"""A project file and the environment as a ``Project``: a spec of which each field knows its line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Self
+
+from rivermouth.errors import (
+    FlowUnknown,
+    ProjectInvalid,
+    ProjectNotFound,
+    ProjectProblems,
+    RivermouthError,
+)
+from rivermouth.names import did_you_mean
+from rivermouth.project import locate
+from rivermouth.project.judge import judge
+from rivermouth.rows import kafka_options, places
+from rivermouth.rows.environment import expand, expand_flow
+from rivermouth.rows.places import FlowPlaces
+from rivermouth.spec import Flow, ProjectSpec
+
+FILE_NAME: Final = "rivermouth.yml"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project with what surrounds it: the folder, the file and the environment that resolve its texts.
+
+    Attributes:
+        spec: What the user wrote; references to environment variables stand in it as written.
+        base: Absolute folder against which relative local places are resolved.
+        file: The file's name as it is told in messages; None for a project made in Python.
+        environ: The environment variables; never printed.
+        debug: Whether all places bear ``_debug`` and reads are limited.
+        follow: What the door asked for: go on at each flow's trigger, or drain and stop.
+    """
+
+    spec: ProjectSpec
+    base: Path
+    file: str | None = None
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    debug: bool = False
+    follow: bool = False
+    lines: Mapping[locate.Path, int] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def load(cls, path: str | Path = FILE_NAME, environ: Mapping[str, str] | None = None) -> Self:
+        """The project in a file.
+
+        Args:
+            path: The file; its folder is the base of relative places.
+            environ: Environment variables; the process's own where None.
+
+        Raises:
+            ProjectNotFound: There is no such file.
+            ProjectInvalid: The file cannot be read, is no YAML, or a value does not fit.
+            UnknownKey: A key that no noun has.
+            UnknownKind: A format, sink or action that nothing answers to.
+            NotSupported: A setting that is known but not built yet.
+            ProjectProblems: Several of these; all are told.
+        """
+        name = str(path)
+        document = locate.read(read_text(Path(path), name), name)
+        spec, problems = judge(document, name)
+        raise_all(problems, name)
+        if spec is None:
+            raise ProjectInvalid(at=f"{name}:1", detail="the file is no project", fix="rivermouth init")
+        return cls(
+            spec=spec,
+            base=Path(path).absolute().parent,
+            file=name,
+            environ=os.environ if environ is None else environ,
+            lines=document.lines,
+        )
+
+    @classmethod
+    def from_spec(
+        cls, spec: ProjectSpec, base: str | Path | None = None, environ: Mapping[str, str] | None = None
+    ) -> Self:
+        """A project made in Python; relative places are resolved against ``base``, by default the working folder."""
+        folder = Path.cwd() if base is None else Path(base).absolute()
+        return cls(spec=spec, base=folder, environ=os.environ if environ is None else environ)
+
+    def with_debug(self, *, debug: bool = True) -> Self:
+        """The same project as a trial: every table and state folder bears ``_debug``."""
+        return replace(self, debug=debug)
+
+    def at(self, *path: str | int) -> str | None:
+        """``rivermouth.yml:12`` of the field at ``path``, or of what holds it; None without a file."""
+        if self.file is None:
+            return None
+        return f"{self.file}:{locate.Document(None, self.lines).line(path)}"
+
+    def flow(self, name: str) -> Flow:
+        """The flow of this name, the references in its topics, pattern and group resolved.
+
+        Raises:
+            FlowUnknown: The project has none of this name.
+            EnvironmentMissing: A variable without default is not set.
+        """
+        if name not in self.spec.flows:
+            fix = did_you_mean(name, self.spec.flows) if self.spec.flows else "add it under flows:"
+            raise FlowUnknown(name=name, fix=fix)
+        with _standing(self.at("flows", name)):
+            return expand_flow(self.spec.flows[name], self.environ)
+
+    def flows(self, names: tuple[str, ...] = ()) -> list[Flow]:
+        """The flows of these names, or all, in the order of the file; see ``flow``.
+
+        Raises:
+            FlowUnknown: The project has none of this name.
+            EnvironmentMissing: A variable without default is not set.
+        """
+        chosen = {name: self.flow(name) for name in names or self.spec.flows}
+        return [chosen[name] for name in self.spec.flows if name in chosen]
+
+    def places(self, name: str) -> FlowPlaces:
+        """Where the things of one flow lie; with ``debug`` those of its trial.
+
+        Raises:
+            FlowUnknown: The project has none of this name.
+            PlaceInvalid: A template cannot be filled.
+            EnvironmentMissing: A variable without default is not set.
+        """
+        with _standing(self.at("flows", name, "places")):
+            return places.resolve(self.spec, self.flow(name), base=self.base, environ=self.environ, debug=self.debug)
+
+    @property
+    def lake(self) -> str:
+        """The root of the lake, absolute.
+
+        Raises:
+            PlaceInvalid: The text cannot be a place.
+            EnvironmentMissing: A variable without default is not set.
+        """
+        with _standing(self.at("lake")):
+            return places.lake_location(self.spec, base=self.base, environ=self.environ)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where the brokers are, references resolved.
+
+        Raises:
+            EnvironmentMissing: A variable without default is not set.
+        """
+        with _standing(self.at("kafka", "bootstrap_servers")):
+            return expand(self.spec.kafka.bootstrap_servers, self.environ)
+
+    def kafka_options(self) -> dict[str, str]:
+        """Options of Kafka's Java client, checked, references resolved: secrets, so never print them.
+
+        Raises:
+            KafkaOptionRefused: An option that may not be set.
+            EnvironmentMissing: A variable without default is not set.
+        """
+        return kafka_options.checked(self._expanded_options())
+
+    def client_options(self) -> dict[str, str]:
+        """The same options in librdkafka's words: secrets, so never print them.
+
+        Raises:
+            KafkaOptionRefused: An option that may not be set.
+            KafkaClientUnable: A security option that librdkafka cannot take.
+            EnvironmentMissing: A variable without default is not set.
+        """
+        return kafka_options.client_options(self._expanded_options())
+
+    def _expanded_options(self) -> dict[str, str]:
+        options: dict[str, str] = {}
+        for name, value in self.spec.kafka.options.items():
+            with _standing(self.at("kafka", "options", name)):
+                options[name] = expand(kafka_options.text(value), self.environ)
+        return options
+
+
+class _standing:  # noqa: N801 - reads as a word of the with statement
+    """Gives an error of ours that leaves the block the place at which it stands."""
+
+    def __init__(self, at: str | None) -> None:
+        self._at = at
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, RivermouthError) and error.at is None and self._at is not None:
+            raise error.located(self._at) from error.__cause__
+
+
+def raise_all(problems: list[RivermouthError], file: str | None) -> None:
+    """Nothing where there is no problem; one is raised as it is, several together.
+
+    Raises:
+        ProjectProblems: There are several.
+        RivermouthError: There is one.
+    """
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise ProjectProblems(count=len(problems), file=file or "the project", problems=tuple(problems))
+
+
+def read_text(path: Path, name: str) -> str:
+    """The text of a project file.
+
+    Raises:
+        ProjectNotFound: There is no such file.
+        ProjectInvalid: It is a folder, cannot be read, is too large or no UTF-8.
+    """
+    if path.is_dir():
+        fix = f"name the file in it: {path / FILE_NAME}"
+        raise ProjectInvalid(detail=f"{name} is a folder", fix=fix)
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(locate.MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ProjectNotFound(path=name) from None
+    except OSError as error:
+        fix = "check the path and its access rights"
+        raise ProjectInvalid(detail=f"{name} cannot be read: {error.strerror}", fix=fix) from None
+    if len(data) > locate.MAX_BYTES:
+        fix = "name the project file, not one with data"
+        raise ProjectInvalid(detail=f"{name} is larger than 1 MiB", fix=fix)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ProjectInvalid(at=f"{name}:{line}", detail="the file is no UTF-8", fix="save it as UTF-8") from None

@@ -1,0 +1,269 @@
+"""Every check of a project that needs neither Spark nor a broker."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from rivermouth.errors import (
+    ColumnCollision,
+    EnvironmentMissing,
+    ProjectInvalid,
+    RivermouthError,
+    TopicNameInvalid,
+    TopicPatternInvalid,
+)
+from rivermouth.names import did_you_mean
+from rivermouth.project.judge import words
+from rivermouth.project.load import Project, raise_all
+from rivermouth.project.locate import Path
+from rivermouth.rows import kafka_options
+from rivermouth.rows.environment import expand, references, texts_with_references
+from rivermouth.rows.places import FlowPlaces, check_apart, check_distinct
+from rivermouth.spec import Flow
+
+MAX_TOPIC_CHARACTERS: Final = 249
+_TOPIC: Final = re.compile(r"^[A-Za-z0-9._-]+$")
+# As Kafka's own client reads an address; the scheme names a listener and is allowed.
+_BROKER: Final = re.compile(r"^(?:[0-9A-Za-z%._-]+://)?\[?[0-9A-Za-z%._:-]*\]?:[0-9]{1,5}$")
+_REFERENCE: Final = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}")
+# Delta refuses these in column names unless the table maps its columns.
+_NOT_IN_COLUMNS: Final = re.compile(r"[ ,;{}()\n\t=]")
+_LOWEST: Final = {"starting_offsets": -2, "ending_offsets": -1}
+
+
+def validate_static(project: Project) -> None:
+    """Nothing, if the project can be run as far as can be said without Spark and without a broker.
+
+    Raises:
+        ProjectProblems: Several things are wrong; all are told.
+        RivermouthError: The one thing that is wrong.
+    """
+    raise_all(static_problems(project), project.file)
+
+
+def static_problems(project: Project) -> list[RivermouthError]:
+    """All that is wrong, each with its place; in the order of the checks, the environment first."""
+    missing = list(_environment(project))
+    if missing:
+        # What hangs on a missing variable cannot be judged; the rest would only repeat it.
+        return missing
+    found: list[RivermouthError] = []
+    for check in (_flows, _kafka, _each_flow, _places, _groups):
+        found += check(project)
+    return found
+
+
+def topic_problem(name: str) -> str | None:
+    """Why ``name`` is no legal name of a Kafka topic; None where it is one."""
+    if not name:
+        return "it is empty"
+    if name in (".", ".."):
+        return "'.' and '..' are no names"
+    if len(name) > MAX_TOPIC_CHARACTERS:
+        return f"it has {len(name)} characters, and Kafka allows {MAX_TOPIC_CHARACTERS}"
+    return None if _TOPIC.match(name) else "only letters, digits, '.', '_' and '-' are allowed"
+
+
+def _environment(project: Project) -> Iterator[RivermouthError]:
+    resolved = set()
+    for path, text in texts_with_references(project.spec):
+        resolved.add(path)
+        try:
+            expand(text, project.environ)
+        except (EnvironmentMissing, ProjectInvalid) as error:
+            yield error.located(project.at(*path))
+    for path, text in _texts((), project.spec.model_dump()):
+        if path not in resolved and _REFERENCE.search(text):
+            name = next(references(text), "NAME")
+            yield ProjectInvalid(
+                at=project.at(*path),
+                detail=f"{words(path)}: ${{{name}}} would not be resolved here",
+                fix="use variables in lake, kafka, spark.conf, places, topics and group_id only",
+            )
+
+
+def _texts(path: Path, value: object) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            # Offsets of topics stand one level deeper in the noun than in the file.
+            yield from _texts(path if key == "offsets" else (*path, key), part)
+    elif isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            yield from _texts((*path, index), part)
+
+
+def _flows(project: Project) -> Iterator[RivermouthError]:
+    flows = project.spec.flows
+    if not flows:
+        yield _invalid(project, ("flows",), "the project has no flow", "rivermouth init, for one to start from")
+    for name, flow in flows.items():
+        if flow.name != name:
+            detail = f"{words(('flows', name))}: the flow is also called {flow.name!r}"
+            yield _invalid(project, ("flows", name), detail, "give it one name")
+        if flow.previously in flows:
+            detail = f"{words(('flows', name))}: previously names {flow.previously!r}, which is still a flow"
+            yield _invalid(project, ("flows", name, "previously"), detail, "remove previously:, or the other flow")
+
+
+def _kafka(project: Project) -> Iterator[RivermouthError]:
+    servers = [server.strip() for server in project.bootstrap_servers.split(",")]
+    if not all(_BROKER.match(server) for server in servers):
+        detail = "kafka.bootstrap_servers: each broker is written as host:port"
+        yield _invalid(project, ("kafka", "bootstrap_servers"), detail, "bootstrap_servers: localhost:9092")
+    options = {
+        name: expand(kafka_options.text(value), project.environ) for name, value in project.spec.kafka.options.items()
+    }
+    for problem in kafka_options.problems(options):
+        yield problem.located(project.at("kafka", "options", str(problem.facts["option"])))
+
+
+def _each_flow(project: Project) -> Iterator[RivermouthError]:
+    checks: tuple[Callable[[Project, Flow], Iterator[RivermouthError]], ...] = (
+        _topics,
+        _pattern,
+        _assigned,
+        _offset_values,
+        _offset_order,
+        _metadata,
+    )
+    for name in project.spec.flows:
+        flow = project.flow(name)
+        for check in checks:
+            yield from check(project, flow)
+
+
+def _topics(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+    seen: set[str] = set()
+    for index, topic in enumerate(flow.topics):
+        path = ("flows", flow.name, "topics", index)
+        if topic in seen:
+            yield _invalid(project, path, f"{words(path)}: topic {topic!r} stands twice", "name each topic once")
+        seen.add(topic)
+        yield from _topic_name(project, path, topic)
+    for topic in flow.assign:
+        yield from _topic_name(project, ("flows", flow.name, "assign", topic), topic)
+
+
+def _topic_name(project: Project, path: Path, topic: str) -> Iterator[RivermouthError]:
+    reason = topic_problem(topic)
+    if reason is not None:
+        fix = "name a topic, for example: orders"
+        yield TopicNameInvalid(at=project.at(*path), where=words(path), name=topic, reason=reason, fix=fix)
+
+
+def _pattern(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+    if flow.topic_pattern is None:
+        return
+    at = project.at("flows", flow.name, "topic_pattern")
+    try:
+        re.compile(flow.topic_pattern)
+    except re.error as error:
+        yield TopicPatternInvalid(at=at, flow=flow.name, pattern=flow.topic_pattern, detail=str(error))
+
+
+def _assigned(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+    for topic, partitions in flow.assign.items():
+        path = ("flows", flow.name, "assign", topic)
+        fix = f"assign: {{{topic}: [0, 1]}}"
+        if not partitions:
+            yield _invalid(project, path, f"{words(path)}: no partition is named", fix)
+        elif min(partitions) < 0:
+            yield _invalid(project, path, f"{words(path)}: partitions are counted from 0", fix)
+        elif len(set(partitions)) < len(partitions):
+            yield _invalid(project, path, f"{words(path)}: a partition stands twice", "name each partition once")
+
+
+def _offset_values(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+    known = {*flow.topics, *flow.assign}
+    for setting, lowest in _LOWEST.items():
+        offsets = getattr(getattr(flow, setting), "offsets", {})
+        for topic, partitions in offsets.items():
+            path = ("flows", flow.name, setting, topic)
+            if known and topic not in known:
+                fix = did_you_mean(topic, known)
+                yield _invalid(project, path, f"{words(path)}: the flow does not read topic {topic!r}", fix)
+                continue
+            for partition, offset in partitions.items():
+                here = (*path, partition)
+                if partition < 0 or partition not in (flow.assign.get(topic) or (partition,)):
+                    detail = f"{words(path)}: the flow does not read partition {partition}"
+                    yield _invalid(project, here, detail, "correct the partition, or assign:")
+                if offset < lowest:
+                    also = "-2 is earliest, -1 latest" if lowest == -2 else "-1 is latest"  # noqa: PLR2004
+                    detail = f"{words(path)}: partition {partition} has offset {offset}"
+                    yield _invalid(project, here, detail, f"write an offset from 0 on; {also}")
+
+
+def _offset_order(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+    start, end = flow.starting_offsets, flow.ending_offsets
+    if end is None:
+        return
+    path: Path = ("flows", flow.name, "ending_offsets")
+    if start.timestamp and end.timestamp and end.timestamp < start.timestamp:
+        yield _invalid(project, path, f"{words(path)}: it is before starting_offsets", "exchange the two")
+    if end.kind == "timestamp" and end.timestamp and start.kind == "latest" and end.timestamp < dt.datetime.now(dt.UTC):
+        detail = f"{words(path)}: it has passed, and the flow starts at the latest offsets"
+        yield _invalid(project, path, detail, "starting_offsets: earliest")
+    for topic, partitions in end.offsets.items():
+        for partition, last in partitions.items():
+            first = start.offsets.get(topic, {}).get(partition, -2)
+            if 0 <= last < first:
+                detail = f"{words((*path, topic))}: partition {partition} ends at {last} and starts at {first}"
+                yield _invalid(project, (*path, topic, partition), detail, "exchange the two")
+
+
+def _metadata(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+    path = ("flows", flow.name, "metadata_columns")
+    seen: dict[str, str] = {}
+    for metadata, column in flow.metadata_columns.items():
+        if not column or _NOT_IN_COLUMNS.search(column) or column.startswith("__"):
+            detail = f"{words(path)}: {metadata} cannot be called {column!r}"
+            fix = "use letters, digits and _, and no two _ at the beginning"
+            yield _invalid(project, (*path, metadata), detail, fix)
+        if column.lower() in seen:
+            at = project.at(*path, metadata)
+            yield ColumnCollision(at=at, flow=flow.name, column=column, metadata=metadata)
+        seen[column.lower()] = metadata
+
+
+def _places(project: Project) -> Iterator[RivermouthError]:
+    resolved: list[FlowPlaces] = []
+    real: list[FlowPlaces] = []
+    failed = False
+    for name in project.spec.flows:
+        try:
+            resolved.append(project.places(name))
+            real.append(project.with_debug(debug=False).places(name))
+        except RivermouthError as error:
+            failed = True
+            yield error
+    if failed:
+        return
+    try:
+        check_distinct(resolved)
+        if project.debug:
+            check_apart(resolved, real)
+    except RivermouthError as error:
+        flow = str(error.facts.get("second", error.facts.get("setting", ""))).removeprefix("flow ")
+        yield error.located(project.at("flows", flow, "table"))
+
+
+def _groups(project: Project) -> Iterator[RivermouthError]:
+    """Two flows that commit one topic under one group would overwrite each other's progress."""
+    flows = [flow for flow in project.flows() if flow.group_id]
+    for first, second in itertools.combinations(flows, 2):
+        shared = {*first.topics, *first.assign} & {*second.topics, *second.assign}
+        if first.group_id == second.group_id and shared:
+            path = ("flows", second.name, "group_id")
+            detail = f"flows {first.name!r} and {second.name!r} show topic {min(shared)!r} under one group_id"
+            yield _invalid(project, path, detail, "give each flow a group_id of its own")
+
+
+def _invalid(project: Project, path: Path, detail: str, fix: str) -> ProjectInvalid:
+    return ProjectInvalid(at=project.at(*path), detail=detail, fix=fix)

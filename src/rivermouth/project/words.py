@@ -1,0 +1,185 @@
+"""Words that people bring from Spark, Kafka and other tools, and settings that are known but not built yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import BaseModel
+
+from rivermouth.names import did_you_mean
+from rivermouth.spec import Expectation, Flow, KafkaCluster, Places, ProjectSpec, Table, Trigger
+
+# By the model in which the word was written: a field of that model, or a sentence.
+_OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "ProjectSpec": {
+        "path": "lake",
+        "root": "lake",
+        "location": "lake",
+        "warehouse": "lake",
+        "lakehouse": "lake",
+        "delta_path": "lake",
+        "brokers": "write it as kafka: {bootstrap_servers: ...}",
+        "jobs": "flows",
+        "streams": "flows",
+        "pipelines": "flows",
+        "tables": "flows",
+    },
+    "KafkaCluster": {
+        "brokers": "bootstrap_servers",
+        "servers": "bootstrap_servers",
+        "hosts": "bootstrap_servers",
+        "config": "options",
+        "conf": "options",
+        "properties": "options",
+        "security": "write it as options: {security.protocol: ...}",
+        "sasl": "write it as options: {sasl.mechanism: ...}",
+        "ssl": "write it as options: {ssl.truststore.location: ...}",
+        "group_id": "write group_id in the flow",
+    },
+    "SparkSettings": {"config": "conf", "options": "conf", "memory": "driver_memory"},
+    "Places": {"path": "table", "checkpoint_location": "checkpoint", "dead_letters": "dead_letter_table"},
+    "Flow": {
+        "topic": "topics",
+        "subscribe": "topics",
+        "subscribe_pattern": "topic_pattern",
+        "pattern": "topic_pattern",
+        "partitions": "assign",
+        "offsets": "starting_offsets",
+        "start": "starting_offsets",
+        "starting_timestamp": "starting_offsets",
+        "end": "ending_offsets",
+        "group": "group_id",
+        "consumer_group": "group_id",
+        "value_format": "format",
+        "schema": "write it as format: {type: json, schema: ...}",
+        "target": "table",
+        "destination": "table",
+        "output": "table",
+        "table_name": "table",
+        "path": "write it as places: {table: ...}",
+        "location": "write it as places: {table: ...}",
+        "checkpoint_location": "write it as places: {checkpoint: ...}",
+        "dead_letters": "write it as places: {dead_letter_table: ...}",
+        "dlq": "write it as places: {dead_letter_table: ...}",
+        "max_offsets_per_trigger": "write it as trigger: {max_offsets: ...}",
+        "min_offsets_per_trigger": "write it as trigger: {min_offsets: ..., max_delay: ...}",
+        "max_trigger_delay": "write it as trigger: {max_delay: ...}",
+        "interval": "write it as trigger: {every: ...}",
+        "processing_time": "write it as trigger: {every: ...}",
+        "include_headers": "write it as metadata_columns: [kafka_headers, ...]",
+        "checks": "expectations",
+        "constraints": "expectations",
+        "quality": "expectations",
+        "rules": "expectations",
+        "partitioned_by": "write it as table: {name: ..., partition_by: [...]}",
+        "fail_on_data_loss": "remove it; lost offsets always stop the flow",
+        "mode": "sink",
+        "keys": "write it as sink: {type: ..., keys: [...]}",
+    },
+    "Table": {
+        "table": "name",
+        "path": "write it as places: {table: ...} in the flow",
+        "location": "write it as places: {table: ...} in the flow",
+        "partitioned_by": "partition_by",
+        "partitions": "partition_by",
+        "clustered_by": "cluster_by",
+        "zorder_by": "cluster_by",
+        "tblproperties": "properties",
+        "table_properties": "properties",
+        "description": "comment",
+    },
+    "Trigger": {
+        "interval": "every",
+        "processing_time": "every",
+        "max_offsets_per_trigger": "max_offsets",
+        "min_offsets_per_trigger": "min_offsets",
+        "max_trigger_delay": "max_delay",
+        "available_now": "remove it; rivermouth run drains and stops, --follow goes on",
+        "once": "remove it; rivermouth run drains and stops, --follow goes on",
+        "continuous": "remove it; use every: 1 second with rivermouth run --follow",
+    },
+    "Expectation": {
+        "constraint": "condition",
+        "expression": "condition",
+        "expr": "condition",
+        "rule": "condition",
+        "predicate": "condition",
+        "on_failure": "action",
+        "on_violation": "action",
+        "on_fail": "action",
+    },
+}
+
+# Designed and not built: refused by name until a field or a file of this name exists.
+_FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "ProjectSpec": frozenset(
+        {"alerts", "catalog", "catalogs", "files", "maintenance", "metrics", "page", "pipelines", "schema_registry"}
+    ),
+    "Flow": frozenset(
+        {
+            "changes",
+            "dead_letters_retention",
+            "evolution",
+            "maintenance",
+            "schema_registry",
+            "source",
+            "transform",
+            "watermark",
+        }
+    ),
+    "Table": frozenset({"optimize", "vacuum", "retention"}),
+}
+_FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
+    "formats": frozenset({"avro", "canal", "csv", "debezium", "maxwell", "protobuf", "xml"}),
+    "sinks": frozenset({"history", "kafka", "merge", "scd2", "upsert"}),
+    "actions": frozenset(),
+}
+# Where a key stands that was written one floor too high or too low.
+_ELSEWHERE: Final[tuple[tuple[type[BaseModel], type[BaseModel], str], ...]] = (
+    (ProjectSpec, KafkaCluster, "write it as kafka: {{{key}: ...}}"),
+    (ProjectSpec, Flow, "write it in a flow: flows: {{NAME: {{{key}: ...}}}}"),
+    (Flow, Trigger, "write it as trigger: {{{key}: ...}}"),
+    (Flow, Places, "write it as places: {{{key}: ...}}"),
+    (Flow, Table, "write it as table: {{name: ..., {key}: ...}}"),
+    (Flow, Expectation, "write it as expectations: [{{name: ..., {key}: ...}}]"),
+    (Flow, ProjectSpec, "write it at the top of the file, without indentation"),
+    (Table, Places, "write it as places: {{{key}: ...}} in the flow"),
+    (Trigger, Flow, "write it in the flow, beside trigger:"),
+    (Table, Flow, "write it in the flow, beside table:"),
+    (KafkaCluster, Flow, "write it in the flow"),
+)
+
+
+def is_future_key(model: type[BaseModel], key: str) -> bool:
+    """Whether ``key`` is a setting of ``model`` that is known but not built yet."""
+    return key in _FUTURE_KEYS.get(model.__name__, ()) and key not in model.model_fields
+
+
+def is_future_kind(family: str, name: str) -> bool:
+    """Whether a format, sink or action of this name is known but not built yet."""
+    return name in _FUTURE_KINDS[family]
+
+
+def hint_for(model: type[BaseModel], key: str, value: object) -> str:
+    """What to write instead of the unknown ``key``: one step, as a sentence."""
+    fields = set(model.model_fields) - ({"name"} if model is Flow else set())
+    snake = _snake(key)
+    if snake in fields:
+        return f"did you mean {snake!r}?"
+    known = _OTHER_WORDS.get(model.__name__, {}).get(snake)
+    if known is not None:
+        return f"did you mean {known!r}?" if known in fields else known
+    if model is ProjectSpec and isinstance(value, Mapping) and {"topics", "table", "format"} & set(value):
+        return f"indent {key}: and its lines by two spaces under flows:"
+    for here, there, sentence in _ELSEWHERE:
+        if here is model and snake in there.model_fields and snake != "name":
+            return sentence.format(key=snake)
+    return did_you_mean(key, fields)
+
+
+def _snake(key: str) -> str:
+    """``startingOffsets``, ``starting-offsets`` and ``starting.offsets`` as ``starting_offsets``."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key)
+    return re.sub(r"[-. ]+", "_", parted).lower()

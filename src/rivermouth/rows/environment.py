@@ -1,0 +1,128 @@
+"""References to environment variables: ``${NAME}``, ``${NAME:-default}``, and ``$${`` for a plain ``${``.
+
+What a user wrote keeps its references; they are resolved where the text is used, so that no printout of a
+project shows what a variable holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from rivermouth.errors import EnvironmentMissing, ProjectInvalid
+
+if TYPE_CHECKING:
+    from rivermouth.spec import Flow, ProjectSpec
+
+_REFERENCE: Final = re.compile(
+    r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}|(?P<broken>\$\{)"
+)
+
+
+def expand(text: str, environ: Mapping[str, str]) -> str:
+    """``text`` with each reference replaced; what a variable holds is not looked into again.
+
+    A default stands for a variable that is not set or empty, as in a shell.
+
+    Raises:
+        EnvironmentMissing: A variable without default is not set.
+        ProjectInvalid: A ``${`` begins no reference.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        _judge_reference(match)
+        if match["escaped"]:
+            return "${"
+        name, default = match["name"], match["default"]
+        if default is not None:
+            return environ.get(name) or default
+        if name not in environ:
+            raise EnvironmentMissing(name=name)
+        return environ[name]
+
+    return _REFERENCE.sub(value, text)
+
+
+def references(text: str) -> Iterator[str]:
+    """The names of the variables that ``text`` refers to, in order.
+
+    Raises:
+        ProjectInvalid: A ``${`` begins no reference.
+    """
+    for match in _REFERENCE.finditer(text):
+        _judge_reference(match)
+        if match["name"]:
+            yield match["name"]
+
+
+def expand_flow(flow: Flow, environ: Mapping[str, str]) -> Flow:
+    """``flow`` with the references in its topics, pattern and group resolved.
+
+    Those are all fields of a flow that may hold references, but for its places.
+
+    Raises:
+        EnvironmentMissing: A variable without default is not set.
+        ProjectInvalid: A ``${`` begins no reference.
+    """
+    changes: dict[str, Any] = {
+        "topics": tuple(expand(topic, environ) for topic in flow.topics),
+        "assign": {expand(topic, environ): partitions for topic, partitions in flow.assign.items()},
+        "topic_pattern": flow.topic_pattern and expand(flow.topic_pattern, environ),
+        "group_id": flow.group_id and expand(flow.group_id, environ),
+        "starting_offsets": flow.starting_offsets.model_copy(
+            update={
+                "offsets": {expand(topic, environ): part for topic, part in flow.starting_offsets.offsets.items()},
+                "group": flow.starting_offsets.group and expand(flow.starting_offsets.group, environ),
+            }
+        ),
+    }
+    if flow.ending_offsets is not None:
+        ends = {expand(topic, environ): part for topic, part in flow.ending_offsets.offsets.items()}
+        changes["ending_offsets"] = flow.ending_offsets.model_copy(update={"offsets": ends})
+    changed = {name: value for name, value in changes.items() if value != getattr(flow, name)}
+    return flow.model_copy(update=changed) if changed else flow
+
+
+def texts_with_references(project: ProjectSpec) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """(path, text) of each text in which references are resolved, references or not."""
+    yield ("lake",), project.lake
+    yield ("kafka", "bootstrap_servers"), project.kafka.bootstrap_servers
+    for name, value in project.kafka.options.items():
+        yield ("kafka", "options", name), str(value)
+    for name, conf in project.spark.conf.items():
+        yield ("spark", "conf", name), str(conf)
+    yield from _of_places((), project)
+    for name, flow in project.flows.items():
+        yield from _of_flow(("flows", name), flow)
+        yield from _of_places(("flows", name), flow)
+
+
+def _of_flow(path: tuple[str, ...], flow: Flow) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for index, topic in enumerate(flow.topics):
+        yield (*path, "topics", index), topic
+    for topic in flow.assign:
+        yield (*path, "assign", topic), topic
+    for name in ("topic_pattern", "group_id"):
+        if getattr(flow, name):
+            yield (*path, name), getattr(flow, name)
+    for name in ("starting_offsets", "ending_offsets"):
+        for topic in getattr(getattr(flow, name), "offsets", ()):
+            yield (*path, name, topic), topic
+    if flow.starting_offsets.group:
+        yield (*path, "starting_offsets", "group"), flow.starting_offsets.group
+
+
+def _of_places(path: tuple[str, ...], owner: ProjectSpec | Flow) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for name, template in owner.places:
+        if template is not None:
+            yield (*path, "places", name), template
+
+
+def _judge_reference(match: re.Match[str]) -> None:
+    if match["broken"]:
+        # The text itself may be a secret: it is not quoted.
+        raise ProjectInvalid(
+            detail="a '${' is followed neither by NAME} nor by NAME:-default}",
+            fix="write ${NAME} or ${NAME:-default}; for a plain '${' write $${",
+        )

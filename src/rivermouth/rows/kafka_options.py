@@ -1,0 +1,426 @@
+"""Which Kafka options a user may set, and the same options in librdkafka's words. Pure values.
+
+Options carry the names of Kafka's Java client, with or without Spark's ``kafka.`` prefix; values are text in
+which references to environment variables are already resolved. Nothing here puts a value into a message.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from rivermouth.errors import KafkaClientUnable, KafkaOptionRefused
+
+ISOLATION_LEVEL: Final = "read_committed"
+
+_FORMAT: Final = ("the flow's format decodes the records", "use format: and key_format:")
+_OFFSETS: Final = ("the ledger in the table keeps the offsets", "remove it; group_id: shows progress to Kafka's tools")
+_WRITES: Final = ("it belongs to a producer, and rivermouth only reads", "remove it")
+_CODE: Final = ("it loads code into the client", "remove it")
+_PROGRAM: Final = ("it starts a program", "remove it")
+_SPARKS: Final = ("Spark assigns the partitions itself", "remove it")
+
+# Decided by Spark, by rivermouth, or by nobody: the reason, and the word to use.
+_REFUSED: Final[Mapping[str, tuple[str, str]]] = {
+    "bootstrap.servers": ("the project names the brokers", "use kafka: {bootstrap_servers: ...}"),
+    "auto.offset.reset": ("the flow says where it starts", "use starting_offsets:"),
+    "group.id": ("the flow names its group", "use group_id:"),
+    "key.deserializer": _FORMAT,
+    "value.deserializer": _FORMAT,
+    "key.serializer": _WRITES,
+    "value.serializer": _WRITES,
+    "enable.auto.commit": _OFFSETS,
+    "auto.commit.interval.ms": _OFFSETS,
+    "interceptor.classes": _CODE,
+    "metric.reporters": _CODE,
+    "partition.assignment.strategy": _SPARKS,
+    "group.instance.id": _SPARKS,
+    "group.protocol": _SPARKS,
+    "group.remote.assignor": _SPARKS,
+    "security.providers": _CODE,
+    "sasl.kerberos.kinit.cmd": _PROGRAM,
+}
+# Spark's own words for what a flow says in ours; compared without regard to case, as Spark does.
+_SOURCE_OPTIONS: Final[Mapping[str, str]] = {
+    "startingOffsets": "use starting_offsets:",
+    "startingOffsetsByTimestamp": "use starting_offsets: with a timestamp",
+    "startingOffsetsByTimestampStrategy": "use starting_offsets:",
+    "startingTimestamp": "use starting_offsets: with a timestamp",
+    "endingOffsets": "use ending_offsets:",
+    "endingOffsetsByTimestamp": "use ending_offsets: with a timestamp",
+    "endingTimestamp": "use ending_offsets: with a timestamp",
+    "subscribe": "use topics:",
+    "subscribePattern": "use topic_pattern:",
+    "assign": "use assign:",
+    "topic": "use topics:",
+    "failOnDataLoss": "remove it; lost offsets always stop the flow",
+    "maxOffsetsPerTrigger": "use trigger: {max_offsets: ...}",
+    "minOffsetsPerTrigger": "use trigger: {min_offsets: ..., max_delay: ...}",
+    "maxTriggerDelay": "use trigger: {max_delay: ...}",
+    "minPartitions": "use trigger: {min_partitions: ...}",
+    "maxRecordsPerPartition": "use trigger: {min_partitions: ...}",
+    "includeHeaders": "use metadata_columns: with kafka_headers",
+    "groupIdPrefix": "use group_id:",
+    "kafkaConsumer.pollTimeoutMs": "remove it",
+    "fetchOffset.numRetries": "remove it",
+    "fetchOffset.retryIntervalMs": "remove it",
+    "checkpointLocation": "use places: {checkpoint: ...}",
+}
+_SOURCE_WORDS: Final = {name.lower(): (name, fix) for name, fix in _SOURCE_OPTIONS.items()}
+_LOADS_CODE: Final = re.compile(r"\.(class|classes|reporters)$|^config\.providers(\.|$)")
+
+_LOGIN_MODULES: Final = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule": "password",
+    "org.apache.kafka.common.security.scram.ScramLoginModule": "password",
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": "oauth",
+    "com.sun.security.auth.module.Krb5LoginModule": "kerberos",
+}
+_CONTROL_FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
+# As java.io.StreamTokenizer reads it, without its comments: a quote ends on its line.
+_JAAS_WORD: Final = re.compile(r"""\s*(?:"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'|([\w.$-]+|[=;]))""")
+_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "b": "\b", "a": "\a", "v": "\v"}
+_Word = tuple[str, bool]
+"""The text, and whether it stood in quotes."""
+_END: Final[_Word] = (";", False)
+
+# What Kafka's consumer (kafka-clients 3.9) knows and the table above does not decide; for "did you mean".
+_KNOWN: Final = frozenset(
+    [
+        "allow.auto.create.topics",
+        "auto.include.jmx.reporter",
+        "check.crcs",
+        "client.dns.lookup",
+        "client.id",
+        "client.rack",
+        "connections.max.idle.ms",
+        "default.api.timeout.ms",
+        "enable.metrics.push",
+        "exclude.internal.topics",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "metadata.max.age.ms",
+        "metadata.recovery.strategy",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "sasl.jaas.config",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.mechanism",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.header.urlencode",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "sasl.oauthbearer.token.endpoint.url",
+        "security.protocol",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.password",
+        "ssl.keymanager.algorithm",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    ]
+)
+
+# librdkafka's names where it has the option; what is in neither table is tuning that it lacks.
+_SAME: Final = frozenset(
+    [
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.kerberos.service.name",
+        "client.id",
+        "client.rack",
+        "client.dns.lookup",
+        "metadata.max.age.ms",
+        "connections.max.idle.ms",
+        "reconnect.backoff.ms",
+        "reconnect.backoff.max.ms",
+        "retry.backoff.ms",
+        "socket.connection.setup.timeout.ms",
+        "enable.metrics.push",
+    ]
+)
+_RENAMED: Final = {
+    "request.timeout.ms": "socket.timeout.ms",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What one login module of a ``sasl.jaas.config`` says.
+
+    Attributes:
+        module: Full name of its class.
+        options: Its options; they hold secrets.
+    """
+
+    module: str
+    options: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"Login({self.module!r}, options of {', '.join(sorted(self.options))})"
+
+
+def problems(options: Mapping[str, str | float | bool]) -> Iterator[KafkaOptionRefused]:
+    """All refusals among ``options``, in their order; each names the option and the word to use instead."""
+    seen: dict[str, str] = {}
+    for written, value in options.items():
+        name = plain_name(written)
+        if name in seen:
+            yield KafkaOptionRefused(
+                option=written, reason=f"it also stands here as {seen[name]!r}", fix=f"keep one: {name}"
+            )
+        seen[name] = written
+        judged = _judge_name(name) or (_judge_jaas(str(value)) if name == "sasl.jaas.config" else None)
+        if judged is None and name == "isolation.level" and text(value) not in ("read_committed", "read_uncommitted"):
+            judged = ("it is neither read_committed nor read_uncommitted", "isolation.level: read_committed")
+        if judged is not None:
+            yield KafkaOptionRefused(option=written, reason=judged[0], fix=judged[1])
+
+
+def checked(options: Mapping[str, str | float | bool]) -> dict[str, str]:
+    """The options as Kafka's Java client takes them: plain names, values as text.
+
+    ``isolation.level`` is ``read_committed`` unless the user says otherwise, so that records of aborted
+    transactions are never read.
+
+    Raises:
+        KafkaOptionRefused: The first option that may not be set.
+    """
+    for problem in problems(options):
+        raise problem
+    return {"isolation.level": ISOLATION_LEVEL} | {plain_name(name): text(value) for name, value in options.items()}
+
+
+def source_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
+    """The checked options with the prefix by which Spark's Kafka source hands them to its consumer.
+
+    Raises:
+        KafkaOptionRefused: The first option that may not be set.
+    """
+    return {f"kafka.{name}": value for name, value in checked(options).items()}
+
+
+def client_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
+    """The options in librdkafka's words, for admin requests and for reading committed offsets.
+
+    Security is translated or refused, never dropped. Tuning of the Java consumer that librdkafka lacks, and
+    ``isolation.level``, which admin requests take as an argument, are left out.
+
+    Raises:
+        KafkaOptionRefused: The first option that may not be set.
+        KafkaClientUnable: A security option that librdkafka cannot take.
+    """
+    java = checked(options)
+    result = {name: value for name, value in java.items() if name in _SAME}
+    result |= {_RENAMED[name]: value for name, value in java.items() if name in _RENAMED}
+    return result | _client_login(java) | _client_tls(java)
+
+
+def isolation_level(options: Mapping[str, str | float | bool]) -> str:
+    """``read_committed`` or ``read_uncommitted``, as the checked options say.
+
+    Raises:
+        KafkaOptionRefused: The first option that may not be set.
+    """
+    return checked(options)["isolation.level"]
+
+
+def plain_name(name: str) -> str:
+    """``name`` without Spark's ``kafka.`` prefix and without spaces around it."""
+    return name.strip().removeprefix("kafka.")
+
+
+def text(value: str | float | bool) -> str:
+    """``value`` as Kafka's properties write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def parse_jaas(config: str) -> list[Login]:
+    """The login modules of a ``sasl.jaas.config``.
+
+    Raises:
+        ValueError: The text is no such configuration; its contents are not in the message.
+    """
+    words = list(_jaas_words(config))
+    logins: list[Login] = []
+    while words:
+        if _END not in words:
+            msg = "it does not end with a ';'"
+            raise ValueError(msg)
+        end = words.index(_END)
+        logins.append(_login(words[:end]))
+        words = words[end + 1 :]
+    return logins
+
+
+def _jaas_words(config: str) -> Iterator[_Word]:
+    position, end = 0, len(config.rstrip())
+    while position < end:
+        match = _JAAS_WORD.match(config, position)
+        if match is None:
+            msg = "a quote in it is not closed, or a value with other characters than letters and digits is not quoted"
+            raise ValueError(msg)
+        quoted = match[1] if match[1] is not None else match[2]
+        if quoted is None:
+            yield match[3], False
+        else:
+            yield re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted), True
+        position = match.end()
+
+
+def _login(entry: list[_Word]) -> Login:
+    if len(entry) < 2 or entry[1][0].lower() not in _CONTROL_FLAGS:  # noqa: PLR2004 - module and flag
+        msg = 'it is not written as: module required name="value" ...;'
+        raise ValueError(msg)
+    options = entry[2:]
+    if len(options) % 3 or any(sign != ("=", False) for sign in options[1::3]):
+        msg = 'an option in it is not written as name="value"'
+        raise ValueError(msg)
+    return Login(entry[0][0], {name: value for (name, _), (value, _) in zip(options[::3], options[2::3], strict=True)})
+
+
+def _judge_name(name: str) -> tuple[str, str] | None:
+    if name in _REFUSED:
+        return _REFUSED[name]
+    if name.lower() in _SOURCE_WORDS:
+        return ("it is an option of Spark's source, not of Kafka", _SOURCE_WORDS[name.lower()][1])
+    if _LOADS_CODE.search(name):
+        return _CODE
+    if name in _KNOWN:
+        return None
+    # Kafka ignores options that it does not know, so a slip of the pen would silently do nothing.
+    near = difflib.get_close_matches(name, sorted(_KNOWN | set(_REFUSED)), n=1, cutoff=0.85)
+    return ("Kafka's consumer has no option of this name", f"did you mean {near[0]!r}?") if near else None
+
+
+def _judge_jaas(config: str) -> tuple[str, str] | None:
+    modules = ", ".join(module.rpartition(".")[2] for module in _LOGIN_MODULES)
+    fix = 'sasl.jaas.config: org.apache.kafka.common.security.plain.PlainLoginModule required username="${USER}" password="${PASSWORD}";'
+    try:
+        logins = parse_jaas(config)
+    except ValueError as error:
+        return str(error), fix
+    if len(logins) != 1:
+        return f"it must name one login module and names {len(logins)}", fix
+    if logins[0].module not in _LOGIN_MODULES:
+        return f"its login module is none of {modules}", fix
+    return None
+
+
+def _client_login(java: Mapping[str, str]) -> dict[str, str]:
+    if not java.get("security.protocol", "").upper().startswith("SASL"):
+        return {}
+    # The Java client's default; librdkafka as shipped for Python is built without it.
+    mechanism = java.get("sasl.mechanism", "GSSAPI")
+    logins = parse_jaas(java.get("sasl.jaas.config", ""))
+    if mechanism == "GSSAPI" or not logins:
+        option, reason = (
+            ("sasl.mechanism", "it is built without Kerberos")
+            if mechanism == "GSSAPI"
+            else ("sasl.jaas.config", "it is not set here, and a JAAS file of the JVM is not read")
+        )
+        raise KafkaClientUnable(
+            option=option, reason=reason, fix="sasl.mechanism: SCRAM-SHA-512, with sasl.jaas.config"
+        )
+    options = logins[0].options
+    if _LOGIN_MODULES[logins[0].module] == "password":
+        return {"sasl.username": options.get("username", ""), "sasl.password": options.get("password", "")}
+    url = java.get("sasl.oauthbearer.token.endpoint.url")
+    if url is None or "clientId" not in options:
+        raise KafkaClientUnable(
+            option="sasl.jaas.config",
+            reason="for OAUTHBEARER it needs a client id, a client secret and the address of the token endpoint",
+            fix='clientId="..." clientSecret="..." in sasl.jaas.config, and sasl.oauthbearer.token.endpoint.url',
+        )
+    found = {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.oauthbearer.client.id": options["clientId"],
+        "sasl.oauthbearer.client.secret": options.get("clientSecret", ""),
+    }
+    return found | ({"sasl.oauthbearer.scope": options["scope"]} if "scope" in options else {})
+
+
+def _client_tls(java: Mapping[str, str]) -> dict[str, str]:
+    result: dict[str, str] = {}
+    if "ssl.truststore.certificates" in java:
+        result["ssl.ca.pem"] = java["ssl.truststore.certificates"]
+    elif "ssl.truststore.location" in java:
+        _only(java, "ssl.truststore", ("PEM",))
+        result["ssl.ca.location"] = java["ssl.truststore.location"]
+    if "ssl.keystore.certificate.chain" in java:
+        result["ssl.certificate.pem"] = java["ssl.keystore.certificate.chain"]
+        result["ssl.key.pem"] = java.get("ssl.keystore.key", "")
+    elif "ssl.keystore.location" in java:
+        place = java["ssl.keystore.location"]
+        if _only(java, "ssl.keystore", ("PEM", "PKCS12")) == "PEM":
+            result |= {"ssl.certificate.location": place, "ssl.key.location": place}
+        else:
+            result |= {"ssl.keystore.location": place, "ssl.keystore.password": java.get("ssl.keystore.password", "")}
+    if "ssl.key.password" in java:
+        result["ssl.key.password"] = java["ssl.key.password"]
+    if "ssl.endpoint.identification.algorithm" in java:
+        # The Java client says "none" with an empty text.
+        result["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"] or "none"
+    return result
+
+
+def _only(java: Mapping[str, str], store: str, kinds: tuple[str, ...]) -> str:
+    kind = java.get(f"{store}.type", "JKS").upper()
+    if kind not in kinds:
+        raise KafkaClientUnable(
+            option=f"{store}.location",
+            reason=f"it reads {' and '.join(kinds)} stores only",
+            fix=f"{store}.type: PEM, with {store}.location: a .pem file",
+        )
+    return kind

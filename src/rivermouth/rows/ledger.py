@@ -1,0 +1,306 @@
+"""The ledger: what a table's commits say about the offsets that it holds. Pure values, no Spark.
+
+Each commit of a flow carries one ``Entry`` in the same Delta commit as its rows. Its vector of next
+offsets, one a topic and partition, is the truth about the flow's progress; checkpoints are caches of it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Literal
+
+from rivermouth.errors import LedgerGap, LedgerTooNew, LedgerUnreadable
+
+FORMAT: Final = 1
+
+Offsets = dict[str, dict[int, int]]
+"""Topic to partition to an offset."""
+
+Ranges = dict[str, dict[int, tuple[int, int]]]
+"""Topic to partition to (start, end): start is in the range, end is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Where the records of one or more batches went: the first is the sum of the next four.
+
+    Attributes:
+        consumed: Records read.
+        written: Rows appended to the table; records that only raised a warning are among them.
+        merged: Rows merged into a keyed table.
+        dropped: Records dropped by an expectation or as null values.
+        dead_lettered: Records in the dead letters.
+        null_values: Those of ``dropped`` whose value was null.
+        expectations: Failures by the name of the expectation.
+        undeclared_fields: Fields outside the declared schema, counted on a sample of the records.
+        replayed: Rows that a replay brought from the dead letters; they were consumed before.
+    """
+
+    consumed: int = 0
+    written: int = 0
+    merged: int = 0
+    dropped: int = 0
+    dead_lettered: int = 0
+    null_values: int = 0
+    expectations: Mapping[str, int] = field(default_factory=dict)
+    undeclared_fields: int = 0
+    replayed: int = 0
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every consumed record went to exactly one place."""
+        return self.consumed == self.written + self.merged + self.dropped + self.dead_lettered
+
+    def __add__(self, other: Counts) -> Counts:
+        names = {**self.expectations, **other.expectations}
+        return Counts(
+            expectations={
+                name: self.expectations.get(name, 0) + other.expectations.get(name, 0) for name in sorted(names)
+            },
+            **{
+                name: getattr(self, name) + getattr(other, name)
+                for name in self.__dataclass_fields__
+                if name != "expectations"
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One ledger entry; it stands in the ``userMetadata`` of the commit that it describes.
+
+    Attributes:
+        flow: The flow that wrote it: its name is its identity.
+        number: k, counted from 0 (the CREATE TABLE commit) without gaps.
+        kind: What the commit was.
+        next_offsets: The first offset of each topic and partition that the table does not have.
+        settled: Up to where the dead letters are known to be complete; at most ``next_offsets``.
+        topic_ids: Kafka's UUID by topic; None where the service has none.
+        totals: Sum of the counts of all entries before this one.
+        attempt: A random mark, so that a writer can tell its own commit from another's.
+    """
+
+    flow: str
+    number: int
+    kind: Literal["create", "batch", "replay", "maintenance"]
+    next_offsets: Offsets
+    settled: Offsets
+    topic_ids: Mapping[str, str | None] = field(default_factory=dict)
+    totals: Counts = Counts()
+    attempt: str = ""
+
+    def to_json(self) -> str:
+        """The entry as one line of JSON, keys in a fixed order."""
+        topics = {
+            topic: {
+                "id": self.topic_ids.get(topic),
+                "next": {str(partition): offset for partition, offset in sorted(partitions.items())},
+                "settled": {str(p): offset for p, offset in sorted(self.settled.get(topic, {}).items())},
+            }
+            for topic, partitions in sorted(self.next_offsets.items())
+        }
+        body = {
+            "rivermouth": FORMAT,
+            "flow": self.flow,
+            "entry": self.number,
+            "kind": self.kind,
+            "topics": topics,
+            "totals": asdict(self.totals),
+            "attempt": self.attempt,
+        }
+        return json.dumps(body, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str, *, table: str, version: int) -> Entry | None:
+        """The entry in a commit's ``userMetadata``; None where the text is none of ours.
+
+        Raises:
+            LedgerTooNew: A newer rivermouth wrote it.
+            LedgerUnreadable: It is ours, and damaged.
+        """
+        body = _object(text)
+        if body is None or "rivermouth" not in body:
+            return None
+        found = body["rivermouth"]
+        if not isinstance(found, int) or found > FORMAT:
+            raise LedgerTooNew(table=table, found=found, supported=FORMAT)
+        try:
+            topics = body["topics"]
+            return cls(
+                flow=body["flow"],
+                number=int(body["entry"]),
+                kind=body["kind"],
+                next_offsets={topic: _offsets(part["next"]) for topic, part in topics.items()},
+                settled={topic: _offsets(part["settled"]) for topic, part in topics.items()},
+                topic_ids={topic: part["id"] for topic, part in topics.items()},
+                totals=Counts(**body["totals"]),
+                attempt=body["attempt"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            detail = f"{type(error).__name__} at {error}"
+            raise LedgerUnreadable(table=table, version=version, detail=detail) from error
+
+    def after_batch(self, ranges: Ranges, counts: Counts, topic_ids: Mapping[str, str | None]) -> Entry:
+        """The entry of the batch that follows this one.
+
+        Args:
+            ranges: What the batch writes; partitions that are not named keep their offset.
+            counts: The counts of this entry's own batch, known by now.
+            topic_ids: Ids of the topics in ``ranges``.
+        """
+        return replace(
+            self,
+            number=self.number + 1,
+            kind="batch",
+            next_offsets=advanced(self.next_offsets, ranges),
+            settled=self.next_offsets,
+            topic_ids={**self.topic_ids, **topic_ids},
+            totals=self.totals + counts,
+            attempt=uuid.uuid4().hex,
+        )
+
+    def carried(self, kind: Literal["replay", "maintenance"], counts: Counts) -> Entry:
+        """The entry of a commit that moves no offset; ``counts`` are those of this entry's own batch."""
+        return replace(
+            self,
+            number=self.number + 1,
+            kind=kind,
+            settled=self.next_offsets,
+            totals=self.totals + counts,
+            attempt=uuid.uuid4().hex,
+        )
+
+    @property
+    def unsettled(self) -> Ranges:
+        """The ranges whose dead letters this entry does not yet call complete."""
+        return between(self.settled, self.next_offsets)
+
+
+def first_entry(flow: str, start: Offsets, topic_ids: Mapping[str, str | None]) -> Entry:
+    """Entry 0: the resolved starting offsets, before any record."""
+    return Entry(
+        flow=flow,
+        number=0,
+        kind="create",
+        next_offsets=start,
+        settled=start,
+        topic_ids=topic_ids,
+        attempt=uuid.uuid4().hex,
+    )
+
+
+def judge(flow: str, next_offsets: Offsets, planned: Ranges) -> Ranges:
+    """What of the planned ranges is still to be written.
+
+    Each partition for itself: equal is written, contained is skipped, an overlap leaves its rest. A partition
+    that the ledger does not know is new and written whole.
+
+    Returns:
+        The ranges to write, without empty ones; nothing at all if the batch was written before.
+
+    Raises:
+        LedgerGap: A planned range begins after the offset that the ledger expects.
+    """
+    rest: Ranges = {}
+    for topic, partition, start, end in flat(planned):
+        expected = next_offsets.get(topic, {}).get(partition, start)
+        if start > expected:
+            raise LedgerGap(flow=flow, topic=topic, partition=partition, start=expected, end=start)
+        if end > expected:
+            rest.setdefault(topic, {})[partition] = (expected, end)
+    return rest
+
+
+def advanced(offsets: Offsets, ranges: Ranges) -> Offsets:
+    """``offsets`` with the ends of ``ranges`` in their place; the ledger never goes back."""
+    result = {topic: dict(partitions) for topic, partitions in offsets.items()}
+    for topic, partition, _start, end in flat(ranges):
+        known = result.setdefault(topic, {})
+        known[partition] = max(end, known.get(partition, end))
+    return result
+
+
+def between(start: Offsets, end: Offsets) -> Ranges:
+    """The ranges from ``start`` to ``end``; a partition without start is left out, so are empty ranges."""
+    result: Ranges = {}
+    for topic, partitions in end.items():
+        for partition, last in partitions.items():
+            first = start.get(topic, {}).get(partition, last)
+            if first < last:
+                result.setdefault(topic, {})[partition] = (first, last)
+    return result
+
+
+def flat(ranges: Ranges) -> Iterator[tuple[str, int, int, int]]:
+    """(topic, partition, start, end) of each range, in a fixed order."""
+    for topic in sorted(ranges):
+        for partition in sorted(ranges[topic]):
+            yield (topic, partition, *ranges[topic][partition])
+
+
+def size(ranges: Ranges) -> int:
+    """How many offsets the ranges span; an upper bound of the records in them."""
+    return sum(end - start for _topic, _partition, start, end in flat(ranges))
+
+
+def ends(ranges: Ranges) -> Offsets:
+    """The end of each range."""
+    return {topic: {p: end for p, (_start, end) in parts.items()} for topic, parts in ranges.items()}
+
+
+def starts(ranges: Ranges) -> Offsets:
+    """The start of each range."""
+    return {topic: {p: start for p, (start, _end) in parts.items()} for topic, parts in ranges.items()}
+
+
+def limited(ranges: Ranges, max_offsets: int) -> Ranges:
+    """``ranges`` cut to at most ``max_offsets`` offsets, each partition by its share of the backlog.
+
+    Every partition that has offsets keeps at least one, so that none starves.
+    """
+    total = size(ranges)
+    if total <= max_offsets:
+        return ranges
+    result: Ranges = {}
+    for topic, partition, start, end in flat(ranges):
+        share = max(1, (end - start) * max_offsets // total)
+        result.setdefault(topic, {})[partition] = (start, min(end, start + share))
+    return result
+
+
+def halved(ranges: Ranges) -> tuple[Ranges, Ranges] | None:
+    """``ranges`` in two parts, the earlier half of each partition first; None if there is but one offset."""
+    total = size(ranges)
+    if total <= 1:
+        return None
+    first = limited(ranges, total // 2)
+    if first == ranges or size(first) >= total:
+        topic, partition, start, end = next(flat(ranges))
+        first = {topic: {partition: (start, end)}}
+    return first, between(filled(ends(first), starts(ranges)), ends(ranges))
+
+
+def filled(offsets: Offsets, defaults: Offsets) -> Offsets:
+    """``offsets`` with those partitions of ``defaults`` that it lacks."""
+    topics = {**defaults, **offsets}
+    return {topic: {**defaults.get(topic, {}), **offsets.get(topic, {})} for topic in topics}
+
+
+def text(ranges: Ranges) -> str:
+    """``orders-0:5..9, orders-1:0..3`` (ends exclusive), for messages."""
+    return ", ".join(f"{topic}-{partition}:{start}..{end}" for topic, partition, start, end in flat(ranges))
+
+
+def _object(body: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _offsets(part: Mapping[str, int]) -> dict[int, int]:
+    return {int(partition): int(offset) for partition, offset in part.items()}

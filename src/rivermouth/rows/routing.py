@@ -1,0 +1,121 @@
+"""Routing: one word a record, never null, that says where it goes; and the counts of those words."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.errors import ExpectationFailed
+from rivermouth.rows.checks import failed_column
+from rivermouth.rows.ledger import Counts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from rivermouth.spec import Flow
+
+TABLE: Final = "table"
+DROPPED: Final = "dropped"
+DEAD_LETTER: Final = "dead_letter"
+
+_NULL_VALUE_ROUTES = {"drop": DROPPED, "keep": TABLE, "dead_letter": DEAD_LETTER}
+_FAIL_MARK = "RIVERMOUTH_EXPECTATION_FAILED"
+_FAILURE = re.compile(_FAIL_MARK + r"\|(\d+)\|([A-Za-z0-9._-]+)\|(\d+)\|(\d+)\|")
+
+BLOCK_OFFSETS: Final = 16
+"""Smallest number of neighbouring offsets that share one mark in ``blocks``."""
+_MAX_BLOCKS = 1 << 17
+
+
+def route(rows: DataFrame, flow: Flow) -> DataFrame:
+    """Adds ``__route``: table, dropped or dead_letter; the strongest failed action wins.
+
+    A failed expectation whose action is ``fail`` ends the Spark job; ``expectation_failure`` reads its error.
+    """
+    actions = {each.route for each in flow.expectations}
+    verdict = F.when(~F.col(names.DECODED) | ~F.col(names.KEY_VALID), DEAD_LETTER)
+    verdict = verdict.when(F.col(names.VALUE).isNull(), _NULL_VALUE_ROUTES[flow.null_values])
+    for action in ("fail", DEAD_LETTER, DROPPED):
+        if action not in actions:
+            continue
+        for index, each in enumerate(flow.expectations):
+            if each.route == action:
+                outcome = _raise(index) if action == "fail" else F.lit(action)
+                verdict = verdict.when(F.col(failed_column(index)), outcome)
+    return rows.withColumn(names.ROUTE, verdict.otherwise(TABLE))
+
+
+def counting(flow: Flow, block_offsets: int) -> dict[str, Column]:
+    """Aggregates over routed rows, for ``observe``; ``counted`` reads them.
+
+    ``blocks`` marks where the dead letters lie: the set of ``partition:offset div block_offsets:topic``, as
+    one string, so that only those neighbourhoods are looked at again. Its size is bounded by the batch's
+    offsets over ``block_offsets``, however many dead letters there are.
+    """
+    routed = F.col(names.ROUTE)
+    dead = routed == DEAD_LETTER
+    aggregates = {
+        "consumed": F.count(F.lit(1)),
+        "written": F.count_if(routed == TABLE),
+        "dropped": F.count_if(routed == DROPPED),
+        "dead_lettered": F.count_if(dead),
+        "null_values": F.count_if(F.col(names.VALUE).isNull() & (routed == DROPPED)),
+        "blocks": F.array_join(F.collect_set(F.when(dead, block_mark(block_offsets))), "\n"),
+    }
+    for index, _each in enumerate(flow.expectations):
+        aggregates[failed_column(index)] = F.count_if(F.col(failed_column(index)))
+    return aggregates
+
+
+def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:
+    """The counts that ``counting`` observed."""
+    return Counts(
+        consumed=observed["consumed"],
+        written=observed["written"],
+        dropped=observed["dropped"],
+        dead_lettered=observed["dead_lettered"],
+        null_values=observed["null_values"],
+        expectations={each.name: observed[failed_column(i)] for i, each in enumerate(flow.expectations)},
+        undeclared_fields=observed.get("undeclared_fields") or 0,
+    )
+
+
+def block_mark(block_offsets: int) -> Column:
+    """``partition:block:topic`` of an envelope row; the topic stands last, as it may hold any character."""
+    block = F.floor(F.col(names.OFFSET) / F.lit(block_offsets)).cast("string")
+    return F.concat(F.col(names.PARTITION).cast("string"), F.lit(":"), block, F.lit(":"), F.col(names.TOPIC))
+
+
+def block_size(offsets: int) -> int:
+    """How many neighbouring offsets share a mark, so that a batch has at most some 130,000 marks."""
+    return max(BLOCK_OFFSETS, -(-offsets // _MAX_BLOCKS))
+
+
+def expectation_failure(flow: Flow, error_text: str) -> ExpectationFailed | None:
+    """The typed error behind a Spark job that ``route`` ended; None if it ended for another reason."""
+    match = _FAILURE.search(error_text)
+    if match is None:
+        return None
+    index, topic, partition, offset = match.groups()
+    return ExpectationFailed(
+        flow=flow.name,
+        name=flow.expectations[int(index)].name,
+        topic=topic,
+        partition=int(partition),
+        offset=int(offset),
+    )
+
+
+def _raise(index: int) -> Column:
+    coordinates = [names.TOPIC, names.PARTITION, names.OFFSET]
+    text = F.concat(
+        F.lit(f"{_FAIL_MARK}|{index}|"),
+        F.concat_ws("|", *(F.col(name).cast("string") for name in coordinates)),
+        F.lit("|"),
+    )
+    return F.raise_error(text).cast("string")

@@ -1,0 +1,120 @@
+"""The table's shape: payload columns, metadata columns, derived columns, and how rows take it on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from rivermouth import names
+from rivermouth.errors import ColumnCollision
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from rivermouth.spec import Flow
+
+HEADERS_TYPE = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+
+_METADATA_TYPES: dict[str, DataType] = {
+    "kafka_topic": StringType(),
+    "kafka_partition": IntegerType(),
+    "kafka_offset": LongType(),
+    "kafka_timestamp": TimestampType(),
+    "kafka_timestamp_type": IntegerType(),
+    "kafka_headers": HEADERS_TYPE,
+    "ingested_at": TimestampType(),
+}
+_METADATA_SOURCES = {
+    "kafka_topic": names.TOPIC,
+    "kafka_partition": names.PARTITION,
+    "kafka_offset": names.OFFSET,
+    "kafka_timestamp": names.TIMESTAMP,
+    "kafka_timestamp_type": names.TIMESTAMP_TYPE,
+    "kafka_headers": names.HEADERS,
+}
+
+
+def table_columns(flow: Flow, payload: StructType) -> StructType:
+    """The columns of the flow's table without the derived ones, in order: payload, then metadata.
+
+    Raises:
+        ColumnCollision: A payload column bears the name of a metadata column, in any case of letters.
+    """
+    metadata = [StructField(name, _metadata_type(column, flow)) for column, name in flow.metadata_columns.items()]
+    taken = {field.name.lower(): column for field, column in zip(metadata, flow.metadata_columns, strict=True)}
+    for field in payload:
+        if field.name.lower() in taken:
+            raise ColumnCollision(flow=flow.name, column=field.name, metadata=taken[field.name.lower()])
+    return StructType([*payload.fields, *metadata])
+
+
+def derived_columns(flow: Flow) -> dict[str, str]:
+    """Name to SQL expression of the partition columns that are computed, in the YAML's order.
+
+    A bare expression such as ``date(kafka_timestamp)`` is named after itself: ``date_kafka_timestamp``.
+    """
+    derived: dict[str, str] = {}
+    for part in flow.table.partition_by:
+        if isinstance(part, dict):
+            derived.update(part)
+        elif "(" in part:
+            derived[partition_name(part)] = part
+    return derived
+
+
+def partition_columns(flow: Flow) -> list[str]:
+    """The names of the table's partition columns, in order."""
+    return [
+        name
+        for part in flow.table.partition_by
+        for name in (part if isinstance(part, dict) else [partition_name(part)])
+    ]
+
+
+def partition_name(part: str) -> str:
+    """``date(kafka_timestamp)`` as ``date_kafka_timestamp``; a plain column name stays."""
+    if "(" not in part:
+        return part
+    return "_".join(word for word in "".join(c if c.isalnum() or c == "_" else " " for c in part).split())
+
+
+def conform(rows: DataFrame, flow: Flow, payload: list[str]) -> DataFrame:
+    """Decoded rows in the table's shape; the columns of the way (``__…``) stay beside them.
+
+    Args:
+        rows: As ``envelope.decode`` returns them.
+        flow: Names the metadata and derived columns.
+        payload: The names of the payload columns, in order.
+    """
+    columns = [F.col(f"{names.DATA}.{names.quoted(name)}").alias(name) for name in payload]
+    metadata = [_metadata(column, flow).alias(name) for column, name in flow.metadata_columns.items()]
+    shaped = rows.select(*columns, *metadata, *(F.col(name) for name in rows.columns if name.startswith("__")))
+    derived = {name: F.expr(expression) for name, expression in derived_columns(flow).items()}
+    return shaped.withColumns(derived) if derived else shaped
+
+
+def _metadata(column: str, flow: Flow) -> Column:
+    if column == "ingested_at":
+        return F.current_timestamp()
+    if column == "kafka_key":
+        key = F.col(names.KEY)
+        return key.cast("string") if flow.key_as_text else key
+    return F.col(_METADATA_SOURCES[column])
+
+
+def _metadata_type(column: str, flow: Flow) -> DataType:
+    if column == "kafka_key":
+        return StringType() if flow.key_as_text else BinaryType()
+    return _METADATA_TYPES[column]

@@ -1,0 +1,54 @@
+"""The append sink: each record that passes is one row, added and never changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from rivermouth.errors import CommitLost
+from rivermouth.ports import delta
+from rivermouth.ports.table_ledger import TableLedger, app_id
+from rivermouth.spec import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.rows.ledger import Entry
+
+
+class Append(Sink):
+    """Rows are added to the table."""
+
+    type: Literal["append"] = "append"
+
+    def write(
+        self, rows: DataFrame, ledger: TableLedger, entry: Entry, *, table_id: str, after_version: int
+    ) -> delta.Commit:
+        """Appends ``rows`` and ``entry`` in one commit, also if there are no rows.
+
+        Args:
+            rows: In the shape of the table.
+            ledger: The table's.
+            entry: The ledger entry that becomes true with these rows.
+            table_id: Delta's UUID of the table.
+            after_version: The table's version before.
+
+        Raises:
+            CommitLost: Another process committed an entry of this number first.
+
+        Guarantees:
+            Run twice with one entry: the rows are there once. Stopped half-way: neither rows nor entry, or both.
+        """
+        delta.append(
+            rows,
+            ledger.location,
+            app_id=app_id(entry.flow, table_id),
+            app_version=entry.number,
+            metadata=entry.to_json(),
+        )
+        commit = ledger.commit_of(entry, after_version)
+        if commit is None:
+            raise CommitLost(flow=entry.flow, entry=entry.number, table=ledger.location)
+        return commit
+
+
+KIND = Append

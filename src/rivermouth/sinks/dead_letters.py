@@ -1,0 +1,117 @@
+"""The table of dead letters where it lies: made when the first one comes, written once per ledger entry.
+
+It is a secondary of the flow's table. A flow's transaction number in it is the number of the newest ledger
+entry whose dead letters it holds, so that a range that is looked at again adds nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from rivermouth.names import COORDINATES
+from rivermouth.ports import delta
+from rivermouth.ports.table_ledger import app_id
+from rivermouth.rows.dead_letter import COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.ledger import Entry
+
+
+class DeadLetterTable:
+    """The dead letters of one flow's table.
+
+    Args:
+        spark: The flow's session.
+        files: Where the table lies.
+        location: The table's folder.
+        target: Full name of the table that the records were meant for.
+    """
+
+    def __init__(self, spark: SparkSession, files: LakeFiles, location: str, *, target: str) -> None:
+        self._spark = spark
+        self._files = files
+        self.location = location
+        self.target = target
+        self._table_id: str | None = None
+
+    def exists(self) -> bool:
+        """Whether there has been a dead letter yet."""
+        return self._table_id is not None or delta.exists(self._files, self.location)
+
+    def newest_entry(self, flow: str) -> int | None:
+        """Number of the newest ledger entry of ``flow`` whose dead letters are here; None without any."""
+        if not self.exists():
+            return None
+        state = delta.table_state(self._spark, self.location)
+        self._table_id = state.table_id
+        return state.transactions.get(app_id(flow, state.table_id))
+
+    def write(self, rows: DataFrame, entry: Entry) -> int:
+        """Appends the dead letters of one ledger entry and says how many there were.
+
+        Args:
+            rows: In the shape of ``rows.dead_letter.COLUMNS``.
+            entry: The ledger entry of their batch.
+
+        Guarantees:
+            Run twice with one entry: they are there once. Stopped half-way: all of them or none.
+        """
+        metadata = json.dumps({"dead_letters_of": entry.flow, "entry": entry.number, "attempt": entry.attempt})
+        app = app_id(entry.flow, self._identity())
+        version = (delta.commit_versions(self._files, self.location) or [-1])[-1]
+        delta.append(rows, self.location, app_id=app, app_version=entry.number, metadata=metadata)
+        for later in delta.commit_versions(self._files, self.location):
+            if later > version:
+                commit = delta.read_commit(self._files, self.location, later)
+                if commit is not None and commit.user_metadata == metadata:
+                    return commit.rows_written or 0
+        return 0
+
+    def frame(self) -> DataFrame:
+        """All dead letters of the table, whatever their status."""
+        return self._spark.read.format("delta").load(self.location)
+
+    def mark(self, verdicts: DataFrame) -> None:
+        """Sets what became of open dead letters.
+
+        Args:
+            verdicts: ``kafka_topic``, ``kafka_partition``, ``kafka_offset`` and ``new_status``; a letter that
+                stays open has been tried once more.
+
+        Guarantees:
+            Run twice: a letter that is no longer open is left as it is. Stopped half-way: all or none.
+        """
+        from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+        same = " AND ".join(f"letter.{name} = verdict.{name}" for name in COORDINATES)
+        (
+            DeltaTable.forPath(self._spark, self.location)
+            .alias("letter")
+            .merge(verdicts.alias("verdict"), f"{same} AND letter.status = 'open'")
+            .whenMatchedUpdate(
+                set={
+                    "status": "verdict.new_status",
+                    "attempt": "CASE WHEN verdict.new_status = 'open' THEN letter.attempt + 1 ELSE letter.attempt END",
+                }
+            )
+            .execute()
+        )
+
+    def _identity(self) -> str:
+        if self._table_id is None:
+            if not delta.exists(self._files, self.location):
+                layout = delta.TableLayout(
+                    columns=COLUMNS,
+                    comment=f"Dead letters of {self.target}",
+                    properties={
+                        "delta.checkpointInterval": "100",
+                        "delta.dataSkippingStatsColumns": "kafka_offset,kafka_timestamp,dead_lettered_at",
+                    },
+                )
+                delta.create(self._spark, self.location, layout, metadata=json.dumps({"dead_letters_of": self.target}))
+            self._table_id = delta.table_state(self._spark, self.location).table_id
+        return self._table_id
