@@ -161,8 +161,16 @@ class TableShared(RivermouthError):
     hint = "give each flow its own table"
 
 
+class TopicNameEmpty(RivermouthError):
+    """A topic without a name."""
+
+    code = "TOPIC_NAME_EMPTY"
+    what = "{where}: the name of a topic is empty; nothing was run"
+    hint = "{fix}"
+
+
 class TopicNameInvalid(RivermouthError):
-    """A name that no Kafka topic can bear, the empty one among them."""
+    """A name that no Kafka topic can bear."""
 
     code = "TOPIC_NAME_INVALID"
     what = "{where}: {name!r} is no name of a Kafka topic: {reason}; nothing was run"
@@ -226,6 +234,14 @@ class LakeNotWritable(RivermouthError):
     code = "LAKE_NOT_WRITABLE"
     what = "cannot write into the lake {lake}: {detail}; nothing was written"
     hint = "check the owner and the free space of the folder, or set lake: to another one"
+
+
+class LakeNotReadable(RivermouthError):
+    """A file of the lake cannot be read, though it may be there."""
+
+    code = "LAKE_NOT_READABLE"
+    what = "cannot read {place}: {detail}"
+    hint = "check the credentials and the address of the lake, in spark: conf for object stores"
 
 
 class TableMismatch(RivermouthError):
@@ -477,6 +493,17 @@ class FlowsFailed(RivermouthError):
     code = "FLOWS_FAILED"
     what = "{failed} of {total} flows failed: {names}"
     hint = "rivermouth status"
+
+
+class EngineLost(RivermouthError):
+    """The JVM of the Spark driver ended again and again."""
+
+    code = "ENGINE_LOST"
+    what = (
+        "flow {flow}: Spark's JVM ended {times} times, most likely for lack of memory, the last time with at most "
+        "{max_offsets} offsets a batch; the batch in hand was not written"
+    )
+    hint = "spark: {{driver_memory: 4g}}"
 
 
 class RequestUnanswered(RivermouthError):

@@ -297,7 +297,7 @@ class Table(Noun):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not _TABLE.match(self.name):
-            msg = f"table name {self.name!r}: write schema.table (or catalog.schema.table)"
+            msg = f"{self.name!r} is no table name: write schema.table (or catalog.schema.table)"
             raise ValueError(msg)
         if self.partition_by and self.cluster_by:
             msg = "a table is partitioned or clustered, not both: keep one of partition_by and cluster_by"
@@ -425,7 +425,7 @@ class Flow(Noun):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not _NAME.match(self.name):
-            msg = f"flow name {self.name!r}: letters, digits, _ and -, beginning with a letter"
+            msg = f"{self.name!r} is no flow name: use letters, digits, _ and -, beginning with a letter"
             raise ValueError(msg)
         sources = [name for name in ("topics", "topic_pattern", "assign") if getattr(self, name)]
         if len(sources) != 1:

@@ -9,6 +9,7 @@ from rivermouth.engine import microbatch
 from rivermouth.engine.events import BatchDone, BatchRetried
 from rivermouth.engine.opening import check_topics, first_line
 from rivermouth.errors import BatchFailed, RivermouthError
+from rivermouth.ports.session import has_ended
 from rivermouth.rows import ledger
 from rivermouth.rows.routing import expectation_failure
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.running import RunningFlow
     from rivermouth.rows.ledger import Ranges
+    from rivermouth.spec import Flow
 
 DEFAULT_MAX_OFFSETS: Final = 2_000_000
 ATTEMPTS: Final = 3
@@ -45,23 +47,30 @@ def carry(ranges: Ranges, run: RunningFlow, *, batch: DataFrame | None = None, b
     halvings = 0
     while parts and not run.stopping.is_set():
         part = parts.pop(0)
-        error = _tried(part, run, batch if part is ranges else None, backlog)
+        attempts = 1 if halvings else ATTEMPTS
+        error = _tried(part, run, batch if part is ranges else None, backlog, attempts=attempts)
         if error is None:
             batches += 1
             continue
         smaller = ledger.halved(part)
         if halvings >= HALVINGS or smaller is None:
-            attempts = ATTEMPTS + halvings
             raise BatchFailed(
-                flow=run.flow.name, ranges=ledger.text(part), attempts=attempts, detail=first_line(error)
+                flow=run.flow.name, ranges=ledger.text(part), attempts=ATTEMPTS + halvings, detail=first_line(error)
             ) from error
         halvings += 1
         parts = [*smaller, *parts]
-        run.emit(BatchRetried(run.flow.name, part, ATTEMPTS, first_line(error), ledger.size(smaller[0])))
+        run.emit(BatchRetried(run.flow.name, part, attempts, first_line(error), ledger.size(smaller[0])))
     return batches
 
 
-def _tried(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None) -> Exception | None:
+def max_offsets(flow: Flow) -> int:
+    """At most so many offsets a batch: the flow's own bound, or ours."""
+    return flow.trigger.max_offsets or DEFAULT_MAX_OFFSETS
+
+
+def _tried(
+    ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None, *, attempts: int
+) -> Exception | None:
     """None once the ranges are in the table, else the error of the last attempt."""
     delay_s = _FIRST_DELAY_S
     attempt = 0
@@ -75,7 +84,9 @@ def _tried(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: i
             typed = expectation_failure(run.flow, str(error))
             if typed is not None:
                 raise typed from error
-            if attempt >= ATTEMPTS or run.stopping.is_set():
+            if has_ended(run.spark):
+                raise
+            if attempt >= attempts or run.stopping.is_set():
                 return error
             run.emit(BatchRetried(run.flow.name, ranges, attempt, first_line(error), ledger.size(ranges)))
         else:
@@ -93,6 +104,7 @@ def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: in
         topics = run.kafka.topics(run.flow)
         check_topics(run, topics)
         run.topic_ids = {name: topic.id for name, topic in topics.items()}
+        run.ledger.check_undisturbed(run.standing)
         frame = batch if batch is not None else run.source.batch(run.spark, ranges)
         done = microbatch.process(frame, ranges, run)
         if isinstance(done, BatchDone):
@@ -104,7 +116,8 @@ def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: in
 def _look_again(run: RunningFlow) -> None:
     """After a failure nobody knows which commit landed: the table does."""
     with run.lock:
-        run.standing = run.ledger.standing()
+        standing = run.ledger.standing()
+        run.standing = dataclasses.replace(standing, entry=dataclasses.replace(standing.entry, flow=run.flow.name))
         microbatch.recover(run)
 
 
@@ -130,7 +143,7 @@ def drain(run: RunningFlow) -> int:
         rest = ledger.between(known, goal)
         if not rest:
             break
-        part = ledger.limited(rest, run.flow.trigger.max_offsets or DEFAULT_MAX_OFFSETS)
+        part = ledger.limited(rest, max_offsets(run.flow))
         batches += carry(part, run, backlog=ledger.size(rest) - ledger.size(part))
     if batches:
         check_topics(run, run.kafka.topics(run.flow))

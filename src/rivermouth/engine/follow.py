@@ -70,7 +70,7 @@ def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> None:
     Raises:
         CheckpointForeign: It belongs to another flow.
     """
-    found = checkpoints.inspect(run.flow.name, run.table_id)
+    found = checkpoints.inspect(run.flow.name, run.table_id, previously=run.flow.previously)
     next_offsets = run.standing.entry.next_offsets
     if found.state == "damaged":
         run.emit(CheckpointReplaced(run.flow.name, found.detail, checkpoints.set_aside()))

@@ -69,7 +69,7 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     _agree(run, entry, "rows in the table", commit.rows_written, counts.written)
 
     run.reached("dead_letters")
-    _bury(ranges, counts, seen["blocks"], block, run)  # 7 a secondary of the same entry
+    bury(ranges, counts, seen["blocks"], block, run)  # 7 a secondary of the same entry
 
     run.reached("settle")
     return settled(run, ranges, counts, time.monotonic() - started)  # 8 counts that add up
@@ -102,7 +102,8 @@ def recover(run: RunningFlow) -> None:
     routed = judged(envelope.read(run.source.batch(run.spark, ranges)), run)
     seen = routed.agg(*_aggregates(routed, run, block)).collect()[0].asDict()
     counts = routing.counted(run.flow, seen)
-    _bury(ranges, counts, seen["blocks"], block, run)
+    if (run.dead_letters.newest_entry(run.flow.name) or -1) < run.standing.entry.number:
+        bury(ranges, counts, seen["blocks"], block, run)
     settled(run, ranges, counts, time.monotonic() - started)
 
 
@@ -134,14 +135,17 @@ def settled(run: RunningFlow, ranges: Ranges, counts: Counts, duration_s: float)
     return done
 
 
-def _bury(ranges: Ranges, counts: Counts, blocks: str, block: int, run: RunningFlow) -> None:
-    """Writes the dead letters of the newest entry, if there are any and they are not there yet.
+def bury(ranges: Ranges, counts: Counts, blocks: str, block: int, run: RunningFlow) -> None:
+    """Writes the dead letters of the newest entry, if there are any.
 
     Only the neighbourhoods that the first pass marked are read and judged again, so that the whole batch is
     parsed once.
+
+    Raises:
+        CountsDisagree: There are more or fewer of them than the first pass counted.
     """
     entry = run.standing.entry
-    if counts.dead_lettered == 0 or (run.dead_letters.newest_entry(entry.flow) or -1) >= entry.number:
+    if counts.dead_lettered == 0:
         return
     marks = run.spark.range(1).select(F.explode(F.split(F.lit(blocks), "\n")).alias("__mark"))
     rows = envelope.read(run.source.batch(run.spark, ranges)).withColumn("__mark", routing.block_mark(block))

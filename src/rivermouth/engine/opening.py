@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -83,10 +83,12 @@ def open_flow(
     created = not delta.exists(files, places.table)
     if created:
         start = kafka.resolve_starting(flow, topics)
-        create_table(session, flow, places, shape, first_entry(flow.name, start, topic_ids))
+        first = first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
+        create_table(session, flow, places, shape, first)
     state = delta.table_state(session, places.table)
     check_table(flow, places.table, state, shape)
     standing = ledger.standing(state.transactions)
+    standing = replace(standing, entry=replace(standing.entry, flow=flow.name))
     run = RunningFlow(
         flow=flow,
         places=places,
@@ -106,6 +108,11 @@ def open_flow(
     )
     check_topics(run, topics)
     recover(run)
+    if standing.entry.starting_offsets != flow.starting_offsets.text():
+        run.warn(
+            f"starting_offsets: {flow.starting_offsets.text()} has no effect: the table was begun with "
+            f"{standing.entry.starting_offsets} and goes on at its ledger"
+        )
     text = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {standing.entry.number}"
     run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, text))
     return run

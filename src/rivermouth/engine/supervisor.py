@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.engine.carry import drain
+from rivermouth.engine.carry import drain, max_offsets
 from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener
 from rivermouth.engine.follow import follow
 from rivermouth.engine.opening import first_line, open_flow, source_of
-from rivermouth.errors import BrokerUnreachable, RivermouthError
+from rivermouth.errors import BrokerUnreachable, EngineLost, RivermouthError
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import Lease
+from rivermouth.ports.session import abandon, has_ended
 from rivermouth.ports.storage import files_for
 from rivermouth.rows.ledger import Counts
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
 _DRAIN_RESTARTS: Final = 3
+_ENGINE_LOSSES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,16 @@ class FlowOutcome:
     duration_s: float
     error: BaseException | None = None
 
+    def __add__(self, earlier: FlowOutcome | None) -> FlowOutcome:
+        if earlier is None:
+            return self
+        return replace(
+            self,
+            counts=earlier.counts + self.counts,
+            batches=earlier.batches + self.batches,
+            duration_s=earlier.duration_s + self.duration_s,
+        )
+
 
 BetweenBatches = Callable[["RunningFlow"], None]
 
@@ -78,10 +90,18 @@ class Supervisor:
         spark: The session that all flows share.
         listener: Gets every event of every flow.
         between_batches: Work that the writer does for others, such as replays; called for a flow that follows.
+        restart: Makes a new session when the JVM of the old one is gone; None gives up then.
     """
 
-    def __init__(self, spark: SparkSession, listener: Listener, between_batches: BetweenBatches) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        listener: Listener,
+        between_batches: BetweenBatches,
+        restart: Callable[[], SparkSession] | None = None,
+    ) -> None:
         self._spark = spark
+        self._restart = restart
         self._listener = listener
         self._between_batches = between_batches
         self._stop = threading.Event()
@@ -110,6 +130,29 @@ class Supervisor:
         Returns:
             An outcome a flow, in the order given; a flow that failed did not stop the others.
         """
+        outcomes: dict[str, FlowOutcome] = {}
+        pending, losses = list(orders), 0
+        while pending:
+            done = self._side_by_side(pending, keep_following=keep_following)
+            for order, outcome in zip(pending, done, strict=True):
+                outcomes[order.flow.name] = outcome + outcomes.get(order.flow.name)
+            pending = [order for order, outcome in zip(pending, done, strict=True) if outcome.error is not None]
+            if self._restart is None or self._stop.is_set() or not has_ended(self._spark):
+                break
+            losses = 1 if any(outcome.batches for outcome in done) else losses + 1
+            if losses > _ENGINE_LOSSES:
+                for order in pending:
+                    lost = EngineLost(flow=order.flow.name, times=losses, max_offsets=max_offsets(order.flow))
+                    outcomes[order.flow.name] = replace(outcomes[order.flow.name], error=lost)
+                break
+            pending = [self._smaller(order) for order in pending]
+            abandon(self._spark)
+            self._spark = self._restart()
+        for order in pending:
+            self.tell(FlowFailed(order.flow.name, str(outcomes[order.flow.name].error)))
+        return [outcomes[order.flow.name] for order in orders]
+
+    def _side_by_side(self, orders: Sequence[FlowOrder], *, keep_following: bool) -> list[FlowOutcome]:
         workers = [_Worker(self, order, keep_following=keep_following) for order in orders]
         for worker in workers:
             worker.start()
@@ -117,6 +160,15 @@ class Supervisor:
             while worker.is_alive():
                 worker.join(0.5)
         return [worker.outcome for worker in workers]
+
+    def _smaller(self, order: FlowOrder) -> FlowOrder:
+        """The order with half as many offsets a batch, for a batch that did not fit into memory."""
+        limit = max(1, max_offsets(order.flow) // 2)
+        self.tell(
+            FlowRestarted(order.flow.name, f"Spark's JVM ended; going on with at most {limit} offsets a batch", 0.0)
+        )
+        trigger = order.flow.trigger.model_copy(update={"max_offsets": limit, "min_offsets": None, "max_delay": None})
+        return replace(order, flow=order.flow.model_copy(update={"trigger": trigger}))
 
     def carry(self, order: FlowOrder, listener: Listener, *, keep_following: bool) -> None:
         """One flow from its lease to its end, in the calling thread; restarts it where that may help."""
@@ -139,7 +191,7 @@ class Supervisor:
                     failure: Exception = error
                 except Exception as error:
                     restarts += 1
-                    if not keep_following and restarts > _DRAIN_RESTARTS:
+                    if has_ended(self._spark) or (not keep_following and restarts > _DRAIN_RESTARTS):
                         raise
                     failure = error
                 else:
@@ -194,7 +246,6 @@ class _Worker(threading.Thread):
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
             self._error = error
         if self._error is not None:
-            self._hear(FlowFailed(name, str(self._error)))
             return
         outcome = self.outcome
         stopped = self._supervisor.stopped and not self._keep_following

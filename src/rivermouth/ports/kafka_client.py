@@ -139,9 +139,7 @@ class KafkaClient:
             KafkaRefused: The broker does not let this client in.
         """
         # The metadata call blocks without looking at events, so the door is tried with one that does not.
-        self.answers(
-            {None: self.admin.describe_cluster(request_timeout=self.timeout_s)}, "the list of topics"
-        )
+        self.answers({None: self.admin.describe_cluster(request_timeout=self.timeout_s)}, "the list of topics")
         try:
             return sorted(self.admin.list_topics(timeout=self.timeout_s).topics)
         except KafkaException as error:
@@ -215,7 +213,7 @@ class KafkaClient:
 def plain(error: KafkaError) -> str:
     """Kafka's own words, without the parts that differ from time to time; they hold no secrets."""
     text = re.sub(r"\s*\(after \d+ms in state [^)]*\)", "", error.str())
-    return re.sub(r"^\w+://\S+?: ", "", text)
+    return re.sub(r"^(\w+://\S+?|Unable to produce message): ", "", text)
 
 
 def option_refused(error: KafkaException) -> RivermouthError:

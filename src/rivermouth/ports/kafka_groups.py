@@ -72,9 +72,7 @@ def commit_offsets(client: KafkaClient, group: str, offsets: Offsets) -> GroupCo
         answer = client.answers(futures, request)[group]
     except RivermouthError as error:
         return _not_committed(group, error.message)
-    failed = (
-        [answer] if isinstance(answer, KafkaError) else [p.error for p in answer.topic_partitions if p.error]
-    )
+    failed = [answer] if isinstance(answer, KafkaError) else [p.error for p in answer.topic_partitions if p.error]
     if not failed:
         return GroupCommit(group, committed=True)
     if failed[0].name() in _ACTIVE:

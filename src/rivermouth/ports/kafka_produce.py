@@ -187,7 +187,7 @@ class _Sender:
     def send(self, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> None:
         while True:
             try:
-                self._producer.produce(self._topic, value=value, key=key, headers=list(headers))
+                self._producer.produce(self._topic, value, key, headers=list(headers) if headers else None)
             except BufferError:
                 self._producer.poll(0.1)
                 self._stop_if_failed()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 EXPIRY_S: Final = 30.0
 RENEWAL_S: Final = 5.0
+_SETTLE_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +105,13 @@ class Lease:
         holder = read_holder(self._files, self._path)
         if holder is not None and holder.is_alive:
             raise TableBusy(flow=self._flow, table=self._table, holder=str(holder), expires_in_s=round(EXPIRY_S))
-        # Only one of several that find a dead holder can move its file away; create() decides among the rest.
         self._files.delete(self._path)
-        if not self._files.create(self._path, self._text()):
-            winner = read_holder(self._files, self._path)
+        created = self._files.create(self._path, self._text())
+        # Two that found the same dead holder may each have removed what the other had just made: the file that
+        # is there when both are done decides.
+        time.sleep(_SETTLE_S)
+        winner = read_holder(self._files, self._path)
+        if not created or winner is None or winner.owner != self._owner:
             raise TableBusy(flow=self._flow, table=self._table, holder=str(winner), expires_in_s=round(EXPIRY_S))
 
     def _renew(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from rivermouth.ports import jars, java
@@ -92,6 +93,27 @@ def for_flow(spark: SparkSession) -> SparkSession:
     """A session of its own for one flow: same context and settings, own SQL configuration."""
     java_session = spark._jsparkSession.cloneSession()  # noqa: SLF001 - PySpark has no public clone
     return SparkSession(spark.sparkContext, java_session)
+
+
+def has_ended(spark: SparkSession) -> bool:
+    """Whether the JVM behind the session is gone: killed, or out of memory."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark keeps it there
+    return process is not None and process.poll() is not None
+
+
+def abandon(spark: SparkSession) -> None:
+    """Forgets a session whose JVM is gone, so that ``start`` makes another one in this process.
+
+    PySpark's own ``stop`` would talk to the JVM first.
+    """
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 - as above
+    if gateway is not None:
+        gateway.close(keep_callback_server=False, close_callback_server_connections=True)
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
+    SparkSession._instantiatedSession = None  # noqa: SLF001
+    SparkSession._activeSession = None  # noqa: SLF001
 
 
 def local_folder_conf(folder: Path) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,14 +80,42 @@ class TableLedger:
         """The commit that carries ``entry``, looked for in the versions after ``after_version``.
 
         None if there is none: another writer was first, or Delta skipped the transaction number.
+
+        Raises:
+            LedgerVoid: Someone else changed data between the two.
         """
-        for version in delta.commit_versions(self._files, self.location):
-            if version > after_version:
-                commit = delta.read_commit(self._files, self.location, version)
-                found = self._entry(commit) if commit else None
-                if commit is not None and found is not None and found.attempt == entry.attempt:
-                    return commit
+        foreign: list[delta.Commit] = []
+        for commit in self._commits_after(after_version):
+            found = self._entry(commit)
+            if found is not None and found.attempt == entry.attempt:
+                self._check_foreign(foreign, entry.number - 1, after_version)
+                return commit
+            foreign.append(commit)
         return None
+
+    def check_undisturbed(self, standing: Standing) -> None:
+        """Nothing, if nobody changed data since the newest entry.
+
+        Raises:
+            LedgerVoid: Somebody did.
+        """
+        self._check_foreign(list(self._commits_after(standing.version)), standing.entry.number, standing.version)
+
+    def _commits_after(self, version: int) -> Iterator[delta.Commit]:
+        # One look a commit: listing a long log would cost more with every batch.
+        while (commit := delta.read_commit(self._files, self.location, version := version + 1)) is not None:
+            yield commit
+
+    def _check_foreign(self, commits: list[delta.Commit], entry: int, last_version: int) -> None:
+        for commit in commits:
+            if commit.changes_data:
+                raise LedgerVoid(
+                    table=self.location,
+                    version=commit.version,
+                    operation=commit.operation,
+                    entry=entry,
+                    last_version=last_version,
+                )
 
     def read_side_file(self) -> Standing | None:
         """What the side file says; None if there is none or it is damaged, for it is only a cache."""
@@ -126,15 +154,7 @@ class TableLedger:
         if found.entry.flow not in self._names:
             detail = f"its ledger is that of flow {found.entry.flow!r}"
             raise TableForeign(flow=self._flow, table=self.location, detail=detail)
-        for commit in reversed(foreign):
-            if commit.changes_data:
-                raise LedgerVoid(
-                    table=self.location,
-                    version=commit.version,
-                    operation=commit.operation,
-                    entry=found.entry.number,
-                    last_version=found.version,
-                )
+        self._check_foreign(foreign[::-1], found.entry.number, found.version)
         if side is not None and side.entry.attempt == found.entry.attempt:
             return side
         return found

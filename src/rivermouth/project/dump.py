@@ -12,7 +12,8 @@ from rivermouth.names import METADATA_COLUMNS
 from rivermouth.project.locate import scalar, two_meanings
 from rivermouth.spec import EndingOffsets, Flow, Format, ProjectSpec, Sink, StartingOffsets, Table
 
-_WIDTH: Final = 110
+# Long texts stay on one line: a folded schema is hard to read.
+_WIDTH: Final = 1 << 16
 
 
 def to_yaml(spec: ProjectSpec) -> str:
@@ -21,7 +22,7 @@ def to_yaml(spec: ProjectSpec) -> str:
     References to environment variables stand in it as they do in ``spec``: nothing is resolved.
     """
     return yaml.dump(
-        _project(spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=False
+        _project(spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=None
     )
 
 
@@ -70,7 +71,7 @@ def _fields(model: BaseModel, always: tuple[str, ...] = ()) -> dict[str, Any]:
         if name not in always and not field.is_required() and value == field.get_default(call_default_factory=True):
             continue
         # Numbers that have a unit are texts in the dump.
-        body[name] = texts[name] if isinstance(value, float) else plain(value)
+        body[field.alias or name] = texts[name] if isinstance(value, float) else plain(value)
     return body
 
 

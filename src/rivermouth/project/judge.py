@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-import types
-import typing
-from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from rivermouth.errors import NotSupported, ProjectInvalid, RivermouthError, UnknownKey, UnknownKind
-from rivermouth.extend import find_kind, kind_names
+from rivermouth.extend import kind_names
 from rivermouth.names import did_you_mean
-from rivermouth.project.locate import Document, Path
+from rivermouth.project.locate import SECRET, Document, Path
+from rivermouth.project.shapes import KIND_FIELDS, model_at, resolved, scalars_at, value_at
 from rivermouth.project.words import hint_for, is_future_key, is_future_kind
-from rivermouth.spec import EndingOffsets, Flow, ProjectSpec, StartingOffsets
+from rivermouth.spec import Flow, ProjectSpec
 
-_KINDS: Final = {"format": "formats", "sink": "sinks"}
 _STAND_INS: Final = {"format": "raw", "sink": "append"}
-# Values below these keys may be secrets: no message quotes them.
-_SECRET: Final = frozenset({"options", "conf", "properties"})
 _EXPECTED: Final = {
     "string": "text",
     "int": "a whole number",
@@ -43,10 +38,27 @@ _MISSING_FIXES: Final = {
 }
 # A separator between quotes is the user's text.
 _STEP: Final = re.compile(r"""^((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.)*?)[:;] (.+)$""", re.DOTALL)
-_FLOWS_FIX: Final = "write each flow as its name with a ':', indented under flows:"
+_FIELD_OF: Final = {"metadata column": "metadata_columns", "stands twice": "expectations"}
+_DURATIONS: Final = frozenset({"every", "max_delay"})
+_FIXES_BY_NAME: Final = {
+    "flows": "write each flow as its name with a ':', indented under flows:",
+    "format": "format: raw",
+    "sink": "sink: append",
+    "every": "every: 30 seconds",
+    "max_delay": "max_delay: 30 seconds",
+}
+_FIXES: Final = {
+    "a list": "write [one, two], or one '- ' line for each",
+    "a mapping": "write key: value lines, indented under it",
+    "a whole number": "write a whole number without quotes or unit",
+    "a number": "write a number without quotes",
+    "true or false": "write true or false without quotes",
+    "text": "write text",
+    "something else": "correct the value",
+}
 
 
-def judge(document: Document, file: str) -> tuple[ProjectSpec | None, list[RivermouthError]]:
+def judge(document: Document, file: str | None) -> tuple[ProjectSpec | None, list[RivermouthError]]:
     """The project that a document describes, and what is wrong with it, in the order of its lines.
 
     Returns:
@@ -66,7 +78,7 @@ def words(path: Path) -> str:
 
 
 class _Judgement:
-    def __init__(self, document: Document, file: str) -> None:
+    def __init__(self, document: Document, file: str | None) -> None:
         self.problems: list[RivermouthError] = []
         self._document = document
         self._file = file
@@ -105,8 +117,8 @@ class _Judgement:
             flow["name"] = path[-1]
         if isinstance(flow.get("table"), dict):
             flow["table"] = dict(flow["table"])
-            self._future((*path, "table"), _model_at((*path, "table"), {}) or Flow, flow["table"])
-        for key, family in _KINDS.items():
+            self._future((*path, "table"), model_at((*path, "table"), {}) or Flow, flow["table"])
+        for key, family in KIND_FIELDS.items():
             if not self._kind_known((*path, key), family, flow.get(key)):
                 flow[key] = _STAND_INS[key]
         if isinstance(flow.get("expectations"), list):
@@ -158,7 +170,7 @@ class _Judgement:
             for key, part in pairs:
                 self._booleans((*path, key), part)
         elif isinstance(value, bool):
-            types_ = _scalars_at(path, self._document.value)
+            types_ = scalars_at(path, self._document.value)
             if types_ and bool not in types_ and str not in types_:
                 self._mismatch(path, [_EXPECTED["int" if int in types_ else "float"]], value)
 
@@ -169,16 +181,28 @@ class _Judgement:
         for detail in error.errors(include_url=False):
             loc = detail["loc"]
             ends_in_key = detail["type"] in ("missing", "extra_forbidden")
-            path = _resolved(value, loc[:-1] if ends_in_key else loc)
+            path = resolved(value, loc[:-1] if ends_in_key else loc)
             found.setdefault((*path, loc[-1]) if ends_in_key else path, []).append(detail)
+        self._forget_missing(found)
         for path, details in found.items():
+            if path in self._document.doubtful:
+                continue
             # Of a union's branches the one that got deeper into the value is the one that was meant.
             deeper = any(len(other) > len(path) and other[: len(path)] == path for other in found)
             if not (deeper and all(detail["type"].endswith("_type") for detail in details)):
                 self._one(path, details)
 
+    def _forget_missing(self, found: dict[Path, list[ErrorDetails]]) -> None:
+        """Drops a missing key where an unknown one beside it was meant for it."""
+        for path in [path for path, details in found.items() if details[0]["type"] == "extra_forbidden"]:
+            model = model_at(path[:-1], self._document.value)
+            meant = re.fullmatch(r"did you mean '(\w+)'\?", hint_for(model, str(path[-1]), None)) if model else None
+            missing = (*path[:-1], meant[1]) if meant else path
+            if missing in found and found[missing][0]["type"] == "missing":
+                del found[missing]
+
     def _one(self, path: Path, details: list[ErrorDetails]) -> None:
-        kind, value = details[0]["type"], _value_at(self._document.value, path)
+        kind, value = details[0]["type"], value_at(self._document.value, path)
         if kind == "extra_forbidden":
             self._unknown_key(path, value)
         elif kind == "missing":
@@ -194,7 +218,9 @@ class _Judgement:
             kind_of_key = "a whole number" if details[0]["type"].startswith("int") else "text"
             self._invalid(path, f"{words(path)}: the key is not {kind_of_key}", _key_fix(key, kind_of_key))
         elif kind in _BOUNDS:
-            self._invalid(path, f"{words(path)}: {_BOUNDS[kind].format(**details[0].get('ctx', {}))}", "correct the value")
+            self._invalid(
+                path, f"{words(path)}: {_BOUNDS[kind].format(**details[0].get('ctx', {}))}", "correct the value"
+            )
         elif kind == "int_from_float":
             self._invalid(path, f"{words(path)}: expected a whole number, found a fraction", "write a whole number")
         else:
@@ -202,7 +228,7 @@ class _Judgement:
             self._mismatch(path, list(dict.fromkeys(expected)), value)
 
     def _unknown_key(self, path: Path, value: object) -> None:
-        model = _model_at(path[:-1], self._document.value)
+        model = model_at(path[:-1], self._document.value)
         key = str(path[-1])
         fix = hint_for(model, key, value) if model else "remove it"
         self.problems.append(UnknownKey(at=self._at(path), key=key, where=words(path[:-1]), fix=fix))
@@ -210,8 +236,10 @@ class _Judgement:
     def _sentence(self, path: Path, sentence: str) -> None:
         """A sentence of the nouns: what failed, a separator, and the next step."""
         parted = _STEP.match(sentence)
+        # These are said of the whole flow, but stand in one of its fields.
+        path = next(((*path, key) for start, key in _FIELD_OF.items() if start in sentence), path)
         if sentence.startswith("write "):
-            value = _value_at(self._document.value, path)
+            value = value_at(self._document.value, path)
             self._invalid(path, f"{words(path)}: {_found(value)} does not fit", sentence)
         elif parted:
             self._invalid(path, f"{words(path)}: {parted[1]}", parted[2])
@@ -225,15 +253,19 @@ class _Judgement:
         self._invalid(path, f"{words(path)}:{shown} is none of {', '.join(known)}", fix)
 
     def _mismatch(self, path: Path, expected: list[str], value: object) -> None:
-        wanted = " or ".join(expected)
+        if path[-1:] == ("topics",):
+            expected = ["text", *expected]
+        wanted = " or ".join(filter(None, [", ".join(expected[:-1]), expected[-1]]))
+        if path[-1] in _DURATIONS:
+            wanted = "a duration"
         fix = _mismatch_fix(path, expected, value)
         self._invalid(path, f"{words(path)}: expected {wanted}, found {_found(value)}", fix)
 
     def _invalid(self, path: Path, detail: str, fix: str) -> None:
         self.problems.append(ProjectInvalid(at=self._at(path), detail=detail, fix=fix))
 
-    def _at(self, path: Path) -> str:
-        return f"{self._file}:{self._document.line(path)}"
+    def _at(self, path: Path) -> str | None:
+        return f"{self._file}:{self._document.line(path)}" if self._file else None
 
 
 _BOUNDS: Final = {
@@ -250,7 +282,7 @@ _BOUNDS: Final = {
 
 def _stem(kind: str) -> str:
     """``int_parsing``, ``int_type`` and ``int_from_float`` are all about an ``int``."""
-    return kind if kind in _EXPECTED else kind.split("_")[0]
+    return kind if kind in _EXPECTED else kind.split("_", maxsplit=1)[0]
 
 
 def _found(value: object) -> str:
@@ -270,102 +302,18 @@ def _found(value: object) -> str:
 
 
 def _mismatch_fix(path: Path, expected: list[str], value: object) -> str:
-    if path == ("flows",) or (len(path) == 2 and path[0] == "flows"):  # noqa: PLR2004 - flows and a name
-        return _FLOWS_FIX
-    if value is None:
+    name = str(path[-1]) if path else ""
+    if value is None and path != ("flows",):
         return "give it a value, or remove the line"
     if "text" in expected and isinstance(value, bool | int | float):
-        shown = "..." if _SECRET & set(path) else str(value).lower() if isinstance(value, bool) else str(value)
+        shown = "..." if SECRET & set(path) else str(value).lower() if isinstance(value, bool) else str(value)
         return f'write it in quotes: "{shown}"'
     if isinstance(value, str) and "${" in value:
         return "write the value itself: ${NAME} stands only where text belongs"
-    if "options" in path or "conf" in path:
+    if isinstance(value, dict) and path[-2:-1] in (("options",), ("conf",)):
         return "write the option's full name with its dots on one line"
-    return {
-        "a list": "write [one, two], or one '- ' line for each",
-        "a mapping": "write key: value lines, indented under it",
-        "a whole number": "write a whole number without quotes or unit",
-        "a number": "write a number without quotes",
-    }.get(expected[0], "write text")
+    return _FIXES_BY_NAME.get(name) or _FIXES[expected[-1 if expected[-1] in ("a list", "a mapping") else 0]]
 
 
 def _key_fix(key: object, kind_of_key: str) -> str:
     return f'write it in quotes: "{key}"' if kind_of_key == "text" else "write the number of a partition, as in {0: 23}"
-
-
-def _resolved(value: object, loc: tuple[str | int, ...]) -> Path:
-    """``loc`` without the parts that are pydantic's and not the file's."""
-    path: list[str | int] = []
-    for part in loc:
-        if isinstance(value, dict):
-            key = part if part in value else next((key for key in value if str(key) == str(part)), None)
-            if key is not None:
-                path.append(key)
-                value = value[key]
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            path.append(part)
-            value = value[part]
-    return tuple(path)
-
-
-def _value_at(value: Any, path: Path) -> Any:
-    for part in path:
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            return None
-    return value
-
-
-def _model_at(path: Path, value: object) -> type[BaseModel] | None:
-    """The noun that describes the mapping at ``path``; None where that is no noun."""
-    models = [found for found in _annotations_at(path, value) if isinstance(found, type) and issubclass(found, BaseModel)]
-    return models[0] if models else None
-
-
-def _scalars_at(path: Path, value: object) -> set[object]:
-    """The scalar types that may stand at ``path``."""
-    return {found for found in _annotations_at(path, value) if found in (str, int, float, bool)}
-
-
-def _annotations_at(path: Path, value: object) -> list[Any]:
-    found: list[Any] = [ProjectSpec]
-    for index, part in enumerate(path):
-        here = _value_at(value, path[: index + 1])
-        found = [deeper for annotation in found for deeper in _step(annotation, part, here)]
-    return found
-
-
-def _step(annotation: Any, part: str | int, value: object) -> Iterator[Any]:
-    if isinstance(annotation, type) and issubclass(annotation, StartingOffsets | EndingOffsets):
-        # Below a topic's name stand partitions and offsets.
-        yield {"group": str}.get(str(part), dict[int, int])
-    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        field = annotation.model_fields.get(str(part))
-        if annotation is Flow and part in _KINDS:
-            yield from _kind_model(_KINDS[str(part)], value)
-        elif field is not None:
-            yield from _unwrapped(field.annotation)
-    else:
-        arguments = [argument for argument in typing.get_args(annotation) if argument is not Ellipsis]
-        if arguments:
-            yield from _unwrapped(arguments[-1])
-
-
-def _kind_model(family: str, value: object) -> Iterator[type[BaseModel]]:
-    name = value.get("type") if isinstance(value, Mapping) else value
-    if isinstance(name, str) and name in kind_names(family):
-        yield find_kind(family, name)
-
-
-def _unwrapped(annotation: Any) -> Iterator[Any]:
-    origin = typing.get_origin(annotation)
-    if origin is typing.Annotated:
-        yield from _unwrapped(typing.get_args(annotation)[0])
-    elif origin in (types.UnionType, typing.Union):
-        for argument in typing.get_args(annotation):
-            yield from _unwrapped(argument)
-    else:
-        yield annotation

@@ -89,6 +89,10 @@ class Project:
         """The same project as a trial: every table and state folder bears ``_debug``."""
         return replace(self, debug=debug)
 
+    def asked(self, *, debug: bool, follow: bool) -> Self:
+        """The same project with what a door was asked for."""
+        return replace(self, debug=debug, follow=follow)
+
     def at(self, *path: str | int) -> str | None:
         """``rivermouth.yml:12`` of the field at ``path``, or of what holds it; None without a file."""
         if self.file is None:

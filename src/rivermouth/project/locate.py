@@ -26,16 +26,20 @@ MAX_DEPTH: Final = 40
 MAX_VALUES: Final = 100_000
 """Bound on values after aliases are followed: a few lines of aliases can stand for billions."""
 
+SECRET: Final = frozenset({"options", "conf", "properties"})
+"""Keys below which values may be secrets: no message quotes them."""
+
 _INT: Final = re.compile(r"^[-+]?(0|[1-9][0-9]*(_[0-9]+)*)$")
 _FLOAT: Final = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 _HEX: Final = re.compile(r"^0x[0-9a-fA-F]+$")
 _WORDS: Final = {"true": True, "false": False, "null": None, "~": None, "": None}
+_OTHERS: Final = "to some readers of YAML and"
 _TWO_MEANINGS: Final = (
-    (re.compile(r"^(yes|no|on|off)$", re.IGNORECASE), "means true or false to some readers of YAML and is text to others"),
-    (re.compile(r"^[-+]?0[0-9_]+$"), "is octal to some readers of YAML and decimal to others"),
-    (re.compile(r"^0[ob][0-9]+$"), "is a number to some readers of YAML and text to others"),
-    (re.compile(r"^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9]*)?$"), "is a number to base 60 to some readers of YAML and text to others"),
-)  # fmt: skip
+    (re.compile(r"^(yes|no|on|off)$", re.IGNORECASE), f"means true or false {_OTHERS} is text to others"),
+    (re.compile(r"^[-+]?0[0-9_]+$"), f"is octal {_OTHERS} decimal to others"),
+    (re.compile(r"^0[ob][0-9]+$"), f"is a number {_OTHERS} text to others"),
+    (re.compile(r"^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9]*)?$"), f"is a number to base 60 {_OTHERS} text to others"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,13 @@ class Document:
         value: Mappings, lists, text, numbers, booleans and None.
         lines: Line by path, counted from 1: of the key in a mapping, of the item in a list.
         problems: What is wrong but did not keep the rest from being read.
+        doubtful: Paths of values that are among the problems: nothing more is to be said of them.
     """
 
     value: Any
     lines: Mapping[Path, int] = field(default_factory=dict)
     problems: tuple[RivermouthError, ...] = ()
+    doubtful: frozenset[Path] = frozenset()
 
     def line(self, path: Path) -> int:
         """The line of the value at ``path``, or of the nearest part of the file that holds it."""
@@ -74,7 +80,8 @@ def read(text: str, file: str) -> Document:
     except yaml.YAMLError as error:
         raise explained(error, text, file) from None
     values = _Values(file)
-    return Document(values.of(root, (), 0), values.lines, tuple(values.problems))
+    value = values.of(root, (), 0)
+    return Document(value, values.lines, tuple(values.problems), frozenset(values.doubtful))
 
 
 def scalar(text: str) -> str | int | float | bool | None:
@@ -118,7 +125,9 @@ class _Composer:
         next(self._stream)
         after = next(self._stream)
         if not isinstance(after, events.StreamEndEvent):
-            raise self._error("a second document begins here ('---')", _line(after), "one project, one file: remove the line")
+            raise self._error(
+                "a second document begins here ('---')", _line(after), "one project, one file: remove the line"
+            )
         return root
 
     def _node(self, event: Any, depth: int) -> _Node:
@@ -127,11 +136,14 @@ class _Composer:
             raise self._error(f"more than {MAX_DEPTH} levels of nesting", line, "close the brackets")
         if isinstance(event, events.AliasEvent):
             if event.anchor not in self._anchors:
-                fix = f"write &{event.anchor} before it, or quote a text that begins with *"
-                raise self._error(f"*{event.anchor} names an anchor that does not stand above it", line, fix)
+                # The name may be a secret that was left without quotes.
+                fix = "put a text that begins with * in quotes, or write &name before the value that is meant"
+                raise self._error("an alias (*name) stands here whose anchor does not stand above it", line, fix)
             return self._anchors[event.anchor]
         if event.tag not in (None, "!", "tag:yaml.org,2002:str"):
-            raise self._error("a tag ('!') stands here, and tags are not read", line, "remove the tag, or quote the text")
+            raise self._error(
+                "a tag ('!') stands here, and tags are not read", line, "remove the tag, or quote the text"
+            )
         node = self._filled(event, line, depth)
         if event.anchor:
             self._anchors[event.anchor] = node
@@ -157,6 +169,7 @@ class _Values:
     def __init__(self, file: str) -> None:
         self.lines: dict[Path, int] = {}
         self.problems: list[RivermouthError] = []
+        self.doubtful: set[Path] = set()
         self._file = file
         self._count = 0
 
@@ -173,7 +186,10 @@ class _Values:
             return [self.of(item, (*path, index), depth + 1) for index, item in enumerate(node.items)]
         if node.pairs is not None:
             return self._mapping(node.pairs, path, depth)
-        return self._scalar(node)
+        if self._in_doubt(node, path):
+            self.doubtful.add(path)
+            return node.text
+        return scalar(node.text or "") if node.plain else node.text
 
     def _mapping(self, pairs: tuple[tuple[_Node, _Node], ...], path: Path, depth: int) -> dict[str | int, Any]:
         result: dict[str | int, Any] = {}
@@ -210,7 +226,9 @@ class _Values:
         if node.text is None:
             self._problem("a key is a list or a mapping", node.line, "quote a text that begins with [ or {")
             return None
-        key = self._scalar(node)
+        if self._in_doubt(node, ()):
+            return None
+        key = scalar(node.text) if node.plain else node.text
         if isinstance(key, str) or (isinstance(key, int) and not isinstance(key, bool)):
             return key
         if node.text == "":
@@ -219,19 +237,24 @@ class _Values:
             self._problem(f"the key {node.text} is no text", node.line, f'write it in quotes: "{node.text}"')
         return None
 
-    def _scalar(self, node: _Node) -> str | int | float | bool | None:
-        text = node.text or ""
-        if not node.plain:
-            return text
-        reason = two_meanings(text)
-        if reason is None:
-            return scalar(text)
-        other = "true or false, or " if text.isalpha() else ""
-        self._problem(f"{text} {reason}", node.line, f'write {other}it in quotes: "{text}"')
-        return text
+    def _in_doubt(self, node: _Node, path: Path) -> bool:
+        reason = two_meanings(node.text) if node.plain and node.text else None
+        if reason is not None and SECRET & set(path):
+            self._problem(f"this value {reason}", node.line, "write it in quotes")
+        elif reason is not None:
+            self._problem(f"{node.text} {reason}", node.line, _unambiguous(str(node.text)))
+        return reason is not None
 
     def _problem(self, detail: str, line: int, fix: str) -> None:
         self.problems.append(ProjectInvalid(at=f"{self._file}:{line}", detail=detail, fix=fix))
+
+
+def _unambiguous(text: str) -> str:
+    quoted = f'write it in quotes: "{text}"'
+    if text.isalpha():
+        return f"{quoted}, or write {str(text.lower() in ('yes', 'on')).lower()}"
+    digits = text.lstrip("+-0").replace("_", "")
+    return f"{quoted}, or write {digits}" if digits.isdigit() else quoted
 
 
 def _line(event: Any) -> int:

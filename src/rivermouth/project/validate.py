@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from rivermouth.errors import (
-    ColumnCollision,
     EnvironmentMissing,
     ProjectInvalid,
     RivermouthError,
+    TopicNameEmpty,
     TopicNameInvalid,
     TopicPatternInvalid,
 )
@@ -57,15 +56,20 @@ def static_problems(project: Project) -> list[RivermouthError]:
     return found
 
 
-def topic_problem(name: str) -> str | None:
-    """Why ``name`` is no legal name of a Kafka topic; None where it is one."""
-    if not name:
-        return "it is empty"
+def topic_problem(name: str, where: str) -> RivermouthError | None:
+    """Why ``name`` is no legal name of a Kafka topic, as an error not yet raised; None where it is one."""
+    fix = "name a topic, for example: orders"
+    if not name.strip():
+        return TopicNameEmpty(where=where, fix=fix)
     if name in (".", ".."):
-        return "'.' and '..' are no names"
-    if len(name) > MAX_TOPIC_CHARACTERS:
-        return f"it has {len(name)} characters, and Kafka allows {MAX_TOPIC_CHARACTERS}"
-    return None if _TOPIC.match(name) else "only letters, digits, '.', '_' and '-' are allowed"
+        reason = "'.' and '..' are no names"
+    elif len(name) > MAX_TOPIC_CHARACTERS:
+        reason = f"it has {len(name)} characters, and Kafka allows {MAX_TOPIC_CHARACTERS}"
+    elif not _TOPIC.match(name):
+        reason = "only letters, digits, '.', '_' and '-' are allowed"
+    else:
+        return None
+    return TopicNameInvalid(where=where, name=name, reason=reason, fix=fix)
 
 
 def _environment(project: Project) -> Iterator[RivermouthError]:
@@ -151,10 +155,9 @@ def _topics(project: Project, flow: Flow) -> Iterator[RivermouthError]:
 
 
 def _topic_name(project: Project, path: Path, topic: str) -> Iterator[RivermouthError]:
-    reason = topic_problem(topic)
-    if reason is not None:
-        fix = "name a topic, for example: orders"
-        yield TopicNameInvalid(at=project.at(*path), where=words(path), name=topic, reason=reason, fix=fix)
+    problem = topic_problem(topic, words(path))
+    if problem is not None:
+        yield problem.located(project.at(*path))
 
 
 def _pattern(project: Project, flow: Flow) -> Iterator[RivermouthError]:
@@ -207,9 +210,6 @@ def _offset_order(project: Project, flow: Flow) -> Iterator[RivermouthError]:
     path: Path = ("flows", flow.name, "ending_offsets")
     if start.timestamp and end.timestamp and end.timestamp < start.timestamp:
         yield _invalid(project, path, f"{words(path)}: it is before starting_offsets", "exchange the two")
-    if end.kind == "timestamp" and end.timestamp and start.kind == "latest" and end.timestamp < dt.datetime.now(dt.UTC):
-        detail = f"{words(path)}: it has passed, and the flow starts at the latest offsets"
-        yield _invalid(project, path, detail, "starting_offsets: earliest")
     for topic, partitions in end.offsets.items():
         for partition, last in partitions.items():
             first = start.offsets.get(topic, {}).get(partition, -2)
@@ -227,8 +227,8 @@ def _metadata(project: Project, flow: Flow) -> Iterator[RivermouthError]:
             fix = "use letters, digits and _, and no two _ at the beginning"
             yield _invalid(project, (*path, metadata), detail, fix)
         if column.lower() in seen:
-            at = project.at(*path, metadata)
-            yield ColumnCollision(at=at, flow=flow.name, column=column, metadata=metadata)
+            detail = f"{words(path)}: {seen[column.lower()]} and {metadata} are both called {column!r}"
+            yield _invalid(project, (*path, metadata), detail, "give each a name of its own")
         seen[column.lower()] = metadata
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from rivermouth.names import did_you_mean
 from rivermouth.spec import Expectation, Flow, KafkaCluster, Places, ProjectSpec, Table, Trigger
@@ -152,9 +153,14 @@ _ELSEWHERE: Final[tuple[tuple[type[BaseModel], type[BaseModel], str], ...]] = (
 )
 
 
+def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields of a noun by the names that they have in the YAML."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
 def is_future_key(model: type[BaseModel], key: str) -> bool:
     """Whether ``key`` is a setting of ``model`` that is known but not built yet."""
-    return key in _FUTURE_KEYS.get(model.__name__, ()) and key not in model.model_fields
+    return key in _FUTURE_KEYS.get(model.__name__, ()) and key not in fields_of(model)
 
 
 def is_future_kind(family: str, name: str) -> bool:
@@ -164,7 +170,7 @@ def is_future_kind(family: str, name: str) -> bool:
 
 def hint_for(model: type[BaseModel], key: str, value: object) -> str:
     """What to write instead of the unknown ``key``: one step, as a sentence."""
-    fields = set(model.model_fields) - ({"name"} if model is Flow else set())
+    fields = set(fields_of(model)) - ({"name"} if model is Flow else set())
     snake = _snake(key)
     if snake in fields:
         return f"did you mean {snake!r}?"
@@ -174,7 +180,7 @@ def hint_for(model: type[BaseModel], key: str, value: object) -> str:
     if model is ProjectSpec and isinstance(value, Mapping) and {"topics", "table", "format"} & set(value):
         return f"indent {key}: and its lines by two spaces under flows:"
     for here, there, sentence in _ELSEWHERE:
-        if here is model and snake in there.model_fields and snake != "name":
+        if here is model and snake in fields_of(there) and snake != "name":
             return sentence.format(key=snake)
     return did_you_mean(key, fields)
 

@@ -18,10 +18,12 @@ def explained(error: yaml.YAMLError, text: str, file: str) -> ProjectInvalid:
     """``error`` as ours, standing at the line that is to be changed."""
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
-        detail = f"the file holds a character that YAML does not allow (U+{ord(str(error.character)):04X})"
+        detail = f"the file holds a character that YAML does not allow (U+{int(error.character):04X})"
         return ProjectInvalid(at=f"{file}:{line}", detail=detail, fix="save it as plain UTF-8 text")
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return ProjectInvalid(at=f"{file}:1", detail="the file is no YAML", fix="rivermouth init, for one to start from")
+        return ProjectInvalid(
+            at=f"{file}:1", detail="the file is no YAML", fix="rivermouth init, for one to start from"
+        )
     problem = error.problem or ""
     mark = error.problem_mark
     begin = (error.context_mark or mark).line
@@ -116,7 +118,11 @@ def _lone_bracket(where: _Where) -> _Explained:
 
 
 def _open_bracket(where: _Where) -> _Explained:
-    return where.begin, f"a bracket is opened on this line and not closed by {where.match[1]}", f"add the {where.match[1]}"
+    return (
+        where.begin,
+        f"a bracket is opened on this line and not closed by {where.match[1]}",
+        f"add the {where.match[1]}",
+    )
 
 
 def _no_value(where: _Where) -> _Explained:

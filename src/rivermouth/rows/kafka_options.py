@@ -9,10 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from rivermouth.errors import KafkaClientUnable, KafkaOptionRefused
+from rivermouth.rows.jaas import parse_jaas
 
 ISOLATION_LEVEL: Final = "read_committed"
 
@@ -78,14 +78,6 @@ _LOGIN_MODULES: Final = {
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": "oauth",
     "com.sun.security.auth.module.Krb5LoginModule": "kerberos",
 }
-_CONTROL_FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
-# As java.io.StreamTokenizer reads it, without its comments: a quote ends on its line.
-_JAAS_WORD: Final = re.compile(r"""\s*(?:"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'|([\w.$-]+|[=;]))""")
-_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "b": "\b", "a": "\a", "v": "\v"}
-_Word = tuple[str, bool]
-"""The text, and whether it stood in quotes."""
-_END: Final[_Word] = (";", False)
-
 # What Kafka's consumer (kafka-clients 3.9) knows and the table above does not decide; for "did you mean".
 _KNOWN: Final = frozenset(
     [
@@ -194,22 +186,6 @@ _RENAMED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """What one login module of a ``sasl.jaas.config`` says.
-
-    Attributes:
-        module: Full name of its class.
-        options: Its options; they hold secrets.
-    """
-
-    module: str
-    options: Mapping[str, str]
-
-    def __repr__(self) -> str:
-        return f"Login({self.module!r}, options of {', '.join(sorted(self.options))})"
-
-
 def problems(options: Mapping[str, str | float | bool]) -> Iterator[KafkaOptionRefused]:
     """All refusals among ``options``, in their order; each names the option and the word to use instead."""
     seen: dict[str, str] = {}
@@ -285,50 +261,6 @@ def text(value: str | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def parse_jaas(config: str) -> list[Login]:
-    """The login modules of a ``sasl.jaas.config``.
-
-    Raises:
-        ValueError: The text is no such configuration; its contents are not in the message.
-    """
-    words = list(_jaas_words(config))
-    logins: list[Login] = []
-    while words:
-        if _END not in words:
-            msg = "it does not end with a ';'"
-            raise ValueError(msg)
-        end = words.index(_END)
-        logins.append(_login(words[:end]))
-        words = words[end + 1 :]
-    return logins
-
-
-def _jaas_words(config: str) -> Iterator[_Word]:
-    position, end = 0, len(config.rstrip())
-    while position < end:
-        match = _JAAS_WORD.match(config, position)
-        if match is None:
-            msg = "a quote in it is not closed, or a value with other characters than letters and digits is not quoted"
-            raise ValueError(msg)
-        quoted = match[1] if match[1] is not None else match[2]
-        if quoted is None:
-            yield match[3], False
-        else:
-            yield re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted), True
-        position = match.end()
-
-
-def _login(entry: list[_Word]) -> Login:
-    if len(entry) < 2 or entry[1][0].lower() not in _CONTROL_FLAGS:  # noqa: PLR2004 - module and flag
-        msg = 'it is not written as: module required name="value" ...;'
-        raise ValueError(msg)
-    options = entry[2:]
-    if len(options) % 3 or any(sign != ("=", False) for sign in options[1::3]):
-        msg = 'an option in it is not written as name="value"'
-        raise ValueError(msg)
-    return Login(entry[0][0], {name: value for (name, _), (value, _) in zip(options[::3], options[2::3], strict=True)})
-
-
 def _judge_name(name: str) -> tuple[str, str] | None:
     if name in _REFUSED:
         return _REFUSED[name]
@@ -345,7 +277,7 @@ def _judge_name(name: str) -> tuple[str, str] | None:
 
 def _judge_jaas(config: str) -> tuple[str, str] | None:
     modules = ", ".join(module.rpartition(".")[2] for module in _LOGIN_MODULES)
-    fix = 'sasl.jaas.config: org.apache.kafka.common.security.plain.PlainLoginModule required username="${USER}" password="${PASSWORD}";'
+    fix = f'sasl.jaas.config: {next(iter(_LOGIN_MODULES))} required username="${{USER}}" password="${{PASSWORD}}";'
     try:
         logins = parse_jaas(config)
     except ValueError as error:

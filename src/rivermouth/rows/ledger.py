@@ -81,6 +81,7 @@ class Entry:
         topic_ids: Kafka's UUID by topic; None where the service has none.
         totals: Sum of the counts of all entries before this one.
         attempt: A random mark, so that a writer can tell its own commit from another's.
+        starting_offsets: What the user had written when the table was made; it has no effect any more.
     """
 
     flow: str
@@ -91,6 +92,7 @@ class Entry:
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
     totals: Counts = Counts()
     attempt: str = ""
+    starting_offsets: str = ""
 
     def to_json(self) -> str:
         """The entry as one line of JSON, keys in a fixed order."""
@@ -110,6 +112,7 @@ class Entry:
             "topics": topics,
             "totals": asdict(self.totals),
             "attempt": self.attempt,
+            "starting_offsets": self.starting_offsets,
         }
         return json.dumps(body, separators=(",", ":"))
 
@@ -138,6 +141,7 @@ class Entry:
                 topic_ids={topic: part["id"] for topic, part in topics.items()},
                 totals=Counts(**body["totals"]),
                 attempt=body["attempt"],
+                starting_offsets=body["starting_offsets"],
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"{type(error).__name__} at {error}"
@@ -179,8 +183,17 @@ class Entry:
         return between(self.settled, self.next_offsets)
 
 
-def first_entry(flow: str, start: Offsets, topic_ids: Mapping[str, str | None]) -> Entry:
-    """Entry 0: the resolved starting offsets, before any record."""
+def first_entry(
+    flow: str, start: Offsets, topic_ids: Mapping[str, str | None], *, starting_offsets: str = "earliest"
+) -> Entry:
+    """Entry 0: the resolved starting offsets, before any record.
+
+    Args:
+        flow: The flow's name.
+        start: The first offset of every partition.
+        topic_ids: Kafka's UUIDs.
+        starting_offsets: What the user wrote, from which ``start`` was resolved.
+    """
     return Entry(
         flow=flow,
         number=0,
@@ -189,6 +202,7 @@ def first_entry(flow: str, start: Offsets, topic_ids: Mapping[str, str | None]) 
         settled=start,
         topic_ids=topic_ids,
         attempt=uuid.uuid4().hex,
+        starting_offsets=starting_offsets,
     )
 
 

@@ -1,0 +1,66 @@
+# The doors for developers. `make` alone lists them.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+# An installed uv is used as it is; else one from PyPI is put into .tools, beside nothing else.
+UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
+BIN := .venv/bin
+
+.PHONY: help setup demo test crashes check format lock bench clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/.jars ## Bring uv, the locked environment, the jars and, if need be, Java
+
+demo: setup ## Carry a topic of a broker of its own into a table, and show it
+	$(BIN)/rivermouth demo
+
+test: setup ## Run the tests, the fast ones first
+	$(BIN)/python -m pytest $(PYTEST)
+
+crashes: setup ## Run the crash tests with every combination instead of a sample
+	RIVERMOUTH_CRASHES=all $(BIN)/python -m pytest tests/crashes $(PYTEST)
+
+check: setup ## Everything but the tests: style, types, floors, lock
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(UV) lock --check
+
+format: setup ## Write what the formatter and the linter can mend by themselves
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+lock: setup ## Lock the newest versions that pyproject.toml allows
+	$(UV) lock --upgrade
+
+bench: setup ## Measure rows per second on this machine
+	$(BIN)/python -m bench $(BENCH)
+
+clean: ## Remove what was made here; downloaded jars stay in the user's cache
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip first: it works without ensurepip, which some distributions leave out of Python.
+.tools/bin/uv:
+	@echo "fetching uv"
+	@if $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+	  $(PYTHON) -m pip install --quiet --disable-pip-version-check --target .tools --upgrade uv; \
+	elif $(PYTHON) -m venv .tools >/dev/null 2>&1; then \
+	  .tools/bin/python -m pip install --quiet --disable-pip-version-check uv; \
+	else \
+	  echo "$(PYTHON) has neither pip nor venv: install one of them, or uv" >&2; exit 1; \
+	fi
+
+.venv/.locked: pyproject.toml uv.lock $(if $(findstring .tools,$(UV)),| $(UV))
+	$(UV) sync --locked --all-extras
+	@touch $@
+
+.venv/.jars: .venv/.locked src/rivermouth/ports/jars.lock.json
+	$(BIN)/python -m rivermouth.ports.jars
+	$(BIN)/python -m rivermouth.ports.java
+	@touch $@

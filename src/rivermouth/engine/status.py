@@ -1,0 +1,342 @@
+"""How flows are doing, told without a Spark session: their ledgers held against Kafka's ends.
+
+A ledger is read from the table's own log, so what is told is what the table holds. A cluster that does not
+answer takes away only what it would have told.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rivermouth.errors import (
+    BrokerUnreachable,
+    LakeNotReadable,
+    OffsetsBeyondEnd,
+    OffsetsExpired,
+    RivermouthError,
+    TableForeign,
+    TopicRecreated,
+)
+from rivermouth.ports import delta
+from rivermouth.ports.arrow_files import readable_files
+from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.lease import read_holder
+from rivermouth.ports.table_ledger import Standing, TableLedger
+from rivermouth.rows.ledger import Counts
+
+if TYPE_CHECKING:
+    from rivermouth.ports.kafka import Topic
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.ledger import Offsets
+    from rivermouth.rows.places import FlowPlaces
+    from rivermouth.spec import Flow
+
+Answer = TypeVar("Answer")
+
+RATE_WINDOW_S: Final = 60.0
+_THREADS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """Where a flow stands in one partition.
+
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        next_offset: The first offset that the table does not have; for a flow that never ran, where it would
+            start. None where that is not known.
+        end_offset: The offset after the last readable record; None if Kafka did not tell.
+        lag: Offsets from the first to the second; an upper bound of the records. None if one is not known.
+    """
+
+    topic: str
+    partition: int
+    next_offset: int | None
+    end_offset: int | None = None
+    lag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """How one flow is doing. Rates are records a second, times are seconds.
+
+    Attributes:
+        flow: Its name.
+        table: Location of its table.
+        message: The most important thing about it, in one sentence; after its own errors the error's text.
+        code: Stable code of the error in ``message``; None if all is well.
+        hint: What to do about that error; empty if there is none.
+        entry: Number of the newest ledger entry; None for a flow that never ran.
+        writer: The process that holds the table's lease and lives; None if nobody does.
+        partitions: Where it stands, by topic and partition.
+        lag: Sum over the partitions; None if one is not known.
+        furthest_behind: The partition with the greatest lag; None if nothing lags or lags are not known.
+        input_rate: Offsets that came within the last ``RATE_WINDOW_S`` seconds of Kafka's timestamps, a second.
+        processing_rate: Records a second of the last batch.
+        batch_duration_s: Of the last batch.
+        trigger_s: Time from batch to batch that the flow asks for.
+        finished_at: When the last batch was done, in seconds since the epoch.
+        last_batch: Where its records went; None if there was none.
+        pending: Whether the counts of the newest entry are not known yet; they are after the next start.
+        totals: Counts of all batches whose counts are known.
+        dead_letters: Records that ever went to the dead letters; how many are open only their table knows.
+    """
+
+    flow: str
+    table: str
+    message: str = ""
+    code: str | None = None
+    hint: str = ""
+    entry: int | None = None
+    writer: str | None = None
+    partitions: tuple[PartitionStatus, ...] = ()
+    lag: int | None = None
+    furthest_behind: PartitionStatus | None = None
+    input_rate: float | None = None
+    processing_rate: float | None = None
+    batch_duration_s: float | None = None
+    trigger_s: float = 0.0
+    finished_at: float | None = None
+    last_batch: Counts | None = None
+    pending: bool = False
+    totals: Counts = field(default_factory=Counts)
+    dead_letters: int = 0
+
+
+def project_status(
+    flows: Sequence[tuple[Flow, FlowPlaces]],
+    *,
+    bootstrap_servers: str,
+    options: Mapping[str, str],
+    spark_conf: Mapping[str, str] | None = None,
+    timeout_s: float = 1.0,
+) -> list[FlowStatus]:
+    """How the flows of one project are doing, in the order given; changes nothing.
+
+    Args:
+        flows: With their places; references to the environment are resolved.
+        bootstrap_servers: The cluster.
+        options: Its client options, resolved.
+        spark_conf: The project's Spark options, resolved; for the credentials of a lake in an object store.
+        timeout_s: Bound on the cluster's first answer and on each answer of the lake. A cluster that missed
+            it once is not asked again.
+
+    Returns:
+        A status a flow. Nothing is raised for one flow, its lake or its cluster: its ``message`` says it.
+    """
+    lakes = _Lakes(spark_conf or {}, timeout_s)
+    with _Cluster(bootstrap_servers, options, timeout_s) as cluster, ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(lambda pair: _flow_status(*pair, lakes, cluster), flows))
+
+
+class _Lakes:
+    """The files of each lake, opened once."""
+
+    def __init__(self, spark_conf: Mapping[str, str], timeout_s: float) -> None:
+        self._spark_conf = spark_conf
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._known: dict[str, LakeFiles] = {}
+
+    def files(self, lake: str) -> LakeFiles:
+        with self._lock:
+            if lake not in self._known:
+                self._known[lake] = readable_files(lake, self._spark_conf, timeout_s=self._timeout_s)
+            return self._known[lake]
+
+
+class _Cluster:
+    """A cluster that is asked no more once it has failed to answer."""
+
+    def __init__(self, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float) -> None:
+        self._failure: RivermouthError | None = None
+        self._lock = threading.Lock()
+        self._kafka: Kafka | None = None
+        try:
+            self._kafka = Kafka(bootstrap_servers, options, timeout_s)
+        except RivermouthError as error:
+            self._failure = error
+
+    def __enter__(self) -> _Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._kafka is not None:
+            self._kafka.close()
+
+    def ask(self, question: Callable[[Kafka], Answer]) -> Answer:
+        """The answer to ``question``.
+
+        Raises:
+            RivermouthError: The reason why there is none, this time or before.
+        """
+        self._try_once()
+        if self._failure is not None or self._kafka is None:
+            raise self._failure or AssertionError
+        try:
+            return question(self._kafka)
+        except BrokerUnreachable as error:
+            self._failure = error
+            raise
+
+    def _try_once(self) -> None:
+        with self._lock:
+            if self._failure is None and self._kafka is not None and not self._answered:
+                try:
+                    self._kafka.cluster_id()
+                except RivermouthError as error:
+                    self._failure = error
+                self._answered = True
+
+    _answered = False
+
+
+def _flow_status(flow: Flow, places: FlowPlaces, lakes: _Lakes, cluster: _Cluster) -> FlowStatus:
+    status = FlowStatus(flow.name, places.table, trigger_s=flow.trigger.every)
+    standing: Standing | None = None
+    try:
+        files = lakes.files(places.lake)
+        holder = read_holder(files, places.lease_file)
+        status = replace(status, writer=str(holder) if holder is not None and holder.is_alive else None)
+        standing = _standing(flow, places, files)
+    except OSError as error:
+        unreadable = LakeNotReadable(place=places.table, detail=error.strerror or type(error).__name__)
+        return _failed(status, unreadable)
+    except RivermouthError as error:
+        status = _failed(status, error)
+    if standing is not None:
+        status = _with_ledger(status, standing)
+    if status.code is not None and standing is None:
+        return status
+    try:
+        status = cluster.ask(lambda kafka: _with_kafka(status, flow, standing, kafka))
+    except RivermouthError as error:
+        known = standing.entry.next_offsets if standing is not None else {}
+        status = replace(_failed(status, error), partitions=_partitions(known, {}, _reads(flow)))
+    return status if status.code is not None else replace(status, message=_message(status, flow))
+
+
+def _standing(flow: Flow, places: FlowPlaces, files: LakeFiles) -> Standing | None:
+    """Where the ledger stands; None where there is no table yet.
+
+    Raises:
+        RivermouthError: The table is there, and its ledger is of no use.
+    """
+    if not delta.exists(files, places.table):
+        return None
+    ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
+    try:
+        return ledger.standing()
+    except TableForeign:
+        # The log may have been cleaned; only a snapshot knows for sure, and a run looks at it.
+        side = ledger.read_side_file()
+        if side is not None and side.entry.flow in {flow.name, flow.previously}:
+            return side
+        raise
+
+
+def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
+    entry, report = standing.entry, standing.report or {}
+    counts = standing.counts or Counts()
+    totals = entry.totals + counts
+    return replace(
+        status,
+        entry=entry.number,
+        processing_rate=report.get("rows_per_s"),
+        batch_duration_s=report.get("duration_s"),
+        finished_at=report.get("finished_at"),
+        last_batch=standing.counts if entry.number > 0 else None,
+        pending=standing.counts is None and bool(entry.unsettled),
+        totals=totals,
+        dead_letters=totals.dead_lettered,
+    )
+
+
+def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka: Kafka) -> FlowStatus:
+    topics = kafka.topics(flow)
+    ends = kafka.end_offsets(topics)
+    first = kafka.beginning_offsets(topics)
+    if standing is None:
+        known = kafka.resolve_starting(flow, topics)
+    else:
+        entry = standing.entry.next_offsets
+        # A partition that the ledger does not know begins at its earliest.
+        known = {name: {**first[name], **entry.get(name, {})} for name in topics}
+    earlier = kafka.offsets_at(topics, int((time.time() - RATE_WINDOW_S) * 1000))
+    came = sum(end - earlier[name][partition] for name, parts in ends.items() for partition, end in parts.items())
+    partitions = _partitions(known, ends, {name: topic.partitions for name, topic in topics.items()})
+    lags = [part.lag for part in partitions if part.lag is not None]
+    status = replace(
+        status,
+        partitions=partitions,
+        lag=sum(lags) if len(lags) == len(partitions) else None,
+        furthest_behind=max((part for part in partitions if part.lag), key=lambda part: part.lag or 0, default=None),
+        input_rate=round(max(0, came) / RATE_WINDOW_S, 3),
+    )
+    problem = _disagreement(flow, standing, topics, first, ends) if standing is not None else None
+    return status if problem is None or status.code is not None else _failed(status, problem)
+
+
+def _reads(flow: Flow) -> Mapping[str, tuple[int, ...]] | None:
+    """The partitions of a flow as far as it says so itself; None if only Kafka knows its topics."""
+    if flow.assign:
+        return flow.assign
+    return {name: () for name in flow.topics} if flow.topics else None
+
+
+def _partitions(
+    known: Offsets, ends: Offsets, reads: Mapping[str, tuple[int, ...]] | None
+) -> tuple[PartitionStatus, ...]:
+    result = []
+    for topic in sorted(known if reads is None else reads):
+        for partition in sorted((reads or {}).get(topic) or known.get(topic, {})):
+            next_offset = known.get(topic, {}).get(partition)
+            end = ends.get(topic, {}).get(partition)
+            lag = None if next_offset is None or end is None else max(0, end - next_offset)
+            result.append(PartitionStatus(topic, partition, next_offset, end, lag))
+    return tuple(result)
+
+
+def _disagreement(
+    flow: Flow, standing: Standing, topics: Mapping[str, Topic], first: Offsets, ends: Offsets
+) -> RivermouthError | None:
+    """What would keep the next run from going on: topics made anew, offsets that are gone or not there yet."""
+    entry = standing.entry
+    for name, topic in topics.items():
+        expected = entry.topic_ids.get(name)
+        if expected and topic.id and expected != topic.id:
+            return TopicRecreated(flow=flow.name, topic=name, found=topic.id, expected=expected)
+        for partition, offset in sorted(entry.next_offsets.get(name, {}).items()):
+            start, end = first[name].get(partition), ends[name].get(partition)
+            if start is not None and offset < start:
+                return OffsetsExpired(flow=flow.name, topic=name, partition=partition, start=offset, end=start)
+            if end is not None and offset > end:
+                return OffsetsBeyondEnd(flow=flow.name, topic=name, partition=partition, next_offset=offset, end=end)
+    return None
+
+
+def _failed(status: FlowStatus, error: RivermouthError) -> FlowStatus:
+    if status.code is not None:
+        return status
+    return replace(status, message=error.message, code=error.code, hint=error.next_step)
+
+
+def _message(status: FlowStatus, flow: Flow) -> str:
+    if status.entry is None:
+        return f"never ran; would start at {flow.starting_offsets.text()}"
+    if status.pending:
+        return "the counts of the last batch are pending: the next start settles them"
+    if not status.lag:
+        return "up to date"
+    if status.writer is None:
+        return f"{status.lag} offsets behind, and nobody is writing"
+    slow = status.batch_duration_s is not None and status.batch_duration_s > status.trigger_s
+    if slow and status.input_rate and status.processing_rate and status.input_rate > status.processing_rate:
+        return f"{status.lag} offsets behind and falling back: records come faster than they are written"
+    return f"{status.lag} offsets behind"

@@ -1,0 +1,203 @@
+"""The one-liner: one topic into one table, without a file. Arguments are read strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from rivermouth.errors import ArgumentInvalid, NotSupported
+from rivermouth.project.judge import judge
+from rivermouth.project.load import Project, raise_all
+from rivermouth.project.locate import Document
+from rivermouth.project.validate import topic_problem
+from rivermouth.rows.places import name_of_topic
+from rivermouth.spec import ProjectSpec
+
+RAW_SCHEMA: Final = "bronze"
+DECODED_SCHEMA: Final = "silver"
+
+MAX_NAME_CHARACTERS: Final = 100
+
+_TRUE: Final = ("true", "yes", "1")
+_FALSE: Final = ("false", "no", "0")
+
+Switch = bool | str | int | None
+"""A boolean, or a text that says one; None where it was not given."""
+
+
+def ingest_spec(
+    topic: str,
+    *,
+    bootstrap_servers: str = "localhost:9092",
+    lake: str = "./lake",
+    format: str | None = None,  # noqa: A002 - the word of the project file
+    schema: str | None = None,
+    key_format: str | None = None,
+    table: str | None = None,
+    starting_offsets: Any = None,
+    kafka_options: Mapping[str, str | int | bool] | None = None,
+    follow: Switch = None,
+    once: Switch = None,
+    streaming: Switch = None,
+    debug: Switch = None,
+    update_schema: Switch = None,
+    base: str | Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Project:
+    """The project that one topic makes.
+
+    With a schema the values are JSON (or ``format``) and the table is ``silver.<topic>``; without one they stay
+    bytes and the table is ``bronze.<topic>``. In the table's name whatever Spark would have to quote becomes
+    ``_``. The flow bears the table's short name. By default all that is there is read, and then it stops.
+
+    Args:
+        topic: Name of the topic.
+        bootstrap_servers: ``host:port``, several parted by commas.
+        lake: Root of the lake; a relative one is resolved against ``base``.
+        format: raw, text, json …; by default json with a schema and raw without.
+        schema: The columns of the values, in the words of the format.
+        key_format: ``raw`` or ``text``.
+        table: ``schema.table`` instead of the derived name.
+        starting_offsets: As in a project file; earliest by default.
+        kafka_options: Options of Kafka's client.
+        follow: Go on at the flow's trigger instead of stopping when all is read.
+        once: The contrary of ``follow``.
+        streaming: Another word for ``follow``.
+        debug: Try it out: every place bears ``_debug`` and reads are limited.
+        update_schema: Take new fields into the table; not built yet.
+        base: Folder for relative places; the working folder by default.
+        environ: Environment variables; the process's own by default.
+
+    Returns:
+        A project with one flow; ``debug`` and ``follow`` say what was asked for.
+
+    Raises:
+        TopicNameEmpty: The topic has no name.
+        TopicNameInvalid: Kafka allows no such name.
+        ArgumentInvalid: A switch is neither true nor false, two contradict each other, or the schema and the
+            format do not go together.
+        ProjectInvalid: Another value does not fit.
+        UnknownKind: Nothing answers to the format.
+        NotSupported: ``update_schema``, or a format that is not built yet.
+    """
+    problem = topic_problem(topic, "topic")
+    if problem is not None:
+        raise problem
+    if parse_switch("update_schema", update_schema):
+        raise NotSupported(setting="update_schema")
+    kind = _format(format, schema)
+    name = name_of_topic(topic)
+    flow: dict[str, Any] = {
+        "topics": [topic],
+        "format": {"type": kind, "schema": schema} if schema is not None else kind,
+        "table": table or f"{RAW_SCHEMA if kind == 'raw' else DECODED_SCHEMA}.{name}",
+        "key_format": key_format,
+        "starting_offsets": starting_offsets,
+    }
+    body = {
+        "lake": lake,
+        "kafka": {"bootstrap_servers": bootstrap_servers, "options": dict(kafka_options or {})},
+        "flows": {_flow_name(name): {key: value for key, value in flow.items() if value is not None}},
+    }
+    project = Project.from_spec(_spec(body), base=base, environ=environ)
+    return project.asked(
+        debug=bool(parse_switch("debug", debug)), follow=_follow(follow=follow, once=once, streaming=streaming)
+    )
+
+
+def parse_switch(argument: str, value: Switch) -> bool | None:
+    """A boolean in one of the ways people write it; None stays None.
+
+    Raises:
+        ArgumentInvalid: The text is none of them; the error lists them.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    allowed = ", ".join((*_TRUE, *_FALSE))
+    raise ArgumentInvalid(argument=argument, detail=f"{str(value)!r} is none of {allowed}", fix=f"{argument}=true")
+
+
+def derived(project: Project) -> list[tuple[str, str]]:
+    """What was derived from the arguments, as (name, text) in the order of a printout; no secrets.
+
+    References to environment variables stand in it as written, options of Kafka by their names only.
+
+    Raises:
+        PlaceInvalid: A place cannot be one.
+        EnvironmentMissing: A variable without default is not set.
+    """
+    lines = [
+        ("mode", "follow" if project.follow else "once"),
+        ("debug", str(project.debug).lower()),
+        ("bootstrap_servers", project.spec.kafka.bootstrap_servers),
+    ]
+    if project.spec.kafka.options:
+        lines.append(("kafka options", ", ".join(sorted(project.spec.kafka.options))))
+    for name, flow in project.spec.flows.items():
+        places = project.places(name)
+        lines += [
+            ("flow", name),
+            ("topics", ", ".join(flow.topics)),
+            ("starting_offsets", flow.starting_offsets.text()),
+            ("format", flow.format.type),
+            ("key_format", "text" if flow.key_as_text else "raw"),
+            ("table", f"{places.full_name} at {places.table}"),
+            ("dead letters", places.dead_letter_table),
+            ("checkpoint", places.checkpoint),
+            ("state", places.state),
+        ]
+    return lines
+
+
+def derived_text(project: Project) -> str:
+    """``derived`` as aligned lines."""
+    lines = derived(project)
+    width = max(len(name) for name, _ in lines) + 2
+    return "\n".join(f"{name + ':':<{width}}{text}" for name, text in lines)
+
+
+def _format(kind: str | None, schema: str | None) -> str:
+    if kind is None:
+        return "raw" if schema is None else "json"
+    if kind == "json" and schema is None:
+        raise ArgumentInvalid(
+            argument="schema",
+            detail="json needs the schema of its values",
+            fix='--schema "id bigint, at timestamp", or --format raw',
+        )
+    if kind in ("raw", "text") and schema is not None:
+        raise ArgumentInvalid(
+            argument="schema", detail=f"format {kind} has no schema", fix="--format json, or no --schema"
+        )
+    return kind
+
+
+def _follow(**switches: Switch) -> bool:
+    asked = {name: parse_switch(name, value) for name, value in switches.items()}
+    wanted = {name: (not value if name == "once" else value) for name, value in asked.items() if value is not None}
+    if len(set(wanted.values())) > 1:
+        said = ", ".join(f"{name}={str(asked[name]).lower()}" for name in wanted)
+        raise ArgumentInvalid(
+            argument=" and ".join(wanted), detail=f"they contradict each other ({said})", fix="give one"
+        )
+    return any(wanted.values())
+
+
+def _flow_name(name: str) -> str:
+    """``name`` as the name of a flow, which begins with a letter."""
+    return (name if name[0].isalpha() else f"topic_{name.lstrip('_')}")[:MAX_NAME_CHARACTERS]
+
+
+def _spec(body: dict[str, Any]) -> ProjectSpec:
+    """The judgement of a project file, without the places that only a file has."""
+    spec, problems = judge(Document(body), None)
+    raise_all(problems, None)
+    if spec is None:
+        raise ArgumentInvalid(argument="topic", detail="no project can be made of it", fix="rivermouth ingest --help")
+    return spec

@@ -1,0 +1,180 @@
+"""The JSON Schema (draft 2020-12) of ``rivermouth.yml``, for editors: made of the nouns and their docstrings.
+
+``python -m rivermouth.project.json_schema`` prints it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+
+from rivermouth.extend import find_kind, kind_names
+from rivermouth.names import METADATA_COLUMNS
+from rivermouth.spec import Noun, ProjectSpec
+
+TITLE: Final = "rivermouth project"
+
+_SECTION: Final = re.compile(r"^(Attributes|Args|Returns|Raises|Guarantees|Example|Examples):$", re.MULTILINE)
+_ENTRY: Final = re.compile(r"^    (\w+): (.+(?:\n {5,}.+)*)", re.MULTILINE)
+_MARKUP: Final = re.compile(r"``([^`]*)``")
+_NUMBER_OR_TEXT: Final = {"type": ["string", "integer", "number", "boolean"]}
+_OFFSETS: Final = {
+    "type": "object",
+    "description": "{topic: {partition: offset}}; -2 is earliest, -1 latest",
+    "additionalProperties": {
+        "type": "object",
+        "patternProperties": {"^[0-9]+$": {"type": "integer", "minimum": -2}},
+        "additionalProperties": False,
+    },
+}
+_TIMESTAMP: Final = {
+    "type": "string",
+    "pattern": "^[0-9]{4}-",
+    "description": "a timestamp in ISO 8601; without an offset it is UTC",
+}
+_GROUP: Final = {
+    "type": "object",
+    "description": "the committed offsets of a consumer group",
+    "properties": {"group": {"type": "string"}},
+    "required": ["group"],
+    "additionalProperties": False,
+}
+
+
+def project_schema() -> dict[str, Any]:
+    """The schema, with every format, sink and action that can be found and with the short forms of the YAML."""
+    kinds = {family: [find_kind(family, name) for name in kind_names(family)] for family in ("formats", "sinks")}
+    models: list[type[Noun]] = [ProjectSpec, *kinds["formats"], *kinds["sinks"]]
+    refs, body = models_json_schema([(model, "validation") for model in models], by_alias=True)
+    definitions: dict[str, Any] = body["$defs"]
+    models_by_name = _by_name(models)
+    for name, definition in definitions.items():
+        _describe(definition, models_by_name.get(name))
+    for unused in ("Format", "Sink", "Action"):
+        definitions.pop(unused, None)
+    _short_forms(definitions)
+    for family, key in (("formats", "format"), ("sinks", "sink")):
+        here = [refs[(model, "validation")]["$ref"].rpartition("/")[2] for model in kinds[family]]
+        _kind(definitions, key, dict(zip(kind_names(family), here, strict=True)))
+    root = definitions.pop("ProjectSpec")
+    root["properties"]["flows"]["propertyNames"] = {"pattern": "^[A-Za-z][A-Za-z0-9_-]{0,99}$"}
+    root["required"] = ["lake"]
+    root.pop("title", None)
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        "title": TITLE,
+        **root,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def to_text(schema: Mapping[str, Any]) -> str:
+    """The schema as it stands in the documentation, with a line feed at its end."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _by_name(models: list[type[Noun]]) -> dict[str, type[BaseModel]]:
+    """Every noun below the given ones by the name of its class."""
+    found: dict[str, type[BaseModel]] = {}
+    waiting: list[Any] = list(models)
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, type) and issubclass(each, BaseModel):
+            if each.__name__ not in found:
+                found[each.__name__] = each
+                waiting += [field.annotation for field in each.model_fields.values()]
+        else:
+            waiting += getattr(each, "__args__", ())
+    return found
+
+
+def _describe(definition: dict[str, Any], model: type[BaseModel] | None) -> None:
+    """Puts the first paragraphs of a noun's docstring on it, and of each attribute on its property."""
+    definition.pop("title", None)
+    for field in definition.get("properties", {}).values():
+        field.pop("title", None)
+    if model is None or not model.__doc__:
+        return
+    text = re.sub(r"\n {4}", "\n", model.__doc__)
+    section = _SECTION.search(text)
+    definition["description"] = _prose(text[: section.start()] if section else text)
+    for name, words in _ENTRY.findall(text[section.end() :] if section else ""):
+        if name in definition.get("properties", {}):
+            definition["properties"][name]["description"] = _prose(words)
+
+
+def _prose(text: str) -> str:
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n")]
+    return _MARKUP.sub(r"\1", "\n".join(paragraphs))
+
+
+def _short_forms(definitions: dict[str, Any]) -> None:
+    """What the nouns take besides their fields."""
+    flow = definitions["Flow"]["properties"]
+    del flow["name"]
+    definitions["Flow"]["required"] = ["format", "table"]
+    definitions["Flow"]["oneOf"] = [{"required": [source]} for source in ("topics", "topic_pattern", "assign")]
+    flow["topics"] = {**_described(flow["topics"]), "anyOf": [{"type": "string"}, _texts(1)]}
+    flow["metadata_columns"] = {
+        **_described(flow["metadata_columns"]),
+        "anyOf": [
+            {"type": "array", "items": {"enum": list(METADATA_COLUMNS)}, "uniqueItems": True},
+            {
+                "type": "object",
+                "properties": {name: {"type": ["string", "null"]} for name in METADATA_COLUMNS},
+                "additionalProperties": False,
+            },
+        ],
+    }
+    starting = definitions["StartingOffsets"]
+    forms = [{"enum": ["earliest", "latest"]}, _TIMESTAMP, _GROUP, _OFFSETS]
+    definitions["StartingOffsets"] = {**_described(starting), "anyOf": forms}
+    ending = definitions["EndingOffsets"]
+    definitions["EndingOffsets"] = {**_described(ending), "anyOf": [{"enum": ["latest"]}, _TIMESTAMP, _OFFSETS]}
+    table = definitions["Table"]
+    definitions["Table"] = {**_described(table), "anyOf": [{"type": "string"}, {**table}]}
+    del definitions["Table"]["anyOf"][1]["description"]
+    definitions["Expectation"]["properties"]["action"]["enum"] = kind_names("actions")
+    definitions["KafkaCluster"]["properties"]["options"]["additionalProperties"] = _NUMBER_OR_TEXT
+    definitions["SparkSettings"]["properties"]["conf"]["additionalProperties"] = _NUMBER_OR_TEXT
+
+
+def _kind(definitions: dict[str, Any], key: str, names: dict[str, str]) -> None:
+    """A format or sink: its bare name where it needs nothing else, or a mapping with its type."""
+    bare = []
+    for kind, name in names.items():
+        definition = definitions[name]
+        needed = [field for field in definition.get("required", []) if field != "type"]
+        if not needed:
+            bare.append(kind)
+        definition["properties"]["type"] = {"const": kind}
+        definition["required"] = ["type", *needed]
+    field = definitions["Flow"]["properties"][key]
+    forms = [{"enum": bare}] if bare else []
+    definitions["Flow"]["properties"][key] = {
+        **_described(field),
+        "anyOf": [*forms, *({"$ref": f"#/$defs/{name}"} for name in names.values())],
+    }
+
+
+def _described(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"description": schema["description"]} if "description" in schema else {}
+
+
+def _texts(at_least: int) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "string"}, "minItems": at_least}
+
+
+def main() -> None:
+    """Prints the schema."""
+    sys.stdout.write(to_text(project_schema()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""What all tests share: one broker, topics of their own, the same examples everywhere."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from hypothesis import settings
+
+from rivermouth.ports.broker import Broker
+
+# Fast ones first; a folder that is not named here comes last.
+ORDER = ("rows", "laws", "contracts", "ports", "doors", "docs", "crashes")
+
+# No deadline: the first example of a law pays for Spark's start. No database: nothing but the printed
+# seed decides which examples there are.
+settings.register_profile("rivermouth", deadline=None, database=None, print_blob=True)
+settings.load_profile("rivermouth")
+
+
+def pytest_report_header(config):
+    return f"hypothesis seed: {config.getoption('--hypothesis-seed')}"
+
+
+def pytest_collection_modifyitems(items):
+    root = Path(__file__).parent
+
+    def place(item):
+        folder = item.path.relative_to(root).parts[0]
+        return ORDER.index(folder) if folder in ORDER else len(ORDER)
+
+    items.sort(key=place)
+
+
+@pytest.fixture(scope="session")
+def broker():
+    """One broker for the whole suite."""
+    with Broker.start() as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker):
+    """Makes topics with names of their own: ``topic()``, ``topic(partitions=4, **{"cleanup.policy": "compact"})``."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+
+    def make(partitions=1, name=None, **config):
+        name = name or f"t-{uuid.uuid4().hex[:12]}"
+        new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
+        admin.create_topics([new])[name].result(30)
+        return name
+
+    return make
