@@ -35,6 +35,19 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """One Spark session for the whole suite; flows and tests take clones of it."""
+    from rivermouth.ports import session
+    from rivermouth.spec import SparkSettings
+
+    settings = SparkSettings(master="local[2]", driver_memory="1g")
+    folders = session.local_folder_conf(tmp_path_factory.mktemp("spark"))
+    running = session.start(settings, app_name="rivermouth-tests", extra=folders)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
 def broker():
     """One broker for the whole suite."""
     with Broker.start() as running:

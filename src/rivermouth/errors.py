@@ -495,6 +495,14 @@ class FlowsFailed(RivermouthError):
     hint = "rivermouth status"
 
 
+class FlowBroken(RivermouthError):
+    """A flow ended for a reason that rivermouth has no word for."""
+
+    code = "FLOW_BROKEN"
+    what = "flow {flow}: {detail}; the batch in hand was not written, or will be found at the next start"
+    hint = "rivermouth run {flow}"
+
+
 class EngineLost(RivermouthError):
     """The JVM of the Spark driver ended again and again."""
 

@@ -10,10 +10,14 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import pkgutil
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from rivermouth.errors import UnknownKind
 from rivermouth.names import did_you_mean
+
+# Modules of a folder that no YAML names: the dead letters are written beside every sink.
+_NO_KINDS: Final[Mapping[str, frozenset[str]]] = {"sinks": frozenset({"dead_letters"})}
 
 
 def kind_names(family: str) -> list[str]:
@@ -38,7 +42,8 @@ def find_kind(family: str, name: str) -> Any:  # noqa: ANN401 - a model class, o
 
 def _own(family: str) -> set[str]:
     package = importlib.import_module(f"rivermouth.{family}")
-    return {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
+    found = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
+    return found - _NO_KINDS.get(family, frozenset())
 
 
 def _installed(family: str) -> dict[str, importlib.metadata.EntryPoint]:

@@ -103,16 +103,18 @@ def test_a_taken_port_is_refused_before_a_jvm_starts(no_jvm, tmp_path):
 
 def test_a_folder_keeps_its_records_whatever_the_port(tmp_path):
     folder = tmp_path / "some data"
-    with Broker.start(data_dir=folder) as first:
+    # After a kill, the controller waits for the end of the broker's session before it takes it back.
+    soon = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
+    with Broker.start(data_dir=folder, properties=soon) as first:
         create(first.bootstrap_servers, "kept")
         send(first.bootstrap_servers, "kept", [b"1", b"2"])
-    with Broker.start(data_dir=folder) as second:
+    with Broker.start(data_dir=folder, properties=soon) as second:
         assert second.port != first.port
         assert receive(second.bootstrap_servers, "kept", 2) == [b"1", b"2"]
         second.kill()
         second.stop()
     port = second.port
-    with Broker.start(port, folder) as third:
+    with Broker.start(port, folder, properties=soon) as third:
         assert third.bootstrap_servers == second.bootstrap_servers
         send(third.bootstrap_servers, "kept", [b"3"])
         assert receive(third.bootstrap_servers, "kept", 3) == [b"1", b"2", b"3"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine import microbatch
 from rivermouth.engine.events import BatchDone, BatchRetried
 from rivermouth.engine.opening import check_topics, first_line
-from rivermouth.errors import BatchFailed, RivermouthError
+from rivermouth.errors import BatchFailed, CommitLost, RivermouthError
 from rivermouth.ports.session import has_ended
 from rivermouth.rows import ledger
 from rivermouth.rows.routing import expectation_failure
@@ -76,25 +76,33 @@ def _tried(
     attempt = 0
     while True:
         attempt += 1
+        error: Exception | None = None
         try:
             _once(ranges, run, batch, backlog)
+        except CommitLost:
+            # A writer that was thought dead committed this entry. The ledger says what is left to do.
+            if attempt >= ATTEMPTS:
+                raise
         except RivermouthError:
             raise
-        except Exception as error:
-            typed = expectation_failure(run.flow, str(error))
+        except Exception as caught:
+            typed = expectation_failure(run.flow, str(caught))
             if typed is not None:
-                raise typed from error
+                raise typed from caught
             if has_ended(run.spark):
                 raise
-            if attempt >= attempts or run.stopping.is_set():
-                return error
-            run.emit(BatchRetried(run.flow.name, ranges, attempt, first_line(error), ledger.size(ranges)))
+            error = caught
         else:
             return None
-        run.stopping.wait(delay_s)
-        delay_s *= 2
         batch = None
         _look_again(run)
+        if error is None:
+            continue
+        if attempt >= attempts or run.stopping.is_set():
+            return error
+        run.emit(BatchRetried(run.flow.name, ranges, attempt, first_line(error), ledger.size(ranges)))
+        run.stopping.wait(delay_s)
+        delay_s *= 2
 
 
 def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None) -> None:

@@ -25,7 +25,7 @@ _POLL_S: Final = 0.2
 STOP_TIMEOUT_S: Final = 60.0
 
 
-class _Stopping(Exception):  # noqa: N818 - no error: it keeps Spark from calling an unwritten batch done
+class _Stopping(Exception):
     """Ends a callback that began after the flow was told to stop."""
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from rivermouth.errors import (
     BrokerUnreachable,
@@ -132,7 +132,7 @@ def project_status(
     """
     lakes = _Lakes(spark_conf or {}, timeout_s)
     with _Cluster(bootstrap_servers, options, timeout_s) as cluster, ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda pair: _flow_status(*pair, lakes, cluster), flows))
+        return list(pool.map(lambda pair: _flow_status(pair[0], pair[1], lakes, cluster), flows))
 
 
 class _Lakes:
@@ -155,15 +155,16 @@ class _Cluster:
     """A cluster that is asked no more once it has failed to answer."""
 
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float) -> None:
-        self._failure: RivermouthError | None = None
         self._lock = threading.Lock()
+        self._found = False
+        self._failure: RivermouthError | None = None
         self._kafka: Kafka | None = None
         try:
             self._kafka = Kafka(bootstrap_servers, options, timeout_s)
         except RivermouthError as error:
             self._failure = error
 
-    def __enter__(self) -> _Cluster:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -176,44 +177,44 @@ class _Cluster:
         Raises:
             RivermouthError: The reason why there is none, this time or before.
         """
-        self._try_once()
-        if self._failure is not None or self._kafka is None:
-            raise self._failure or AssertionError
+        kafka = self._reached()
         try:
-            return question(self._kafka)
+            return question(kafka)
         except BrokerUnreachable as error:
             self._failure = error
             raise
 
-    def _try_once(self) -> None:
+    def _reached(self) -> Kafka:
+        # Under a lock, so that many flows wait for one answer and not each for its own.
         with self._lock:
-            if self._failure is None and self._kafka is not None and not self._answered:
+            if self._failure is None and self._kafka is not None and not self._found:
                 try:
                     self._kafka.cluster_id()
                 except RivermouthError as error:
                     self._failure = error
-                self._answered = True
-
-    _answered = False
+                self._found = True
+            if self._failure is not None or self._kafka is None:
+                raise self._failure or AssertionError
+            return self._kafka
 
 
 def _flow_status(flow: Flow, places: FlowPlaces, lakes: _Lakes, cluster: _Cluster) -> FlowStatus:
     status = FlowStatus(flow.name, places.table, trigger_s=flow.trigger.every)
-    standing: Standing | None = None
     try:
         files = lakes.files(places.lake)
         holder = read_holder(files, places.lease_file)
-        status = replace(status, writer=str(holder) if holder is not None and holder.is_alive else None)
-        standing = _standing(flow, places, files)
-    except OSError as error:
-        unreadable = LakeNotReadable(place=places.table, detail=error.strerror or type(error).__name__)
-        return _failed(status, unreadable)
+        standing, problem = _standing(flow, places, files)
     except RivermouthError as error:
-        status = _failed(status, error)
+        return _failed(status, error)
+    except OSError as error:
+        return _failed(status, LakeNotReadable(place=places.table, detail=error.strerror or type(error).__name__))
+    status = replace(status, writer=str(holder) if holder is not None and holder.is_alive else None)
     if standing is not None:
         status = _with_ledger(status, standing)
-    if status.code is not None and standing is None:
-        return status
+    if problem is not None:
+        status = _failed(status, problem)
+        if standing is None:
+            return status
     try:
         status = cluster.ask(lambda kafka: _with_kafka(status, flow, standing, kafka))
     except RivermouthError as error:
@@ -222,23 +223,22 @@ def _flow_status(flow: Flow, places: FlowPlaces, lakes: _Lakes, cluster: _Cluste
     return status if status.code is not None else replace(status, message=_message(status, flow))
 
 
-def _standing(flow: Flow, places: FlowPlaces, files: LakeFiles) -> Standing | None:
-    """Where the ledger stands; None where there is no table yet.
+def _standing(flow: Flow, places: FlowPlaces, files: LakeFiles) -> tuple[Standing | None, RivermouthError | None]:
+    """Where the ledger stands, and what is wrong with it; neither where there is no table yet.
 
-    Raises:
-        RivermouthError: The table is there, and its ledger is of no use.
+    Where the table's log does not tell, the side file does: it is behind by one batch at most.
     """
     if not delta.exists(files, places.table):
-        return None
+        return None, None
     ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
     try:
-        return ledger.standing()
-    except TableForeign:
-        # The log may have been cleaned; only a snapshot knows for sure, and a run looks at it.
+        return ledger.standing(), None
+    except RivermouthError as error:
         side = ledger.read_side_file()
-        if side is not None and side.entry.flow in {flow.name, flow.previously}:
-            return side
-        raise
+        if side is None or side.entry.flow not in {flow.name, flow.previously}:
+            return None, error
+        # A log that holds no entry may just have been cleaned; a run looks into the snapshot.
+        return side, None if isinstance(error, TableForeign) else error
 
 
 def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
@@ -287,7 +287,7 @@ def _reads(flow: Flow) -> Mapping[str, tuple[int, ...]] | None:
     """The partitions of a flow as far as it says so itself; None if only Kafka knows its topics."""
     if flow.assign:
         return flow.assign
-    return {name: () for name in flow.topics} if flow.topics else None
+    return dict.fromkeys(flow.topics, ()) if flow.topics else None
 
 
 def _partitions(

@@ -12,7 +12,7 @@ from rivermouth.engine.carry import drain, max_offsets
 from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener
 from rivermouth.engine.follow import follow
 from rivermouth.engine.opening import first_line, open_flow, source_of
-from rivermouth.errors import BrokerUnreachable, EngineLost, RivermouthError
+from rivermouth.errors import BrokerUnreachable, EngineLost, FlowBroken, RivermouthError
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import abandon, has_ended
@@ -113,6 +113,11 @@ class Supervisor:
         self._stop.set()
         for run in list(self._running.values()):
             run.stopping.set()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session in use; another one than at first if its JVM was lost."""
+        return self._spark
 
     @property
     def stopped(self) -> bool:
@@ -244,7 +249,8 @@ class _Worker(threading.Thread):
         except RivermouthError as error:
             self._error = error.located(self._order.at)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
-            self._error = error
+            self._error = FlowBroken(at=self._order.at, flow=name, detail=first_line(error))
+            self._error.__cause__ = error
         if self._error is not None:
             return
         outcome = self.outcome

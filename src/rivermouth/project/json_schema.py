@@ -66,6 +66,8 @@ def project_schema() -> dict[str, Any]:
     root["properties"]["flows"]["propertyNames"] = {"pattern": "^[A-Za-z][A-Za-z0-9_-]{0,99}$"}
     root["required"] = ["lake"]
     root.pop("title", None)
+    _drop_defaults(root)
+    _drop_defaults(definitions)
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
         "title": TITLE,
@@ -161,6 +163,18 @@ def _kind(definitions: dict[str, Any], key: str, names: dict[str, str]) -> None:
         **_described(field),
         "anyOf": [*forms, *({"$ref": f"#/$defs/{name}"} for name in names.values())],
     }
+
+
+def _drop_defaults(schema: Any) -> None:
+    """Keeps the defaults that a person would write; empty and nested ones only fill an editor's page."""
+    if isinstance(schema, list):
+        for part in schema:
+            _drop_defaults(part)
+    elif isinstance(schema, dict):
+        if isinstance(schema.get("default"), dict | list | None):
+            schema.pop("default", None)
+        for part in schema.values():
+            _drop_defaults(part)
 
 
 def _described(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -160,7 +160,8 @@ class Entry:
             number=self.number + 1,
             kind="batch",
             next_offsets=advanced(self.next_offsets, ranges),
-            settled=self.next_offsets,
+            # A partition that is new with this batch is settled up to where the batch begins.
+            settled=filled(self.next_offsets, starts(ranges)),
             topic_ids={**self.topic_ids, **topic_ids},
             totals=self.totals + counts,
             attempt=uuid.uuid4().hex,

@@ -1,0 +1,1 @@
+"""How the value of a record becomes columns: one file a format."""

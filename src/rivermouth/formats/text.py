@@ -1,0 +1,49 @@
+"""The value as text: UTF-8 bytes in, a string out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import StringType, StructField, StructType
+
+from rivermouth import names
+from rivermouth.rows.utf8 import is_utf8
+from rivermouth.spec import Format
+
+
+class Text(Format):
+    """One payload column ``value`` of type STRING; bytes that are no UTF-8 are refused.
+
+    Attributes:
+        type: ``text``.
+    """
+
+    type: Literal["text"] = "text"
+
+    def columns(self, spark: SparkSession) -> StructType:  # noqa: ARG002 - the same for every session
+        """``value`` STRING."""
+        return StructType([StructField("value", StringType())])
+
+    def decode(self, rows: DataFrame) -> DataFrame:
+        """Valid UTF-8 to text, byte for byte: nothing is trimmed, replaced or normalised."""
+        valid = f"coalesce({is_utf8(names.VALUE)}, true)"
+        data = (
+            f"CASE WHEN {names.DECODED} AND {names.VALUE} IS NOT NULL "
+            f"THEN struct(CAST({names.VALUE} AS STRING) AS value) END"
+        )
+        return rows.withColumn(names.DECODED, F.expr(valid)).withColumn(names.DATA, F.expr(data))
+
+    def explain(self, rows: DataFrame) -> DataFrame:
+        """The only reason is ``INVALID_UTF8``."""
+        return rows.withColumns(
+            {
+                names.REASON: F.lit("INVALID_UTF8"),
+                names.FIELD: F.lit(None).cast("string"),
+                names.MESSAGE: F.lit("the value is not valid UTF-8"),
+            }
+        )
+
+
+KIND = Text

@@ -1,0 +1,114 @@
+"""What an entry looks like as text: older formats stay readable, newer ones are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rivermouth.errors import LedgerTooNew, LedgerUnreadable
+from rivermouth.rows import ledger
+from rivermouth.rows.ledger import Counts, Entry, first_entry
+
+# Written once by format 1. Never change a golden file: a new format gets a new one beside it.
+GOLDEN = Path(__file__).parent.parent / "data" / "ledger"
+
+ENTRY = Entry(
+    flow="orders",
+    number=7,
+    kind="batch",
+    next_offsets={"orders": {0: 120, 1: 7, 10: 3}, "returns": {0: 0}},
+    settled={"orders": {0: 100, 1: 7, 10: 3}, "returns": {0: 0}},
+    topic_ids={"orders": "4Rf_dVVZRxGu-0kq3rNkYQ", "returns": None},
+    totals=Counts(
+        consumed=104,
+        written=90,
+        dropped=9,
+        dead_lettered=5,
+        null_values=4,
+        expectations={"positive_amount": 5},
+        undeclared_fields=2,
+        replayed=1,
+    ),
+    attempt="3b241101e2bb42558caf4136c566a962",
+    starting_offsets="earliest",
+)
+
+
+def test_format_1_is_read():
+    text = (GOLDEN / "format_1.json").read_text()
+    assert Entry.from_json(text, table="t", version=8) == ENTRY
+
+
+def test_the_newest_golden_file_is_what_is_written_today():
+    assert ENTRY.to_json() + "\n" == (GOLDEN / f"format_{ledger.FORMAT}.json").read_text()
+
+
+def test_there_is_a_golden_file_for_every_format():
+    assert sorted(path.name for path in GOLDEN.iterdir()) == [f"format_{i}.json" for i in range(1, ledger.FORMAT + 1)]
+
+
+def test_the_text_is_one_line_with_partitions_in_the_order_of_their_numbers():
+    text = ENTRY.to_json()
+    assert "\n" not in text
+    assert list(json.loads(text)["topics"]["orders"]["next"]) == ["0", "1", "10"]
+
+
+@pytest.mark.parametrize("text", ["", "no json", "[]", "{}", '"rivermouth"', '{"job": "someone else\'s"}', "7"])
+def test_text_of_others_is_no_entry(text):
+    assert Entry.from_json(text, table="t", version=1) is None
+
+
+def test_a_newer_format_is_refused():
+    body = json.loads(ENTRY.to_json()) | {"rivermouth": ledger.FORMAT + 1}
+    with pytest.raises(LedgerTooNew) as caught:
+        Entry.from_json(json.dumps(body), table="/lake/silver/orders", version=8)
+    assert str(caught.value) == (
+        "[LEDGER_TOO_NEW] table /lake/silver/orders: its ledger has format 2, this rivermouth reads up to 1; "
+        "nothing was written\n"
+        "  hint: pip install --upgrade rivermouth"
+    )
+
+
+def test_a_damaged_entry_is_refused_and_never_taken_for_none():
+    body = json.loads(ENTRY.to_json())
+    del body["topics"]["orders"]["next"]
+    with pytest.raises(LedgerUnreadable) as caught:
+        Entry.from_json(json.dumps(body), table="/lake/silver/orders", version=8)
+    assert str(caught.value) == (
+        "[LEDGER_UNREADABLE] table /lake/silver/orders: the ledger entry at version 8 cannot be read: "
+        "KeyError at 'next'; nothing was written\n"
+        "  hint: keep the table as it is and report the entry's format number"
+    )
+
+
+@pytest.mark.parametrize("damage", [{"entry": "x"}, {"topics": []}, {"totals": {"new": 1}}, {"topics": {"t": {}}}])
+def test_every_kind_of_damage_has_the_one_error(damage):
+    body = json.loads(ENTRY.to_json()) | damage
+    with pytest.raises(LedgerUnreadable):
+        Entry.from_json(json.dumps(body), table="t", version=8)
+
+
+def test_entry_0_is_settled_and_says_where_the_flow_began():
+    entry = first_entry("orders", {"orders": {0: 5}}, {"orders": "id"}, starting_offsets="latest")
+    assert (entry.number, entry.kind, entry.starting_offsets) == (0, "create", "latest")
+    assert entry.next_offsets == entry.settled == {"orders": {0: 5}}
+    assert entry.unsettled == {}
+
+
+def test_topics_that_left_the_flow_keep_their_entry():
+    entry = first_entry("orders", {"old": {0: 5}, "orders": {0: 0}}, {"old": "id-1", "orders": "id-2"})
+    after = entry.after_batch({"orders": {0: (0, 9)}}, Counts(), {"orders": "id-2"})
+    assert after.next_offsets == {"old": {0: 5}, "orders": {0: 9}}
+    assert after.topic_ids == {"old": "id-1", "orders": "id-2"}
+
+
+def test_a_partition_that_is_new_with_a_batch_is_unsettled_from_its_first_offset():
+    entry = first_entry("orders", {"orders": {0: 0}}, {})
+    after = entry.after_batch({"orders": {0: (0, 9), 1: (3, 4)}}, Counts(), {})
+    assert after.unsettled == {"orders": {0: (0, 9), 1: (3, 4)}}
+
+
+def test_ranges_as_text():
+    assert ledger.text({"b": {1: (0, 3)}, "a": {2: (5, 9), 0: (1, 2)}}) == "a-0:1..2, a-2:5..9, b-1:0..3"
