@@ -547,6 +547,14 @@ class JavaTooOld(JavaNotFound):
     code = "JAVA_TOO_OLD"
 
 
+class SparkNotStarted(RivermouthError):
+    """The JVM of the Spark driver, or the session in it, did not come up."""
+
+    code = "SPARK_NOT_STARTED"
+    what = "Spark did not start: {detail}; nothing was read"
+    hint = "{fix}"
+
+
 class JarsMissing(RivermouthError):
     """Jars that are in no folder and could not be downloaded."""
 

@@ -27,7 +27,7 @@ from rivermouth.extend import find_kind
 from rivermouth.names import COORDINATES, DEFAULT_METADATA_COLUMNS, METADATA_COLUMNS, did_you_mean
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)\s*$")
@@ -344,6 +344,13 @@ class Format(Noun):
             (a sentence without row contents), all strings.
         """
         raise NotImplementedError
+
+    def observations(self, rows: DataFrame) -> dict[str, Column]:  # noqa: ARG002 - for formats that need it
+        """Aggregates over routed rows that are counted in the same pass as the write, by the name of the count.
+
+        ``undeclared_fields`` (bigint) is the one that reports know.
+        """
+        return {}
 
 
 class Sink(Noun):

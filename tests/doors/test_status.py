@@ -32,7 +32,7 @@ REPORT = {"finished_at": 1_700_000_000.5, "duration_s": 0.25, "rows_per_s": 20.0
 class Lake:
     """Real Delta tables whose commits carry ledger entries, without Spark."""
 
-    def __init__(self, folder, kafka_address):
+    def __init__(self, folder, kafka_address) -> None:
         self.project = ProjectSpec(lake=str(folder / "lake"))
         self.kafka_address = kafka_address
         self._folder = folder
@@ -260,14 +260,16 @@ def test_a_topic_that_was_made_anew(lake, filled):
 def test_offsets_that_are_gone_or_not_there(lake, filled, broker):
     expired, ahead = filled(10), filled(10)
     place = TopicPartition(expired, 0, 8)
-    AdminClient({"bootstrap.servers": broker.bootstrap_servers}).delete_records([place])[place].result()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_records([place])[place].result()
     first, second = lake.flow("first", topics=[expired]), lake.flow("second", topics=[ahead])
     lake.two_batches(first, expired, {0: 6})
     lake.two_batches(second, ahead, {0: 12})
     lost, beyond = lake.status(first, second)
     assert (lost.code, beyond.code) == ("OFFSETS_EXPIRED", "OFFSETS_BEYOND_END")
     assert lost.message == (
-        f"flow first: topic {expired} partition 0: offsets 6 to 8 (exclusive) are no longer in Kafka; nothing was written"
+        f"flow first: topic {expired} partition 0: offsets 6 to 8 (exclusive) are no longer in Kafka; "
+        "nothing was written"
     )
     assert beyond.message == (
         f"flow second: topic {ahead} partition 0: the ledger expects offset 12, the topic ends at 10; "

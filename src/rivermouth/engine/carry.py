@@ -76,33 +76,35 @@ def _tried(
     attempt = 0
     while True:
         attempt += 1
-        error: Exception | None = None
-        try:
-            _once(ranges, run, batch, backlog)
-        except CommitLost:
-            # A writer that was thought dead committed this entry. The ledger says what is left to do.
-            if attempt >= ATTEMPTS:
-                raise
-        except RivermouthError:
-            raise
-        except Exception as caught:
-            typed = expectation_failure(run.flow, str(caught))
-            if typed is not None:
-                raise typed from caught
-            if has_ended(run.spark):
-                raise
-            error = caught
-        else:
+        error = _attempt(ranges, run, batch, backlog)
+        if error is None:
             return None
         batch = None
         _look_again(run)
-        if error is None:
-            continue
         if attempt >= attempts or run.stopping.is_set():
             return error
         run.emit(BatchRetried(run.flow.name, ranges, attempt, first_line(error), ledger.size(ranges)))
         run.stopping.wait(delay_s)
         delay_s *= 2
+
+
+def _attempt(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None) -> Exception | None:
+    """None once the ranges are in the table, else an error after which another try may help."""
+    try:
+        _once(ranges, run, batch, backlog)
+    except CommitLost as error:
+        # A writer that was thought dead committed this entry. The ledger says what is left to do.
+        return error
+    except RivermouthError:
+        raise
+    except Exception as error:
+        typed = expectation_failure(run.flow, str(error))
+        if typed is not None:
+            raise typed from error
+        if has_ended(run.spark):
+            raise
+        return error
+    return None
 
 
 def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None) -> None:

@@ -38,11 +38,13 @@ class FlowOpened(Event):
 
 @dataclass(frozen=True, slots=True)
 class StepReached(Event):
-    """A batch reached a step of ``microbatch.process``.
+    """A batch, a recovery or a replay reached a step of its way.
 
     Attributes:
-        entry: Number of the ledger entry that the batch will be.
-        step: Name of the step that comes next.
+        entry: Number of the newest entry in the table's ledger.
+        step: Name of the step that comes next: judge, read, decode, conform, check, route, write (the table's
+            commit), written, dead_letters, bury (their commit), buried, settle; recover; replay_write and
+            replay_mark.
     """
 
     entry: int

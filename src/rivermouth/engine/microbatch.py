@@ -48,6 +48,7 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     ranges = ledger.judge(run.flow.name, run.standing.entry.next_offsets, planned)
     if not ranges:
         return BatchSkipped(run.flow.name, planned)
+    recover(run)  # nothing, unless the batch before failed after its commit
     before = run.standing
     entry = before.entry.after_batch(ranges, before.counts or ledger.Counts(), run.topic_ids)
 
@@ -66,6 +67,7 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     seen = observation.get
     counts = routing.counted(run.flow, seen)
     run.standing = Standing(entry, commit.version)
+    run.reached("written")
     _agree(run, entry, "rows in the table", commit.rows_written, counts.written)
 
     run.reached("dead_letters")
@@ -77,9 +79,13 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
 
 def judged(rows: DataFrame, run: RunningFlow) -> DataFrame:
     """Envelope rows with their columns, failed expectations and route: steps 2 to 5."""
+    run.reached("decode")
     rows = envelope.decode(rows, run.flow)
+    run.reached("conform")
     rows = schema.conform(rows, run.flow, run.payload)
+    run.reached("check")
     rows = checks.check(rows, run.flow.expectations)
+    run.reached("route")
     return routing.route(rows, run.flow)
 
 
@@ -158,7 +164,9 @@ def bury(ranges: Ranges, counts: Counts, blocks: str, block: int, run: RunningFl
             entry=entry.number,
             topic_ids=entry.topic_ids,
         )
+        run.reached("bury")
         buried = run.dead_letters.write(found, entry)
+        run.reached("buried")
     finally:
         suspects.unpersist()
     _agree(run, entry, "dead letters", buried, counts.dead_lettered)

@@ -27,7 +27,7 @@ from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import files_for
 from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows import schema
-from rivermouth.rows.kafka_options import source_options
+from rivermouth.rows.kafka_options import source_options, text
 from rivermouth.rows.ledger import Entry, Offsets, first_entry
 from rivermouth.sinks.dead_letters import DeadLetterTable
 
@@ -85,6 +85,8 @@ def open_flow(
         start = kafka.resolve_starting(flow, topics)
         first = first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
         create_table(session, flow, places, shape, first)
+    if places.catalog:
+        register_table(session, flow, places)
     state = delta.table_state(session, places.table)
     check_table(flow, places.table, state, shape)
     standing = ledger.standing(state.transactions)
@@ -108,13 +110,11 @@ def open_flow(
     )
     check_topics(run, topics)
     recover(run)
-    if standing.entry.starting_offsets != flow.starting_offsets.text():
-        run.warn(
-            f"starting_offsets: {flow.starting_offsets.text()} has no effect: the table was begun with "
-            f"{standing.entry.starting_offsets} and goes on at its ledger"
-        )
-    text = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {standing.entry.number}"
-    run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, text))
+    unheeded = without_effect(flow, standing.entry)
+    if unheeded is not None:
+        run.warn(unheeded)
+    start_text = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {standing.entry.number}"
+    run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, start_text))
     return run
 
 
@@ -150,7 +150,7 @@ def create_table(spark: SparkSession, flow: Flow, places: FlowPlaces, shape: Tab
     properties = {
         **_TABLE_DEFAULTS,
         "delta.dataSkippingStatsColumns": ",".join(_statistics(flow, shape)),
-        **{name: str(value) for name, value in flow.table.properties.items()},
+        **{name: text(value) for name, value in flow.table.properties.items()},
     }
     layout = delta.TableLayout(
         columns=shape.columns,
@@ -158,9 +158,23 @@ def create_table(spark: SparkSession, flow: Flow, places: FlowPlaces, shape: Tab
         cluster_by=flow.table.cluster_by,
         properties=properties,
         comment=flow.table.comment,
-        catalog_name=places.full_name if places.catalog else None,
     )
     delta.create(spark, places.table, layout, metadata=entry.to_json())
+
+
+def register_table(spark: SparkSession, flow: Flow, places: FlowPlaces) -> None:
+    """Makes the table known in its catalog.
+
+    Raises:
+        TableMismatch: The catalog has a table of that name elsewhere, or does not take it.
+    """
+    try:
+        found = delta.register(spark, places.full_name, places.table)
+    except PySparkException as error:
+        raise TableMismatch(flow=flow.name, table=places.full_name, detail=first_line(error)) from error
+    if found.removeprefix("file:").rstrip("/") != places.table:
+        detail = f"the catalog has it at {found}, the flow writes to {places.table}"
+        raise TableMismatch(flow=flow.name, table=places.full_name, detail=detail)
 
 
 def check_table(flow: Flow, location: str, state: delta.TableState, shape: TableShape) -> None:
@@ -204,6 +218,15 @@ def check_topics(run: RunningFlow, topics: Mapping[str, Topic]) -> None:
             raise OffsetsExpired(flow=run.flow.name, topic=name, partition=partition, start=offset, end=start)
         if end is not None and offset > end:
             raise OffsetsBeyondEnd(flow=run.flow.name, topic=name, partition=partition, next_offset=offset, end=end)
+
+
+def without_effect(flow: Flow, entry: Entry) -> str | None:
+    """What to tell a user whose ``starting_offsets`` differ from those that the table was begun with; else None."""
+    written = flow.starting_offsets.text()
+    if entry.starting_offsets == written:
+        return None
+    begun = entry.starting_offsets
+    return f"starting_offsets: {written} has no effect: the table was begun with {begun} and goes on at its ledger"
 
 
 def source_of(flow: Flow, bootstrap_servers: str, options: Mapping[str, str]) -> KafkaSource:

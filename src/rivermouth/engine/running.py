@@ -78,4 +78,4 @@ class RunningFlow:
 
     def reached(self, step: str) -> None:
         """Tells the listener which step of a batch comes next."""
-        self.emit(StepReached(self.flow.name, self.standing.entry.number + 1, step))
+        self.emit(StepReached(self.flow.name, self.standing.entry.number, step))

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from rivermouth.names import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -53,7 +55,6 @@ class TableLayout:
         cluster_by: Names of clustering columns.
         properties: Delta table properties.
         comment: Comment on the table.
-        catalog_name: ``catalog.schema.table`` to register it under; None for a path table.
     """
 
     columns: StructType
@@ -61,7 +62,6 @@ class TableLayout:
     cluster_by: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
-    catalog_name: str | None = None
 
 
 def exists(files: LakeFiles, location: str) -> bool:
@@ -114,8 +114,6 @@ def create(spark: SparkSession, location: str, layout: TableLayout, *, metadata:
     from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
     builder = DeltaTable.createIfNotExists(spark).location(location)
-    if layout.catalog_name:
-        builder = builder.tableName(layout.catalog_name)
     for column in layout.columns:
         comment = column.metadata.get("comment")
         builder = builder.addColumn(column.name, column.dataType, comment=comment)
@@ -132,6 +130,29 @@ def create(spark: SparkSession, location: str, layout: TableLayout, *, metadata:
         builder.execute()
     finally:
         spark.conf.unset(METADATA_CONF)
+
+
+def register(spark: SparkSession, name: str, location: str) -> str:
+    """Makes the table at ``location`` known in a catalog as ``name`` and says where the catalog has it.
+
+    Args:
+        spark: Any session; the catalog is shared.
+        name: ``catalog.schema.table``.
+        location: The table's folder; the table is there.
+
+    Returns:
+        The location that the catalog has for the name: another one if the name was taken.
+
+    Guarantees:
+        Run twice: the second call finds the name and changes nothing. The table itself is never changed.
+    """
+    *schema, _table = name.split(".")
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(quoted(part) for part in schema)}")
+    full = ".".join(quoted(part) for part in name.split("."))
+    escaped = location.replace("\\", "\\\\").replace("'", "\\'")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {full} USING delta LOCATION '{escaped}'")
+    found: str = spark.sql(f"DESCRIBE DETAIL {full}").select("location").collect()[0][0]
+    return found
 
 
 def append(rows: DataFrame, location: str, *, app_id: str, app_version: int, metadata: str) -> None:

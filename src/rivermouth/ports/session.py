@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import TYPE_CHECKING, Final
+import subprocess
+import threading
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from rivermouth.errors import RivermouthError, SparkNotStarted
 from rivermouth.ports import jars, java
 from rivermouth.rows.environment import expand
 
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import SparkSettings
 
 _SMALL_MACHINE_CORES: Final = 4
+_END_TIMEOUT_S: Final = 10.0
 
 REDACTION: Final = r"(?i)secret|password|passwd|token|access[._-]?key|jaas|credential|\.pem|private|keystore|truststore"
 
@@ -45,17 +51,21 @@ _SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-def start(settings: SparkSettings, *, app_name: str, extra: Mapping[str, str] | None = None) -> SparkSession:
+def start(
+    settings: SparkSettings, *, app_name: str, extra: Mapping[str, str] | None = None, log: Path | None = None
+) -> SparkSession:
     """The session of this process, started if there is none.
 
     Args:
         settings: The project's; its ``conf`` wins over everything here.
         app_name: Shown by cluster managers.
         extra: Settings between ours and the user's.
+        log: A file for all that the JVM says; without one it says it on this process's terminal.
 
     Raises:
         JavaNotFound: No usable Java on this machine.
         JarsMissing: The jars are neither cached nor to be had.
+        SparkNotStarted: The JVM or its session did not come up; no JVM is left behind.
 
     Guarantees:
         A session that is already there is returned as it is: its settings are not changed.
@@ -81,11 +91,20 @@ def start(settings: SparkSettings, *, app_name: str, extra: Mapping[str, str] | 
         }
     conf |= dict(extra or {})
     conf |= {key: expand(_text(value), os.environ) for key, value in settings.conf.items()}
-    builder = SparkSession.builder
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    try:
+        if log is not None and SparkContext._gateway is None:  # noqa: SLF001 - PySpark keeps it there
+            _launch(conf, log)
+        builder = SparkSession.builder
+        for key, value in conf.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+    except RivermouthError:
+        raise
+    except Exception as error:
+        _end_jvm(_END_TIMEOUT_S)
+        fix = f"less {log}" if log is not None else "read what Spark said on this terminal"
+        raise SparkNotStarted(detail=_cause(error), fix=fix) from error
     return session
 
 
@@ -93,6 +112,11 @@ def for_flow(spark: SparkSession) -> SparkSession:
     """A session of its own for one flow: same context and settings, own SQL configuration."""
     java_session = spark._jsparkSession.cloneSession()  # noqa: SLF001 - PySpark has no public clone
     return SparkSession(spark.sparkContext, java_session)
+
+
+def is_started() -> bool:
+    """Whether this process has a session already, ours or a user's own."""
+    return SparkContext._active_spark_context is not None  # noqa: SLF001 - PySpark keeps it there
 
 
 def has_ended(spark: SparkSession) -> bool:
@@ -109,11 +133,79 @@ def abandon(spark: SparkSession) -> None:
     gateway = spark.sparkContext._gateway  # noqa: SLF001 - as above
     if gateway is not None:
         gateway.close(keep_callback_server=False, close_callback_server_connections=True)
+    _forget()
+
+
+def _forget() -> None:
     SparkContext._active_spark_context = None  # noqa: SLF001
     SparkContext._gateway = None  # noqa: SLF001
     SparkContext._jvm = None  # noqa: SLF001
     SparkSession._instantiatedSession = None  # noqa: SLF001
     SparkSession._activeSession = None  # noqa: SLF001
+
+
+def end(spark: SparkSession, timeout_s: float = _END_TIMEOUT_S) -> None:
+    """Ends the session and its JVM, asked first, killed if that takes longer than ``timeout_s``.
+
+    Guarantees:
+        Afterwards the JVM is gone and ``start`` makes a new one. Calling it for a JVM that is gone is harmless.
+    """
+    if not has_ended(spark):
+        # A stop that waits for a JVM that does not answer must not keep this process.
+        stopping = threading.Thread(target=_stop_quietly, args=(spark,), name="spark-stop", daemon=True)
+        stopping.start()
+        stopping.join(timeout_s)
+    _end_jvm(timeout_s)
+
+
+def kill(spark: SparkSession) -> None:
+    """Ends the JVM at once. What it was about to commit is lost, and the ledger knows that."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - as in has_ended
+    if process is not None:
+        process.kill()
+
+
+def _stop_quietly(spark: SparkSession) -> None:
+    with contextlib.suppress(Exception):  # the JVM is ended by its pid right after, whatever was wrong here
+        spark.stop()
+
+
+def _end_jvm(timeout_s: float) -> None:
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - as in has_ended
+    if gateway is None:
+        return
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    with contextlib.suppress(Exception):  # of a JVM that is gone already
+        gateway.shutdown()
+    if process is not None:
+        if process.stdin is not None:
+            process.stdin.close()  # the JVM of PySpark ends with its input
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    _forget()
+
+
+def _launch(conf: Mapping[str, str], log: Path) -> None:
+    """Starts the JVM with its output in ``log``, out of reach of signals that the terminal sends to all."""
+    settings = SparkConf(loadDefaults=False)
+    for key, value in conf.items():
+        settings.set(key, value)
+    with log.open("ab") as output:
+        gateway: Any = launch_gateway(  # type: ignore[no-untyped-call]
+            settings, {"stdout": output, "stderr": output, "start_new_session": True}
+        )
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - PySpark takes a gateway only so
+
+
+def _cause(error: Exception) -> str:
+    """One line of what went wrong: that of Java where Java said it."""
+    java_error = getattr(error, "java_exception", None)
+    text = str(java_error.toString()) if java_error is not None else str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
 
 
 def local_folder_conf(folder: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from rivermouth.errors import (
     FlowUnknown,
+    PlaceInvalid,
     ProjectInvalid,
     ProjectNotFound,
     ProjectProblems,
@@ -130,8 +131,14 @@ class Project:
             PlaceInvalid: A template cannot be filled.
             EnvironmentMissing: A variable without default is not set.
         """
-        with _standing(self.at("flows", name, "places")):
-            return places.resolve(self.spec, self.flow(name), base=self.base, environ=self.environ, debug=self.debug)
+        flow = self.flow(name)
+        try:
+            return places.resolve(self.spec, flow, base=self.base, environ=self.environ, debug=self.debug)
+        except PlaceInvalid as error:
+            # "flow orders: places.table" stands in the flow, "places.table" at the top.
+            owner, _, setting = str(error.facts["setting"]).rpartition(": ")
+            path = setting.split(".")
+            raise error.located(self.at("flows", name, *path) if owner else self.at(*path)) from None
 
     @property
     def lake(self) -> str:
@@ -215,14 +222,14 @@ def read_text(path: Path, name: str) -> str:
         ProjectNotFound: There is no such file.
         ProjectInvalid: It is a folder, cannot be read, is too large or no UTF-8.
     """
-    if path.is_dir():
-        fix = f"name the file in it: {path / FILE_NAME}"
-        raise ProjectInvalid(detail=f"{name} is a folder", fix=fix)
     try:
         with path.open("rb") as stream:
             data = stream.read(locate.MAX_BYTES + 1)
     except FileNotFoundError:
         raise ProjectNotFound(path=name) from None
+    except IsADirectoryError:
+        fix = f"name the file in it: {path / FILE_NAME}"
+        raise ProjectInvalid(detail=f"{name} is a folder", fix=fix) from None
     except OSError as error:
         fix = "check the path and its access rights"
         raise ProjectInvalid(detail=f"{name} cannot be read: {error.strerror}", fix=fix) from None

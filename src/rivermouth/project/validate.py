@@ -235,15 +235,16 @@ def _metadata(project: Project, flow: Flow) -> Iterator[RivermouthError]:
 def _places(project: Project) -> Iterator[RivermouthError]:
     resolved: list[FlowPlaces] = []
     real: list[FlowPlaces] = []
-    failed = False
+    # A broken lake or template of the whole project is one problem, not one for each flow.
+    found: dict[str, RivermouthError] = {}
     for name in project.spec.flows:
         try:
             resolved.append(project.places(name))
             real.append(project.with_debug(debug=False).places(name))
         except RivermouthError as error:
-            failed = True
-            yield error
-    if failed:
+            found.setdefault(str(error), error)
+    if found:
+        yield from found.values()
         return
     try:
         check_distinct(resolved)

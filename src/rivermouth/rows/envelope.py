@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.rows.ledger import Ranges, flat
+from rivermouth.rows.utf8 import is_utf8
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,7 +59,7 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
     decoded = flow.format.decode(rows)
     if not (flow.key_as_text and "kafka_key" in flow.metadata_columns):
         return decoded.withColumn(names.KEY_VALID, F.lit(True))
-    valid = F.coalesce(F.expr(f"is_valid_utf8(CAST({names.KEY} AS STRING))"), F.lit(True))
+    valid = F.expr(f"coalesce({is_utf8(names.KEY)}, true)")
     return decoded.withColumn(names.KEY_VALID, valid)
 
 

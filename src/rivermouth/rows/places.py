@@ -105,7 +105,7 @@ def resolve(
     }
 
     def place(name: str) -> str:
-        setting = f"flow {flow.name}: places.{name}"
+        setting = f"flow {flow.name}: places.{name}" if getattr(flow.places, name) else f"places.{name}"
         # References first: a variable's value is never searched for placeholders.
         return location(
             _filled(templates[name], values, topics, setting, environ), base=base, environ=environ, setting=setting

@@ -1,0 +1,1 @@
+"""Measures rivermouth beside what people write themselves: ``python -m bench``."""

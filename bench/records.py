@@ -1,0 +1,127 @@
+"""The data set: order events of exactly 385 bytes, the same ones for every contestant."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator
+from typing import Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+SIZE: Final = 385
+PARTITIONS: Final = 4
+
+SCHEMA: Final = (
+    "order_id bigint, customer_id string, sku string, quantity int, amount decimal(10,2), currency string, "
+    "status string, op string, country string, created_at timestamp, updated_at timestamp, note string"
+)
+COLUMNS: Final = tuple(part.split()[0] for part in SCHEMA.split(", "))
+# Both are checked by every contestant that checks anything; a record that fails one is a dead letter.
+EXPECTATIONS: Final = (
+    ("positive_amount", "amount > 0"),
+    ("known_status", "status IN ('new', 'paid', 'packed', 'sent', 'returned')"),
+)
+
+_TEMPLATES: Final = 4096
+_WORDS: Final = (
+    "parcel gift urgent fragile leave at the door ring twice call before delivery neighbour invoice customer "
+    "asked for another colour size exchanged discount voucher applied twice address corrected by phone second "
+    "attempt weekend evening morning reception backyard box keep upright glass ceramic wooden table lamp chair"
+).split()
+
+
+def templates(seed: int = 7) -> list[tuple[bytes, bytes]]:
+    """What stands before and after the order's number; together with nine digits they are 385 bytes."""
+    chance = random.Random(seed)
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    made = []
+    for _ in range(_TEMPLATES):
+        created = start + dt.timedelta(milliseconds=chance.randrange(30 * 86_400_000))
+        updated = created + dt.timedelta(milliseconds=chance.randrange(86_400_000))
+        after = (
+            f',"customer_id":"c-{chance.randrange(10**6):06d}","sku":"{chance.randrange(36**8):011x}"'
+            f',"quantity":{chance.randrange(1, 9)},"amount":{chance.randrange(100, 10**6) / 100:.2f}'
+            f',"currency":"{chance.choice(["EUR", "USD", "GBP"])}"'
+            f',"status":"{chance.choice(["new", "paid", "packed", "sent", "returned"])}"'
+            f',"op":"{chance.choice("IU")}","country":"{chance.choice(["DE", "FR", "NL", "PL", "GB", "US"])}"'
+            f',"created_at":"{_text(created)}","updated_at":"{_text(updated)}","note":"'
+        )
+        room = SIZE - len('{"order_id":') - 9 - len(after) - len('"}')
+        note = ""
+        while len(note) < room:
+            note += chance.choice(_WORDS) + " "
+        made.append((b'{"order_id":', (after + note[:room] + '"}').encode()))
+    return made
+
+
+def _text(moment: dt.datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def values(count: int, *, bad_every: int = 0, first: int = 0) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of ``count`` records; every ``bad_every``-th is bad.
+
+    Bad ones take turns: a document cut short, no JSON at all, an amount that is not positive, an unknown
+    status. All four are found by the usual script too.
+    """
+    before_after = templates()
+    for number in range(first, first + count):
+        before, after = before_after[number % _TEMPLATES]
+        digits = b"%d" % (100_000_000 + number)
+        value = before + digits + after
+        if bad_every and number % bad_every == bad_every - 1:
+            value = _spoiled(value, number // bad_every % 4)
+        yield digits, value
+
+
+def _spoiled(value: bytes, kind: int) -> bytes:
+    if kind == 0:
+        return value[: len(value) // 2]
+    if kind == 1:
+        return b"<html>502 Bad Gateway</html>"
+    field, spoiled = ((b'"amount":', b'"amount":-'), (b'"status":"', b'"status":"un'))[kind - 2]
+    return value.replace(field, spoiled)
+
+
+def bad(count: int, bad_every: int) -> int:
+    """How many of ``count`` records are bad."""
+    return count // bad_every if bad_every else 0
+
+
+def create(servers: str, topic: str) -> None:
+    """Makes the topic, with four partitions."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1)])[topic].result(30)
+
+
+def producer(servers: str) -> Producer:
+    """A producer for filling topics; it does not compress, so that no contestant pays for unpacking."""
+    return Producer(
+        {
+            "bootstrap.servers": servers,
+            "linger.ms": 20,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": 400_000,
+            "queue.buffering.max.kbytes": 400_000,
+        }
+    )
+
+
+def fill(servers: str, topic: str, count: int, *, bad_every: int = 0, first: int = 0) -> None:
+    """Makes the topic and fills it, record by record into one partition after the other."""
+    create(servers, topic)
+    client = producer(servers)
+    for number, (key, value) in enumerate(values(count, bad_every=bad_every, first=first)):
+        while True:
+            try:
+                client.produce(topic, value, key, partition=number % PARTITIONS)
+                break
+            except BufferError:
+                client.poll(0.05)
+        if number % 20_000 == 0:
+            client.poll(0)
+    if client.flush(120):
+        message = f"{topic}: records were not delivered"
+        raise RuntimeError(message)

@@ -1,0 +1,37 @@
+"""Kafka topics into Delta tables: every record ends in exactly one place.
+
+``Project.load("rivermouth.yml").run()`` does in Python what ``rivermouth run`` does in the shell, and
+``ingest("orders")`` is the one-liner for one topic. Nothing here imports Spark before it is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rivermouth.errors import RivermouthError
+    from rivermouth.project.load import Project
+    from rivermouth.project.operate import ingest
+
+    __version__: str
+
+__all__ = ["Project", "RivermouthError", "__version__", "ingest"]
+
+_HOMES = {
+    "Project": "rivermouth.project.load",
+    "RivermouthError": "rivermouth.errors",
+    "ingest": "rivermouth.project.operate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("rivermouth")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'rivermouth' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

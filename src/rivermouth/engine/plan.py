@@ -1,0 +1,198 @@
+"""What a run would do, found out the way a run finds it, and not done: no table, no checkpoint, no lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from rivermouth.engine.carry import max_offsets
+from rivermouth.engine.opening import check_table, check_topics, source_of, table_shape, without_effect
+from rivermouth.engine.running import RunningFlow
+from rivermouth.errors import RivermouthError
+from rivermouth.ports import delta
+from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.lease import read_holder
+from rivermouth.ports.session import for_flow
+from rivermouth.ports.storage import files_for
+from rivermouth.ports.table_ledger import TableLedger
+from rivermouth.rows import ledger
+from rivermouth.sinks.dead_letters import DeadLetterTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.engine.events import Event
+    from rivermouth.engine.opening import TableShape
+    from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.ports.kafka import Topic
+    from rivermouth.rows.ledger import Offsets, Ranges
+    from rivermouth.spec import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPlan:
+    """What a run of one flow would do now.
+
+    Attributes:
+        flow: Its name.
+        table: Name of its table.
+        location: Where the table lies, or would.
+        dead_letter_table: Where its dead letters lie, or would once there is one.
+        checkpoint: Where the query's checkpoint lies; only a run that follows makes one.
+        creates_table: Whether the run would make the table.
+        columns: (name, type) of the table's columns, in order.
+        partition_by: Names of its partition columns.
+        cluster_by: Names of its clustering columns.
+        entry: Number of the newest ledger entry; None without a table.
+        start: Where the run starts and why, in words.
+        ranges: What it would read; partitions with nothing to read are left out.
+        offsets: How many offsets these are: an upper bound of the records.
+        batches: How many batches they make.
+        warnings: What the user should know and what stops nothing.
+        problem: What would end the run before its first batch; the fields that it kept from being known are empty.
+    """
+
+    flow: str
+    table: str
+    location: str
+    dead_letter_table: str
+    checkpoint: str
+    creates_table: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    entry: int | None = None
+    start: str = ""
+    ranges: Ranges = field(default_factory=dict)
+    offsets: int = 0
+    batches: int = 0
+    warnings: tuple[str, ...] = ()
+    problem: RivermouthError | None = None
+
+
+def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:
+    """What a run of this flow would do now; nothing is raised for what would stop it: ``problem`` holds that.
+
+    Guarantees:
+        Reads only: afterwards lake and broker are as they were before.
+    """
+    places = order.places
+    named = FlowPlan(
+        flow=order.flow.name,
+        table=places.full_name,
+        location=places.table,
+        dead_letter_table=places.dead_letter_table,
+        checkpoint=places.checkpoint,
+    )
+    try:
+        with Kafka(order.bootstrap_servers, order.options) as kafka:
+            return _planned(for_flow(spark), order, kafka, named)
+    except RivermouthError as error:
+        return replace(named, problem=error.located(order.at))
+
+
+def ahead(spark: SparkSession, order: FlowOrder) -> Ranges:
+    """The offsets that a run of this flow would read now; reads only.
+
+    Raises:
+        RivermouthError: What would end the run before its first batch.
+    """
+    found = plan_flow(spark, order)
+    if found.problem is not None:
+        raise found.problem
+    return found.ranges
+
+
+def start_text(flow: Flow) -> str:
+    """Where a flow without a ledger starts, in the words of the YAML, and whether anybody wrote it."""
+    default = "" if "starting_offsets" in flow.model_fields_set else ", the default"
+    return f"starting_offsets: {flow.starting_offsets.text()}{default}"
+
+
+def _planned(spark: SparkSession, order: FlowOrder, kafka: Kafka, named: FlowPlan) -> FlowPlan:
+    flow = order.flow
+    shape = table_shape(spark, flow)
+    topics = kafka.topics(flow)
+    standing_still = _standing_still(spark, order, kafka, shape, topics)
+    if standing_still is None:
+        start = kafka.resolve_starting(flow, topics)
+        why, entry = start_text(flow), None
+    else:
+        entry = standing_still.standing.entry.number
+        start = ledger.filled(standing_still.standing.entry.next_offsets, kafka.beginning_offsets(topics))
+        why = f"ledger entry {entry} of the table"
+    ranges = ledger.between(_only(start, topics), kafka.resolve_ending(flow, topics))
+    offsets = ledger.size(ranges)
+    return replace(
+        named,
+        creates_table=standing_still is None,
+        columns=tuple((column.name, column.dataType.simpleString()) for column in shape.columns),
+        partition_by=tuple(shape.partition_by),
+        cluster_by=flow.table.cluster_by,
+        entry=entry,
+        start=why,
+        ranges=ranges,
+        offsets=offsets,
+        batches=-(-offsets // max_offsets(flow)),
+        warnings=_warnings(spark, order, standing_still),
+    )
+
+
+def _standing_still(
+    spark: SparkSession, order: FlowOrder, kafka: Kafka, shape: TableShape, topics: dict[str, Topic]
+) -> RunningFlow | None:
+    """The flow as a run would open it, its table, ledger and topics judged; None where there is no table yet."""
+    flow, places = order.flow, order.places
+    files = files_for(places.table, spark)
+    if not delta.exists(files, places.table):
+        return None
+    state = delta.table_state(spark, places.table)
+    check_table(flow, places.table, state, shape)
+    table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
+    run = RunningFlow(
+        flow=flow,
+        places=places,
+        spark=spark,
+        files=files,
+        kafka=kafka,
+        source=source_of(flow, order.bootstrap_servers, order.options),
+        sink=flow.sink,  # type: ignore[arg-type]
+        ledger=table_ledger,
+        dead_letters=DeadLetterTable(spark, files, places.dead_letter_table, target=places.full_name),
+        payload=shape.payload,
+        columns=shape.columns.names,
+        table_id=state.table_id,
+        standing=table_ledger.standing(state.transactions),
+        listener=_nobody,
+        topic_ids={name: topic.id for name, topic in topics.items()},
+    )
+    check_topics(run, topics)
+    return run
+
+
+def _warnings(spark: SparkSession, order: FlowOrder, run: RunningFlow | None) -> tuple[str, ...]:
+    found = []
+    if run is not None:
+        said = without_effect(order.flow, run.standing.entry)
+        found += [said] if said else []
+        if run.standing.counts is None and run.standing.entry.unsettled:
+            found.append(
+                "the last batch was not settled: its records are read again first, for counts and dead letters"
+            )
+    holder = read_holder(files_for(order.places.lake, spark), order.places.lease_file)
+    if holder is not None and holder.is_alive:
+        found.append(f"the table is being written by {holder}: a run now would be refused")
+    return tuple(found)
+
+
+def _only(offsets: Offsets, topics: dict[str, Topic]) -> Offsets:
+    """``offsets`` of the topics and partitions that the flow reads now."""
+    return {
+        name: {partition: offsets[name][partition] for partition in topic.partitions if partition in offsets[name]}
+        for name, topic in topics.items()
+        if name in offsets
+    }
+
+
+def _nobody(_event: Event) -> None:
+    """Hears what a plan's flow says: nothing happens to it."""

@@ -1,0 +1,182 @@
+"""Strict JSON with a declared schema: a value fits it wholly, or it is refused with reason and field."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import Field
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+
+from rivermouth import names
+from rivermouth.names import quoted
+from rivermouth.rows import json_reasons, json_types
+from rivermouth.rows.utf8 import is_utf8
+from rivermouth.spec import Format
+
+# One offset in so many is looked at for fields that the schema does not have.
+SAMPLE_EVERY: Final = 1024
+
+_TEXT: Final = f"CAST({names.VALUE} AS STRING)"
+# Escapes of half a character: Java would store a question mark. Only documents with the rare ``\ud`` are
+# searched; escaped backslashes go first, so that what follows them is not taken for an escape.
+_LONE_HALF: Final = r"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"
+_HALVES: Final = rf"(contains({_TEXT}, r'\ud') OR contains({_TEXT}, r'\uD'))"
+_WHOLE_CHARACTERS: Final = (
+    rf"(NOT contains({_TEXT}, r'\u') OR NOT ({_HALVES} AND replace({_TEXT}, r'\\', '__') RLIKE r'{_LONE_HALF}'))"
+)
+
+
+class Json(Format):
+    """JSON objects with a declared schema.
+
+    Attributes:
+        type: ``json``.
+        declared: ``schema`` in YAML: DDL (``"id bigint, at timestamp"``), the path of a file with Spark's JSON
+            form of a schema (``.json``), or that form itself as a mapping. A NOT NULL column refuses records
+            that lack it.
+    """
+
+    type: Literal["json"] = "json"
+    declared: str | dict[str, Any] = Field(alias="schema")
+
+    def columns(self, spark: SparkSession) -> StructType:
+        """The declared columns, in order, all nullable: NOT NULL is judged per record, not by the table."""
+        return json_types.nullable_columns(self._schema(spark))
+
+    def decode(self, rows: DataFrame) -> DataFrame:
+        """Values to columns in one parse.
+
+        The value is parsed inside a wrapper that it cannot forge, ``{"k":[VALUE,{"k":1}]}`` with a new random k
+        each time: only so does the parser notice what follows the end of the value. ``inline(array(...))`` keeps
+        Spark from evaluating an expression once for each column that is later taken out of it.
+        """
+        schema = self._schema(rows.sparkSession)
+        key = f"k{secrets.token_hex(8)}"
+        kept = [quoted(column) for column in rows.columns]
+        reads = [quoted(f"__read_{number}") for number in range(len(schema.fields))]
+        dones = [quoted(f"__done_{number}") for number in range(len(schema.fields))]
+        fields = list(zip(reads, dones, schema.fields, strict=True))
+
+        parsed = rows.select("*", F.inline(F.array(_parsed(schema, key))).alias("__elements", "__corrupt"))
+        taken = parsed.selectExpr(
+            *kept,
+            f"{is_utf8(names.VALUE)} AND {_WHOLE_CHARACTERS} AND {_sound(key)} AS __sound",
+            *(f"get(__elements, 0).{quoted(field.name)} AS {read}" for read, _, field in fields),
+        )
+        converted = taken.selectExpr(
+            "*", *(f"{json_types.convert(read, field.dataType)} AS {done}" for read, done, field in fields)
+        )
+        misfits = json_types.any_of(json_types.field_misfit(read, done, field) for read, done, field in fields)
+        fits = f"coalesce(__sound AND NOT coalesce({misfits or 'false'}, false), false)"
+        data = ", ".join(f"{done} AS {quoted(field.name)}" for _, done, field in fields)
+        whole = f"inline(array(struct(CASE WHEN {fits} THEN struct({data}) END AS {names.DATA}))) AS {names.DATA}"
+        decoded = f"{names.VALUE} IS NULL OR {names.DATA} IS NOT NULL AS {names.DECODED}"
+        return converted.selectExpr(*kept, whole).selectExpr("*", decoded)
+
+    def explain(self, rows: DataFrame) -> DataFrame:
+        """Each value is read again in Python, which names the first thing that is wrong with it.
+
+        Reasons: ``INVALID_UTF8``, ``INVALID_JSON``, ``LONE_SURROGATE``, ``TOO_DEEP``, ``TOO_LONG``,
+        ``NOT_AN_OBJECT``, ``FIELD_MISSING``, ``FIELD_TYPE``, and ``UNEXPLAINED`` where Python finds nothing.
+        """
+        schema = self._schema(rows.sparkSession).json()
+        verdict = json_reasons.explainer(schema)
+        explained = rows.withColumn("__verdict", verdict(F.col(names.VALUE)))
+        parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
+        told = explained.withColumns({name: F.col(f"__verdict.{part}") for name, part in parts.items()})
+        return told.drop("__verdict")
+
+    def observations(self, rows: DataFrame) -> dict[str, Column]:
+        """``undeclared_fields`` among the ``undeclared_sampled`` records of a batch: one offset in 1,024.
+
+        Both are bigint. Only fields of the document itself are counted, not those of nested objects.
+        """
+        declared = [field.name for field in self._schema(rows.sparkSession).fields]
+        sampled = F.expr(f"{names.VALUE} IS NOT NULL AND {names.DECODED} AND pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0")
+        known = F.array(*(F.lit(name) for name in declared))
+        extra = F.size(F.array_except(F.expr(f"json_object_keys({_TEXT})"), known))
+        return {
+            "undeclared_fields": F.coalesce(F.sum(F.when(sampled, extra)), F.lit(0)),
+            "undeclared_sampled": F.count_if(sampled),
+        }
+
+    def _schema(self, spark: SparkSession) -> StructType:
+        """The schema as declared, NOT NULL included.
+
+        Raises:
+            ValueError: It cannot be read; the text says why.
+        """
+        declared = self.declared
+        if isinstance(declared, str) and declared.endswith(".json"):
+            declared = _from_file(declared)
+        schema = _from_ddl(spark, declared) if isinstance(declared, str) else _from_json(declared)
+        json_types.check(schema)
+        return schema
+
+
+def _parsed(schema: StructType, key: str) -> Column:
+    """The struct (elements, corrupt) of a value in its wrapper."""
+    corrupt = f"{key}c"
+    read = json_types.read_columns(schema)
+    element = StructType([*read.fields, StructField(key, IntegerType())])
+    wrapper = StructType([StructField(key, ArrayType(element)), StructField(corrupt, StringType())])
+    options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": corrupt,
+        "allowSingleQuotes": "false",
+        "allowNonNumericNumbers": "false",
+        # The wrapper is two levels deep.
+        "maxNestingDepth": str(json_reasons.MAX_DEPTH + 2),
+    }
+    text = F.concat(F.lit(f'{{"{key}":['), F.expr(_TEXT), F.lit(f',{{"{key}":1}}]}}'))
+    return F.from_json(text, wrapper, options)
+
+
+def _sound(key: str) -> str:
+    """Whether there was one JSON object in the wrapper and nothing else; ``get``, as ``[]`` fails beyond the end."""
+    return (
+        "__corrupt IS NULL AND size(__elements) = 2 AND get(__elements, 0) IS NOT NULL "
+        f"AND get(__elements, 1).{key} = 1"
+    )
+
+
+def _from_ddl(spark: SparkSession, ddl: str) -> StructType:
+    try:
+        # Through the parser of this session, not of whichever is the active one.
+        schema = spark.createDataFrame([], ddl).schema
+    except PySparkException as error:
+        msg = (error.getMessage() or str(error)).strip().splitlines()[0]
+        raise ValueError(msg) from None
+    return schema
+
+
+def _from_file(path: str) -> dict[str, Any]:
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"the schema file {path} cannot be read: {error.strerror}"
+        raise ValueError(msg) from None
+    except ValueError:
+        msg = f"the schema file {path} is not JSON"
+        raise ValueError(msg) from None
+    if not isinstance(found, dict):
+        msg = f"the schema file {path} holds no JSON object"
+        raise ValueError(msg)  # noqa: TRY004 - the caller reports ValueErrors
+    return found
+
+
+def _from_json(declared: dict[str, Any]) -> StructType:
+    try:
+        return StructType.fromJson(declared)
+    except (KeyError, TypeError, AttributeError, PySparkException) as error:
+        msg = f'this is not Spark\'s JSON form of a schema ({{"type": "struct", "fields": [...]}}): {error}'
+        raise ValueError(msg) from None
+
+
+KIND = Json

@@ -1,0 +1,315 @@
+"""What a door does with a project: run, plan, validate, status, dead letters. The shell and Python share it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rivermouth.engine.events import Listener
+from rivermouth.engine.opening import table_shape
+from rivermouth.engine.plan import FlowPlan, ahead, plan_flow
+from rivermouth.engine.requests import serve
+from rivermouth.engine.status import FlowStatus, project_status
+from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
+from rivermouth.errors import ArgumentInvalid, FlowsFailed, RivermouthError
+from rivermouth.ports import session
+from rivermouth.project.ingest import ingest_spec
+from rivermouth.project.load import Project, raise_all
+from rivermouth.project.validate import validate_static
+from rivermouth.rows import ledger
+from rivermouth.rows.environment import expand
+from rivermouth.spec import EndingOffsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.spec import Flow
+
+DEBUG_OFFSETS: Final = 1000
+"""A trial (``debug``) reads at most so many offsets: in one run, or in one batch where it follows."""
+
+STOP_TIMEOUT_S: Final = 65.0
+"""Bound on a stop that was asked for: a little more than the engine gives its batch in hand."""
+
+
+class Stop:
+    """The wish that a run ends. Any thread and a signal handler may utter it, before the run or during it."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._supervisor: Supervisor | None = None
+        self._kill: Callable[[], None] | None = None
+        self._timer: threading.Timer | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody wants the run to end."""
+        return self._asked.is_set()
+
+    def ask(self) -> None:
+        """Lets every flow end after the batch in hand, and ends Spark if that takes longer than the bound.
+
+        Guarantees:
+            A batch that is not finished in time is not in the table; the next run carries it.
+        """
+        self._asked.set()
+        if self._supervisor is not None:
+            self._supervisor.stop()
+            if self._timer is None:
+                self._timer = threading.Timer(STOP_TIMEOUT_S, self.at_once)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def at_once(self) -> None:
+        """Ends Spark, and with it the batch in hand, which is then not in the table."""
+        self.ask()
+        if self._kill is not None:
+            self._kill()
+
+    @contextmanager
+    def over(self, supervisor: Supervisor, kill: Callable[[], None]) -> Iterator[None]:
+        """Hands the wish on to ``supervisor`` while the block lasts."""
+        self._supervisor, self._kill = supervisor, kill
+        if self.asked:
+            self.ask()
+        try:
+            yield
+        finally:
+            self._supervisor = self._kill = None
+            if self._timer is not None:
+                self._timer.cancel()
+
+
+def _ignore(_: Any) -> None:
+    """Hears, and does nothing."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """How the one who asks takes part in the work.
+
+    Attributes:
+        listener: Gets every event, one at a time.
+        say: Gets a word on what goes on where there is no flow yet.
+        log: File for what Spark's JVM says; without one it goes to this process's own output.
+        stop: Where the wish to end is uttered.
+    """
+
+    listener: Listener = _ignore
+    say: Callable[[str], None] = _ignore
+    log: Path | None = None
+    stop: Stop = field(default_factory=Stop)
+
+
+NOBODY: Final = Door()
+
+
+class Spark:
+    """The session of a door's work: the one that this process has already, or one that ends with the work."""
+
+    def __init__(self, project: Project, door: Door = NOBODY) -> None:
+        self._project = project
+        self._door = door
+        self._owned = False
+        self._session: SparkSession | None = None
+
+    def __enter__(self) -> SparkSession:
+        self._owned = not session.is_started()
+        if self._owned:
+            self._door.say("starting Spark")
+        return self._start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._owned and self._session is not None:
+            session.end(self._session)
+
+    @property
+    def restart(self) -> Callable[[], SparkSession] | None:
+        """Makes another session after the JVM was lost; None for a session that is not ours."""
+        return self._start if self._owned else None
+
+    def kill(self) -> None:
+        """Ends the JVM at once, if it is ours."""
+        if self._owned and self._session is not None:
+            session.kill(self._session)
+
+    def _start(self) -> SparkSession:
+        spec = self._project.spec
+        self._session = session.start(spec.spark, app_name=f"rivermouth {spec.name}", log=self._door.log)
+        return self._session
+
+
+def orders(project: Project, names: Sequence[str] = (), *, follow: bool = False) -> list[FlowOrder]:
+    """The flows of these names, or all, with everything resolved that their work needs.
+
+    Raises:
+        FlowUnknown: The project has none of this name.
+        ArgumentInvalid: A flow shall follow and has ``ending_offsets``.
+        RivermouthError: What else is wrong with the project, as far as can be said without Spark and a broker.
+    """
+    flows = project.flows(tuple(names))
+    validate_static(project)
+    servers, options = project.bootstrap_servers, project.kafka_options()
+    result = []
+    for flow in flows:
+        if follow and flow.ending_offsets is not None:
+            raise ArgumentInvalid(
+                at=project.at("flows", flow.name, "ending_offsets"),
+                argument="--follow",
+                detail=f"flow {flow.name} ends at ending_offsets",
+                fix=f"rivermouth run {flow.name}, without --follow; or remove ending_offsets",
+            )
+        chosen = _debugged(flow) if project.debug else flow
+        at = project.at("flows", flow.name)
+        result.append(FlowOrder(chosen, project.places(flow.name), servers, options, at))
+    return result
+
+
+def run(project: Project, names: Sequence[str] = (), *, follow: bool = False, door: Door = NOBODY) -> list[FlowOutcome]:
+    """Carries the flows of these names, or all, side by side in one Spark session.
+
+    Args:
+        project: Its flows.
+        names: Flows; all where empty.
+        follow: Go on at each flow's trigger until ``door.stop`` is asked; else end when all is read.
+        door: Hears of it, and may stop it.
+
+    Returns:
+        An outcome a flow, in the order of the file; a flow that failed did not stop the others.
+
+    Raises:
+        RivermouthError: Nothing was run at all.
+
+    Guarantees:
+        Run twice: the second run goes on where the tables' ledgers stand. Stopped anywhere: every record is in
+        the table and its dead letters once, or comes with the next run.
+    """
+    wanted = orders(project, names, follow=follow)
+    engine = Spark(project, door)
+    with engine as spark:
+        if project.debug and not follow:
+            wanted = [_limited(spark, order) for order in wanted]
+        supervisor = Supervisor(spark, door.listener, serve, restart=engine.restart)
+        with door.stop.over(supervisor, engine.kill):
+            outcomes = supervisor.run(wanted, keep_following=follow)
+    if door.stop.asked:
+        # Whoever told the flows to end may have ended Spark too: what broke by that is no failure.
+        return [replace(each, error=None) if _is_foreign(each.error) else each for each in outcomes]
+    return outcomes
+
+
+def raise_failures(outcomes: Sequence[FlowOutcome]) -> None:
+    """Nothing, if no flow failed.
+
+    Raises:
+        FlowsFailed: Some did; names them.
+    """
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if failed:
+        names = ", ".join(outcome.flow for outcome in failed)
+        raise FlowsFailed(failed=len(failed), total=len(outcomes), names=names) from failed[0].error
+
+
+def validate(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -> list[Flow]:
+    """The flows, after everything was checked that needs no broker: by ourselves first, then by Spark.
+
+    Raises:
+        ProjectProblems: Several things are wrong; all are told.
+        RivermouthError: The one thing that is wrong.
+    """
+    wanted = orders(project, names)
+    problems = []
+    with Spark(project, door) as spark:
+        for order in wanted:
+            try:
+                table_shape(session.for_flow(spark), order.flow)
+            except RivermouthError as error:
+                problems.append(error.located(order.at))
+    raise_all(problems, project.file)
+    return [order.flow for order in wanted]
+
+
+def plan(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -> list[FlowPlan]:
+    """What a run would do now, a plan a flow; what would stop a flow is its plan's ``problem``.
+
+    Raises:
+        RivermouthError: Nothing would be run at all.
+
+    Guarantees:
+        Reads only: no table, no checkpoint, no lease is made.
+    """
+    wanted = orders(project, names)
+    with Spark(project, door) as spark:
+        return [plan_flow(spark, order) for order in wanted]
+
+
+def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.0) -> list[FlowStatus]:
+    """How the flows are doing, without a Spark session; changes nothing.
+
+    Args:
+        project: Its flows.
+        names: Flows; all where empty.
+        timeout_s: Bound on the broker's answer, in seconds.
+
+    Raises:
+        RivermouthError: The project itself is wrong. A flow in trouble, and a broker that does not answer, are
+            told in the statuses.
+    """
+    wanted = orders(project, names)
+    return project_status(
+        [(order.flow, order.places) for order in wanted],
+        bootstrap_servers=project.bootstrap_servers,
+        options=project.kafka_options(),
+        spark_conf=_conf(project),
+        timeout_s=timeout_s,
+    )
+
+
+def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
+    """One topic into one table, without a file: ``ingest("orders", lake="./lake", schema="id bigint")``.
+
+    Args:
+        topic: Name of the topic.
+        door: Hears of it, and may stop it.
+        **arguments: As ``project.ingest.ingest_spec`` takes them: ``bootstrap_servers``, ``lake``, ``format``,
+            ``schema``, ``key_format``, ``table``, ``starting_offsets``, ``kafka_options``, ``follow``, ``debug`` …
+
+    Raises:
+        RivermouthError: The arguments contradict each other, or the flow failed.
+
+    Guarantees:
+        As ``run``.
+    """
+    project = ingest_spec(topic, **arguments)
+    (outcome,) = run(project, follow=project.follow, door=door)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome
+
+
+def _conf(project: Project) -> Mapping[str, str]:
+    return {name: expand(str(value), project.environ) for name, value in project.spec.spark.conf.items()}
+
+
+def _debugged(flow: Flow) -> Flow:
+    limit = min(flow.trigger.max_offsets or DEBUG_OFFSETS, DEBUG_OFFSETS)
+    trigger = flow.trigger.model_copy(update={"max_offsets": limit, "min_offsets": None, "max_delay": None})
+    return flow.model_copy(update={"trigger": trigger})
+
+
+def _limited(spark: SparkSession, order: FlowOrder) -> FlowOrder:
+    """The order with an end after its first ``DEBUG_OFFSETS`` offsets; as it is where they cannot be known."""
+    try:
+        ranges = ledger.limited(ahead(spark, order), DEBUG_OFFSETS)
+    except RivermouthError:
+        return order  # the run itself will say so, as this flow's own failure
+    ending = EndingOffsets(kind="offsets", offsets=ledger.ends(ranges))
+    return replace(order, flow=order.flow.model_copy(update={"ending_offsets": ending}))
+
+
+def _is_foreign(error: BaseException | None) -> bool:
+    return error is not None and not isinstance(error, RivermouthError)

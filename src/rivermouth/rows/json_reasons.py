@@ -1,0 +1,326 @@
+"""Why a value is not the JSON that was declared: plain Python over bytes, for refused records only.
+
+Spark decides which records are refused; this names the first thing that is wrong with one of them. No text
+holds anything of the record beyond the names of declared fields.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL
+
+# Jackson's limits; the parser is held to them too.
+MAX_DEPTH: Final = 1000
+MAX_NUMBER: Final = 1000
+MAX_NAME: Final = 50_000
+
+VERDICT: Final = T.StructType([T.StructField(name, T.StringType()) for name in ("reason", "field", "message")])
+_RANGES: Final = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_TIMESTAMP: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?", re.ASCII
+)
+_NTZ: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d{1,9})?)?)?", re.ASCII)
+_DECIMAL: Final = re.compile(r"[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_OUTSIDE_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with a value.
+
+    Attributes:
+        reason: One of the closed codes.
+        field: Path of the declared field, ``items[].price``; None where it is about the whole value.
+        message: A sentence.
+    """
+
+    reason: str
+    field: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number as it stands in the document."""
+
+    text: str
+    whole: bool
+
+
+class _Object(list[tuple[str, Any]]):
+    """The members of an object in order, twins included."""
+
+
+class _NotJson(ValueError):
+    """A word that Python's parser takes for a number, and JSON does not know."""
+
+
+def explainer(schema_json: str) -> Callable[..., Any]:
+    """A Spark function from ``__value`` (binary) to a struct (reason, field, message) that is never null.
+
+    Args:
+        schema_json: The declared schema in Spark's JSON form.
+    """
+
+    def verdict(value: bytes | bytearray | None) -> tuple[str, str | None, str]:
+        schema = T.StructType.fromJson(json.loads(schema_json))
+        found = explain(bytes(value or b""), schema)
+        return (found.reason, found.field, found.message)
+
+    return F.udf(verdict, VERDICT, useArrow=False)
+
+
+def explain(value: bytes, schema: T.StructType) -> Verdict:
+    """The first thing that is wrong with a value that was refused."""
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError:
+        return Verdict("INVALID_UTF8", None, "the value is not valid UTF-8")
+    if _deeper_than(MAX_DEPTH, text):
+        return Verdict("TOO_DEEP", None, f"the value is nested deeper than {MAX_DEPTH} levels")
+    try:
+        document = json.loads(
+            text,
+            object_pairs_hook=_Object,
+            parse_int=lambda digits: _Number(digits, whole=True),
+            parse_float=lambda digits: _Number(digits, whole=False),
+            parse_constant=_refuse,
+        )
+    except RecursionError:
+        return Verdict("TOO_DEEP", None, "the value is nested too deeply to be explained")
+    except ValueError as error:
+        return Verdict("INVALID_JSON", None, _syntax(error, text))
+    return _judge(document, schema)
+
+
+def _judge(document: Any, schema: T.StructType) -> Verdict:
+    long = next(_too_long(document), None)
+    if long is not None:
+        return Verdict("TOO_LONG", None, long)
+    if any(_half_a_character(text) for text in _texts(document)):
+        return Verdict("LONE_SURROGATE", None, "an escape stands for half a character (a surrogate without its pair)")
+    if not isinstance(document, _Object):
+        return Verdict("NOT_AN_OBJECT", None, f"the value is {_kind(document)}, not an object")
+    found = next(_object(document, schema, ""), None)
+    return found or Verdict("UNEXPLAINED", None, "the parser refused the value and no field could be named")
+
+
+def _refuse(_word: str) -> None:
+    raise _NotJson
+
+
+def _syntax(error: ValueError, text: str) -> str:
+    if not text.strip(" \t\r\n"):
+        return "the value is empty"
+    if isinstance(error, _NotJson):
+        return "the value is not JSON: NaN and Infinity are no JSON numbers"
+    if isinstance(error, json.JSONDecodeError):
+        if error.msg == "Extra data":
+            return f"something follows the end of the JSON document, at character {error.pos}"
+        if error.msg.startswith("Unexpected UTF-8 BOM"):
+            return "the value begins with a byte order mark, which is not JSON"
+        return f"the value is not JSON: {error.msg[0].lower()}{error.msg[1:]} at character {error.pos}"
+    return "the value is not JSON"
+
+
+def _deeper_than(limit: int, text: str) -> bool:
+    depth = 0
+    for token in _OUTSIDE_STRINGS.finditer(text):
+        if token[0] in "[{":
+            depth += 1
+            if depth > limit:
+                return True
+        elif token[0] in "]}":
+            depth -= 1
+    return False
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A value and all that is in it."""
+    todo = [value]
+    while todo:
+        part = todo.pop()
+        yield part
+        if isinstance(part, _Object):
+            todo.extend(item for _, item in part)
+        elif isinstance(part, list):
+            todo.extend(part)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    for part in _parts(value):
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, _Object):
+            yield from (name for name, _ in part)
+
+
+def _too_long(value: Any) -> Iterator[str]:
+    for part in _parts(value):
+        if isinstance(part, _Number) and len(part.text) > MAX_NUMBER:
+            yield f"a number is longer than {MAX_NUMBER} characters"
+        elif isinstance(part, _Object) and any(len(name) > MAX_NAME for name, _ in part):
+            yield f"a field's name is longer than {MAX_NAME} characters"
+
+
+def _half_a_character(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case _Number():
+            return "a whole number" if value.whole else "a number with a fraction or an exponent"
+        case _Object():
+            return "an object"
+    return "an array"
+
+
+# --- fields: each yields what does not fit, the first one first ------------------------------------
+
+
+def _object(members: _Object, schema: T.StructType, path: str) -> Iterator[Verdict]:
+    for field in schema.fields:
+        name = f"{path}.{field.name}" if path else field.name
+        found = [value for key, value in members if key == field.name]
+        if not field.nullable and (not found or found[-1] is None):
+            yield Verdict("FIELD_MISSING", name, f"field {name} is declared NOT NULL and is {'null' if found else 'missing'}")
+        for value in found:
+            yield from _value(value, field.dataType, name)
+
+
+def _value(value: Any, declared: T.DataType, path: str) -> Iterator[Verdict]:
+    if value is None:
+        return
+    match declared:
+        case T.StructType() if isinstance(value, _Object):
+            yield from _object(value, declared, path)
+        case T.MapType() if isinstance(value, _Object):
+            items = [item for _, item in value]
+            yield from _items(items, declared.valueType, declared.valueContainsNull, path)
+        case T.ArrayType() if isinstance(value, list) and not isinstance(value, _Object):
+            yield from _items(value, declared.elementType, declared.containsNull, path)
+        case _:
+            wrong = _leaf(value, declared)
+            if wrong is not None:
+                yield Verdict("FIELD_TYPE", path, f"field {path} is declared {declared.simpleString()} and holds {wrong}")
+
+
+def _items(items: list[Any], declared: T.DataType, may_be_null: bool, path: str) -> Iterator[Verdict]:
+    for item in items:
+        if item is None and not may_be_null:
+            yield Verdict("FIELD_MISSING", f"{path}[]", f"field {path} is declared without null elements and holds one")
+        yield from _value(item, declared, f"{path}[]")
+
+
+def _leaf(value: Any, declared: T.DataType) -> str | None:
+    """What a value is instead of its declared type; None if it fits."""
+    match declared:
+        case T.StringType():
+            return "a number beyond the range of a double" if _overflows(value) else None
+        case T.BooleanType():
+            return None if isinstance(value, bool) else _kind(value)
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
+            return _integer(value, _RANGES[type(declared)])
+        case T.FloatType() | T.DoubleType():
+            return _floating(value, declared)
+        case T.DecimalType():
+            return _decimal(value, declared)
+        case T.BinaryType():
+            return _binary(value)
+        case T.DateType():
+            return _time(value, _DATE, "date (YYYY-MM-DD)")
+        case T.TimestampType():
+            return _time(value, _TIMESTAMP, "timestamp (YYYY-MM-DDThh:mm:ss, with an offset or in UTC)")
+        case T.TimestampNTZType():
+            return _time(value, _NTZ, "timestamp without an offset (YYYY-MM-DDThh:mm:ss)")
+    return _kind(value)
+
+
+def _overflows(value: Any) -> bool:
+    return any(isinstance(part, _Number) and not part.whole and math.isinf(float(part.text)) for part in _parts(value))
+
+
+def _integer(value: Any, bits: int) -> str | None:
+    if not (isinstance(value, _Number) and value.whole):
+        return _kind(value)
+    return None if -(1 << bits - 1) <= int(value.text) < 1 << bits - 1 else "a whole number beyond its range"
+
+
+def _floating(value: Any, declared: T.DataType) -> str | None:
+    if not isinstance(value, _Number):
+        return _kind(value)
+    largest = 3.4028235677973366e38 if isinstance(declared, T.FloatType) else math.inf
+    return "a number beyond its range" if abs(float(value.text)) >= largest else None
+
+
+def _decimal(value: Any, declared: T.DecimalType) -> str | None:
+    if isinstance(value, str):
+        text = value.strip("".join(map(chr, range(33))))
+        if not _DECIMAL.fullmatch(text) or len(value) > LONGEST_DECIMAL:
+            return "a string that is no decimal number"
+    elif isinstance(value, _Number):
+        text = value.text
+    else:
+        return _kind(value)
+    if not _as_number(text, isinstance(value, _Number) and not value.whole, declared):
+        return "a number with more digits than that, before or after the point"
+    return None
+
+
+def _as_number(text: str, fraction: bool, declared: T.DecimalType) -> bool:
+    """Whether a number fits a decimal exactly, read as the parser reads it."""
+    try:
+        number = Decimal(text)
+        if fraction and declared.precision <= EXACT_IN_DOUBLE:
+            number = Decimal(repr(float(text)))
+    except InvalidOperation:
+        return False
+    if not number.is_finite():
+        return False
+    _, digits, exponent = number.normalize().as_tuple() if number else (0, (0,), 0)
+    assert isinstance(exponent, int)  # noqa: S101 - finite numbers have one
+    return -exponent <= declared.scale and len(digits) + exponent <= declared.precision - declared.scale
+
+
+def _binary(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return _kind(value)
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return "a string that is no base64"
+    return None
+
+
+def _time(value: Any, form: re.Pattern[str], what: str) -> str | None:
+    if not isinstance(value, str):
+        return _kind(value)
+    if form.fullmatch(value):
+        try:
+            dt.datetime.fromisoformat(value[:19].replace(" ", "T"))
+        except ValueError:
+            pass
+        else:
+            return None
+    return f"a string that is no {what}"

@@ -1,0 +1,289 @@
+"""How each declared type is read from JSON so that nothing is rounded, wrapped around or guessed.
+
+Spark's JSON parser is lenient where this project must not be: it reads 200 as the TINYINT -56, 9.999 as the
+DECIMAL(10,2) 10.00, ``"12:30"`` as a time of today, 1e400 as infinity. So such types are read as one that
+keeps what was sent, and then cast and compared. What fits by itself costs nothing.
+
+Everything here is SQL text over columns that have been parsed already; a frame is nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Final
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.names import VALUE, quoted
+
+# A double keeps every decimal of so many digits, so a number of that size survives being read as one.
+EXACT_IN_DOUBLE: Final = 15
+# Casting 1e-999999999 to a decimal takes hours, so exponents have at most three digits, as doubles have.
+_EXPONENT: Final = "^[^eE]*[eE][+-]?[0-9]{1,3}$"
+LONGEST_DECIMAL: Final = 400
+_NTZ: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?$"
+# A number token that a double cannot hold, wherever a number may stand in a document.
+_OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
+
+_AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
+
+
+def nullable(declared: T.DataType) -> T.DataType:
+    """The same type, all of it nullable, without metadata other than comments: what the table gets."""
+    match declared:
+        case T.StructType():
+            return T.StructType([_nullable_field(field) for field in declared.fields])
+        case T.ArrayType():
+            return T.ArrayType(nullable(declared.elementType), True)
+        case T.MapType():
+            return T.MapType(declared.keyType, nullable(declared.valueType), True)
+    return declared
+
+
+def _nullable_field(field: T.StructField) -> T.StructField:
+    comment = {"comment": field.metadata["comment"]} if "comment" in field.metadata else None
+    return T.StructField(field.name, nullable(field.dataType), True, comment)
+
+
+def check(declared: T.StructType, path: str = "") -> None:
+    """Makes sure that every type can be read from JSON and that names are unambiguous.
+
+    Raises:
+        ValueError: A type cannot; or two fields differ in nothing but case; the text says which.
+    """
+    if not declared.fields:
+        where = f"column {path}" if path else "the schema"
+        msg = f"{where} has no fields"
+        raise ValueError(msg)
+    seen: dict[str, str] = {}
+    for field in declared.fields:
+        name = f"{path}.{field.name}" if path else field.name
+        twin = seen.setdefault(field.name.lower(), field.name)
+        if twin is not field.name:
+            msg = f"columns {twin!r} and {field.name!r} are the same to Spark and Delta"
+            raise ValueError(msg)
+        _check_type(field.dataType, name)
+
+
+def _check_type(declared: T.DataType, path: str) -> None:
+    match declared:
+        case T.StructType():
+            check(declared, path)
+        case T.ArrayType():
+            _check_type(declared.elementType, f"{path}[]")
+        case T.MapType():
+            if type(declared.keyType) is not T.StringType:
+                msg = f"column {path}: keys in JSON are strings, so declare map<string, ...>"
+                raise ValueError(msg)
+            _check_type(declared.valueType, f"{path}[]")
+        case T.VarcharType() | T.CharType():
+            msg = f"column {path}: type {declared.simpleString()} is not read from JSON: declare string"
+            raise ValueError(msg)
+        case T.StringType() if declared != T.StringType():
+            msg = f"column {path}: a collation cannot be read from JSON: declare string"
+            raise ValueError(msg)
+        case _ if _known(declared):
+            return
+        case _:
+            msg = f"column {path}: type {declared.simpleString()} is not read from JSON"
+            raise ValueError(msg)
+
+
+def _known(declared: T.DataType) -> bool:
+    others = (T.StringType, T.ByteType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType)
+    return isinstance(declared, (*_AS_IS, *others))
+
+
+def read_as(declared: T.DataType) -> T.DataType:
+    """The type that the parser is told, so that what was sent is kept until it is judged."""
+    match declared:
+        case T.StructType():
+            return T.StructType([T.StructField(field.name, read_as(field.dataType)) for field in declared.fields])
+        case T.ArrayType():
+            return T.ArrayType(read_as(declared.elementType))
+        case T.MapType():
+            return T.MapType(T.StringType(), read_as(declared.valueType))
+        case T.ByteType():
+            return T.ShortType()
+        case T.DecimalType() if declared.precision > EXACT_IN_DOUBLE:
+            return T.VariantType()
+        case T.DecimalType() | T.DateType() | T.TimestampType() | T.TimestampNTZType():
+            return T.StringType()
+    return declared
+
+
+def convert(read: str, declared: T.DataType, names: Iterator[int] | None = None) -> str:
+    """SQL of the declared type for a column that was read as ``read_as`` says; null where it does not fit.
+
+    Args:
+        read: SQL of the column as it was read.
+        declared: The type that it should have.
+        names: Numbers for the variables of nested lambdas.
+    """
+    names = names or count()
+    match declared:
+        case T.StructType():
+            if not _changes(declared):
+                return read
+            fields = (
+                f"{convert(f'{read}.{quoted(field.name)}', field.dataType, names)} AS {quoted(field.name)}"
+                for field in declared.fields
+            )
+            return f"CASE WHEN {read} IS NOT NULL THEN struct({', '.join(fields)}) END"
+        case T.ArrayType():
+            item = f"x{next(names)}"
+            inner = convert(item, declared.elementType, names)
+            return read if inner == item else f"transform({read}, {item} -> {inner})"
+        case T.MapType():
+            item = f"x{next(names)}"
+            inner = convert(item, declared.valueType, names)
+            entries = _last_wins(read, item)
+            return entries if inner == item else f"transform_values({entries}, (k{item}, {item}) -> {inner})"
+    return _convert_leaf(read, declared)
+
+
+def _convert_leaf(read: str, declared: T.DataType) -> str:
+    sql = declared.simpleString()
+    match declared:
+        case T.ByteType() | T.DateType():
+            return f"try_cast({read} AS {sql})"
+        case T.DecimalType():
+            text = _decimal_text(read, declared)
+            return f"CASE WHEN {_castable(text)} THEN try_cast({text} AS {sql}) END"
+        case T.TimestampType():
+            # No cast without the form: a bare time would become one of today, a bare year a first of January.
+            form = f"instr({read}, '-') = 5 AND locate('-', {read}, 6) = 8"
+            form = f"{form} AND (locate(':', {read}, 9) = 14 OR length({read}) = 10)"
+            return f"CASE WHEN {form} THEN try_cast({read} AS timestamp) END"
+        case T.TimestampNTZType():
+            return f"CASE WHEN {read} RLIKE '{_NTZ}' THEN try_cast({read} AS timestamp_ntz) END"
+    return read
+
+
+def misfit(read: str, declared: T.DataType, names: Iterator[int] | None = None, done: str | None = None) -> str | None:
+    """SQL that is true where a value does not fit its declared type, else false or null; None: all fit.
+
+    The parser itself refuses the other kinds of JSON value (an object as a BIGINT, ``"1"`` as a DOUBLE).
+
+    Args:
+        read: SQL of the column as it was read.
+        declared: The type that it should have.
+        names: Numbers for the variables of nested lambdas.
+        done: SQL of the column as ``convert`` made it, where it is at hand already.
+    """
+    names = names or count()
+    match declared:
+        case T.StructType():
+            parts = [_field_misfit(f"{read}.{quoted(f.name)}", f, names, read) for f in declared.fields]
+            return any_of(part for part in parts if part)
+        case T.ArrayType():
+            item = f"y{next(names)}"
+            inner = _item_misfit(item, declared.elementType, declared.containsNull, names)
+            return inner and f"exists({read}, {item} -> {inner})"
+        case T.MapType():
+            item = f"y{next(names)}"
+            inner = _item_misfit(item, declared.valueType, declared.valueContainsNull, names)
+            return inner and f"exists(map_values({read}), {item} -> {inner})"
+    return _leaf_misfit(read, declared, done or _convert_leaf(read, declared))
+
+
+def field_misfit(read: str, done: str, field: T.StructField) -> str | None:
+    """``misfit`` for a top-level column, where NOT NULL counts too."""
+    parts = [misfit(read, field.dataType, done=done), None if field.nullable else f"{read} IS NULL"]
+    return any_of(part for part in parts if part)
+
+
+def any_of(parts: Iterator[str]) -> str | None:
+    """The parts joined by OR; None if there are none."""
+    return " OR ".join(f"({part})" for part in parts) or None
+
+
+def _field_misfit(read: str, field: T.StructField, names: Iterator[int], inside: str) -> str | None:
+    parts = [misfit(read, field.dataType, names)]
+    if not field.nullable:
+        parts.append(f"{inside} IS NOT NULL AND {read} IS NULL")
+    return any_of(part for part in parts if part)
+
+
+def _item_misfit(item: str, declared: T.DataType, may_be_null: bool, names: Iterator[int]) -> str | None:
+    parts = [misfit(item, declared, names), None if may_be_null else f"{item} IS NULL"]
+    inner = any_of(part for part in parts if part)
+    return inner and f"coalesce({inner}, false)"
+
+
+def _leaf_misfit(read: str, declared: T.DataType, done: str) -> str | None:
+    match declared:
+        case T.FloatType() | T.DoubleType():
+            sql = declared.simpleString()
+            return f"{read} = {sql}('Infinity') OR {read} = {sql}('-Infinity')"
+        case T.StringType():
+            return _infinite_text(read)
+        case T.DateType():
+            return f"{read} IS NOT NULL AND NOT coalesce(CAST({done} AS STRING) = {read}, false)"
+        case T.DecimalType():
+            text = _decimal_text(read, declared)
+            return f"{text} IS NOT NULL AND NOT coalesce({_unrounded(text, done, declared)}, false)"
+        case T.ByteType() | T.TimestampType() | T.TimestampNTZType():
+            return f"{read} IS NOT NULL AND {done} IS NULL"
+    return None
+
+
+def _decimal_text(read: str, declared: T.DecimalType) -> str:
+    return f"CAST({read} AS STRING)" if declared.precision > EXACT_IN_DOUBLE else read
+
+
+def _castable(text: str) -> str:
+    plain = f"NOT contains({text}, 'e') AND NOT contains({text}, 'E')"
+    return f"octet_length({text}) <= {LONGEST_DECIMAL} AND (({plain}) OR {text} RLIKE '{_EXPONENT}')"
+
+
+def _unrounded(text: str, done: str, declared: T.DecimalType) -> str:
+    """Whether a decimal is what was sent; the cast alone rounds 9.999 to 10.00."""
+    same_double = f"CAST({done} AS DOUBLE) = try_cast({text} AS DOUBLE)"
+    if declared.precision <= EXACT_IN_DOUBLE:
+        return same_double
+    point = f"instr({text}, '.')"
+    digits = f"({point} = 0 OR length(rtrim('0', {text})) - {point} <= {declared.scale})"
+    plain = f"NOT contains({text}, 'e') AND NOT contains({text}, 'E')"
+    return f"{done} IS NOT NULL AND CASE WHEN {plain} THEN {digits} ELSE {same_double} END"
+
+
+def _infinite_text(read: str) -> str:
+    """A number out of a double's range that was kept as text: the parser writes it as ``"Infinity"``.
+
+    A string may say that too, so the document is searched for such a number before it is refused.
+    """
+    whole = f"{read} IN ('\"Infinity\"', '\"-Infinity\"')"
+    inside = f"(startswith({read}, '{{') OR startswith({read}, '[')) AND contains({read}, 'Infinity\"')"
+    return f"({whole} OR ({inside})) AND CAST({VALUE} AS STRING) RLIKE r'{_OUT_OF_RANGE}'"
+
+
+def _last_wins(entries: str, item: str) -> str:
+    """A map whose keys are unique; the parser keeps both entries of a key that stands twice."""
+    last = f"array_position(reverse(map_keys({entries})), e{item}.key) = size({entries}) - i{item}"
+    unique = f"map_from_entries(filter(map_entries({entries}), (e{item}, i{item}) -> {last}))"
+    twice = f"size(array_distinct(map_keys({entries}))) < size({entries})"
+    return f"CASE WHEN {twice} THEN {unique} ELSE {entries} END"
+
+
+def _changes(declared: T.DataType) -> bool:
+    """Whether a type is read as another one, or holds maps, whose keys must be made unique."""
+    match declared:
+        case T.StructType():
+            return any(_changes(field.dataType) for field in declared.fields)
+        case T.ArrayType():
+            return _changes(declared.elementType)
+        case T.MapType():
+            return True
+    return read_as(declared) != declared
+
+
+def nullable_columns(declared: T.StructType) -> T.StructType:
+    """``nullable`` for a whole schema."""
+    return T.StructType([_nullable_field(field) for field in declared.fields])
+
+
+def read_columns(declared: T.StructType) -> T.StructType:
+    """``read_as`` for a whole schema."""
+    return T.StructType([T.StructField(field.name, read_as(field.dataType)) for field in declared.fields])

@@ -1,0 +1,97 @@
+"""A process that runs a flow and kills itself, or its JVM, at a given event.
+
+Started as ``python -m tests.crashes.child``. It starts Spark at once, says ``{"jvm": pid}`` and waits for one
+line of JSON on its standard input:
+
+``scene``: see ``Scene.to_json``; ``follow``: whether it follows; ``kill``: none, or
+``on`` (name of a step, or of a class of events), ``nth`` (counted from 1), ``who`` (python, jvm, both),
+``after_return`` (kill only after foreachBatch's callback has returned, with the JVM frozen before it hears of
+it), ``keep_jvm`` (the JVM outlives Python: its standard input stays open), ``freeze_jvm`` (stop it, so that it
+goes on later), ``delay_s``; ``replay``: ask for a replay before (drain) or between batches (follow);
+``restart``: make a new session when the JVM is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from rivermouth.engine.events import Event, StepReached
+from rivermouth.engine.requests import serve
+from rivermouth.engine.supervisor import Supervisor
+from rivermouth.ports import session
+from rivermouth.spec import SparkSettings
+from tests.crashes.scene import Scene
+
+
+def start_spark() -> Any:
+    folder = Path(os.environ["CHILD_FOLDER"]) / str(time.time_ns())
+    settings = SparkSettings(master="local[2]", driver_memory="1g")
+    return session.start(settings, app_name="child", extra=session.local_folder_conf(folder))
+
+
+class Killer:
+    """Hears all events and kills at the one that it waits for."""
+
+    def __init__(self, spark: Any, order: dict[str, Any] | None) -> None:
+        self._order = order
+        self._process = spark.sparkContext._gateway.proc
+        self._seen = 0
+
+    def __call__(self, event: Event) -> None:
+        name = event.step if isinstance(event, StepReached) else type(event).__name__
+        print(json.dumps({"event": name}), flush=True)
+        if self._order is None or name != self._order["on"]:
+            return
+        self._seen += 1
+        if self._seen == self._order.get("nth", 1):
+            self._prepare()
+
+    def _prepare(self) -> None:
+        order = self._order or {}
+        if order.get("keep_jvm"):
+            holder = subprocess.Popen(["sleep", "60"], pass_fds=[self._process.stdin.fileno()])
+            print(json.dumps({"holder": holder.pid}), flush=True)
+        if order.get("after_return"):
+            # The JVM cannot hear that the callback has returned, so its own commit file is never written.
+            os.kill(self._process.pid, signal.SIGSTOP)
+            threading.Timer(0.3, self._kill).start()
+        elif order.get("delay_s"):
+            threading.Timer(order["delay_s"], self._kill).start()
+        else:
+            self._kill()
+
+    def _kill(self) -> None:
+        order = self._order or {}
+        if order.get("freeze_jvm"):
+            os.kill(self._process.pid, signal.SIGSTOP)
+        if order["who"] in {"jvm", "both"}:
+            os.kill(self._process.pid, signal.SIGKILL)
+        if order["who"] in {"python", "both"}:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> int:
+    spark = start_spark()
+    print(json.dumps({"jvm": spark.sparkContext._gateway.proc.pid}), flush=True)
+    job = json.loads(sys.stdin.readline())
+    scene = Scene.from_json(job["scene"])
+    restart = start_spark if job.get("restart") else None
+    supervisor = Supervisor(spark, Killer(spark, job.get("kill")), serve, restart)
+    outcome = supervisor.run([scene.order], keep_following=job.get("follow", False))[0]
+    print(json.dumps({"error": None if outcome.error is None else str(outcome.error)}), flush=True)
+    return 0 if outcome.error is None else 1
+
+
+if __name__ == "__main__":
+    # Spark's own shutdown costs a second, and nothing here needs it.
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,293 @@
+"""A flow, its topic and its lake, in which accidents happen; and what a plain reader finds afterwards."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from rivermouth.engine.events import Event
+from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
+from rivermouth.rows.places import FlowPlaces, resolve
+from rivermouth.spec import Flow, ProjectSpec
+from tests.crashes import oracle
+from tests.crashes.oracle import Audit, Coordinates, Record, Rule, Rules
+
+SCHEMA = "id bigint, amount double, name string, at timestamp"
+EXPECTATIONS = (
+    {"name": "odd_name", "condition": "name <> 'odd'", "action": "warn"},
+    {"name": "positive_amount", "condition": "amount > 0", "action": "drop"},
+    {"name": "known_name", "condition": "name <> 'nobody'", "action": "dead_letter"},
+)
+
+
+def _fits(*kinds: type) -> Callable[[Any], Any]:
+    def fit(value: Any) -> Any:
+        if type(value) not in kinds:
+            raise ValueError(value)
+        return value
+
+    return fit
+
+
+def _double(value: Any) -> float:
+    return float(_fits(int, float)(value))
+
+
+def _timestamp(value: Any) -> dt.datetime:
+    return dt.datetime.fromisoformat(_fits(str)(value))
+
+
+RULES = Rules(
+    columns={"id": _fits(int), "amount": _double, "name": _fits(str), "at": _timestamp},
+    expectations=(
+        Rule("odd_name", lambda row: row["name"] and row["name"] != "odd", "warn"),
+        Rule("positive_amount", lambda row: row["amount"] is not None and row["amount"] > 0, "drop"),
+        Rule("known_name", lambda row: row["name"] and row["name"] != "nobody", "dead_letter"),
+    ),
+)
+
+BROKEN = (
+    b"{bad",
+    b"",
+    b'{"id": 1} {"id": 2}',
+    b'{"id": 1}, ',
+    b"{'id': 1}",
+    b"[1, 2]",
+    b'"text"',
+    b'{"id": "seven"}',
+    b'{"id": 1, "name": "\xff\xfe"}',
+    b'{"id": NaN}',
+    b'{"id": 1, "at": "no time"}',
+)
+
+
+@dataclass
+class Scene:
+    """One flow over topics of its own in a lake of its own.
+
+    Attributes:
+        bootstrap_servers: The broker.
+        folder: Everything lies below it.
+        topics: The flow's topics.
+        options: Further fields of the flow, as in the YAML.
+        events: What the runs in this process have told.
+    """
+
+    bootstrap_servers: str
+    folder: Path
+    topics: list[str]
+    options: dict[str, Any] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, broker: Any, folder: Path, *, partitions: int = 2, **options: Any) -> Scene:
+        topic = f"t-{uuid.uuid4().hex[:12]}"
+        scene = cls(broker.bootstrap_servers, folder, [topic], options)
+        scene.make_topic(topic, partitions)
+        return scene
+
+    # --- topics ---
+
+    @property
+    def topic(self) -> str:
+        return self.topics[0]
+
+    @property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
+
+    def make_topic(self, name: str, partitions: int = 2) -> None:
+        admin = self.admin
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+
+    def add_partitions(self, total: int) -> None:
+        admin = self.admin
+        admin.create_partitions([NewPartitions(self.topic, total)])[self.topic].result(30)
+
+    def produce(self, count: int, *, topic: str | None = None, partitions: int = 2, seed: int = 1) -> None:
+        """Sends ``count`` records in transactions, of which every third is aborted, broken ones among them."""
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap_servers, "transactional.id": uuid.uuid4().hex, "linger.ms": 5}
+        )
+        producer.init_transactions(30)
+        source = random.Random(seed)
+        name, sent, transactions = topic or self.topic, 0, 0
+        while sent < count:
+            producer.begin_transaction()
+            size = min(count - sent, source.randint(20, 120))
+            for index in range(sent, sent + size):
+                key, value = a_record(source, index)
+                producer.produce(name, value=value, key=key, partition=index % partitions)
+            sent += size
+            transactions += 1
+            if transactions % 3 == 0:
+                producer.flush(30)
+                producer.abort_transaction(30)
+            else:
+                producer.commit_transaction(30)
+
+    def send(self, *values: bytes | None, topic: str | None = None, partition: int = 0, key: bytes = b"k") -> None:
+        """Sends single records outside of any transaction."""
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers})
+        for value in values:
+            producer.produce(topic or self.topic, value=value, key=key, partition=partition)
+        assert producer.flush(30) == 0
+
+    # --- the flow ---
+
+    @property
+    def flow(self) -> Flow:
+        body: dict[str, Any] = {
+            "name": "shop",
+            "format": {"type": "json", "schema": SCHEMA},
+            "expectations": EXPECTATIONS,
+            "table": "silver.orders",
+            "trigger": {"every": "200 ms", "max_offsets": 300},
+            **self.options,
+        }
+        if not body.keys() & {"topic_pattern", "assign"}:
+            body["topics"] = self.topics
+        return Flow.model_validate(body)
+
+    @property
+    def places(self) -> FlowPlaces:
+        project = ProjectSpec(lake=str(self.folder / "lake"), flows={"shop": self.flow})
+        return resolve(project, self.flow, base=self.folder, environ={})
+
+    @property
+    def order(self) -> FlowOrder:
+        return FlowOrder(self.flow, self.places, self.bootstrap_servers, {})
+
+    @property
+    def table(self) -> Path:
+        return Path(self.places.table)
+
+    @property
+    def dead_letters(self) -> Path:
+        return Path(self.places.dead_letter_table)
+
+    @property
+    def checkpoint(self) -> Path:
+        return Path(self.places.checkpoint)
+
+    @property
+    def side_file(self) -> Path:
+        return Path(self.places.ledger_file)
+
+    # --- runs in this process ---
+
+    def drain(self, spark: Any, hear: Callable[[Event], None] | None = None) -> FlowOutcome:
+        """Carries what there is; the outcome may hold an error."""
+        return self._run(spark, hear, keep_following=False)
+
+    def follow(
+        self,
+        spark: Any,
+        *,
+        until: Callable[[Event], bool] | None = None,
+        between_batches: Callable[[Any], None] = lambda _run: None,
+    ) -> FlowOutcome:
+        """Follows until ``until`` says so of an event, or, without one, until nothing is left to carry."""
+        caught_up = _CaughtUp(self) if until is None else until
+        supervisor: Supervisor
+
+        def hear(event: Event) -> None:
+            self.events.append(event)
+            if caught_up(event):
+                supervisor.stop()
+
+        supervisor = Supervisor(spark, hear, between_batches)
+        if until is None and caught_up.is_done():
+            return self.drain(spark)
+        return supervisor.run([self.order], keep_following=True)[0]
+
+    def _run(self, spark: Any, hear: Callable[[Event], None] | None, *, keep_following: bool) -> FlowOutcome:
+        def listen(event: Event) -> None:
+            self.events.append(event)
+            if hear is not None:
+                hear(event)
+
+        return Supervisor(spark, listen, lambda _run: None).run([self.order], keep_following=keep_following)[0]
+
+    # --- what is there ---
+
+    def records(self) -> dict[Coordinates, Record]:
+        return oracle.visible(self.bootstrap_servers, self.topics)
+
+    def audit(self, rules: Rules = RULES, *, with_counts: bool = True) -> Audit:
+        side_file = self.side_file if with_counts else None
+        return oracle.audit(
+            self.records(), rules, table=self.table, dead_letters=self.dead_letters, side_file=side_file
+        )
+
+    def told(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "bootstrap_servers": self.bootstrap_servers,
+            "folder": str(self.folder),
+            "topics": self.topics,
+            "options": self.options,
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Scene:
+        return cls(body["bootstrap_servers"], Path(body["folder"]), body["topics"], body["options"])
+
+
+class _CaughtUp:
+    """Whether the newest entry stands at the end of what a reader of committed records can see."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._last = {}
+        for topic, partition, offset in scene.records():
+            self._last[topic, partition] = max(offset, self._last.get((topic, partition), -1))
+
+    def __call__(self, _event: Event) -> bool:
+        return self.is_done()
+
+    def is_done(self) -> bool:
+        entries = oracle.ledger_of(self._scene.table)
+        if not entries or not self._scene.side_file.exists():
+            return False
+        # The dead letters of the newest entry are complete once the side file says so.
+        side = json.loads(self._scene.side_file.read_text())
+        if json.loads(side["entry"])["attempt"] != entries[-1]["attempt"] or side["counts"] is None:
+            return False
+        topics = entries[-1]["topics"]
+        return all(
+            topics.get(topic, {"next": {}})["next"].get(str(partition), 0) > offset
+            for (topic, partition), offset in self._last.items()
+        )
+
+
+def a_record(source: random.Random, index: int) -> tuple[bytes | None, bytes | None]:
+    """Key and value: of a hundred about 3 null, 5 broken, some against each expectation."""
+    key = source.choice([f"key-{index % 50}".encode()] * 40 + [None, "schlüssel".encode(), b"", b"\xff\xfe"])
+    luck = source.random()
+    if luck < 0.03:
+        return key, None
+    if luck < 0.08:
+        return key, source.choice(BROKEN)
+    body: dict[str, Any] = {
+        "id": index,
+        "amount": source.choice([1, 2.5, 1e3, 7, 0.1, 12, -3, None]),
+        "name": source.choice(["ann", "bob", "grüße", "odd", "nobody", "a\"b\\c", None] + ["eve"] * 9),
+        "at": f"2026-01-{1 + index % 28:02d}T00:00:{index % 60:02d}Z",
+    }
+    if luck < 0.1:
+        body["undeclared"] = {"deep": [1]}
+    if luck > 0.98:
+        del body["amount"]
+    return key, json.dumps(body, ensure_ascii=source.random() < 0.5).encode()

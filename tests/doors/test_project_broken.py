@@ -1,0 +1,138 @@
+"""Ways in which people break a project file: each is told in whole, as it stands in ``tests/data/projects``."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems, RivermouthError
+from rivermouth.project.load import Project
+from rivermouth.project.validate import validate_static
+
+DATA = Path(__file__).parents[1] / "data" / "projects"
+ENVIRON = {"SET": "1", "BLANK": ""}
+
+
+def cases(name: str) -> list:
+    text = (DATA / name).read_text(encoding="utf-8")
+    parts = [part.partition("\n") for part in text.split("=== ")[1:]]
+    return [pytest.param(*body.split("--- is told\n"), id=title) for title, _, body in parts]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("text", "told"), cases("broken.txt"))
+def test_a_broken_file_is_told_in_whole(folder, text, told):
+    (folder / "rivermouth.yml").write_text(text, encoding="utf-8")
+
+    with pytest.raises(RivermouthError) as caught:
+        Project.load("rivermouth.yml", ENVIRON)
+
+    assert f"{caught.value}\n" == told
+
+
+@pytest.mark.parametrize(("text", "told"), cases("refused.txt"))
+def test_a_file_that_cannot_be_run_is_told_in_whole(folder, text, told):
+    (folder / "rivermouth.yml").write_text(text, encoding="utf-8")
+    project = Project.load("rivermouth.yml", ENVIRON)
+
+    with pytest.raises(RivermouthError) as caught:
+        validate_static(project)
+
+    assert f"{caught.value}\n" == told.replace("<folder>", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        pytest.param(
+            b"lake: ./lake\nname: caf\xe9\n",
+            "[PROJECT_INVALID] the file is no UTF-8; nothing was run\n  at: rivermouth.yml:2\n  hint: save it as UTF-8",
+            id="latin-1",
+        ),
+        pytest.param(
+            "lake: ./lake\n".encode("utf-16"),
+            "[PROJECT_INVALID] the file is no UTF-8; nothing was run\n  at: rivermouth.yml:1\n  hint: save it as UTF-8",
+            id="utf-16",
+        ),
+        pytest.param(
+            b"lake: ./lake\nname: a\x00b\n",
+            "[PROJECT_INVALID] the file holds a character that YAML does not allow (U+0000); nothing was run\n"
+            "  at: rivermouth.yml:2\n  hint: save it as plain UTF-8 text",
+            id="a null byte",
+        ),
+        pytest.param(
+            b"#" * ((1 << 20) + 1),
+            "[PROJECT_INVALID] rivermouth.yml is larger than 1 MiB; nothing was run\n"
+            "  hint: name the project file, not one with data",
+            id="too large",
+        ),
+    ],
+)
+def test_a_file_that_is_no_text_is_told_in_whole(folder, data, told):
+    (folder / "rivermouth.yml").write_bytes(data)
+
+    with pytest.raises(ProjectInvalid) as caught:
+        Project.load("rivermouth.yml", ENVIRON)
+
+    assert str(caught.value) == told
+
+
+def test_no_file_is_told_in_whole(folder):
+    with pytest.raises(ProjectNotFound) as caught:
+        Project.load("nowhere.yml")
+
+    assert str(caught.value) == (
+        "[PROJECT_NOT_FOUND] no project file at nowhere.yml; nothing was read\n  hint: rivermouth init"
+    )
+
+
+def test_a_folder_is_told_in_whole(folder):
+    (folder / "shop").mkdir()
+
+    with pytest.raises(ProjectInvalid) as caught:
+        Project.load("shop")
+
+    assert str(caught.value) == (
+        "[PROJECT_INVALID] shop is a folder; nothing was run\n  hint: name the file in it: shop/rivermouth.yml"
+    )
+
+
+def test_a_path_that_cannot_be_opened_is_told_in_whole(folder):
+    name = "x" * 300
+
+    with pytest.raises(ProjectInvalid) as caught:
+        Project.load(name)
+
+    assert str(caught.value) == (
+        f"[PROJECT_INVALID] {name} cannot be read: File name too long; nothing was run\n"
+        "  hint: check the path and its access rights"
+    )
+
+
+def test_no_message_quotes_what_may_be_a_secret():
+    hidden = [case for case in cases("broken.txt") if "password" in case.id or "option" in case.id]
+
+    assert len(hidden) >= 3
+    for case in hidden:
+        told = case.values[1].replace("ssl.key.password", "")
+        assert "secret" not in told
+        assert "0123" not in told
+
+
+def test_several_problems_are_one_error_that_keeps_each(folder):
+    (folder / "rivermouth.yml").write_text("lake: [a]\nkafak: {}\n", encoding="utf-8")
+
+    with pytest.raises(ProjectProblems) as caught:
+        Project.load("rivermouth.yml", ENVIRON)
+
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert [problem.code for problem in again.facts["problems"]] == ["PROJECT_INVALID", "UNKNOWN_KEY"]
+    assert [problem.at for problem in again.facts["problems"]] == ["rivermouth.yml:1", "rivermouth.yml:2"]

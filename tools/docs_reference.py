@@ -1,0 +1,463 @@
+"""Writes docs/reference from the classes that it describes; ``--check`` only compares.
+
+Whoever changes a noun, an error, a command or a column runs ``python tools/docs_reference.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import inspect
+import json
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from string import Formatter
+from typing import Any, Final
+
+import click
+import yaml
+from pydantic import BaseModel
+from pyspark.sql.types import StructType
+
+from rivermouth import errors, names, spec
+from rivermouth.engine import events
+from rivermouth.extend import find_kind, kind_names
+from rivermouth.project import dump
+from rivermouth.project.json_schema import project_schema
+from rivermouth.rows import dead_letter, ledger, schema
+
+FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
+_COMMAND: Final = "python tools/docs_reference.py"
+_HEADER: Final = f"<!-- Written by `{_COMMAND}` from the classes; edit those. -->\n"
+
+_ENTRY: Final = re.compile(r"^(?: {4})(\w+): (.+(?:\n {5,}.+)*)", re.MULTILINE)
+_SECTION: Final = re.compile(r"^(Attributes|Args|Returns|Raises|Guarantees):$", re.MULTILINE)
+
+_METADATA_MEANINGS: Final[Mapping[str, str]] = {
+    "kafka_topic": "Name of the topic.",
+    "kafka_partition": "Partition of the topic.",
+    "kafka_offset": "Offset in the partition. With topic and partition it is the record's identity.",
+    "kafka_timestamp": "The record's timestamp as Kafka keeps it.",
+    "kafka_timestamp_type": "0 the producer's time of creation, 1 the broker's time of arrival.",
+    "kafka_key": "The key: bytes in raw flows, else text (`key_format`).",
+    "kafka_headers": "The headers, in their order; a key may stand several times.",
+    "ingested_at": "When the batch was written, by the driver's clock.",
+}
+_DEAD_LETTER_MEANINGS: Final[Mapping[str, str]] = {
+    **{name: _METADATA_MEANINGS[name] for name in ("kafka_topic", "kafka_partition", "kafka_offset")},
+    "kafka_timestamp": _METADATA_MEANINGS["kafka_timestamp"],
+    "kafka_timestamp_type": _METADATA_MEANINGS["kafka_timestamp_type"],
+    "kafka_key": "The key as bytes, whatever `key_format` says.",
+    "kafka_value": "The value as bytes, untouched.",
+    "kafka_headers": _METADATA_MEANINGS["kafka_headers"],
+    "topic_id": "Kafka's UUID of the topic; null where the service has none.",
+    "flow": "The flow that refused the record.",
+    "target": "Full name of the table that the record did not reach.",
+    "stage": "`decode`: the value or key could not be read; `expectation`: it could, and failed a condition.",
+    "reason": "A closed code, see below.",
+    "field": "Dotted path of the field that did not fit; null where the reason is not about one.",
+    "message": "One sentence without row contents.",
+    "failed_expectations": "Names of all expectations that the record failed.",
+    "schema_version": "Number of the schema against which it was judged; 1 until schemas evolve.",
+    "batch": "Number of the ledger entry of the batch.",
+    "attempt": "How often it was judged: 1, and one more for each replay that it did not pass.",
+    "status": "`open`, `replayed` or `discarded`.",
+    "dead_lettered_at": "When it was written here.",
+}
+
+
+def project_file() -> str:
+    """The page of rivermouth.yml."""
+    body = project_schema()
+    definitions = body["$defs"]
+    places = dict(_noun_places(body))
+    parts = [
+        "# `rivermouth.yml`",
+        "Every key, its type, its default and what it does. Unknown keys are refused with the nearest known one. "
+        "Durations are a number and a unit (`500 ms`, `30 seconds`, `5 m`, `2 h`, `1 d`). `${NAME}` and "
+        "`${NAME:-default}` stand for environment variables in `lake`, `kafka`, `spark.conf`, `places`, `topics`, "
+        "`topic_pattern`, `assign`, `group_id` and the group of `starting_offsets`; `$${` is a plain `${`.",
+        "The same as a [JSON Schema](rivermouth.schema.json), for editors: put "
+        "`# yaml-language-server: $schema=<path or URL of it>` on the first line.",
+        _keys("The project", "", spec.ProjectSpec, body, places),
+    ]
+    models = _models()
+    for name, place in places.items():
+        title = f"`{place}`" if name not in _kind_models() else f"`{place}: {{type: {_kind_models()[name]}}}`"
+        parts.append(_keys(title, name, models[name], definitions[name], places))
+    return "\n\n".join(parts)
+
+
+def _models() -> dict[str, type[BaseModel]]:
+    kinds = [find_kind(family, name) for family in ("formats", "sinks") for name in kind_names(family)]
+    own = [value for value in vars(spec).values() if inspect.isclass(value) and issubclass(value, BaseModel)]
+    return {model.__name__: model for model in (*own, *kinds)}
+
+
+def _kind_models() -> dict[str, str]:
+    return {
+        find_kind(family, name).__name__: name for family in ("formats", "sinks") for name in kind_names(family)
+    }
+
+
+def _noun_places(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Noun and its first place in the file, breadth first."""
+    waiting: list[tuple[Any, str]] = [(body, "")]
+    seen: set[str] = set()
+    while waiting:
+        node, place = waiting.pop(0)
+        for key, value in _object(node).get("properties", {}).items():
+            here = f"{place}.{key}".lstrip(".")
+            for name, step in _references(value):
+                if name not in seen:
+                    seen.add(name)
+                    yield name, here + step
+                    waiting.append((body["$defs"][name], here + step))
+
+
+def _object(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The form of a noun that has keys."""
+    return next((form for form in node.get("anyOf", ()) if "properties" in form), node)
+
+
+def _references(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if "$ref" in node:
+        yield node["$ref"].rpartition("/")[2], ""
+    for form in node.get("anyOf", ()):
+        yield from _references(form)
+    if isinstance(node.get("items"), dict):
+        yield from ((name, f"[]{step}") for name, step in _references(node["items"]))
+    if isinstance(node.get("additionalProperties"), dict):
+        yield from ((name, f".<name>{step}") for name, step in _references(node["additionalProperties"]))
+
+
+def _keys(title: str, name: str, model: type[BaseModel], definition: Mapping[str, Any], places: Any) -> str:
+    meanings = _attributes(model)
+    shape = _object(definition)
+    lines = [f"## {title}", "", _summary(model)]
+    properties = {key: value for key, value in shape.get("properties", {}).items() if "const" not in value}
+    if name in {"StartingOffsets", "EndingOffsets"} or not properties:
+        return "\n".join(lines)
+    if shape is not definition:
+        forms = ", ".join(_type(form, places) for form in definition["anyOf"] if form is not shape)
+        lines += ["", f"Either {forms}, or a mapping:"]
+    lines += ["", "| key | type | default | meaning |", "|---|---|---|---|"]
+    required = set(shape.get("required", ()))
+    for key, value in properties.items():
+        field = next((f for n, f in model.model_fields.items() if key in (n, f.alias)), None)
+        default = "required" if key in required else _default(model, key, field)
+        meaning = meanings.get(key) or (meanings.get(_python_name(model, key)) or "")
+        if not meaning:
+            raise SystemExit(f"{model.__module__}.{model.__name__}: {key} has no line under Attributes")
+        lines.append(_row(f"`{key}`", _type(value, places), default, meaning))
+    return "\n".join(lines)
+
+
+def _python_name(model: type[BaseModel], key: str) -> str:
+    return next((name for name, field in model.model_fields.items() if field.alias == key), key)
+
+
+def _default(model: type[BaseModel], key: str, field: Any) -> str:
+    if model is spec.Places:
+        return f"`{model.DEFAULTS[key]}`" if model.DEFAULTS[key] else "empty"
+    if field is None or field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, float) and not isinstance(value, bool):
+        text = spec._duration_text(value)
+    else:
+        text = dump.plain(value)
+    if text in (None, {}, (), [], ""):
+        return ""
+    if key == "metadata_columns":
+        text = list(value)
+    return f"`{text if isinstance(text, str) else yaml.safe_dump(text, default_flow_style=True, width=999).strip()}`"
+
+
+def _type(node: Mapping[str, Any], places: Mapping[str, str]) -> str:
+    if "$ref" in node:
+        name = node["$ref"].rpartition("/")[2]
+        kinds = _kind_models()
+        text = f"`{{type: {kinds[name]}}}`" if name in kinds else "mapping"
+        heading = f"{places[name]}: {{type: {kinds[name]}}}" if name in kinds else places[name]
+        return f"[{text}](#{slug(heading)})"
+    if "const" in node:
+        return f"`{node['const']}`"
+    if "enum" in node:
+        return ", ".join(f"`{value}`" for value in node["enum"])
+    if "anyOf" in node:
+        forms = [_type(form, places) for form in node["anyOf"] if form.get("type") != "null"]
+        return " or ".join(dict.fromkeys(forms))
+    return _plain_type(node, places)
+
+
+def _plain_type(node: Mapping[str, Any], places: Mapping[str, str]) -> str:
+    kind = node.get("type", "anything")
+    if isinstance(kind, list):
+        return "text, number or boolean" if len(kind) > 2 else _plain_type({"type": kind[0]}, places)
+    if kind == "array":
+        return f"list of {_type(node['items'], places)}"
+    if kind == "object":
+        inside = node.get("additionalProperties")
+        if isinstance(inside, dict):
+            return f"mapping of name to {_type(inside, places)}"
+        return "mapping"
+    words = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+    if node.get("examples") and "seconds" in str(node["examples"][0]):
+        return "duration"
+    above = f", above {node['exclusiveMinimum']}" if "exclusiveMinimum" in node else ""
+    return words[kind] + above
+
+
+def error_page() -> str:
+    """The page of the errors."""
+    source = inspect.getsource(errors)
+    marks = [(match.start(), match[1]) for match in re.finditer(r"^# --- (.+?) -+$", source, re.MULTILINE)]
+    parts = [
+        "# Errors",
+        "Every error that rivermouth raises on purpose has a code that does not change, one sentence that says "
+        "what failed and what was not done, where it helps a file and line, and one next step. The texts below "
+        "have their facts between `<` and `>`. No text ever holds the contents of a row, the value of an option "
+        "or a secret.",
+        "With `--output json` the same stands as data; in Python the facts are attributes of the exception, and "
+        "all classes are in `rivermouth.errors` under `RivermouthError`.",
+    ]
+    for index, (start, title) in enumerate(marks):
+        end = marks[index + 1][0] if index + 1 < len(marks) else len(source)
+        parts.append(f"## {title[0].upper()}{title[1:]}")
+        for name in re.findall(r"^class (\w+)\(", source[start:end], re.MULTILINE):
+            parts.append(_error(getattr(errors, name)))
+    return "\n\n".join(parts)
+
+
+def _error(cls: type[errors.RivermouthError]) -> str:
+    lines = [f"[{cls.code}] {_template(cls.what)}"]
+    if cls.hint:
+        lines.append(f"  hint: {_template(cls.hint)}")
+    return f"### {cls.code}: {cls.__name__}\n\n{_summary(cls)}\n\n```text\n" + "\n".join(lines) + "\n```"
+
+
+def _template(text: str) -> str:
+    return "".join(
+        literal + (f"<{field}>" if field is not None else "") for literal, field, _, _ in Formatter().parse(text)
+    )
+
+
+def event_page() -> str:
+    """The page of the events."""
+    parts = [
+        "# Events",
+        "What happens while flows run. `rivermouth run --output json` prints one JSON object a line for each.",
+    ]
+    for cls in _event_classes():
+        parts.append(f"## {cls.__name__}\n\n{_summary(cls)}\n\n{_fields(cls)}")
+    parts.append(f"## Counts\n\n{_summary(ledger.Counts)}\n\n{_fields(ledger.Counts)}")
+    return "\n\n".join(parts)
+
+
+def _event_classes() -> list[type[events.Event]]:
+    classes = [value for value in vars(events).values() if inspect.isclass(value) and issubclass(value, events.Event)]
+    return [cls for cls in classes if cls is not events.Event]
+
+
+def _fields(cls: type) -> str:
+    meanings: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        meanings |= _attributes(base)
+    rows = [
+        _row(f"`{field.name}`", f"`{field.type}`", meanings.get(field.name, ""))
+        for field in dataclasses.fields(cls)
+    ]
+    return "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
+
+
+def table_columns_page() -> str:
+    """The page of the columns that a table gets besides its payload."""
+    key = "string, or binary"
+    types = {name: kind.simpleString() for name, kind in schema._METADATA_TYPES.items()} | {"kafka_key": key}
+    rows = [
+        _row(
+            f"`{name}`",
+            f"`{types[name]}`" if name != "kafka_key" else "`string` or `binary`",
+            "always" if name in names.COORDINATES else "yes" if name in names.DEFAULT_METADATA_COLUMNS else "on request",
+            _METADATA_MEANINGS[name],
+        )
+        for name in names.METADATA_COLUMNS
+    ]
+    return "\n\n".join(
+        [
+            "# Columns of a table",
+            "A table has the payload's columns first, in the order of the schema, then these, then the partition "
+            "columns that are derived by an expression. `metadata_columns` picks and renames them; topic, partition "
+            "and offset may be renamed and are never left out. A payload column of the same name is refused before "
+            "anything is written (`COLUMN_COLLISION`).",
+            "\n".join(["| column | type | there | meaning |", "|---|---|---|---|", *rows]),
+            "All columns are nullable. Timestamps are instants with microseconds; sessions of rivermouth show them "
+            "in UTC.",
+        ]
+    )
+
+
+def dead_letter_page() -> str:
+    """The page of the dead letters."""
+    columns: StructType = dead_letter.COLUMNS
+    rows = [_row(f"`{c.name}`", f"`{c.dataType.simpleString()}`", _DEAD_LETTER_MEANINGS[c.name]) for c in columns]
+    return "\n\n".join(
+        [
+            "# Columns of a table of dead letters",
+            "The dead letters of `silver.orders` are the Delta table `silver/orders__dead_letters` beside it, made "
+            "when the first one comes. A record's letter is known by topic, partition and offset.",
+            "\n".join(["| column | type | meaning |", "|---|---|---|", *rows]),
+            "## Reasons",
+            "| reason | stage | meaning |\n|---|---|---|\n" + "\n".join(_row(*row) for row in _reasons()),
+            "What exactly the JSON format refuses stands in [json.md](json.md).",
+        ]
+    )
+
+
+def _reasons() -> Iterator[tuple[str, str, str]]:
+    yield "`KEY_INVALID_UTF8`", "decode", "The key is not valid UTF-8, and `key_format` is text."
+    yield "`NULL_VALUE`", "decode", "The value is null, and `null_values` is dead_letter."
+    yield "`EXPECTATION`", "expectation", "An expectation whose action is dead_letter was not met."
+    yield "`INVALID_UTF8`", "decode", "The value is not valid UTF-8."
+
+
+def ledger_page() -> str:
+    """The page of the ledger entry."""
+    start = {"orders": {0: 0, 1: 0}}
+    ids = {"orders": "pSg3vLyVQ3qxKk2UjHn0Nw"}
+    entry = ledger.first_entry("orders", start, ids)
+    entry = entry.after_batch({"orders": {0: (0, 120), 1: (0, 80)}}, ledger.Counts(), ids)
+    entry = dataclasses.replace(entry, attempt="5a2f0c7be1d94c6f8a3e6b1d2c4f7a90")
+    text = json.dumps(json.loads(entry.to_json()), indent=2)
+    return "\n\n".join(
+        [
+            "# The ledger entry",
+            f"Each commit of a flow to its table carries one entry in `userMetadata` of the commit's `commitInfo`, "
+            f"as one line of JSON. The format number is {ledger.FORMAT}: older ones are read, newer ones are refused "
+            "(`LEDGER_TOO_NEW`). Why it is there: [exactly once](../explanation/exactly-once.md).",
+            f"```json\n{text}\n```",
+            "In the JSON `rivermouth` is the format number, `entry` the number, and `topics` holds a topic's `id`, "
+            "its `next` offsets and its `settled` ones, by partition.",
+            f"## Entry\n\n{_summary(ledger.Entry)}\n\n{_fields(ledger.Entry)}",
+            f"## Counts\n\n{_summary(ledger.Counts)}\n\n{_fields(ledger.Counts)}",
+        ]
+    )
+
+
+def cli_page() -> str:
+    """The page of the commands."""
+    from rivermouth.cli.main import main as root
+
+    context = click.Context(root, info_name="rivermouth")
+    parts = ["# Commands", *_command(root, context, top=True)]
+    return "\n\n".join(parts)
+
+
+def _command(command: click.Command, context: click.Context, *, top: bool = False) -> Iterator[str]:
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    if not top:
+        yield f"## `{context.command_path}`"
+    yield _help(command.help or "")
+    if not isinstance(command, click.Group):
+        yield f"```text\n{usage}\n```"
+    rows = [row for parameter in command.get_params(context) if (row := _option(parameter, context))]
+    if rows:
+        yield "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            if child is not None and not child.hidden:
+                yield from _command(child, click.Context(child, info_name=name, parent=context))
+
+
+def _option(parameter: click.Parameter, context: click.Context) -> str | None:
+    record = parameter.get_help_record(context)
+    if not isinstance(parameter, click.Option) or record is None or parameter.name == "help":
+        return None
+    default = parameter.get_default(context)
+    shown = "" if default in (None, False, (), "") or callable(default) or str(default).startswith("Sentinel") else f"`{default}`"
+    if parameter.required:
+        shown = "required"
+    return _row(f"`{record[0]}`", shown, _help(parameter.help or ""))
+
+
+def _help(text: str) -> str:
+    paragraphs = textwrap.dedent(text).replace("\b", "").strip().split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _summary(cls: type) -> str:
+    text = inspect.cleandoc(cls.__doc__ or "")
+    section = _SECTION.search(text)
+    body = text[: section.start()] if section else text
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in _markdown(body).strip().split("\n\n"))
+
+
+def _attributes(cls: type) -> dict[str, str]:
+    text = inspect.cleandoc(cls.__doc__ or "")
+    section = _SECTION.search(text)
+    found = _ENTRY.findall(text[section.end() :]) if section else []
+    return {name: " ".join(_markdown(words).split()) for name, words in found}
+
+
+def _markdown(text: str) -> str:
+    return text.replace("``", "`")
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "project-file.md": project_file,
+    "cli.md": cli_page,
+    "errors.md": error_page,
+    "events.md": event_page,
+    "table-columns.md": table_columns_page,
+    "dead-letter-columns.md": dead_letter_page,
+    "ledger-entry.md": ledger_page,
+}
+
+
+def page(name: str) -> str:
+    """The text of a page as it should stand in the folder."""
+    return f"{_HEADER}{PAGES[name]()}\n"
+
+
+def main() -> int:
+    """Writes the pages, or with ``--check`` says which of them differ."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare only; exit code 1 if a page differs")
+    check = parser.parse_args().check
+    stale = 0
+    for name in PAGES:
+        path, text = FOLDER / name, page(name)
+        found = path.read_text("utf-8") if path.is_file() else ""
+        if found == text:
+            continue
+        stale += 1
+        if check:
+            sys.stdout.writelines(
+                difflib.unified_diff(found.splitlines(True), text.splitlines(True), str(path), "the classes", n=0)
+            )
+        else:
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+            print(f"wrote docs/reference/{name}")
+    if check and stale:
+        print(f"{stale} pages differ from the classes: {_COMMAND}", file=sys.stderr)
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
