@@ -185,7 +185,9 @@ def _usual(spark: SparkSession, job: Job, *, cached: bool) -> dict[str, Any]:
 
 def order(job: Job, kind: str, **changes: Any) -> FlowOrder:
     """The flow as ``rivermouth.yml`` would say it."""
-    flow = Flow.model_validate({"name": "orders", "topics": [job.topic], "table": "main.orders", **_flow(kind), **changes})
+    flow = Flow.model_validate(
+        {"name": "orders", "topics": [job.topic], "table": "main.orders", **_flow(kind), **changes}
+    )
     project = ProjectSpec(lake=job.folder, flows={"orders": flow})
     places = resolve(project, flow, base=Path(job.folder), environ={})
     return FlowOrder(flow, places, job.servers, {})

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -17,6 +17,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import CommitProperties, write_deltalake
 
 from rivermouth.engine.status import PartitionStatus, project_status
+from rivermouth.errors import LakeNotWritable
+from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.ports.table_ledger import Standing, TableLedger
@@ -307,8 +309,8 @@ def replace_name(flow, name):
 def test_a_lake_that_cannot_be_reached_spoils_no_other_flow(lake, filled):
     name = filled(3)
     near = lake.flow("near", topics=[name])
-    flow, places = lake.flow("far", topics=[name])
-    far = flow, replace(places, lake="s3a://bucket/lake", table="s3a://bucket/lake/bronze/far")
+    lake.project = ProjectSpec(lake="s3a://bucket/lake")
+    far = lake.flow("far", topics=[name])
     conf = {
         "spark.hadoop.fs.s3a.endpoint": f"http://{unreachable()}",
         "spark.hadoop.fs.s3a.access.key": "key",
@@ -317,11 +319,31 @@ def test_a_lake_that_cannot_be_reached_spoils_no_other_flow(lake, filled):
     lake.two_batches(near, name, {0: 3})
     lost, told = lake.status(far, near, spark_conf=conf)
     assert (lost.code, lost.entry) == ("LAKE_NOT_READABLE", None)
-    assert lost.message.startswith("cannot read s3a://bucket/lake/_rivermouth/") or lost.message.startswith(
-        "cannot read s3a://bucket/lake/bronze/far"
-    )
+    assert lost.message.startswith("cannot read s3a://bucket/lake/_rivermouth/leases/bronze.far.json: When ")
+    assert lost.hint == "check the credentials and the address of the lake, in spark: conf for object stores"
     assert "s3cret" not in lost.message
     assert (told.code, told.message) == (None, "up to date")
+
+
+def test_a_file_that_must_not_be_read_is_told(lake, filled):
+    pair = lake.flow(topics=[filled(1)])
+    log = Path(pair[1].table) / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").mkdir()
+    (status,) = lake.status(pair)
+    assert status.code == "LAKE_NOT_READABLE"
+    assert status.message == f"cannot read {log}/{0:020}.json: [Errno 21] Is a directory: '{log}/{0:020}.json'"
+
+
+def test_nothing_is_written_through_the_reader(tmp_path):
+    reader = LakeReader({}, timeout_s=1)
+    for write in (reader.write, reader.create, reader.rename):
+        with pytest.raises(LakeNotWritable) as error:
+            write(f"{tmp_path}/a", f"{tmp_path}/b")
+        assert error.value.detail == "it was opened for reading only"
+    with pytest.raises(LakeNotWritable):
+        reader.delete(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_flows_no_status(lake):

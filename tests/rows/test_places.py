@@ -226,7 +226,7 @@ SHARED = [
         id="dead letters inside another's table",
     ),
     pytest.param(
-        flow("b", table="x.b", places={"table": "{lake}/x"}),
+        flow("b", table="x.b", places={"table": "{lake}/x", "dead_letter_table": "{lake}/dead"}),
         "folder /projects/shop/lake/x (the table of 'a' lies inside the table of 'b')",
         id="a table around another's",
     ),

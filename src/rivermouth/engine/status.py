@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from rivermouth.errors import (
     BrokerUnreachable,
-    LakeNotReadable,
     OffsetsBeyondEnd,
     OffsetsExpired,
     RivermouthError,
@@ -23,8 +22,8 @@ from rivermouth.errors import (
     TopicRecreated,
 )
 from rivermouth.ports import delta
-from rivermouth.ports.arrow_files import readable_files
 from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.table_ledger import Standing, TableLedger
 from rivermouth.rows.ledger import Counts
@@ -130,25 +129,9 @@ def project_status(
     Returns:
         A status a flow. Nothing is raised for one flow, its lake or its cluster: its ``message`` says it.
     """
-    lakes = _Lakes(spark_conf or {}, timeout_s)
+    files = LakeReader(spark_conf or {}, timeout_s=timeout_s)
     with _Cluster(bootstrap_servers, options, timeout_s) as cluster, ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda pair: _flow_status(pair[0], pair[1], lakes, cluster), flows))
-
-
-class _Lakes:
-    """The files of each lake, opened once."""
-
-    def __init__(self, spark_conf: Mapping[str, str], timeout_s: float) -> None:
-        self._spark_conf = spark_conf
-        self._timeout_s = timeout_s
-        self._lock = threading.Lock()
-        self._known: dict[str, LakeFiles] = {}
-
-    def files(self, lake: str) -> LakeFiles:
-        with self._lock:
-            if lake not in self._known:
-                self._known[lake] = readable_files(lake, self._spark_conf, timeout_s=self._timeout_s)
-            return self._known[lake]
+        return list(pool.map(lambda pair: _flow_status(pair[0], pair[1], files, cluster), flows))
 
 
 class _Cluster:
@@ -198,16 +181,13 @@ class _Cluster:
             return self._kafka
 
 
-def _flow_status(flow: Flow, places: FlowPlaces, lakes: _Lakes, cluster: _Cluster) -> FlowStatus:
+def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, cluster: _Cluster) -> FlowStatus:
     status = FlowStatus(flow.name, places.table, trigger_s=flow.trigger.every)
     try:
-        files = lakes.files(places.lake)
         holder = read_holder(files, places.lease_file)
         standing, problem = _standing(flow, places, files)
     except RivermouthError as error:
         return _failed(status, error)
-    except OSError as error:
-        return _failed(status, LakeNotReadable(place=places.table, detail=error.strerror or type(error).__name__))
     status = replace(status, writer=str(holder) if holder is not None and holder.is_alive else None)
     if standing is not None:
         status = _with_ledger(status, standing)

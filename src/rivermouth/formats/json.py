@@ -45,9 +45,9 @@ class Json(Format):
     type: Literal["json"] = "json"
     declared: str | dict[str, Any] = Field(alias="schema")
 
-    def columns(self, spark: SparkSession) -> StructType:
+    def columns(self, spark: SparkSession) -> StructType:  # noqa: ARG002 - Spark's parser is the process's own
         """The declared columns, in order, all nullable: NOT NULL is judged per record, not by the table."""
-        return json_types.nullable_columns(self._schema(spark))
+        return json_types.nullable_columns(self._schema())
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one parse.
@@ -56,7 +56,7 @@ class Json(Format):
         each time: only so does the parser notice what follows the end of the value. ``inline(array(...))`` keeps
         Spark from evaluating an expression once for each column that is later taken out of it.
         """
-        schema = self._schema(rows.sparkSession)
+        schema = self._schema()
         key = f"k{secrets.token_hex(8)}"
         kept = [quoted(column) for column in rows.columns]
         reads = [quoted(f"__read_{number}") for number in range(len(schema.fields))]
@@ -85,7 +85,7 @@ class Json(Format):
         Reasons: ``INVALID_UTF8``, ``INVALID_JSON``, ``LONE_SURROGATE``, ``TOO_DEEP``, ``TOO_LONG``,
         ``NOT_AN_OBJECT``, ``FIELD_MISSING``, ``FIELD_TYPE``, and ``UNEXPLAINED`` where Python finds nothing.
         """
-        schema = self._schema(rows.sparkSession).json()
+        schema = self._schema().json()
         verdict = json_reasons.explainer(schema)
         explained = rows.withColumn("__verdict", verdict(F.col(names.VALUE)))
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
@@ -97,7 +97,7 @@ class Json(Format):
 
         Both are bigint. Only fields of the document itself are counted, not those of nested objects.
         """
-        declared = [field.name for field in self._schema(rows.sparkSession).fields]
+        declared = [field.name for field in self._schema().fields]
         sampled = F.expr(f"{names.VALUE} IS NOT NULL AND {names.DECODED} AND pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0")
         known = F.array(*(F.lit(name) for name in declared))
         extra = F.size(F.array_except(F.expr(f"json_object_keys({_TEXT})"), known))
@@ -106,7 +106,7 @@ class Json(Format):
             "undeclared_sampled": F.count_if(sampled),
         }
 
-    def _schema(self, spark: SparkSession) -> StructType:
+    def _schema(self) -> StructType:
         """The schema as declared, NOT NULL included.
 
         Raises:
@@ -115,7 +115,7 @@ class Json(Format):
         declared = self.declared
         if isinstance(declared, str) and declared.endswith(".json"):
             declared = _from_file(declared)
-        schema = _from_ddl(spark, declared) if isinstance(declared, str) else _from_json(declared)
+        schema = _from_ddl(declared) if isinstance(declared, str) else _from_json(declared)
         json_types.check(schema)
         return schema
 
@@ -123,8 +123,7 @@ class Json(Format):
 def _parsed(schema: StructType, key: str) -> Column:
     """The struct (elements, corrupt) of a value in its wrapper."""
     corrupt = f"{key}c"
-    read = json_types.read_columns(schema)
-    element = StructType([*read.fields, StructField(key, IntegerType())])
+    element = StructType([*json_types.read_columns(schema).fields, StructField(key, IntegerType())])
     wrapper = StructType([StructField(key, ArrayType(element)), StructField(corrupt, StringType())])
     options = {
         "mode": "PERMISSIVE",
@@ -146,13 +145,14 @@ def _sound(key: str) -> str:
     )
 
 
-def _from_ddl(spark: SparkSession, ddl: str) -> StructType:
+def _from_ddl(ddl: str) -> StructType:
     try:
-        # Through the parser of this session, not of whichever is the active one.
-        schema = spark.createDataFrame([], ddl).schema
+        schema = StructType.fromDDL(ddl)
     except PySparkException as error:
-        msg = (error.getMessage() or str(error)).strip().splitlines()[0]
-        raise ValueError(msg) from None
+        raise ValueError(str(error).strip().splitlines()[0]) from None
+    if not isinstance(schema, StructType):
+        msg = "it names a type and no columns: write 'name type, name type'"
+        raise ValueError(msg)  # noqa: TRY004 - the caller reports ValueErrors
     return schema
 
 

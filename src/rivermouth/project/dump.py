@@ -14,6 +14,7 @@ from rivermouth.spec import EndingOffsets, Flow, Format, ProjectSpec, Sink, Star
 
 # Long texts stay on one line: a folded schema is hard to read.
 _WIDTH: Final = 1 << 16
+_TEXT: Final = "tag:yaml.org,2002:str"
 
 
 def to_yaml(spec: ProjectSpec) -> str:
@@ -99,10 +100,9 @@ class _Dumper(yaml.SafeDumper):
         # Items of a list stand deeper than its key.
         super().increase_indent(flow, False)
 
-    def represent_text(self, text: str) -> yaml.ScalarNode:
-        """``text`` plain where that is safe, else in double quotes."""
-        safe = scalar(text) == text and two_meanings(text) is None and not text.startswith("{")
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if safe else '"')
-
-
-_Dumper.add_representer(str, _Dumper.represent_text)
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        """The tag that a plain scalar would get; a tag that is none forces quotes."""
+        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        if kind is yaml.ScalarNode and tag == _TEXT and (scalar(value) != value or two_meanings(value)):
+            return "!"
+        return tag

@@ -1,13 +1,14 @@
-"""Small files of a lake in an object store, read without a Spark session."""
+"""A lake's small files read without a Spark session, wherever the lake lies."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import urlparse
 
 from rivermouth.errors import LakeNotReadable, LakeNotWritable
-from rivermouth.ports.storage import LakeFiles, LocalFiles, is_local
+from rivermouth.ports.storage import LocalFiles, is_local
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -22,24 +23,23 @@ _S3_WORDS: Final = {
 }
 
 
-class ArrowFiles:
-    """Files on any scheme that pyarrow knows, for reading only. Implements ``LakeFiles``.
+class LakeReader:
+    """Files on this machine and on any scheme that pyarrow knows, for reading only. Implements ``LakeFiles``.
+
+    Several threads may share it.
 
     Args:
-        lake: A location on the scheme; its bucket need not be that of the files.
         spark_conf: The project's Spark options: ``spark.hadoop.fs.s3a.*`` name endpoint and credentials, for
             which the environment and the machine's role stand in as usual.
-        timeout_s: Bound on connecting and on each answer, in seconds.
-
-    Raises:
-        LakeNotReadable: The scheme is unknown here, or its settings cannot be used.
+        timeout_s: Bound on connecting to a store and on each of its answers, in seconds.
     """
 
-    def __init__(self, lake: str, spark_conf: Mapping[str, str], *, timeout_s: float) -> None:
-        try:
-            self._system = _file_system(lake, spark_conf, timeout_s)
-        except (OSError, ValueError, ImportError) as error:
-            raise LakeNotReadable(place=lake, detail=_reason(error)) from error
+    def __init__(self, spark_conf: Mapping[str, str], *, timeout_s: float) -> None:
+        self._spark_conf = spark_conf
+        self._timeout_s = timeout_s
+        self._local = LocalFiles()
+        self._lock = threading.Lock()
+        self._systems: dict[tuple[str, str], FileSystem] = {}
 
     def read(self, path: str) -> str | None:
         """See ``LakeFiles``.
@@ -48,11 +48,13 @@ class ArrowFiles:
             LakeNotReadable: The store does not answer, or refuses.
         """
         try:
-            with self._system.open_input_stream(_inner(path)) as stream:
+            if is_local(path):
+                return self._local.read(path)
+            with self._system(path).open_input_stream(_inner(path)) as stream:
                 body: bytes = stream.read()
         except FileNotFoundError:
             return None
-        except OSError as error:
+        except (OSError, ValueError, ImportError) as error:
             raise LakeNotReadable(place=path, detail=_reason(error)) from error
         return body.decode()
 
@@ -62,11 +64,13 @@ class ArrowFiles:
         Raises:
             LakeNotReadable: The store does not answer, or refuses.
         """
-        from pyarrow.fs import FileSelector  # noqa: PLC0415 - a local lake never pays for this import
-
         try:
-            found = self._system.get_file_info(FileSelector(_inner(folder), allow_not_found=True))
-        except OSError as error:
+            if is_local(folder):
+                return self._local.names(folder)
+            from pyarrow.fs import FileSelector  # noqa: PLC0415 - a local lake never pays for this import
+
+            found = self._system(folder).get_file_info(FileSelector(_inner(folder), allow_not_found=True))
+        except (OSError, ValueError, ImportError) as error:
             raise LakeNotReadable(place=folder, detail=_reason(error)) from error
         return sorted(info.base_name for info in found)
 
@@ -87,21 +91,20 @@ class ArrowFiles:
         """Refuses."""
         self.write(target, source)
 
+    def _system(self, path: str) -> FileSystem:
+        parts = urlparse(path)
+        with self._lock:
+            key = parts.scheme, parts.netloc
+            if key not in self._systems:
+                self._systems[key] = _file_system(path, self._spark_conf, self._timeout_s)
+            return self._systems[key]
 
-def readable_files(lake: str, spark_conf: Mapping[str, str], *, timeout_s: float) -> LakeFiles:
-    """The files of a lake, for reading them without a Spark session.
 
-    Raises:
-        LakeNotReadable: Nothing here knows the scheme.
-    """
-    return LocalFiles() if is_local(lake) else ArrowFiles(lake, spark_conf, timeout_s=timeout_s)
-
-
-def _file_system(lake: str, spark_conf: Mapping[str, str], timeout_s: float) -> FileSystem:
+def _file_system(path: str, spark_conf: Mapping[str, str], timeout_s: float) -> FileSystem:
     from pyarrow import fs  # noqa: PLC0415 - a local lake never pays for this import
 
-    if urlparse(lake).scheme != "s3a":
-        return fs.FileSystem.from_uri(lake)[0]
+    if urlparse(path).scheme != "s3a":
+        return fs.FileSystem.from_uri(path)[0]
     words: dict[str, Any] = {
         ours: spark_conf[_S3 + theirs] for theirs, ours in _S3_WORDS.items() if _S3 + theirs in spark_conf
     }

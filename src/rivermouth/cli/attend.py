@@ -1,0 +1,80 @@
+"""Attending to work that takes its time: Spark's output put aside, signals heard, the outcome handed on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rivermouth.cli.output import Output
+
+if TYPE_CHECKING:
+    from rivermouth.engine.events import Listener
+    from rivermouth.project.operate import Door, Stop
+
+Result = TypeVar("Result")
+
+_POLL_S: Final = 0.2
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def door(output: Output, listener: Listener | None = None, say: Callable[[str], None] | None = None) -> Iterator[Door]:
+    """A door for one command: what Spark's JVM says goes to a file, which stays only if the command fails."""
+    from rivermouth.project.operate import Door
+
+    handle, name = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
+    os.close(handle)
+    log = Path(name)
+    given = {} if listener is None else {"listener": listener}
+    yield Door(say=say or (lambda words: output.note(f"{words} …")), log=log, **given)
+    log.unlink(missing_ok=True)
+
+
+def attended(work: Callable[[], Result], stop: Stop, output: Output) -> Result:
+    """Does ``work`` in a thread of its own, while this one hears signals.
+
+    The first SIGINT or SIGTERM asks ``stop``, the second ends Spark at once. A signal handler of Python runs
+    only between two of the main thread's steps: a main thread that waits for Spark would hear nothing.
+    """
+    outcome: list[Result] = []
+    failure: list[BaseException] = []
+
+    def worker() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+            failure.append(error)
+
+    with _heard(stop, output):
+        thread = threading.Thread(target=worker, name="rivermouth-work", daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(_POLL_S)
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+@contextmanager
+def _heard(stop: Stop, output: Output) -> Iterator[None]:
+    def hear(_number: int, _frame: FrameType | None) -> None:
+        if stop.asked:
+            output.note("stopping at once: the batch in hand is given up")
+            stop.at_once()
+        else:
+            output.note("stopping after the batch in hand; once more: at once")
+            stop.ask()
+
+    before = {number: signal.signal(number, hear) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,141 @@
+"""The command ``rivermouth``: its groups, and what happens to errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+import rivermouth
+from rivermouth.cli import check, dead_letters, dev, ingest, kinds, run, start, status
+from rivermouth.cli.output import Output, first_line, to_json
+from rivermouth.errors import RivermouthError
+
+DONE: Final = 0
+FAILED: Final = 1
+WRONG_USAGE: Final = 2
+
+_COMMANDS: Final = (
+    start.init,
+    start.demo,
+    check.validate,
+    check.plan,
+    run.run,
+    status.status,
+    ingest.ingest,
+    dead_letters.dead_letters,
+    kinds.kinds,
+    kinds.schema,
+    dev.dev,
+)
+
+
+class _InOrder(click.Group):
+    """Lists the commands in the order in which a user meets them."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(None, "--version", package_name="rivermouth", message="rivermouth %(version)s")
+def cli() -> None:
+    """Carry Kafka topics into Delta tables: every record ends in exactly one place.
+
+    A project is a file rivermouth.yml; `rivermouth init` writes one to start from, and `rivermouth demo` shows
+    all of it with a broker of its own.
+
+    Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+    """
+
+
+for _command in _COMMANDS:
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command and ends the process with its exit code."""
+    _quiet_libraries()
+    # A closed pipe shows only when the rest is flushed.
+    code = invoke(sys.argv[1:] if arguments is None else arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Runs the command and returns its exit code; whatever goes wrong is told on standard error."""
+    output = Output(json=_wants_json(arguments))
+    try:
+        code = cli.main(list(arguments), prog_name="rivermouth", standalone_mode=False)
+    except RivermouthError as error:
+        output.error(error)
+        return FAILED
+    except click.ClickException as error:
+        _show_usage(error, output)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        output.note("stopped")
+        return FAILED
+    except BrokenPipeError:
+        return DONE
+    except Exception as error:  # noqa: BLE001 - nobody shall see a stack trace who did not ask for one
+        tell_unexpected(error, output, trace="--traceback" in arguments)
+        return FAILED
+    return code if isinstance(code, int) else DONE
+
+
+def tell_unexpected(error: BaseException, output: Output, *, trace: bool) -> None:
+    """Says an error that is none of ours: in one line, with the place of its full trace; or whole."""
+    text = "".join(traceback.format_exception(error))
+    if trace:
+        click.echo(text, err=True)
+        return
+    place = _kept(text)
+    if output.json:
+        body = {"code": "UNEXPECTED", "message": first_line(error), "at": None, "hint": f"less {place}"}
+        click.echo(to_json(body), err=True)
+    else:
+        click.echo(f"[UNEXPECTED] {first_line(error)}\n  hint: less {place}", err=True)
+
+
+def _kept(text: str) -> Path:
+    # Readable by this user alone: a trace may quote what was worked on.
+    handle, name = tempfile.mkstemp(prefix="rivermouth-trace-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    return Path(name)
+
+
+def _show_usage(error: click.ClickException, output: Output) -> None:
+    if not output.json:
+        error.show()
+        return
+    context = getattr(error, "ctx", None)
+    hint = f"{context.command_path} --help" if context is not None else "rivermouth --help"
+    body = {"code": "WRONG_USAGE", "message": error.format_message(), "at": None, "hint": hint}
+    click.echo(to_json(body), err=True)
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    return "--output=json" in arguments or ("--output", "json") in zip(arguments, arguments[1:], strict=False)
+
+
+def _quiet_libraries() -> None:
+    """Keeps py4j, Spark's Python side and librdkafka from writing to the terminal by themselves."""
+    for name in ("py4j", "pyspark", "rivermouth"):
+        logger = logging.getLogger(name)
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+
+
+__all__ = ["cli", "invoke", "main", "rivermouth", "tell_unexpected"]

@@ -1,0 +1,128 @@
+"""What commands say: results on standard output, progress and errors on standard error, each as text and JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rivermouth.errors import RivermouthError
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How a command speaks.
+
+    Attributes:
+        json: One JSON value a line instead of text.
+    """
+
+    json: bool = False
+
+    def result(self, text: str, value: object) -> None:
+        """Says a result: ``text``, or its twin ``value`` as one line of JSON."""
+        click.echo(to_json(value) if self.json else text)
+
+    def note(self, text: str) -> None:
+        """Says on standard error what goes on; in JSON nothing."""
+        if not self.json:
+            click.echo(text, err=True)
+
+    def error(self, error: RivermouthError) -> None:
+        """Says an error on standard error."""
+        click.echo(to_json(error) if self.json else str(error), err=True)
+
+
+def to_json(value: object) -> str:
+    """``value`` as one line of JSON."""
+    return json.dumps(plain(value), ensure_ascii=False, separators=(", ", ": "))
+
+
+def plain(value: object) -> Any:
+    """``value`` in JSON's own types: dataclasses become objects, errors become code, message, at and hint."""
+    match value:
+        case RivermouthError():
+            return _error(value)
+        case bytes():
+            return value.hex()
+        case dt.datetime():
+            return value.isoformat()
+        case Path():
+            return str(value)
+        case Mapping():
+            return {str(key): plain(part) for key, part in value.items()}
+        case str() | int() | float() | bool() | None:
+            return value
+        case BaseException():
+            return {"code": "UNEXPECTED", "message": first_line(value), "at": None, "hint": ""}
+        case Iterable():
+            return [plain(part) for part in value]
+        case _ if is_dataclass(value):
+            return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        case _:
+            return str(value)
+
+
+def first_line(error: BaseException) -> str:
+    """The kind of an error that is none of ours and the first line of what it says."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table in plain text: numbers to the right with commas between the thousands, words to the left."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    numeric = [bool(rows) and all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(head))]
+    widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        for line in [head, *cells]
+    ]
+    return "\n".join(lines)
+
+
+def count(number: int, noun: str) -> str:
+    """``1 batch``, ``2 batches``, ``12,000 offsets``."""
+    plural = noun + ("es" if noun.endswith(("ch", "s")) else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def indented(text: str, by: str = "  ") -> str:
+    """``text`` with ``by`` before each line."""
+    return "\n".join(by + line for line in text.splitlines())
+
+
+def is_terminal() -> bool:
+    """Whether somebody watches standard error."""
+    return sys.stderr.isatty()
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"  # noqa: PLR2004 - enough digits to compare
+        case _:
+            return str(value)
+
+
+def _error(error: RivermouthError) -> dict[str, Any]:
+    body = {"code": error.code, "message": error.message, "at": error.at, "hint": error.next_step}
+    problems = error.facts.get("problems")
+    if isinstance(problems, tuple):
+        body["problems"] = [plain(problem) for problem in problems]
+    return body

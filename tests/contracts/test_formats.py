@@ -1,0 +1,92 @@
+"""What every format promises, whatever it decodes. A new format adds a line to EXAMPLES."""
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from rivermouth import names
+from rivermouth.extend import find_kind, kind_names
+from rivermouth.rows import envelope
+
+# Kind: what the YAML says, values that it decodes, values that it refuses.
+EXAMPLES = {
+    "raw": ({}, [b"", b"\xff\x00", b"text"], []),
+    "text": ({}, [b"", b"text", "größer ✓".encode()], [b"\xff\xfe", b"a\xc3"]),
+    "json": (
+        {"schema": "id bigint, name string"},
+        [b'{"id": 1, "name": "a"}', b'{"id": null}', b"{}", b'{"more": [1]}'],
+        [b"", b"{", b"[]", b"1", b'{"id": "x"}', b'{"id": 1} {"id": 2}', b"{'id': 1}", b'{"name": "\xff"}'],
+    ),
+}
+
+
+def frame(spark, values):
+    """Envelope rows of these values, with offsets in their order."""
+    schema = StructType([StructField("value", BinaryType())])
+    columns = {
+        "topic": F.lit("t"),
+        "partition": F.lit(0),
+        "offset": F.monotonically_increasing_id(),
+        "timestamp": F.current_timestamp(),
+        "timestampType": F.lit(0),
+        "key": F.lit(None).cast("binary"),
+    }
+    source = spark.createDataFrame([(value,) for value in values], schema).coalesce(1).withColumns(columns)
+    return envelope.read(source)
+
+
+def test_every_format_has_examples():
+    assert sorted(EXAMPLES) == kind_names("formats")
+
+
+@pytest.fixture(params=sorted(EXAMPLES))
+def case(request):
+    """A format with its examples."""
+    settings, good, bad = EXAMPLES[request.param]
+    kind = find_kind("formats", request.param)
+    return kind.model_validate({"type": request.param, **settings}), good, bad
+
+
+def test_decode_keeps_every_row_and_column_and_says_what_it_refused(spark, case):
+    form, good, bad = case
+    rows = frame(spark, [*good, None, *bad]).withColumn("mine", F.lit("kept"))
+    decoded = form.decode(rows)
+    assert set(rows.columns) | {names.DATA, names.DECODED} == set(decoded.columns)
+    found = decoded.select(names.VALUE, names.DECODED, names.DATA, "mine").collect()
+    assert [row[0] if row[0] is None else bytes(row[0]) for row in found] == [*good, None, *bad]
+    assert [row[1] for row in found] == [True] * (len(good) + 1) + [False] * len(bad)
+    assert [row[2] is None for row in found] == [False] * len(good) + [True] * (len(bad) + 1)
+    assert {row[3] for row in found} == {"kept"}
+
+
+def test_decode_yields_exactly_the_declared_columns(spark, case):
+    form, good, _ = case
+    columns = form.columns(spark)
+    decoded = form.decode(frame(spark, good))
+    assert decoded.schema[names.DATA].dataType.fieldNames() == columns.fieldNames()
+    found = {field.name: field.dataType for field in decoded.schema[names.DATA].dataType}
+    assert found == {field.name: field.dataType for field in columns}
+
+
+def test_explain_gives_each_refused_row_a_reason_without_its_contents(spark, case):
+    form, _, bad = case
+    if not bad:
+        assert form.type == "raw"
+        return
+    explained = form.explain(form.decode(frame(spark, bad)).where(~F.col(names.DECODED)))
+    found = explained.select(names.REASON, names.FIELD, names.MESSAGE).collect()
+    assert len(found) == len(bad)
+    for reason, _field, message in found:
+        assert reason
+        assert reason == reason.upper()
+        assert message
+        assert "'x'" not in message
+
+
+def test_observations_are_aggregates_over_routed_rows(spark, case):
+    form, good, bad = case
+    decoded = form.decode(frame(spark, [*good, *bad]))
+    aggregates = form.observations(decoded)
+    counted = decoded.agg(F.count(F.lit(1)).alias("all"), *(a.alias(n) for n, a in aggregates.items())).collect()
+    assert len(counted) == 1
+    assert counted[0]["all"] == len(good) + len(bad)

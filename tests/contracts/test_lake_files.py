@@ -1,0 +1,72 @@
+"""What every implementation of LakeFiles promises, on the real local and the real Hadoop file system."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rivermouth.ports.storage import HadoopFiles, LocalFiles, files_for
+
+
+@pytest.fixture(params=["local", "local-uri", "hadoop"])
+def place(request, tmp_path):
+    """An implementation and a folder in its notation."""
+    if request.param == "local":
+        return LocalFiles(), str(tmp_path)
+    if request.param == "local-uri":
+        return LocalFiles(), tmp_path.as_uri()
+    return HadoopFiles(request.getfixturevalue("spark")), tmp_path.as_uri()
+
+
+def test_a_file_that_is_not_there_reads_as_none(place):
+    files, folder = place
+    assert files.read(f"{folder}/nothing/here.json") is None
+    assert files.names(f"{folder}/nothing") == []
+
+
+def test_written_text_is_read_back_and_replaced(place):
+    files, folder = place
+    for text in ("first", "größer ✓\n", ""):
+        files.write(f"{folder}/a/b/c.json", text)
+        assert files.read(f"{folder}/a/b/c.json") == text
+    assert files.names(f"{folder}/a/b") == ["c.json"]
+
+
+def test_create_takes_only_a_free_place(place):
+    files, folder = place
+    assert files.create(f"{folder}/leases/x.json", "mine") is True
+    assert files.create(f"{folder}/leases/x.json", "yours") is False
+    assert files.read(f"{folder}/leases/x.json") == "mine"
+    assert files.names(f"{folder}/leases") == ["x.json"]
+
+
+def test_of_many_that_create_at_once_one_succeeds(place):
+    files, folder = place
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda n: files.create(f"{folder}/one.json", str(n)), range(8)))
+    assert sum(made) == 1
+    assert files.read(f"{folder}/one.json") == str(made.index(True))
+
+
+def test_delete_removes_files_and_whole_folders_and_never_complains(place):
+    files, folder = place
+    files.write(f"{folder}/tree/a.json", "1")
+    files.write(f"{folder}/tree/sub/b.json", "2")
+    files.delete(f"{folder}/tree/a.json")
+    assert files.names(f"{folder}/tree") == ["sub"]
+    files.delete(f"{folder}/tree")
+    files.delete(f"{folder}/tree")
+    assert files.names(f"{folder}/tree") == []
+
+
+def test_rename_moves_a_folder_with_all_in_it(place):
+    files, folder = place
+    files.write(f"{folder}/old/sub/b.json", "2")
+    files.rename(f"{folder}/old", f"{folder}/new")
+    assert files.read(f"{folder}/new/sub/b.json") == "2"
+    assert files.names(f"{folder}/old") == []
+
+
+def test_the_scheme_decides_which_one_is_used(spark):
+    assert isinstance(files_for("/tmp/x", spark), LocalFiles)
+    assert isinstance(files_for("file:/tmp/x", spark), LocalFiles)
+    assert isinstance(files_for("s3a://bucket/x", spark), HadoopFiles)

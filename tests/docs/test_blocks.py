@@ -1,0 +1,222 @@
+"""Every code block of the documentation does what the page says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka.admin import AdminClient
+
+from rivermouth.project.load import Project
+from rivermouth.project.validate import validate_static
+from rivermouth.spec import Flow, ProjectSpec
+from tests.docs.blocks import ROOT, Block, blocks, output_pattern
+
+# Other hands write these and test them elsewhere; the generated pages hold no commands.
+ELSEWHERE = {ROOT / "docs/benchmarks.md", ROOT / "docs/reference/json.md"}
+PAGES = [
+    path
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if path.is_file() and path not in ELSEWHERE and blocks(path)
+]
+COMMAND_TIMEOUT_S = 150
+
+FLOW_DEFAULTS = {"topics": ["orders"], "format": "raw", "table": "bronze.orders"}
+ENVIRON = {"KAFKA": "localhost:9092", "KAFKA_USER": "u", "KAFKA_PASSWORD": "p", "BUCKET": "b", "STAGE": "test"}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_page(path, tmp_path, request):
+    found = blocks(path)
+    commands = any(block.language in {"bash", "python"} and "skip" not in block.mark for block in found)
+    with _Page(tmp_path, request.getfixturevalue("broker") if commands else None) as page:
+        for block in found:
+            if "skip" not in block.mark:
+                page.do(block)
+
+
+class _Page:
+    """A page at work: one folder, one environment, and what it left running."""
+
+    def __init__(self, folder: Path, broker) -> None:
+        self._folder = folder
+        self._servers = broker.bootstrap_servers if broker else None
+        self._running: list[_Running] = []
+        self._environ = {
+            **os.environ,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "KAFKA": self._servers or "",
+            "COLUMNS": "110",
+            "NO_COLOR": "1",
+            "TERM": "dumb",
+        }
+
+    def __enter__(self):
+        self._topics = self._topic_names()
+        return self
+
+    def __exit__(self, kind, *_):
+        for running in self._running:
+            running.stop(check=kind is None)
+        new = self._topic_names() - self._topics
+        if new:
+            for done in self._admin().delete_topics(sorted(new)).values():
+                done.result(30)
+
+    def do(self, block: Block) -> None:
+        if "file" in block.mark:
+            (self._folder / block.mark["file"]).write_text(block.text)
+        match block.language:
+            case "bash":
+                self._bash(block)
+            case "python":
+                self._command(block, [sys.executable, "-c", block.text])
+            case "yaml":
+                self._yaml(block)
+            case "json":
+                json.loads(block.text)
+            case "jsonl":
+                assert "file" in block.mark, f"{block.place}: lines for nobody"
+            case "text":
+                assert block.text.strip(), f"{block.place}: empty"
+            case other:
+                pytest.fail(f"{block.place}: no rule says how to test a block of language {other!r}")
+
+    def _bash(self, block: Block) -> None:
+        after = block.mark.get("stop after") or block.mark.get("background after")
+        if after is None:
+            self._command(block, ["bash", "-euo", "pipefail", "-c", block.text])
+            return
+        running = _Running(block, shlex.split(block.text, comments=True), self._folder, self._environ)
+        self._running.append(running)
+        running.wait_for(after)
+        if "stop after" in block.mark:
+            self._running.remove(running)
+            running.stop(check=True)
+
+    def _command(self, block: Block, command: list[str]) -> None:
+        done = subprocess.run(
+            command,
+            cwd=self._folder,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+        wanted = int(block.mark.get("exit", 0))
+        assert done.returncode == wanted, f"{block.place} ended with {done.returncode}:\n{block.text}\n{done.stdout}"
+        if block.expected is not None:
+            shown = f"{done.stdout.strip()}\n"
+            told = f"{block.place} printed:\n{shown}\nthe page says:\n{block.expected}"
+            assert output_pattern(block.expected).fullmatch(shown), told
+
+    def _yaml(self, block: Block) -> None:
+        name = block.mark.get("file", "rivermouth.yml")
+        path = self._folder / name if "file" in block.mark else self._folder / "block.yml"
+        if name.endswith(".yml"):
+            if "file" not in block.mark:
+                path.write_text(_whole_project(block))
+            validate_static(Project.load(path, {**os.environ, **ENVIRON}))
+
+    def _topic_names(self) -> set[str]:
+        return set(self._admin().list_topics(timeout=10).topics) if self._servers else set()
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._servers})
+
+
+class _Running:
+    """A command that does not end by itself."""
+
+    def __init__(self, block: Block, command: list[str], folder: Path, environ: dict[str, str]) -> None:
+        self._block = block
+        self._lines: list[str] = []
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + COMMAND_TIMEOUT_S
+        while not any(text in line for line in list(self._lines)):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop(check=False)
+                pytest.fail(f"{self._block.place}: {text!r} was not printed:\n{''.join(self._lines)}")
+            time.sleep(0.1)
+
+    def stop(self, *, check: bool) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(90)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait(10)
+        self._reader.join(10)
+        if check:
+            assert code == 0, f"{self._block.place} ended with {code}:\n{''.join(self._lines)}"
+
+    def _read(self) -> None:
+        for line in self._process.stdout:
+            self._lines.append(line)
+
+
+def _whole_project(block: Block) -> str:
+    """A block of YAML as a project: keys of a flow, or of a project without what the page need not repeat."""
+    body = yaml.safe_load(block.text)
+    assert isinstance(body, dict), f"{block.place}: no mapping"
+    if set(body) <= set(ProjectSpec.model_fields):
+        whole = {"lake": "./lake", "flows": {"orders": FLOW_DEFAULTS}, **body}
+        whole["flows"] = {name: FLOW_DEFAULTS | _without_topics(flow) for name, flow in whole["flows"].items()}
+    else:
+        unknown = set(body) - set(Flow.model_fields)
+        assert not unknown, f"{block.place}: {sorted(unknown)} are keys neither of a project nor of a flow"
+        whole = {"lake": "./lake", "flows": {"orders": FLOW_DEFAULTS | _without_topics(body)}}
+    return yaml.safe_dump(whole, sort_keys=False)
+
+
+def _without_topics(flow: dict) -> dict:
+    """The flow; with ``topics`` taken out of the defaults where it names its source otherwise."""
+    if {"topic_pattern", "assign"} & set(flow):
+        return {"topics": [], **flow}
+    return flow
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_not_run_says_why(path):
+    for block in blocks(path):
+        reason = block.mark.get("skip", "because of something")
+        assert re.search(r"\w+ \w+", reason), f"{block.place}: skip needs a reason"
+        assert block.language, f"{block.place}: a block without a language"
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "fits"),
+    [
+        ("a\nb\n", "a\nb\n", True),
+        ("a\n", "a\nb\n", False),
+        ("took ... s\n", "took 3.4 s\n", True),
+        ("took ... s\n", "took 3.4 min\n", False),
+        ("a\n...\nd\n", "a\nb\nc\nd\n", True),
+        ("a\n...\nd\n", "a\nd\n", True),
+        ("...\nd\n", "a\nb\n", False),
+        ("1.2 (x)\n", "1a2 (x)\n", False),
+    ],
+)
+def test_output_pattern(expected, printed, fits):
+    assert bool(output_pattern(expected).fullmatch(printed)) is fits
