@@ -14,11 +14,11 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 def tree(pid: int) -> list[int]:
     """The process and its descendants."""
     children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdecimal():
-            fields = _stat(int(entry))
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            fields = _stat(int(entry.name))
             if fields:
-                children.setdefault(int(fields[1]), []).append(int(entry))
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
     found, todo = [], [pid]
     while todo:
         current = todo.pop()

@@ -26,10 +26,11 @@ EXPECTATIONS: Final = (
 
 _TEMPLATES: Final = 4096
 _WORDS: Final = (
-    "parcel gift urgent fragile leave at the door ring twice call before delivery neighbour invoice customer "
-    "asked for another colour size exchanged discount voucher applied twice address corrected by phone second "
-    "attempt weekend evening morning reception backyard box keep upright glass ceramic wooden table lamp chair"
-).split()
+    *("parcel", "gift", "urgent", "fragile", "leave", "at", "the", "door", "ring", "twice", "call", "before"),
+    *("delivery", "neighbour", "invoice", "customer", "asked", "for", "another", "colour", "size", "exchanged"),
+    *("discount", "voucher", "applied", "address", "corrected", "by", "phone", "second", "attempt", "weekend"),
+    *("evening", "morning", "reception", "backyard", "box", "keep", "upright", "glass", "ceramic", "wooden"),
+)
 
 
 def templates(seed: int = 7) -> list[tuple[bytes, bytes]]:
@@ -101,6 +102,7 @@ def producer(servers: str) -> Producer:
     return Producer(
         {
             "bootstrap.servers": servers,
+            "log_level": 3,
             "linger.ms": 20,
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": 400_000,

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bench import records
@@ -147,8 +148,7 @@ def _batch_id(progress: Any) -> int:
 
 def _durations(steps: list[tuple[float, str]]) -> dict[str, float]:
     """Milliseconds from each step to the next."""
-    following_steps = zip(steps, steps[1:], strict=False)
-    return {step: round(1000 * (later - at), 1) for (at, step), (later, _next) in following_steps}
+    return {step: round(1000 * (later - at), 1) for (at, step), (later, _next) in pairwise(steps)}
 
 
 def follow(spark: SparkSession, job: Job, *, seconds: float) -> dict[str, Any]:

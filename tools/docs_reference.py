@@ -3,6 +3,8 @@
 Whoever changes a noun, an error, a command or a column runs ``python tools/docs_reference.py``.
 """
 
+# ruff: noqa: SLF001 - it describes what it looks into
+
 from __future__ import annotations
 
 import argparse
@@ -13,6 +15,7 @@ import json
 import re
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from string import Formatter
@@ -24,11 +27,13 @@ from pydantic import BaseModel
 from pyspark.sql.types import StructType
 
 from rivermouth import errors, names, spec
+from rivermouth.cli import progress
+from rivermouth.cli.main import cli
 from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project import dump
 from rivermouth.project.json_schema import project_schema
-from rivermouth.rows import dead_letter, ledger, schema
+from rivermouth.rows import dead_letter, json_reasons, ledger, schema
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _COMMAND: Final = "python tools/docs_reference.py"
@@ -37,37 +42,17 @@ _HEADER: Final = f"<!-- Written by `{_COMMAND}` from the classes; edit those. --
 _ENTRY: Final = re.compile(r"^(?: {4})(\w+): (.+(?:\n {5,}.+)*)", re.MULTILINE)
 _SECTION: Final = re.compile(r"^(Attributes|Args|Returns|Raises|Guarantees):$", re.MULTILINE)
 
-_METADATA_MEANINGS: Final[Mapping[str, str]] = {
-    "kafka_topic": "Name of the topic.",
-    "kafka_partition": "Partition of the topic.",
-    "kafka_offset": "Offset in the partition. With topic and partition it is the record's identity.",
-    "kafka_timestamp": "The record's timestamp as Kafka keeps it.",
-    "kafka_timestamp_type": "0 the producer's time of creation, 1 the broker's time of arrival.",
-    "kafka_key": "The key: bytes in raw flows, else text (`key_format`).",
-    "kafka_headers": "The headers, in their order; a key may stand several times.",
-    "ingested_at": "When the batch was written, by the driver's clock.",
+_PLAINEST_FLOW: Final = spec.Flow(name="plainest", topics="t", format="raw", table="s.t")
+_FIELDS_HEAD: Final = ("| field | type | meaning |", "|---|---|---|")
+_LINK_WORDS: Final[Mapping[str, str]] = {
+    "StartingOffsets": "offsets",
+    "EndingOffsets": "offsets",
+    "Table": "text or mapping",
 }
-_DEAD_LETTER_MEANINGS: Final[Mapping[str, str]] = {
-    **{name: _METADATA_MEANINGS[name] for name in ("kafka_topic", "kafka_partition", "kafka_offset")},
-    "kafka_timestamp": _METADATA_MEANINGS["kafka_timestamp"],
-    "kafka_timestamp_type": _METADATA_MEANINGS["kafka_timestamp_type"],
-    "kafka_key": "The key as bytes, whatever `key_format` says.",
-    "kafka_value": "The value as bytes, untouched.",
-    "kafka_headers": _METADATA_MEANINGS["kafka_headers"],
-    "topic_id": "Kafka's UUID of the topic; null where the service has none.",
-    "flow": "The flow that refused the record.",
-    "target": "Full name of the table that the record did not reach.",
-    "stage": "`decode`: the value or key could not be read; `expectation`: it could, and failed a condition.",
-    "reason": "A closed code, see below.",
-    "field": "Dotted path of the field that did not fit; null where the reason is not about one.",
-    "message": "One sentence without row contents.",
-    "failed_expectations": "Names of all expectations that the record failed.",
-    "schema_version": "Number of the schema against which it was judged; 1 until schemas evolve.",
-    "batch": "Number of the ledger entry of the batch.",
-    "attempt": "How often it was judged: 1, and one more for each replay that it did not pass.",
-    "status": "`open`, `replayed` or `discarded`.",
-    "dead_lettered_at": "When it was written here.",
-}
+
+_WORDS: Final = tomllib.loads(Path(__file__).with_name("docs_words.toml").read_text("utf-8"))
+_PROSE: Final[Mapping[str, str]] = _WORDS["prose"]
+_METADATA: Final[Mapping[str, str]] = _WORDS["metadata_columns"]
 
 
 def project_file() -> str:
@@ -77,12 +62,8 @@ def project_file() -> str:
     places = dict(_noun_places(body))
     parts = [
         "# `rivermouth.yml`",
-        "Every key, its type, its default and what it does. Unknown keys are refused with the nearest known one. "
-        "Durations are a number and a unit (`500 ms`, `30 seconds`, `5 m`, `2 h`, `1 d`). `${NAME}` and "
-        "`${NAME:-default}` stand for environment variables in `lake`, `kafka`, `spark.conf`, `places`, `topics`, "
-        "`topic_pattern`, `assign`, `group_id` and the group of `starting_offsets`; `$${` is a plain `${`.",
-        "The same as a [JSON Schema](rivermouth.schema.json), for editors: put "
-        "`# yaml-language-server: $schema=<path or URL of it>` on the first line.",
+        _PROSE["project_file_1"],
+        _PROSE["project_file_2"],
         _keys("The project", "", spec.ProjectSpec, body, places),
     ]
     models = _models()
@@ -99,9 +80,7 @@ def _models() -> dict[str, type[BaseModel]]:
 
 
 def _kind_models() -> dict[str, str]:
-    return {
-        find_kind(family, name).__name__: name for family in ("formats", "sinks") for name in kind_names(family)
-    }
+    return {find_kind(family, name).__name__: name for family in ("formats", "sinks") for name in kind_names(family)}
 
 
 def _noun_places(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -164,13 +143,11 @@ def _python_name(model: type[BaseModel], key: str) -> str:
 def _default(model: type[BaseModel], key: str, field: Any) -> str:
     if model is spec.Places:
         return f"`{model.DEFAULTS[key]}`" if model.DEFAULTS[key] else "empty"
-    if field is None or field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True)
-    if isinstance(value, float) and not isinstance(value, bool):
-        text = spec._duration_text(value)
-    else:
-        text = dump.plain(value)
+    if field is None:
+        return ""
+    # A key that the nouns fill in themselves has no default of its own: look at what they made of it.
+    value = getattr(_PLAINEST_FLOW, key) if field.is_required() else field.get_default(call_default_factory=True)
+    text = spec._duration_text(value) if isinstance(value, float) else dump.plain(value)
     if text in (None, {}, (), [], ""):
         return ""
     if key == "metadata_columns":
@@ -182,7 +159,7 @@ def _type(node: Mapping[str, Any], places: Mapping[str, str]) -> str:
     if "$ref" in node:
         name = node["$ref"].rpartition("/")[2]
         kinds = _kind_models()
-        text = f"`{{type: {kinds[name]}}}`" if name in kinds else "mapping"
+        text = f"`{{type: {kinds[name]}}}`" if name in kinds else _LINK_WORDS.get(name, "mapping")
         heading = f"{places[name]}: {{type: {kinds[name]}}}" if name in kinds else places[name]
         return f"[{text}](#{slug(heading)})"
     if "const" in node:
@@ -198,7 +175,8 @@ def _type(node: Mapping[str, Any], places: Mapping[str, str]) -> str:
 def _plain_type(node: Mapping[str, Any], places: Mapping[str, str]) -> str:
     kind = node.get("type", "anything")
     if isinstance(kind, list):
-        return "text, number or boolean" if len(kind) > 2 else _plain_type({"type": kind[0]}, places)
+        known = [each for each in kind if each != "null"]
+        return _plain_type({"type": known[0]}, places) if len(known) == 1 else "text, number or boolean"
     if kind == "array":
         return f"list of {_type(node['items'], places)}"
     if kind == "object":
@@ -219,18 +197,14 @@ def error_page() -> str:
     marks = [(match.start(), match[1]) for match in re.finditer(r"^# --- (.+?) -+$", source, re.MULTILINE)]
     parts = [
         "# Errors",
-        "Every error that rivermouth raises on purpose has a code that does not change, one sentence that says "
-        "what failed and what was not done, where it helps a file and line, and one next step. The texts below "
-        "have their facts between `<` and `>`. No text ever holds the contents of a row, the value of an option "
-        "or a secret.",
-        "With `--output json` the same stands as data; in Python the facts are attributes of the exception, and "
-        "all classes are in `rivermouth.errors` under `RivermouthError`.",
+        _PROSE["error_1"],
+        _PROSE["error_2"],
     ]
     for index, (start, title) in enumerate(marks):
         end = marks[index + 1][0] if index + 1 < len(marks) else len(source)
         parts.append(f"## {title[0].upper()}{title[1:]}")
-        for name in re.findall(r"^class (\w+)\(", source[start:end], re.MULTILINE):
-            parts.append(_error(getattr(errors, name)))
+        classes = re.findall(r"^class (\w+)\(", source[start:end], re.MULTILINE)
+        parts += [_error(getattr(errors, name)) for name in classes]
     return "\n\n".join(parts)
 
 
@@ -251,17 +225,20 @@ def event_page() -> str:
     """The page of the events."""
     parts = [
         "# Events",
-        "What happens while flows run. `rivermouth run --output json` prints one JSON object a line for each.",
+        _PROSE["event_1"],
+        _PROSE["event_2"],
     ]
-    for cls in _event_classes():
-        parts.append(f"## {cls.__name__}\n\n{_summary(cls)}\n\n{_fields(cls)}")
+    for cls, kind in progress._KINDS.items():
+        more = [_row("`rows_per_s`", "`float`", "Records consumed a second.")] if cls is events.BatchDone else []
+        parts.append(f"## `{kind}`\n\n{_summary(cls)}\n\n" + "\n".join([_fields(cls), *more]))
+    finished = progress.summary_json([], stopped=False)["event"]
+    rows = [
+        _row("`stopped`", "`bool`", "Whether somebody ended the run before it was done."),
+        _row("`flows`", "`list`", "A flow each: `flow`, `counts`, `batches`, `duration_s`, `rows_per_s`, `error`."),
+    ]
+    parts.append("\n".join([f"## `{finished}`\n\nThe run has ended.\n", *_FIELDS_HEAD, *rows]))
     parts.append(f"## Counts\n\n{_summary(ledger.Counts)}\n\n{_fields(ledger.Counts)}")
     return "\n\n".join(parts)
-
-
-def _event_classes() -> list[type[events.Event]]:
-    classes = [value for value in vars(events).values() if inspect.isclass(value) and issubclass(value, events.Event)]
-    return [cls for cls in classes if cls is not events.Event]
 
 
 def _fields(cls: type) -> str:
@@ -269,61 +246,66 @@ def _fields(cls: type) -> str:
     for base in reversed(cls.__mro__[:-1]):
         meanings |= _attributes(base)
     rows = [
-        _row(f"`{field.name}`", f"`{field.type}`", meanings.get(field.name, ""))
-        for field in dataclasses.fields(cls)
+        _row(f"`{field.name}`", f"`{field.type}`", meanings.get(field.name, "")) for field in dataclasses.fields(cls)
     ]
-    return "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
+    return "\n".join([*_FIELDS_HEAD, *rows])
 
 
 def table_columns_page() -> str:
     """The page of the columns that a table gets besides its payload."""
-    key = "string, or binary"
-    types = {name: kind.simpleString() for name, kind in schema._METADATA_TYPES.items()} | {"kafka_key": key}
+    types = {name: f"`{kind.simpleString()}`" for name, kind in schema._METADATA_TYPES.items()}
+    types["kafka_key"] = "`string` or `binary`"
     rows = [
         _row(
             f"`{name}`",
-            f"`{types[name]}`" if name != "kafka_key" else "`string` or `binary`",
-            "always" if name in names.COORDINATES else "yes" if name in names.DEFAULT_METADATA_COLUMNS else "on request",
-            _METADATA_MEANINGS[name],
+            types[name],
+            _presence(name),
+            _METADATA[name],
         )
         for name in names.METADATA_COLUMNS
     ]
     return "\n\n".join(
         [
             "# Columns of a table",
-            "A table has the payload's columns first, in the order of the schema, then these, then the partition "
-            "columns that are derived by an expression. `metadata_columns` picks and renames them; topic, partition "
-            "and offset may be renamed and are never left out. A payload column of the same name is refused before "
-            "anything is written (`COLUMN_COLLISION`).",
+            _PROSE["table_columns_1"],
             "\n".join(["| column | type | there | meaning |", "|---|---|---|---|", *rows]),
-            "All columns are nullable. Timestamps are instants with microseconds; sessions of rivermouth show them "
-            "in UTC.",
+            _PROSE["table_columns_2"],
         ]
     )
+
+
+def _presence(column: str) -> str:
+    if column in names.COORDINATES:
+        return "always"
+    return "yes" if column in names.DEFAULT_METADATA_COLUMNS else "on request"
 
 
 def dead_letter_page() -> str:
     """The page of the dead letters."""
     columns: StructType = dead_letter.COLUMNS
-    rows = [_row(f"`{c.name}`", f"`{c.dataType.simpleString()}`", _DEAD_LETTER_MEANINGS[c.name]) for c in columns]
+    meanings = _METADATA | _WORDS["dead_letter_columns"]
+    rows = [_row(f"`{c.name}`", f"`{c.dataType.simpleString()}`", meanings[c.name]) for c in columns]
     return "\n\n".join(
         [
             "# Columns of a table of dead letters",
-            "The dead letters of `silver.orders` are the Delta table `silver/orders__dead_letters` beside it, made "
-            "when the first one comes. A record's letter is known by topic, partition and offset.",
+            _PROSE["dead_letter_1"],
             "\n".join(["| column | type | meaning |", "|---|---|---|", *rows]),
             "## Reasons",
             "| reason | stage | meaning |\n|---|---|---|\n" + "\n".join(_row(*row) for row in _reasons()),
-            "What exactly the JSON format refuses stands in [json.md](json.md).",
+            _PROSE["dead_letter_2"],
         ]
     )
 
 
 def _reasons() -> Iterator[tuple[str, str, str]]:
-    yield "`KEY_INVALID_UTF8`", "decode", "The key is not valid UTF-8, and `key_format` is text."
-    yield "`NULL_VALUE`", "decode", "The value is null, and `null_values` is dead_letter."
-    yield "`EXPECTATION`", "expectation", "An expectation whose action is dead_letter was not met."
-    yield "`INVALID_UTF8`", "decode", "The value is not valid UTF-8."
+    sources = [inspect.getsource(dead_letter._reason), inspect.getsource(json_reasons)]
+    sources += [inspect.getsource(find_kind("formats", name).explain) for name in kind_names("formats")]
+    found = {code for source in sources for code in re.findall(r"""["']([A-Z][A-Z0-9_]{5,})["']""", source)}
+    reasons = _WORDS["reasons"]
+    if found != set(reasons):
+        raise SystemExit(f"reasons without a meaning, or the other way round: {sorted(found ^ set(reasons))}")
+    for code, (stage, meaning) in reasons.items():
+        yield f"`{code}`", stage, meaning
 
 
 def ledger_page() -> str:
@@ -341,8 +323,7 @@ def ledger_page() -> str:
             f"as one line of JSON. The format number is {ledger.FORMAT}: older ones are read, newer ones are refused "
             "(`LEDGER_TOO_NEW`). Why it is there: [exactly once](../explanation/exactly-once.md).",
             f"```json\n{text}\n```",
-            "In the JSON `rivermouth` is the format number, `entry` the number, and `topics` holds a topic's `id`, "
-            "its `next` offsets and its `settled` ones, by partition.",
+            _PROSE["ledger_1"],
             f"## Entry\n\n{_summary(ledger.Entry)}\n\n{_fields(ledger.Entry)}",
             f"## Counts\n\n{_summary(ledger.Counts)}\n\n{_fields(ledger.Counts)}",
         ]
@@ -351,10 +332,7 @@ def ledger_page() -> str:
 
 def cli_page() -> str:
     """The page of the commands."""
-    from rivermouth.cli.main import main as root
-
-    context = click.Context(root, info_name="rivermouth")
-    parts = ["# Commands", *_command(root, context, top=True)]
+    parts = ["# Commands", *_command(cli, click.Context(cli, info_name="rivermouth"), top=True)]
     return "\n\n".join(parts)
 
 
@@ -380,9 +358,8 @@ def _option(parameter: click.Parameter, context: click.Context) -> str | None:
     if not isinstance(parameter, click.Option) or record is None or parameter.name == "help":
         return None
     default = parameter.get_default(context)
-    shown = "" if default in (None, False, (), "") or callable(default) or str(default).startswith("Sentinel") else f"`{default}`"
-    if parameter.required:
-        shown = "required"
+    given = isinstance(default, str | int | float) and default not in (False, "")
+    shown = "required" if parameter.required else f"`{default}`" if given else ""
     return _row(f"`{record[0]}`", shown, _help(parameter.help or ""))
 
 

@@ -70,6 +70,14 @@ class ProjectNotFound(RivermouthError):
     hint = "rivermouth init"
 
 
+class ProjectExists(RivermouthError):
+    """A project file would be written over."""
+
+    code = "PROJECT_EXISTS"
+    what = "{path} is there already; it was not changed"
+    hint = "edit {path}, or name another file: -f other.yml"
+
+
 class ProjectInvalid(RivermouthError):
     """The project file is no YAML, or a value in it does not fit."""
 

@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -313,6 +314,10 @@ class Format(Noun):
 
     type: str
 
+    def below(self, _base: Path) -> Self:
+        """The same format with the files that it names resolved against the project file's folder."""
+        return self
+
     def columns(self, spark: SparkSession) -> StructType:
         """The payload columns, in order, all nullable.
 
@@ -437,7 +442,10 @@ class Flow(Noun):
         sources = [name for name in ("topics", "topic_pattern", "assign") if getattr(self, name)]
         if len(sources) != 1:
             named = " and ".join(sources) if sources else "none"
-            msg = f"name the source by exactly one of topics, topic_pattern and assign ({named} given): for example topics: [orders]"
+            msg = (
+                f"name the source by exactly one of topics, topic_pattern and assign ({named} given): "
+                "for example topics: [orders]"
+            )
             raise ValueError(msg)
         names = [expectation.name for expectation in self.expectations]
         twice = sorted({name for name in names if names.count(name) > 1})

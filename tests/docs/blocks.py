@@ -68,7 +68,8 @@ def _parsed(head: str, place: str) -> dict[str, str]:
     mark = {}
     for part in head.split(";"):
         word, _, value = (text.strip() for text in part.partition(":"))
-        assert word in WORDS and value, f"{place}: a mark is one of {WORDS} with a value, not {part!r}"
+        assert word in WORDS, f"{place}: a mark is one of {WORDS}, not {part!r}"
+        assert value, f"{place}: the mark {word!r} has no value"
         mark[word] = value
     return mark
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
+from tests.docs.blocks import ROOT, Block, blocks, output_pattern
 
 from rivermouth.project.load import Project
 from rivermouth.project.validate import validate_static
 from rivermouth.spec import Flow, ProjectSpec
-from tests.docs.blocks import ROOT, Block, blocks, output_pattern
 
 # Other hands write these and test them elsewhere; the generated pages hold no commands.
 ELSEWHERE = {ROOT / "docs/benchmarks.md", ROOT / "docs/reference/json.md"}
@@ -62,11 +62,11 @@ class _Page:
             "TERM": "dumb",
         }
 
-    def __enter__(self):
+    def __enter__(self) -> _Page:
         self._topics = self._topic_names()
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: type | None, *_: object) -> None:
         for running in self._running:
             running.stop(check=kind is None)
         new = self._topic_names() - self._topics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -10,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
-
 from tests.docs.blocks import ROOT
 from tools.docs_reference import slug
 
@@ -35,7 +35,7 @@ def _anchors(path: Path) -> set[str]:
     seen: dict[str, int] = {}
     anchors = set()
     tokens = list(MarkdownIt("commonmark").enable("table").parse(path.read_text("utf-8")))
-    for token, text in zip(tokens, tokens[1:], strict=False):
+    for token, text in itertools.pairwise(tokens):
         if token.type == "heading_open":
             plain = "".join(child.content for child in text.children or ())
             name = slug(plain)

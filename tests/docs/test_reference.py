@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tools import docs_reference
 
 from rivermouth import errors
-from tools import docs_reference
 
 
 @pytest.mark.parametrize("name", docs_reference.PAGES)
@@ -15,7 +15,9 @@ def test_reference_page_is_current(name):
 
 
 def test_every_error_has_a_code_of_its_own_and_a_meaning():
-    classes = [value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__]
+    classes = [
+        value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
+    ]
     raised = [cls for cls in classes if cls not in (errors.RivermouthError, errors.ProjectProblems)]
     codes = [cls.code for cls in raised]
     assert len(set(codes)) == len(codes) > 0

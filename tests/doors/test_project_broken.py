@@ -6,12 +6,34 @@ import pickle
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems, RivermouthError
+from rivermouth.project import locate
+from rivermouth.project.judge import judge
 from rivermouth.project.load import Project
 from rivermouth.project.validate import validate_static
 
 DATA = Path(__file__).parents[1] / "data" / "projects"
+STARTER = (Path(__file__).parents[2] / "src" / "rivermouth" / "project" / "starter.yml").read_text(encoding="utf-8")
+KEYS = [
+    *("name", "lake", "kafka", "options", "spark", "conf", "places", "flows", "topics", "assign", "format", "type"),
+    *("schema", "table", "sink", "trigger", "every", "expectations", "action", "starting_offsets", "group", "orders"),
+    *("metadata_columns", "partition_by", "kind", "offsets", "evolution", "<<"),
+]
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from([*KEYS, "raw", "json", "append", "1 s", "a.b"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.integers(0, 2), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
 ENVIRON = {"SET": "1", "BLANK": ""}
 
 
@@ -136,3 +158,35 @@ def test_several_problems_are_one_error_that_keeps_each(folder):
     assert str(again) == str(caught.value)
     assert [problem.code for problem in again.facts["problems"]] == ["PROJECT_INVALID", "UNKNOWN_KEY"]
     assert [problem.at for problem in again.facts["problems"]] == ["rivermouth.yml:1", "rivermouth.yml:2"]
+
+
+def judged(text: str) -> list[str]:
+    """All that is told of a file; nothing but our own errors may come out of it."""
+    try:
+        spec, problems = judge(locate.read(text, "rivermouth.yml"), "rivermouth.yml")
+    except RivermouthError as error:
+        return [str(error)]
+    assert (spec is None) is bool(problems)
+    return [str(problem) for problem in problems]
+
+
+@given(
+    st.integers(0, len(STARTER)), st.integers(0, 3), st.text("\t\n \"'#&*,-:<>?@[]`{|}!%0aé\\\ufeff\x7f", max_size=3)
+)
+def test_law_a_slip_anywhere_is_told_with_a_line_of_the_file(position, cut, typed):
+    text = STARTER[:position] + typed + STARTER[position + cut :]
+
+    for told in judged(text):
+        line = int(told.split("at: rivermouth.yml:")[1].split("\n")[0])
+        assert 1 <= line <= text.count("\n") + 2
+        assert "hint: " in told
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4))
+def test_law_whatever_stands_in_a_file_is_judged(value):
+    text = yaml.safe_dump(value)
+
+    for told in judged(text):
+        assert told.startswith("[")
+        assert "  at: rivermouth.yml:" in told
+        assert "  hint: " in told

@@ -28,7 +28,9 @@ from rivermouth.spec import (
 CHARACTERS = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn"], exclude_characters="\ufeff")
 TEXT = st.one_of(
     st.text(CHARACTERS, max_size=15),
-    st.sampled_from(["no", "on", "010", "1:30", "1e6", "~", "null", "true", "123", "{lake}", "*a", "a: b", "x #y", "<<"]),
+    st.sampled_from(
+        ["no", "on", "010", "1:30", "1e6", "~", "null", "true", "123", "{lake}", "*a", "a: b", "x #y", "<<"]
+    ),
     st.text("ab \n\t'\"\\:#-{}[],&*!|>%@`=", max_size=10),
 )
 NAME = st.from_regex(r"\A[A-Za-z][A-Za-z0-9_-]{0,8}\Z")
@@ -124,9 +126,7 @@ def specs(draw):
     return ProjectSpec(
         name=draw(TEXT),
         lake=draw(TEXT),
-        kafka=KafkaCluster(
-            bootstrap_servers=draw(TEXT), options=draw(st.dictionaries(TEXT, SCALARS, max_size=3))
-        ),
+        kafka=KafkaCluster(bootstrap_servers=draw(TEXT), options=draw(st.dictionaries(TEXT, SCALARS, max_size=3))),
         spark=SparkSettings(
             conf=draw(st.dictionaries(TEXT, SCALARS | st.floats(allow_nan=False, allow_infinity=False), max_size=3))
         ),

@@ -192,6 +192,14 @@ def test_a_byte_order_mark_and_line_ends_of_windows_change_nothing(tmp_path, enc
     assert project.at("lake") == f"{path}:2"
 
 
+def test_a_schema_file_lies_beside_the_project_file(tmp_path):
+    flow = "{topics: a, format: {type: json, schema: schemas/a.json}, table: x.a}"
+    project = load(tmp_path, f"lake: ./lake\nflows:\n  a: {flow}\n")
+
+    assert project.flow("a").format.declared == f"{tmp_path}/schemas/a.json"
+    assert project.spec.flows["a"].format.declared == "schemas/a.json"
+
+
 def test_a_place_of_the_project_is_told_once_at_its_own_line(tmp_path):
     text = (
         "lake: ./lake\nplaces:\n  table: '{lake}/{tble}'\nflows:\n"

@@ -122,6 +122,17 @@ def test_a_record_that_is_too_large_is_told(broker, name):
     assert [value for _, value, _ in arrived(broker, name, 2)] == [b"x", b"z"]
 
 
+def test_a_record_that_the_broker_refuses_is_told(broker, topic):
+    small = topic(**{"max.message.bytes": "1000"})
+    with pytest.raises(ProduceFailed) as error:
+        produce(broker.bootstrap_servers, {}, small, [b"y" * 5000])
+    assert str(error.value) == (
+        f"[PRODUCE_FAILED] topic {small}: 1 of 1 records were not delivered: Broker: Message size too large; "
+        "the others were\n"
+        f"  hint: rivermouth dev produce {small} FILE"
+    )
+
+
 def test_without_a_broker_nothing_is_sent():
     with pytest.raises(BrokerUnreachable) as error:
         produce("127.0.0.1:1", {}, "orders", [b"1"], timeout_s=0.5)

@@ -24,7 +24,7 @@ OAUTH = (
     'clientId="ann" clientSecret="secret" scope="read";'
 )
 KERBEROS = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="p@R";'
-JNDI = "com.sun.security.auth.module.JndiLoginModule required user.provider.url=\"ldap://x\";"
+JNDI = 'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://x";'
 JAAS_FIX = (
     "sasl.jaas.config: org.apache.kafka.common.security.plain.PlainLoginModule required "
     'username="${USER}" password="${PASSWORD}";'

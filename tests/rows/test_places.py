@@ -264,7 +264,10 @@ def test_two_flows_in_one_place_are_told_in_whole(other, told):
             {"dead_letter_table": "{lake}/{schema}/{table}"},
             "its table and its dead letter table are both /projects/shop/lake/silver/orders",
         ),
-        ({"checkpoint": "{lake}/silver/orders"}, "its table and its checkpoint are both /projects/shop/lake/silver/orders"),
+        (
+            {"checkpoint": "{lake}/silver/orders"},
+            "its table and its checkpoint are both /projects/shop/lake/silver/orders",
+        ),
         ({"checkpoint": "{lake}/silver"}, "its table lies inside its checkpoint"),
         (
             {"table": "{lake}/_rivermouth/orders"},
@@ -285,7 +288,7 @@ def test_flows_that_only_look_alike_share_nothing():
     check_distinct([places(A), places(flow("b", table="x.ab")), places(flow("c", table="y.a"))])
 
 
-@given(st.lists(TOPICS, min_size=1, max_size=4, unique_by=lambda topic: name_of_topic(topic)))
+@given(st.lists(TOPICS, min_size=1, max_size=4, unique_by=name_of_topic))
 def test_law_topics_with_different_names_get_distinct_places(topics):
     found = [places(flow(f"f{i}", topics=[topic], table="bronze.{topic}")) for i, topic in enumerate(topics)]
 

@@ -32,12 +32,13 @@ def door(output: Output, listener: Listener | None = None, say: Callable[[str], 
     handle, name = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
     os.close(handle)
     log = Path(name)
-    given = {} if listener is None else {"listener": listener}
-    yield Door(say=say or (lambda words: output.note(f"{words} …")), log=log, **given)
+    yield Door(
+        listener=listener or (lambda _event: None), say=say or (lambda words: output.note(f"{words} …")), log=log
+    )
     log.unlink(missing_ok=True)
 
 
-def attended(work: Callable[[], Result], stop: Stop, output: Output) -> Result:
+def attended(work: Callable[[], Result], stop: Stop, note: Callable[[str], None]) -> Result:
     """Does ``work`` in a thread of its own, while this one hears signals.
 
     The first SIGINT or SIGTERM asks ``stop``, the second ends Spark at once. A signal handler of Python runs
@@ -52,7 +53,7 @@ def attended(work: Callable[[], Result], stop: Stop, output: Output) -> Result:
         except BaseException as error:  # noqa: BLE001 - raised again in the main thread
             failure.append(error)
 
-    with _heard(stop, output):
+    with _heard(stop, note):
         thread = threading.Thread(target=worker, name="rivermouth-work", daemon=True)
         thread.start()
         while thread.is_alive():
@@ -63,13 +64,13 @@ def attended(work: Callable[[], Result], stop: Stop, output: Output) -> Result:
 
 
 @contextmanager
-def _heard(stop: Stop, output: Output) -> Iterator[None]:
+def _heard(stop: Stop, note: Callable[[str], None]) -> Iterator[None]:
     def hear(_number: int, _frame: FrameType | None) -> None:
         if stop.asked:
-            output.note("stopping at once: the batch in hand is given up")
+            note("stopping at once: the batch in hand is given up")
             stop.at_once()
         else:
-            output.note("stopping after the batch in hand; once more: at once")
+            note("stopping after the batch in hand; once more: at once")
             stop.ask()
 
     before = {number: signal.signal(number, hear) for number in _SIGNALS}

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import click
 
-import rivermouth
 from rivermouth.cli import check, dead_letters, dev, ingest, kinds, run, start, status
-from rivermouth.cli.output import Output, first_line, to_json
+from rivermouth.cli.output import Output, to_json
 from rivermouth.errors import RivermouthError
 
 DONE: Final = 0
@@ -24,7 +21,6 @@ WRONG_USAGE: Final = 2
 
 _COMMANDS: Final = (
     start.init,
-    start.demo,
     check.validate,
     check.plan,
     run.run,
@@ -74,9 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def invoke(arguments: Sequence[str]) -> int:
     """Runs the command and returns its exit code; whatever goes wrong is told on standard error."""
-    output = Output(json=_wants_json(arguments))
+    output = Output(json=_wants_json(arguments), traceback="--traceback" in arguments)
     try:
-        code = cli.main(list(arguments), prog_name="rivermouth", standalone_mode=False)
+        code = cli.main(list(arguments), prog_name="rivermouth", standalone_mode=False, obj=output)
     except RivermouthError as error:
         output.error(error)
         return FAILED
@@ -89,31 +85,9 @@ def invoke(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return DONE
     except Exception as error:  # noqa: BLE001 - nobody shall see a stack trace who did not ask for one
-        tell_unexpected(error, output, trace="--traceback" in arguments)
+        output.unexpected(error)
         return FAILED
     return code if isinstance(code, int) else DONE
-
-
-def tell_unexpected(error: BaseException, output: Output, *, trace: bool) -> None:
-    """Says an error that is none of ours: in one line, with the place of its full trace; or whole."""
-    text = "".join(traceback.format_exception(error))
-    if trace:
-        click.echo(text, err=True)
-        return
-    place = _kept(text)
-    if output.json:
-        body = {"code": "UNEXPECTED", "message": first_line(error), "at": None, "hint": f"less {place}"}
-        click.echo(to_json(body), err=True)
-    else:
-        click.echo(f"[UNEXPECTED] {first_line(error)}\n  hint: less {place}", err=True)
-
-
-def _kept(text: str) -> Path:
-    # Readable by this user alone: a trace may quote what was worked on.
-    handle, name = tempfile.mkstemp(prefix="rivermouth-trace-", suffix=".txt")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    return Path(name)
 
 
 def _show_usage(error: click.ClickException, output: Output) -> None:
@@ -127,7 +101,7 @@ def _show_usage(error: click.ClickException, output: Output) -> None:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    return "--output=json" in arguments or ("--output", "json") in zip(arguments, arguments[1:], strict=False)
+    return "--output=json" in arguments or ("--output", "json") in itertools.pairwise(arguments)
 
 
 def _quiet_libraries() -> None:
@@ -136,6 +110,3 @@ def _quiet_libraries() -> None:
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
-
-
-__all__ = ["cli", "invoke", "main", "rivermouth", "tell_unexpected"]

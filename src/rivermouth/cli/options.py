@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
-
-from rivermouth.cli.output import Output
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FILE_NAME = "rivermouth.yml"
 
 
-def _output(_context: click.Context, _option: click.Parameter, value: str) -> Output:
-    return Output(json=value == "json")
-
-
 def speaking(command: Command) -> Command:
-    """``--output`` and ``--traceback``; the command gets ``output``."""
-    command = click.option(
+    """``--output`` and ``--traceback``; the command's first argument is an ``Output`` that heeds them."""
+    choice = click.Choice(["text", "json"])
+    help_text = "Text for people, or one JSON value a line."
+    # Main reads both before any command: errors of usage have a JSON twin too.
+    output = click.option("--output", type=choice, default="text", expose_value=False, help=help_text)
+    traceback = click.option(
         "--traceback", is_flag=True, expose_value=False, help="Show the full trace of an unexpected error."
-    )(command)
-    return click.option(
-        "--output",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        callback=_output,
-        help="Text for people, or one JSON value a line.",
-    )(command)
+    )
+    return cast("Command", click.pass_obj(output(traceback(command))))
 
 
 def with_project(command: Command) -> Command:
-    """``--file``, ``--output`` and ``--traceback``; the command gets ``file`` and ``output``."""
+    """``--file`` beside what ``speaking`` gives; the command gets ``file``."""
     option = click.option("-f", "--file", default=FILE_NAME, show_default=True, help="The project file.")
     return option(speaking(command))
 

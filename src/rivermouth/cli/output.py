@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -21,9 +24,11 @@ class Output:
 
     Attributes:
         json: One JSON value a line instead of text.
+        traceback: Whether an unexpected error shows its full trace.
     """
 
     json: bool = False
+    traceback: bool = False
 
     def result(self, text: str, value: object) -> None:
         """Says a result: ``text``, or its twin ``value`` as one line of JSON."""
@@ -38,13 +43,26 @@ class Output:
         """Says an error on standard error."""
         click.echo(to_json(error) if self.json else str(error), err=True)
 
+    def unexpected(self, error: BaseException) -> None:
+        """Says an error that is none of ours: in one line with the place of its full trace, or whole."""
+        trace = "".join(traceback.format_exception(error))
+        if self.traceback:
+            click.echo(trace, err=True)
+            return
+        hint = f"less {_kept(trace)}"
+        if self.json:
+            body = {"code": "UNEXPECTED", "message": first_line(error), "at": None, "hint": hint}
+            click.echo(to_json(body), err=True)
+        else:
+            click.echo(f"[UNEXPECTED] {first_line(error)}\n  hint: {hint}", err=True)
+
 
 def to_json(value: object) -> str:
     """``value`` as one line of JSON."""
     return json.dumps(plain(value), ensure_ascii=False, separators=(", ", ": "))
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> Any:  # noqa: PLR0911 - one a type of JSON
     """``value`` in JSON's own types: dataclasses become objects, errors become code, message, at and hint."""
     match value:
         case RivermouthError():
@@ -106,6 +124,14 @@ def is_terminal() -> bool:
     return sys.stderr.isatty()
 
 
+def _kept(trace: str) -> Path:
+    # Readable by this user alone: a trace may quote what was worked on.
+    handle, name = tempfile.mkstemp(prefix="rivermouth-trace-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(trace)
+    return Path(name)
+
+
 def _cell(value: object) -> str:
     match value:
         case None:
@@ -121,7 +147,7 @@ def _cell(value: object) -> str:
 
 
 def _error(error: RivermouthError) -> dict[str, Any]:
-    body = {"code": error.code, "message": error.message, "at": error.at, "hint": error.next_step}
+    body: dict[str, Any] = {"code": error.code, "message": error.message, "at": error.at, "hint": error.next_step}
     problems = error.facts.get("problems")
     if isinstance(problems, tuple):
         body["problems"] = [plain(problem) for problem in problems]

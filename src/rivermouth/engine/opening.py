@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructField, StructType
 
-from rivermouth.engine.events import FlowOpened
+from rivermouth.engine.events import FlowOpened, StepReached
 from rivermouth.engine.microbatch import recover
 from rivermouth.engine.running import RunningFlow
 from rivermouth.errors import (
@@ -84,7 +84,9 @@ def open_flow(
     if created:
         start = kafka.resolve_starting(flow, topics)
         first = first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
+        listener(StepReached(flow.name, 0, "create"))
         create_table(session, flow, places, shape, first)
+        listener(StepReached(flow.name, 0, "created"))
     if places.catalog:
         register_table(session, flow, places)
     state = delta.table_state(session, places.table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field
 from pyspark.errors import PySparkException
@@ -44,6 +44,12 @@ class Json(Format):
 
     type: Literal["json"] = "json"
     declared: str | dict[str, Any] = Field(alias="schema")
+
+    def below(self, base: Path) -> Self:
+        """The same format; a schema file's relative path is resolved against ``base``."""
+        if not isinstance(self.declared, str) or not self.declared.endswith(".json"):
+            return self
+        return self.model_copy(update={"declared": str(base / self.declared)})
 
     def columns(self, spark: SparkSession) -> StructType:  # noqa: ARG002 - Spark's parser is the process's own
         """The declared columns, in order, all nullable: NOT NULL is judged per record, not by the table."""

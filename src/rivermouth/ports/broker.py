@@ -125,6 +125,16 @@ class Broker:
         """Whether the JVM lives."""
         return self._process.jvm.poll() is None
 
+    def check(self) -> None:
+        """Nothing, while the JVM lives.
+
+        Raises:
+            BrokerFailed: It ended by itself.
+        """
+        code = self._process.jvm.poll()
+        if code is not None:
+            raise self._failed(f"ended by itself with exit code {code}")
+
     def stop(self, timeout_s: float = 20) -> None:
         """End the broker: asked first, killed if it does not end within ``timeout_s``.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from rivermouth.errors import RivermouthError, SparkNotStarted
@@ -72,6 +74,8 @@ def start(
     """
     found = java.find()
     os.environ["JAVA_HOME"] = str(found.home)
+    # Spark's Python workers must find this package too; by default they run whatever python3 is on PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = settings.master.startswith("local")
     cores = os.cpu_count() or 1
     conf: dict[str, str] = {
@@ -97,6 +101,8 @@ def start(
         builder = SparkSession.builder
         for key, value in conf.items():
             builder = builder.config(key, value)
+        # It prints every failed analysis, plan and all, to stderr; the error itself is raised and told.
+        PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
     except RivermouthError:

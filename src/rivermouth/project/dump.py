@@ -103,6 +103,10 @@ class _Dumper(yaml.SafeDumper):
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         """The tag that a plain scalar would get; a tag that is none forces quotes."""
         tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
-        if kind is yaml.ScalarNode and tag == _TEXT and (scalar(value) != value or two_meanings(value)):
+        if kind is yaml.ScalarNode and implicit[0] and tag == _TEXT and not _is_plain_text(value):
             return "!"
         return tag
+
+
+def _is_plain_text(value: str) -> bool:
+    return scalar(value) == value and two_meanings(value) is None

@@ -107,8 +107,10 @@ def _describe(definition: dict[str, Any], model: type[BaseModel] | None) -> None
     section = _SECTION.search(text)
     definition["description"] = _prose(text[: section.start()] if section else text)
     for name, words in _ENTRY.findall(text[section.end() :] if section else ""):
-        if name in definition.get("properties", {}):
-            definition["properties"][name]["description"] = _prose(words)
+        field = model.model_fields.get(name)
+        written = (field.alias if field else None) or name
+        if written in definition.get("properties", {}):
+            definition["properties"][written]["description"] = _prose(words)
 
 
 def _prose(text: str) -> str:

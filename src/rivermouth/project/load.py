@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from rivermouth.errors import (
     FlowUnknown,
@@ -23,6 +23,12 @@ from rivermouth.rows import kafka_options, places
 from rivermouth.rows.environment import expand, expand_flow
 from rivermouth.rows.places import FlowPlaces
 from rivermouth.spec import Flow, ProjectSpec
+
+if TYPE_CHECKING:
+    from rivermouth.engine.events import Listener
+    from rivermouth.engine.plan import FlowPlan
+    from rivermouth.engine.status import FlowStatus
+    from rivermouth.engine.supervisor import FlowOutcome
 
 FILE_NAME: Final = "rivermouth.yml"
 
@@ -101,7 +107,7 @@ class Project:
         return f"{self.file}:{locate.Document(None, self.lines).line(path)}"
 
     def flow(self, name: str) -> Flow:
-        """The flow of this name, the references in its topics, pattern and group resolved.
+        """The flow of this name: references in its topics, pattern and group resolved, files against ``base``.
 
         Raises:
             FlowUnknown: The project has none of this name.
@@ -110,8 +116,10 @@ class Project:
         if name not in self.spec.flows:
             fix = did_you_mean(name, self.spec.flows) if self.spec.flows else "add it under flows:"
             raise FlowUnknown(name=name, fix=fix)
-        with _standing(self.at("flows", name)):
-            return expand_flow(self.spec.flows[name], self.environ)
+        with standing(self.at("flows", name)):
+            flow = expand_flow(self.spec.flows[name], self.environ)
+        form = flow.format.below(self.base)
+        return flow if form is flow.format else flow.model_copy(update={"format": form})
 
     def flows(self, names: tuple[str, ...] = ()) -> list[Flow]:
         """The flows of these names, or all, in the order of the file; see ``flow``.
@@ -148,7 +156,7 @@ class Project:
             PlaceInvalid: The text cannot be a place.
             EnvironmentMissing: A variable without default is not set.
         """
-        with _standing(self.at("lake")):
+        with standing(self.at("lake")):
             return places.lake_location(self.spec, base=self.base, environ=self.environ)
 
     @property
@@ -158,7 +166,7 @@ class Project:
         Raises:
             EnvironmentMissing: A variable without default is not set.
         """
-        with _standing(self.at("kafka", "bootstrap_servers")):
+        with standing(self.at("kafka", "bootstrap_servers")):
             return expand(self.spec.kafka.bootstrap_servers, self.environ)
 
     def kafka_options(self) -> dict[str, str]:
@@ -180,15 +188,74 @@ class Project:
         """
         return kafka_options.client_options(self._expanded_options())
 
+    # --- what can be done with it; the work itself loads Spark, so it is imported when it is asked for ---
+
+    def run(self, *names: str, follow: bool = False, listener: Listener | None = None) -> list[FlowOutcome]:
+        """Carries the flows of these names, or all; see ``project.operate.run``.
+
+        Args:
+            names: Flows; all where none is named.
+            follow: Go on at each flow's trigger; else end when all is read.
+            listener: Gets every event.
+
+        Returns:
+            An outcome a flow, in the order of the file.
+
+        Raises:
+            FlowsFailed: A flow failed; the others went on.
+            RivermouthError: Nothing was run at all.
+
+        Guarantees:
+            Run twice: the second run goes on where the tables' ledgers stand. Stopped anywhere: every record is in
+            the table and its dead letters once, or comes with the next run.
+        """
+        from rivermouth.project import operate  # noqa: PLC0415
+
+        door = operate.NOBODY if listener is None else operate.Door(listener=listener)
+        outcomes = operate.run(self, names, follow=follow, door=door)
+        operate.raise_failures(outcomes)
+        return outcomes
+
+    def validate(self, *names: str) -> None:
+        """Nothing, if nothing is wrong with these flows, or any, as far as no broker is needed.
+
+        Raises:
+            ProjectProblems: Several things are wrong; all are told.
+            RivermouthError: The one thing that is wrong.
+        """
+        from rivermouth.project import operate  # noqa: PLC0415
+
+        operate.validate(self, names)
+
+    def plan(self, *names: str) -> list[FlowPlan]:
+        """What ``run`` would do now, a plan a flow; nothing is made.
+
+        Raises:
+            RivermouthError: Nothing would be run at all.
+        """
+        from rivermouth.project import operate  # noqa: PLC0415
+
+        return operate.plan(self, names)
+
+    def status(self, *names: str) -> list[FlowStatus]:
+        """How the flows are doing, without a Spark session.
+
+        Raises:
+            RivermouthError: The project itself is wrong.
+        """
+        from rivermouth.project import overview  # noqa: PLC0415
+
+        return overview.status(self, names)
+
     def _expanded_options(self) -> dict[str, str]:
         options: dict[str, str] = {}
         for name, value in self.spec.kafka.options.items():
-            with _standing(self.at("kafka", "options", name)):
+            with standing(self.at("kafka", "options", name)):
                 options[name] = expand(kafka_options.text(value), self.environ)
         return options
 
 
-class _standing:  # noqa: N801 - reads as a word of the with statement
+class standing:  # noqa: N801 - reads as a word of the with statement
     """Gives an error of ours that leaves the block the place at which it stands."""
 
     def __init__(self, at: str | None) -> None:

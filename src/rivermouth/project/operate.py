@@ -1,9 +1,9 @@
-"""What a door does with a project: run, plan, validate, status, dead letters. The shell and Python share it."""
+"""What a door does with a project: run, plan, validate. The shell and Python share it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,15 +13,14 @@ from rivermouth.engine.events import Listener
 from rivermouth.engine.opening import table_shape
 from rivermouth.engine.plan import FlowPlan, ahead, plan_flow
 from rivermouth.engine.requests import serve
-from rivermouth.engine.status import FlowStatus, project_status
 from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
 from rivermouth.errors import ArgumentInvalid, FlowsFailed, RivermouthError
 from rivermouth.ports import session
+from rivermouth.ports.kafka import Kafka
 from rivermouth.project.ingest import ingest_spec
-from rivermouth.project.load import Project, raise_all
+from rivermouth.project.load import Project, raise_all, standing
 from rivermouth.project.validate import validate_static
 from rivermouth.rows import ledger
-from rivermouth.rows.environment import expand
 from rivermouth.spec import EndingOffsets
 
 if TYPE_CHECKING:
@@ -189,6 +188,7 @@ def run(project: Project, names: Sequence[str] = (), *, follow: bool = False, do
         the table and its dead letters once, or comes with the next run.
     """
     wanted = orders(project, names, follow=follow)
+    reach(project)
     engine = Spark(project, door)
     with engine as spark:
         if project.debug and not follow:
@@ -243,30 +243,9 @@ def plan(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -> li
         Reads only: no table, no checkpoint, no lease is made.
     """
     wanted = orders(project, names)
+    reach(project)
     with Spark(project, door) as spark:
         return [plan_flow(spark, order) for order in wanted]
-
-
-def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.0) -> list[FlowStatus]:
-    """How the flows are doing, without a Spark session; changes nothing.
-
-    Args:
-        project: Its flows.
-        names: Flows; all where empty.
-        timeout_s: Bound on the broker's answer, in seconds.
-
-    Raises:
-        RivermouthError: The project itself is wrong. A flow in trouble, and a broker that does not answer, are
-            told in the statuses.
-    """
-    wanted = orders(project, names)
-    return project_status(
-        [(order.flow, order.places) for order in wanted],
-        bootstrap_servers=project.bootstrap_servers,
-        options=project.kafka_options(),
-        spark_conf=_conf(project),
-        timeout_s=timeout_s,
-    )
 
 
 def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
@@ -289,10 +268,6 @@ def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
     if outcome.error is not None:
         raise outcome.error
     return outcome
-
-
-def _conf(project: Project) -> Mapping[str, str]:
-    return {name: expand(str(value), project.environ) for name, value in project.spec.spark.conf.items()}
 
 
 def _debugged(flow: Flow) -> Flow:

@@ -9,7 +9,7 @@ Everything here is SQL text over columns that have been parsed already; a frame 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Final
 
@@ -176,7 +176,7 @@ def misfit(read: str, declared: T.DataType, names: Iterator[int] | None = None, 
     match declared:
         case T.StructType():
             parts = [_field_misfit(f"{read}.{quoted(f.name)}", f, names, read) for f in declared.fields]
-            return any_of(part for part in parts if part)
+            return any_of(parts)
         case T.ArrayType():
             item = f"y{next(names)}"
             inner = _item_misfit(item, declared.elementType, declared.containsNull, names)
@@ -191,24 +191,24 @@ def misfit(read: str, declared: T.DataType, names: Iterator[int] | None = None, 
 def field_misfit(read: str, done: str, field: T.StructField) -> str | None:
     """``misfit`` for a top-level column, where NOT NULL counts too."""
     parts = [misfit(read, field.dataType, done=done), None if field.nullable else f"{read} IS NULL"]
-    return any_of(part for part in parts if part)
+    return any_of(parts)
 
 
-def any_of(parts: Iterator[str]) -> str | None:
-    """The parts joined by OR; None if there are none."""
-    return " OR ".join(f"({part})" for part in parts) or None
+def any_of(parts: Iterable[str | None]) -> str | None:
+    """The parts joined by OR, without those that are None; None if nothing is left."""
+    return " OR ".join(f"({part})" for part in parts if part) or None
 
 
 def _field_misfit(read: str, field: T.StructField, names: Iterator[int], inside: str) -> str | None:
     parts = [misfit(read, field.dataType, names)]
     if not field.nullable:
         parts.append(f"{inside} IS NOT NULL AND {read} IS NULL")
-    return any_of(part for part in parts if part)
+    return any_of(parts)
 
 
 def _item_misfit(item: str, declared: T.DataType, may_be_null: bool, names: Iterator[int]) -> str | None:
     parts = [misfit(item, declared, names), None if may_be_null else f"{item} IS NULL"]
-    inner = any_of(part for part in parts if part)
+    inner = any_of(parts)
     return inner and f"coalesce({inner}, false)"
 
 

@@ -1,0 +1,254 @@
+"""What was measured, as tables: ratios first, each beside its target."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bench.groups import Series
+from rivermouth.ports import jars, java
+
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
+@dataclass(slots=True)
+class Results:
+    """Everything that one run of the bench found; a group that did not run is empty."""
+
+    command: str
+    backlogs: list[Series] = field(default_factory=list)
+    small: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """All runs, not only their medians."""
+        body = {
+            "command": self.command,
+            "machine": machine(),
+            "backlogs": [series.to_json() for series in self.backlogs],
+            "small": self.small,
+            "memory": self.memory,
+        }
+        return json.dumps(body, indent=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A figure beside the bound that it should keep."""
+
+    what: str
+    found: float
+    bound: float
+    unit: str
+    at_least: bool
+
+    @property
+    def met(self) -> bool:
+        """Whether it does."""
+        return self.found >= self.bound if self.at_least else self.found <= self.bound
+
+    def row(self) -> tuple[str, ...]:
+        """For a table."""
+        sign = "≥" if self.at_least else "≤"
+        digits = 0 if self.unit == "ms" else 2
+        return (
+            self.what,
+            f"{self.found:.{digits}f} {self.unit}",
+            f"{sign} {self.bound:g} {self.unit}",
+            "met" if self.met else "**not met**",
+        )
+
+
+def targets(results: Results) -> list[Target]:
+    """The targets of all that was measured."""
+    rates = {(series.contestant, series.topic): series.rate for series in results.backlogs}
+    ratios = [
+        ("bronze: rivermouth / the limit", ("rivermouth_bronze", "bronze"), ("limit", "bronze"), 0.85),
+        ("json: rivermouth / the usual script", ("rivermouth_json", "json"), ("usual", "json"), 3.0),
+        ("json, 1 % bad: rivermouth / the usual script", ("rivermouth_json", "json_bad"), ("usual", "json_bad"), 2.5),
+        ("json: rivermouth / plain native sink", ("rivermouth_json", "json"), ("native_json", "json"), 1.3),
+    ]
+    found = [
+        Target(what, rates[ours] / rates[theirs], bound, "times", at_least=True)
+        for what, ours, theirs, bound in ratios
+        if ours in rates and theirs in rates
+    ]
+    small = results.small
+    if small:
+        found += [
+            Target("a look without new offsets, median", _median(small["look"]), 60, "ms", at_least=False),
+            Target("a batch of 100, median", _median(small["hundred_clean"]), 250, "ms", at_least=False),
+            Target(
+                "a batch of 100 with dead letters, median",
+                _median(small["hundred_dead_letters"]),
+                450,
+                "ms",
+                at_least=False,
+            ),
+            Target("produce to readable, p99", small["latency"]["p99_s"], 2, "s", at_least=False),
+        ]
+    return found
+
+
+def text(results: Results) -> str:
+    """The whole report as Markdown."""
+    parts = [_machine_text(), f"Command: `{results.command}`."]
+    rows = [target.row() for target in targets(results)]
+    if rows:
+        parts += ["### Targets", _table(("figure", "found", "target", ""), rows)]
+    for title, topics in (("Bronze", ("bronze",)), ("JSON", ("json", "json_bad"))):
+        series = [each for each in results.backlogs if each.topic in topics]
+        if series:
+            parts += [f"### {title}", _backlog_table(series)]
+    if results.small:
+        parts += ["### Little to do", *_small_text(results.small)]
+    if results.memory:
+        parts += ["### Memory", _memory_text(results.memory)]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_docs(page: Path, results: Results) -> None:
+    """Puts the report between the page's two marks; the rest of the page stays."""
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{text(results)}\n{END}{after}")
+
+
+_NAMES = {
+    "limit": "the limit: one batch job to Parquet",
+    "native_bronze": "plain native Delta sink",
+    "rivermouth_bronze": "**rivermouth**",
+    "usual": "the usual script",
+    "usual_cached": "the usual script, batch cached",
+    "native_json": "plain native Delta sink, checks nothing",
+    "rivermouth_json": "**rivermouth**",
+}
+
+
+def _backlog_table(series: Sequence[Series]) -> str:
+    ours = {each.topic: each.rate for each in series if each.contestant.startswith("rivermouth")}
+    rows = []
+    for each in sorted(series, key=lambda one: (one.topic, -one.rate)):
+        slowest, fastest = each.spread
+        rows.append(
+            (
+                _NAMES[each.contestant],
+                f"{each.records:,}" + (" (1 % bad)" if each.topic == "json_bad" else ""),
+                f"{each.rate:,.0f}",
+                f"{slowest:,.0f} to {fastest:,.0f}",
+                f"{ours[each.topic] / each.rate:.2f}" if each.topic in ours else "",
+                f"{each.cpu_us:.1f}",
+                f"{each.rss_gib:.1f}",
+            )
+        )
+    heads = (
+        "",
+        "records",
+        "rows/s, median",
+        "slowest to fastest",
+        "rivermouth is … times this",
+        "CPU µs/row",
+        "peak RSS, GiB",
+    )
+    return _table(heads, rows)
+
+
+def _small_text(small: dict[str, Any]) -> list[str]:
+    rows = []
+    for name, what in (
+        ("look", "a look without new offsets"),
+        ("hundred_clean", "a batch of 100 records"),
+        ("hundred_dead_letters", "a batch of 100 records, 2 of them dead letters"),
+    ):
+        values = sorted(small[name]["ms"])
+        rows.append((what, f"{_median(small[name]):.0f}", f"{_ninetieth(values):.0f}", str(len(values))))
+    return [
+        _table(("whole trigger, warm", "median ms", "p90 ms", "triggers"), rows),
+        _latency_text(small["latency"]),
+        "Where the time of a batch of 100 goes (medians, ms; rivermouth's steps are inside Spark's `addBatch`):",
+        _table(
+            ("", "Spark's trigger", "rivermouth's steps"),
+            [
+                (what, _medians(small[name]["triggers"]), _medians(small[name]["steps"]))
+                for name, what in (("hundred_clean", "clean"), ("hundred_dead_letters", "with dead letters"))
+            ],
+        ),
+    ]
+
+
+def _latency_text(latency: dict[str, Any]) -> str:
+    return (
+        "From produce to readable for delta-rs, 1,000 records/s, trigger of one second: "
+        f"p50 {latency['p50_s']:.2f} s, p99 {latency['p99_s']:.2f} s, slowest {latency['max_s']:.2f} s, "
+        f"over {latency['records']:,} records."
+    )
+
+
+def _memory_text(memory: dict[str, Any]) -> str:
+    answer = memory["answer"]
+    return (
+        f"A backlog of {answer['consumed']:,} JSON records, 1 % bad, drained in {memory['seconds']:.0f} s by a driver "
+        f"with a heap of 2 GB, in {len(answer['batches_s'])} batches: {answer['written']:,} rows and "
+        f"{answer['dead_lettered']:,} dead letters. "
+        f"Peak RSS of Python and JVM together: {memory['rss_bytes'] / 2**30:.2f} GiB."
+    )
+
+
+def _medians(samples: Iterable[dict[str, float]]) -> str:
+    samples = list(samples)
+    names = dict.fromkeys(name for sample in samples for name in sample)
+    medians = {name: statistics.median(sample.get(name, 0.0) for sample in samples) for name in names}
+    return ", ".join(f"{name} {value:.0f}" for name, value in medians.items() if value >= 1)
+
+
+def _median(answer: dict[str, Any]) -> float:
+    return statistics.median(answer["ms"])
+
+
+def _ninetieth(values: Sequence[float]) -> float:
+    return values[min(len(values) - 1, int(0.9 * len(values)))]
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def machine() -> dict[str, str]:
+    """What it ran on."""
+    release = subprocess.run(
+        [str(java.find().executable), "-version"], capture_output=True, text=True, check=True
+    ).stderr.splitlines()[1]
+    cpu = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    broker = [path.name for path in jars.classpath("broker") if path.name.startswith("kafka_")]
+    return {
+        "cores": str(os.cpu_count()),
+        "cpu": cpu.group(1) if cpu else platform.machine(),
+        "memory": f"{memory / 2**30:.0f} GiB",
+        "kernel": platform.release(),
+        "java": release.strip(),
+        "python": platform.python_version(),
+        "pyspark": version("pyspark"),
+        "delta-spark": version("delta-spark"),
+        "broker": broker[0].removesuffix(".jar") if broker else "",
+        "load_before": " ".join(f"{load:.1f}" for load in os.getloadavg()),
+    }
+
+
+def _machine_text() -> str:
+    found = machine()
+    return (
+        f"Machine: {found['cores']} cores ({found['cpu']}), {found['memory']}, Linux {found['kernel']}; "
+        f"{found['java']}; Python {found['python']}, pyspark {found['pyspark']}, delta-spark {found['delta-spark']}, "
+        f"broker {found['broker']} on the same machine."
+    )

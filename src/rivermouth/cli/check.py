@@ -1,0 +1,84 @@
+"""``rivermouth validate`` and ``rivermouth plan``: what is wrong, and what a run would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rivermouth.cli.attend import door
+from rivermouth.cli.options import with_flows, with_project
+from rivermouth.cli.output import Output, columns, count, indented, plain
+from rivermouth.errors import FlowsFailed
+
+if TYPE_CHECKING:
+    from rivermouth.engine.plan import FlowPlan
+
+
+@click.command()
+@with_flows
+@with_project
+def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
+    """Say what is wrong with the project, as far as no broker is needed.
+
+    The file, the environment, places and Kafka options are judged first, then Spark analyses schemas, expectations
+    and table layouts.
+    """
+    from rivermouth.project import operate
+    from rivermouth.project.load import Project
+
+    with door(output) as given:
+        checked = operate.validate(Project.load(file), flows, given)
+    names = [flow.name for flow in checked]
+    output.result(f"{file}: {count(len(names), 'flow')}, nothing wrong", {"file": file, "flows": names})
+
+
+@click.command()
+@with_flows
+@with_project
+def plan(output: Output, flows: tuple[str, ...], file: str) -> None:
+    """Say what a run would do, without doing any of it.
+
+    For each flow: the tables that would be made, with their columns; where it starts and why; the offsets it would
+    read. A flow without a ledger starts at the earliest offset unless starting_offsets says otherwise.
+    """
+    from rivermouth.project import operate
+    from rivermouth.project.load import Project
+
+    with door(output) as given:
+        plans = operate.plan(Project.load(file), flows, given)
+    if output.json:
+        output.result("", {"flows": plain(plans)})
+    else:
+        output.result("\n\n".join(plan_text(each) for each in plans if each.problem is None), None)
+    failed = [each for each in plans if each.problem is not None]
+    for each in failed:
+        if each.problem is not None:
+            output.error(each.problem)
+    if failed:
+        names = ", ".join(each.flow for each in failed)
+        raise FlowsFailed(failed=len(failed), total=len(plans), names=names)
+
+
+def plan_text(plan: FlowPlan) -> str:
+    """What a run of one flow would do, for a person."""
+    table = f"new table {plan.table}" if plan.creates_table else f"table {plan.table}"
+    lines = [f"{plan.flow}: {table} at {plan.location}"]
+    lines += [f"  warning: {warning}" for warning in plan.warnings]
+    lines += [f"  starts at {plan.start}"]
+    lines += [f"  would read {count(plan.offsets, 'offset')} in {count(plan.batches, 'batch')}"]
+    ranges = [
+        (topic, str(partition), start, end, end - start)
+        for topic, parts in plan.ranges.items()
+        for partition, (start, end) in parts.items()
+    ]
+    if ranges:
+        lines.append(indented(columns(("topic", "partition", "from", "to (exclusive)", "offsets"), ranges), "    "))
+    lines += [f"  dead letters: {plan.dead_letter_table}, made with the first one"]
+    lines += [f"  checkpoint: {plan.checkpoint}, with --follow only"]
+    if plan.partition_by:
+        lines.append(f"  partitioned by {', '.join(plan.partition_by)}")
+    if plan.cluster_by:
+        lines.append(f"  clustered by {', '.join(plan.cluster_by)}")
+    lines += ["  columns:", indented(columns(("name", "type"), plan.columns), "    ")]
+    return "\n".join(lines)

@@ -1,0 +1,198 @@
+"""``rivermouth dead-letters``: look at records that did not reach their table, try them again, or give them up."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rivermouth.cli.attend import door
+from rivermouth.cli.options import with_flows, with_project
+from rivermouth.cli.output import Output, columns, count, plain
+
+if TYPE_CHECKING:
+    from rivermouth.engine.letters import Letter
+    from rivermouth.rows.dead_letter import DeadLetterFilter
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _Timestamp(click.ParamType[dt.datetime]):
+    """A time in ISO 8601; without an offset it is UTC."""
+
+    name = "timestamp"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dt.datetime:
+        if isinstance(value, dt.datetime):
+            return value
+        try:
+            found = dt.datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no timestamp, for example 2026-01-31T12:00:00Z.", param, ctx)
+        return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+
+
+def filtering(command: Command) -> Command:
+    """The options by which dead letters are chosen; the command gets them by the names of ``DeadLetterFilter``."""
+    options = (
+        click.option("--reason", help="Reason code."),
+        click.option("--field", help="Dotted path of the field."),
+        click.option("--stage", help="decode or expectation."),
+        click.option("--expectation", help="Name of a failed expectation."),
+        click.option("--topic", help="Kafka topic."),
+        click.option("--partition", type=int, help="Kafka partition."),
+        click.option("--first-offset", type=int, help="Smallest offset."),
+        click.option("--last-offset", type=int, help="Greatest offset; it is meant too."),
+        click.option("--since", type=_Timestamp(), help="Earliest time at which they were put there."),
+        click.option("--until", type=_Timestamp(), help="Latest time."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _with_status(default: str) -> Callable[[Command], Command]:
+    choice = click.Choice(["open", "replayed", "discarded", "all"])
+    return click.option("--status", type=choice, default=default, show_default=True, help="What became of them.")
+
+
+@click.group("dead-letters")
+def dead_letters() -> None:
+    """Records that could not go into their table: look at them, try them again, give them up."""
+
+
+@dead_letters.command("list")
+@with_flows
+@_with_status("all")
+@filtering
+@with_project
+def list_(output: Output, flows: tuple[str, ...], file: str, **chosen: Any) -> None:
+    """Say how many dead letters there are, by reason and field, with the place of one of each kind."""
+    from rivermouth.project import letters
+    from rivermouth.project.load import Project
+
+    with door(output) as given:
+        groups = letters.listed(Project.load(file), flows, _filter(chosen), given)
+    head = ("flow", "status", "stage", "reason", "field", "letters", "for example")
+    rows = [
+        (each.flow, each.status, each.stage, each.reason, each.field or "-", each.letters, _place(each))
+        for each in groups
+    ]
+    output.result(columns(head, rows) if rows else "no dead letters", {"dead_letters": plain(groups)})
+
+
+@dead_letters.command()
+@with_flows
+@_with_status("open")
+@filtering
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many of a flow.")
+@with_project
+def show(output: Output, flows: tuple[str, ...], file: str, limit: int, **chosen: Any) -> None:
+    """Print dead letters whole: where they come from, why they failed, key, value and headers.
+
+    This prints what the records hold. What is no UTF-8 text is printed as hexadecimal digits.
+    """
+    from rivermouth.project import letters
+    from rivermouth.project.load import Project
+
+    with door(output) as given:
+        found = letters.shown(Project.load(file), flows, _filter(chosen), limit=limit, door=given)
+    text = "\n\n".join(letter_text(letter) for letter in found)
+    output.result(text or "no dead letters", {"dead_letters": [letter_json(letter) for letter in found]})
+
+
+@dead_letters.command()
+@with_flows
+@filtering
+@click.option("--dry-run", is_flag=True, help="Only say how many would go into the table.")
+@with_project
+def replay(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, **chosen: Any) -> None:
+    """Try open dead letters again, by the flow as it stands in the project file now.
+
+    Those that pass go into the table once and are marked as replayed; the others stay open. A flow that runs is asked
+    to do it between two batches.
+    """
+    from rivermouth.cli.progress import replayed_text
+    from rivermouth.project import letters
+    from rivermouth.project.load import Project
+
+    with door(output) as given:
+        done = letters.replayed(Project.load(file), flows, _filter(chosen), dry_run=dry_run, door=given)
+    text = "\n".join(f"{each.flow}: {replayed_text(each)}" for each in done)
+    output.result(text, {"replayed": plain(done)})
+
+
+@dead_letters.command()
+@with_flows
+@filtering
+@click.option("--dry-run", is_flag=True, help="Only say how many would be given up.")
+@with_project
+def discard(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, **chosen: Any) -> None:
+    """Give open dead letters up. They stay in their table, marked as discarded."""
+    from rivermouth.project import letters
+    from rivermouth.project.load import Project
+
+    with door(output) as given:
+        done = letters.discarded(Project.load(file), flows, _filter(chosen), dry_run=dry_run, door=given)
+    would = " would be" if dry_run else ""
+    text = "\n".join(f"{flow}: {count(letters_, 'dead letter')}{would} discarded" for flow, letters_ in done.items())
+    output.result(text, {"discarded": done, "dry_run": dry_run})
+
+
+def letter_text(letter: Letter) -> str:
+    """A dead letter for a person."""
+    where = f"{letter.topic} partition {letter.partition} offset {letter.offset}"
+    field = f" in {letter.field}" if letter.field else ""
+    lines = [
+        f"{letter.flow}: {where}, {letter.status}, tried {count(letter.attempt, 'time')}",
+        f"  {letter.stage}: {letter.reason}{field}: {letter.message or ''}".rstrip(": "),
+        f"  produced {letter.timestamp or 'at an unknown time'}, dead-lettered {letter.dead_lettered_at}",
+        f"  key:   {readable(letter.key)}",
+    ]
+    lines += [f"  header {readable(name.encode())}: {readable(value)}" for name, value in letter.headers]
+    lines.append(f"  value: {readable(letter.value)}")
+    return "\n".join(lines)
+
+
+def letter_json(letter: Letter) -> dict[str, Any]:
+    """A dead letter for a program: key, value and headers as base64, and as text where they are UTF-8."""
+    body: dict[str, Any] = plain(letter)
+    body["headers"] = [{"key": name, "value_base64": _base64(value)} for name, value in letter.headers]
+    for name in ("key", "value"):
+        content = getattr(letter, name)
+        body[f"{name}_base64"] = _base64(content)
+        try:
+            body[name] = None if content is None else content.decode()
+        except UnicodeDecodeError:
+            body[name] = None
+    return body
+
+
+def readable(content: bytes | None) -> str:
+    """Bytes for a terminal: text where they are UTF-8, else hexadecimal digits; never a control character."""
+    if content is None:
+        return "null"
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return f"0x{content.hex()}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _base64(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode()
+
+
+def _place(group: Any) -> str:
+    return f"{group.topic} partition {group.partition} offset {group.offset}"
+
+
+def _filter(chosen: dict[str, Any]) -> DeadLetterFilter:
+    from rivermouth.rows.dead_letter import DeadLetterFilter
+
+    if chosen.get("status") == "all":
+        chosen["status"] = None
+    return DeadLetterFilter(**chosen)

@@ -1,0 +1,293 @@
+"""Events as people and programs read them while flows run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import click
+
+from rivermouth.cli.output import Output, count, is_terminal, plain, to_json
+from rivermouth.engine import events
+from rivermouth.rows.ledger import Counts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+    from rich.live import Live
+
+    from rivermouth.engine.supervisor import FlowOutcome
+
+_REFRESHES_PER_S: Final = 4
+_KINDS: Final = {
+    events.FlowOpened: "flow_opened",
+    events.BatchDone: "batch_done",
+    events.BatchSkipped: "batch_skipped",
+    events.BatchRetried: "batch_retried",
+    events.CheckpointReplaced: "checkpoint_replaced",
+    events.Warned: "warned",
+    events.Replayed: "replayed",
+    events.FlowRestarted: "flow_restarted",
+    events.FlowFailed: "flow_failed",
+    events.FlowFinished: "flow_finished",
+}
+
+
+class Progress(Protocol):
+    """Shows what goes on; events come one at a time, from any thread."""
+
+    def hear(self, event: events.Event) -> None:
+        """Shows one event."""
+
+    def say(self, words: str) -> None:
+        """Shows what goes on where there is no flow yet, or beside the flows."""
+
+    def close(self) -> None:
+        """Ends the showing, so that the terminal is as it was."""
+
+
+def progress(output: Output) -> Progress:
+    """What fits the listener: JSON lines, a live table on a terminal, else plain lines."""
+    if output.json:
+        return JsonLines()
+    return LiveTable() if is_terminal() else PlainLines()
+
+
+class JsonLines:
+    """One JSON object an event, on standard output. Implements ``Progress``."""
+
+    def hear(self, event: events.Event) -> None:
+        """See ``Progress``."""
+        body = event_json(event)
+        if body is not None:
+            click.echo(to_json(body))
+
+    def say(self, words: str) -> None:
+        """Nothing: a program waits for events."""
+
+    def close(self) -> None:
+        """See ``Progress``."""
+
+
+class PlainLines:
+    """One line an event, on standard error. Implements ``Progress``."""
+
+    def hear(self, event: events.Event) -> None:
+        """See ``Progress``."""
+        text = event_text(event)
+        if text is not None:
+            click.echo(text, err=True)
+
+    def say(self, words: str) -> None:
+        """See ``Progress``."""
+        click.echo(words, err=True)
+
+    def close(self) -> None:
+        """See ``Progress``."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """A flow in the live table."""
+
+    state: str = "waiting"
+    counts: Counts = field(default_factory=Counts)
+    batches: int = 0
+    backlog: int | None = None
+    rows_per_s: float | None = None
+    began_at: float = 0.0
+
+
+class LiveTable:
+    """A table of the flows that renews itself; what else there is to say stands above it. Implements ``Progress``."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, _Row] = {}
+        self._live: Live | None = None
+
+    def hear(self, event: events.Event) -> None:
+        """See ``Progress``."""
+        row = self._rows.setdefault(event.flow, _Row(began_at=time.monotonic()))
+        _update(row, event)
+        if isinstance(event, events.StepReached):
+            return
+        live = self._shown()
+        if not isinstance(event, events.BatchDone | events.FlowOpened | events.FlowFinished):
+            text = event_text(event)
+            if text is not None:
+                live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        live.update(_live_table(self._rows))
+
+    def say(self, words: str) -> None:
+        """See ``Progress``."""
+        if self._live is None:
+            click.echo(words, err=True)
+        else:
+            self._live.console.print(words, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """See ``Progress``."""
+        if self._live is not None:
+            # The summary says it all again, and better.
+            self._live.update("")
+            self._live.stop()
+            self._live = None
+
+    def _shown(self) -> Live:
+        if self._live is None:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(
+                _live_table(self._rows),
+                console=Console(stderr=True),
+                refresh_per_second=_REFRESHES_PER_S,
+                transient=True,
+                get_renderable=None,
+            )
+            self._live.start()
+        return self._live
+
+
+def _update(row: _Row, event: events.Event) -> None:
+    match event:
+        case events.StepReached():
+            row.state = event.step.replace("_", " ")
+        case events.FlowOpened():
+            row.state = "opened"
+        case events.BatchDone():
+            row.state = "looking for more"
+            row.counts += event.counts
+            row.batches += 1
+            row.backlog = event.backlog
+            row.rows_per_s = event.rows_per_s
+        case events.FlowRestarted():
+            row.state = "restarting"
+        case events.FlowFailed():
+            row.state = "failed"
+        case events.FlowFinished():
+            row.state = "stopped" if event.stopped else "done"
+
+
+def _live_table(rows: dict[str, _Row]) -> RenderableType:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("flow")
+    for name in ("consumed", "written", "dropped", "dead-lettered", "rows/s", "to go"):
+        table.add_column(name, justify="right", min_width=7)
+    table.add_column("now")
+    for name, row in rows.items():
+        numbers = (row.counts.consumed, row.counts.written, row.counts.dropped, row.counts.dead_lettered)
+        rate = "-" if row.rows_per_s is None else f"{row.rows_per_s:,.0f}"
+        backlog = "-" if row.backlog is None else f"{row.backlog:,}"
+        table.add_row(name, *(f"{number:,}" for number in numbers), rate, backlog, row.state)
+    return table
+
+
+def event_json(event: events.Event) -> dict[str, Any] | None:
+    """The event as an object of JSON; None for steps within a batch."""
+    kind = _KINDS.get(type(event))
+    if kind is None:
+        return None
+    body: dict[str, Any] = {"event": kind, **{each.name: plain(getattr(event, each.name)) for each in fields(event)}}
+    if isinstance(event, events.BatchDone):
+        body["rows_per_s"] = round(event.rows_per_s, 1)
+    if isinstance(event, events.FlowFailed):
+        body["error"] = _without_trace(event.error)
+    return body
+
+
+def event_text(event: events.Event) -> str | None:  # noqa: PLR0911 - one sentence an event
+    """The event as a line; None for those that say nothing to a person."""
+    match event:
+        case events.FlowOpened():
+            made = "new table" if event.created else "table"
+            return f"{event.flow}: {made} {event.table}, starts at {event.start}"
+        case events.BatchDone():
+            return f"{event.flow}: batch {event.entry}: {_batch(event)}"
+        case events.BatchRetried():
+            offsets = count(event.next_offsets, "offset")
+            return f"{event.flow}: try {event.attempt} failed ({event.error}); next try with {offsets}"
+        case events.CheckpointReplaced():
+            kept = f"; the old one is {event.moved_to}" if event.moved_to else ""
+            return f"{event.flow}: new checkpoint, as {event.reason}{kept}"
+        case events.Warned():
+            return f"{event.flow}: warning: {event.message}"
+        case events.Replayed():
+            return f"{event.flow}: {replayed_text(event)}"
+        case events.FlowRestarted():
+            return f"{event.flow}: {event.error}; starts again in {event.delay_s:g} s"
+        case events.FlowFailed():
+            return f"{event.flow}: failed: {_without_trace(event.error)}"
+        case events.FlowFinished():
+            how = "stopped" if event.stopped else "done"
+            return f"{event.flow}: {how}, {count(event.batches, 'batch')} in {event.duration_s:.1f} s"
+        case _:
+            return None
+
+
+def replayed_text(done: events.Replayed) -> str:
+    """What became of dead letters that were tried again."""
+    moved = "would be moved" if done.dry_run else "moved"
+    tried = count(done.tried, "dead letter")
+    return f"{tried} tried, {done.replayed:,} {moved} into the table, {done.remaining:,} still fail"
+
+
+SUMMARY_HEAD: Final = ("flow", "consumed", "written", "dropped", "dead-lettered", "batches", "seconds", "rows/s")
+
+
+def summary_row(outcome: FlowOutcome) -> tuple[object, ...]:
+    """A flow's outcome in the columns of ``SUMMARY_HEAD``."""
+    counts = outcome.counts
+    return (
+        outcome.flow,
+        counts.consumed,
+        counts.written + counts.merged,
+        counts.dropped,
+        counts.dead_lettered,
+        outcome.batches,
+        round(outcome.duration_s, 1),
+        round(counts.consumed / outcome.duration_s, 1) if outcome.duration_s > 0 else 0.0,
+    )
+
+
+def summary_json(outcomes: Sequence[FlowOutcome], *, stopped: bool) -> dict[str, Any]:
+    """What a run came to, as an object of JSON."""
+    return {
+        "event": "run_finished",
+        "stopped": stopped,
+        "flows": [
+            {
+                "flow": each.flow,
+                "counts": plain(each.counts),
+                "batches": each.batches,
+                "duration_s": round(each.duration_s, 3),
+                "rows_per_s": summary_row(each)[-1],
+                "error": plain(each.error),
+            }
+            for each in outcomes
+        ],
+    }
+
+
+def _batch(event: events.BatchDone) -> str:
+    counts = event.counts
+    parts = [f"{counts.consumed:,} consumed", f"{counts.written + counts.merged:,} written"]
+    parts += [f"{counts.dropped:,} dropped"] if counts.dropped else []
+    parts += [f"{counts.dead_lettered:,} dead-lettered"] if counts.dead_lettered else []
+    parts += [f"{event.rows_per_s:,.0f} rows/s"]
+    parts += [f"{count(event.backlog, 'offset')} to go"] if event.backlog else []
+    return ", ".join(parts)
+
+
+def _without_trace(text: str) -> str:
+    """An error's text as it is if it is one of ours, else its first line: the rest is a stack of Java."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return text if text.startswith("[") or not lines else lines[0].strip()
+
+
+Say = Callable[[str], None]

@@ -1,0 +1,69 @@
+"""``rivermouth run``: carry what is there, or go on until stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from rivermouth.cli.attend import attended, door
+from rivermouth.cli.options import with_flows, with_project
+from rivermouth.cli.output import Output, columns, to_json
+from rivermouth.errors import RivermouthError
+
+if TYPE_CHECKING:
+    from rivermouth.engine.supervisor import FlowOutcome
+    from rivermouth.project.load import Project
+
+
+@click.command()
+@with_flows
+@click.option("--follow", is_flag=True, help="Go on at each flow's trigger until stopped.")
+@click.option("--debug", is_flag=True, help="A trial: few records, and _debug behind the name of every place.")
+@with_project
+def run(output: Output, flows: tuple[str, ...], file: str, *, follow: bool, debug: bool) -> None:
+    """Carry the records of all flows, or of those named, into their tables.
+
+    Without --follow everything that is there by now is read, and then the run ends. Ctrl-C and SIGTERM end it
+    after the batch in hand; the next run goes on from there.
+    """
+    from rivermouth.project.load import Project
+
+    project = Project.load(file).with_debug(debug=debug)
+    carry(project, flows, follow=follow, output=output)
+
+
+def carry(project: Project, flows: Sequence[str], *, follow: bool, output: Output) -> list[FlowOutcome]:
+    """Runs flows with progress, a summary and a clean end.
+
+    Raises:
+        FlowsFailed: A flow failed; the summary was given before.
+        RivermouthError: Nothing was run at all.
+    """
+    from rivermouth.cli.progress import progress
+    from rivermouth.project import operate
+
+    operate.orders(project, flows, follow=follow)  # what is wrong is said before Spark is started
+    shown = progress(output)
+    with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
+        try:
+            outcomes = attended(lambda: operate.run(project, flows, follow=follow, door=given), given.stop, shown.say)
+        finally:
+            shown.close()
+        summarise(outcomes, stopped=given.stop.asked, output=output)
+        operate.raise_failures(outcomes)
+    return outcomes
+
+
+def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output) -> None:
+    """Says what the run came to; errors that are none of ours with the place of their traces."""
+    from rivermouth.cli.progress import SUMMARY_HEAD, summary_json, summary_row
+
+    if output.json:
+        click.echo(to_json(summary_json(outcomes, stopped=stopped)))
+    else:
+        click.echo(columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in outcomes]))
+    for outcome in outcomes:
+        if outcome.error is not None and not isinstance(outcome.error, RivermouthError):
+            output.unexpected(outcome.error)

@@ -1,0 +1,81 @@
+"""``rivermouth status``: where flows stand, without starting Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import click
+
+from rivermouth.cli.options import with_flows, with_project
+from rivermouth.cli.output import Output, columns, count, indented, plain
+
+if TYPE_CHECKING:
+    from rivermouth.engine.status import FlowStatus
+
+
+@click.command()
+@with_flows
+@with_project
+def status(output: Output, flows: tuple[str, ...], file: str) -> None:
+    """Say how the flows are doing: offsets, lag, rates, the last batch, dead letters.
+
+    Reads the tables' ledgers and asks the broker, for a second at most; a broker that does not answer is named, and
+    the rest is said all the same.
+    """
+    from rivermouth.project import overview
+    from rivermouth.project.load import Project
+
+    found = overview.status(Project.load(file), flows)
+    output.result("\n\n".join(status_text(each) for each in found), {"flows": plain(found)})
+
+
+def status_text(status: FlowStatus) -> str:
+    """How one flow is doing, for a person."""
+    lines = [f"{status.flow}: {status.message}", f"  table: {status.table}"]
+    if status.code is not None:
+        lines[0] = f"{status.flow}: [{status.code}] {status.message}"
+        lines += [f"  hint: {status.hint}"] if status.hint else []
+    if status.writer is not None:
+        lines.append(f"  written by {status.writer}")
+    if status.entry is not None:
+        lines += _batches(status)
+    if status.lag is not None:
+        behind = status.furthest_behind
+        where = f", furthest behind is {behind.topic} partition {behind.partition}" if behind is not None else ""
+        lines.append(f"  lag: {count(status.lag, 'offset')}{where}")
+    lines.append(f"  rates: {_rate(status.input_rate)} come in, {_rate(status.processing_rate)} in the last batch")
+    if status.partitions:
+        rows = [
+            (part.topic, str(part.partition), part.next_offset, part.end_offset, part.lag) for part in status.partitions
+        ]
+        lines.append(indented(columns(("topic", "partition", "next offset", "end offset", "lag"), rows), "    "))
+    return "\n".join(lines)
+
+
+def _batches(status: FlowStatus) -> list[str]:
+    totals = status.totals
+    lines = []
+    if status.batch_duration_s is not None and status.finished_at is not None:
+        ended = dt.datetime.fromtimestamp(status.finished_at, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        lines.append(
+            f"  last batch: entry {status.entry}, took {status.batch_duration_s:g} s of {status.trigger_s:g} s between "
+            f"batches, done at {ended}"
+        )
+    if status.last_batch is not None:
+        last = status.last_batch
+        lines.append(
+            f"    {last.consumed:,} consumed, {last.written + last.merged:,} written, {last.dropped:,} dropped, "
+            f"{last.dead_lettered:,} dead-lettered"
+        )
+    elif status.pending:
+        lines.append("    its counts are pending until the next start")
+    lines.append(
+        f"  so far: {totals.consumed:,} consumed, {totals.written + totals.merged:,} written, {totals.dropped:,} "
+        f"dropped, {status.dead_letters:,} dead-lettered"
+    )
+    return lines
+
+
+def _rate(rows_per_s: float | None) -> str:
+    return "unknown" if rows_per_s is None else f"{rows_per_s:,.1f} rows/s"

@@ -1,0 +1,141 @@
+"""What a door does with dead letters: list, show, replay, discard. Also while the flow runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rivermouth.engine import requests
+from rivermouth.engine.events import Replayed
+from rivermouth.engine.letters import Letter, LetterGroup, list_letters, show_letters
+from rivermouth.engine.opening import open_flow, source_of
+from rivermouth.errors import TableBusy
+from rivermouth.ports import delta
+from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.lease import Lease, read_holder
+from rivermouth.ports.session import for_flow
+from rivermouth.ports.storage import files_for
+from rivermouth.project.load import Project
+from rivermouth.project.operate import NOBODY, Door, Spark, orders
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.rows.dead_letter import DeadLetterFilter
+
+
+def listed(project: Project, names: Sequence[str], wanted: DeadLetterFilter, door: Door = NOBODY) -> list[LetterGroup]:
+    """The dead letters of these flows, or of all, by flow, status, stage, reason and field.
+
+    Raises:
+        RivermouthError: What is wrong with the project.
+    """
+    chosen = orders(project, names)
+    with Spark(project, door) as spark:
+        return [group for order in chosen for group in list_letters(for_flow(spark), order, wanted)]
+
+
+def shown(
+    project: Project, names: Sequence[str], wanted: DeadLetterFilter, *, limit: int, door: Door = NOBODY
+) -> list[Letter]:
+    """At most ``limit`` dead letters of each of these flows, whole: what they hold is handed out.
+
+    Raises:
+        RivermouthError: What is wrong with the project.
+    """
+    chosen = orders(project, names)
+    with Spark(project, door) as spark:
+        return [letter for order in chosen for letter in show_letters(for_flow(spark), order, wanted, limit)]
+
+
+def replayed(
+    project: Project,
+    names: Sequence[str],
+    wanted: DeadLetterFilter,
+    *,
+    dry_run: bool = False,
+    door: Door = NOBODY,
+) -> list[Replayed]:
+    """Tries open dead letters again by the flows as they are now; those that pass go into the tables.
+
+    While a flow runs with ``--follow`` its own writer does it between two batches; a run that only drains is
+    waited for.
+
+    Raises:
+        RequestUnanswered: The flow's writer tried and failed.
+        RivermouthError: What else is wrong.
+
+    Guarantees:
+        Run twice: the second time moves none. Stopped half-way: rows that are in the table already are only
+        marked by the next replay.
+    """
+    answers = _performed(project, names, requests.Request("replay", wanted, dry_run), door)
+    return [Replayed(**answer) for answer in answers]
+
+
+def discarded(
+    project: Project,
+    names: Sequence[str],
+    wanted: DeadLetterFilter,
+    *,
+    dry_run: bool = False,
+    door: Door = NOBODY,
+) -> dict[str, int]:
+    """Gives open dead letters up; how many of each flow. They stay in their table as ``discarded``.
+
+    Raises:
+        RequestUnanswered: The flow's writer tried and failed.
+        RivermouthError: What else is wrong.
+
+    Guarantees:
+        Run twice: the second time finds none.
+    """
+    answers = _performed(project, names, requests.Request("discard", wanted, dry_run), door)
+    return {answer["flow"]: answer["discarded"] for answer in answers}
+
+
+def _performed(project: Project, names: Sequence[str], request: requests.Request, door: Door) -> list[dict[str, Any]]:
+    chosen = orders(project, names)
+    with Spark(project, door) as spark:
+        return [{"flow": order.flow.name, **_one(spark, order, request, door)} for order in chosen]
+
+
+def _one(spark: SparkSession, order: FlowOrder, request: requests.Request, door: Door) -> dict[str, Any]:
+    place = order.places.dead_letter_table
+    if not delta.exists(files_for(place, spark), place):
+        # Opening the flow would make its table.
+        nothing = Replayed(order.flow.name, "", tried=0, replayed=0, remaining=0, dry_run=request.dry_run)
+        return {**asdict(nothing), "discarded": 0}
+    while True:
+        try:
+            return _as_writer(spark, order, request, door)
+        except TableBusy as busy:
+            door.say(f"{order.flow.name}: waiting for its writer, {busy.facts['holder']}")
+        answer = _asked(spark, order, request)
+        if answer is not None:
+            return answer
+
+
+def _as_writer(spark: SparkSession, order: FlowOrder, request: requests.Request, door: Door) -> dict[str, Any]:
+    flow, places = order.flow, order.places
+    lease_files = files_for(places.lake, spark)
+    source = source_of(flow, order.bootstrap_servers, order.options)
+    with (
+        Lease(lease_files, places.lease_file, flow=flow.name, table=places.table) as lease,
+        Kafka(order.bootstrap_servers, order.options) as kafka,
+    ):
+        run = open_flow(spark, flow, places, kafka=kafka, source=source, listener=door.listener)
+        run.lease = lease
+        return requests.perform(run, request)
+
+
+def _asked(spark: SparkSession, order: FlowOrder, request: requests.Request) -> dict[str, Any] | None:
+    files = files_for(order.places.lake, spark)
+
+    def is_running() -> bool:
+        holder = read_holder(files, order.places.lease_file)
+        return holder is not None and holder.is_alive
+
+    return requests.ask(files, order.places, request, is_running=is_running)

@@ -1,0 +1,34 @@
+"""How a project's flows are doing, told without a Spark session; apart from ``operate``, which loads Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rivermouth.engine.status import FlowStatus, project_status
+from rivermouth.project.load import Project
+from rivermouth.project.validate import validate_static
+from rivermouth.rows.environment import expand
+
+
+def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.0) -> list[FlowStatus]:
+    """How the flows of these names, or all, are doing, in the order of the file; changes nothing.
+
+    Args:
+        project: Its flows.
+        names: Flows; all where empty.
+        timeout_s: Bound on the broker's answer, in seconds.
+
+    Raises:
+        RivermouthError: The project itself is wrong. A flow in trouble, and a broker that does not answer, are
+            told in the statuses.
+    """
+    flows = project.flows(tuple(names))
+    validate_static(project)
+    spec = project.spec
+    return project_status(
+        [(flow, project.places(flow.name)) for flow in flows],
+        bootstrap_servers=project.bootstrap_servers,
+        options=project.kafka_options(),
+        spark_conf={name: expand(str(value), project.environ) for name, value in spec.spark.conf.items()},
+        timeout_s=timeout_s,
+    )

@@ -1,0 +1,224 @@
+"""The one-liner: strict arguments, the derived project, and its printout."""
+
+from __future__ import annotations
+
+import pytest
+
+from rivermouth.errors import ArgumentInvalid, NotSupported, RivermouthError, TopicNameEmpty, TopicNameInvalid
+from rivermouth.project import locate
+from rivermouth.project.dump import to_yaml
+from rivermouth.project.ingest import derived_text, ingest_spec, parse_switch
+from rivermouth.project.judge import judge
+from rivermouth.project.validate import validate_static
+
+
+def test_without_a_schema_the_bytes_are_kept():
+    project = ingest_spec("shop.orders-v1", lake="/lake")
+    flow = project.flow("shop_orders_v1")
+
+    assert flow.topics == ("shop.orders-v1",)
+    assert (flow.format.type, flow.table.name) == ("raw", "bronze.shop_orders_v1")
+    assert flow.starting_offsets.text() == "earliest"
+    assert (project.follow, project.debug) == (False, False)
+
+
+def test_with_a_schema_the_values_are_json():
+    project = ingest_spec("orders", lake="/lake", schema="id bigint", key_format="raw", starting_offsets="latest")
+    flow = project.flow("orders")
+
+    assert (flow.format.type, flow.table.name) == ("json", "silver.orders")
+    assert flow.key_as_text is False
+    assert flow.starting_offsets.text() == "latest"
+
+
+def test_a_text_topic_is_decoded():
+    assert ingest_spec("orders", format="text").flow("orders").table.name == "silver.orders"
+
+
+def test_a_table_can_be_named():
+    assert ingest_spec("orders", table="x.y").flow("orders").table.name == "x.y"
+
+
+@pytest.mark.parametrize(
+    ("topic", "flow"),
+    [("7days", "topic_7days"), ("__internal", "topic_internal"), ("..." + "x" * 200, "topic_" + "x" * 94)],
+)
+def test_any_topic_makes_a_legal_flow(topic, flow):
+    project = ingest_spec(topic, lake="/lake")
+
+    assert list(project.spec.flows) == [flow]
+    validate_static(project)
+
+
+@pytest.mark.parametrize("value", [True, "true", "TRUE", "Yes", "yes", "1", 1, " True "])
+def test_true_in_the_ways_that_people_write_it(value):
+    assert parse_switch("debug", value) is True
+    assert ingest_spec("orders", debug=value).debug is True
+
+
+@pytest.mark.parametrize("value", [False, "false", "False", "NO", "no", "0", 0])
+def test_false_in_the_ways_that_people_write_it(value):
+    assert parse_switch("debug", value) is False
+    assert ingest_spec("orders", debug=value).debug is False
+
+
+@pytest.mark.parametrize("value", ["", "y", "on", "2", "tru", "null"])
+@pytest.mark.parametrize("argument", ["debug", "follow", "once", "streaming", "update_schema"])
+def test_anything_else_is_told_in_whole(argument, value):
+    with pytest.raises(ArgumentInvalid) as caught:
+        ingest_spec("orders", **{argument: value})
+
+    assert str(caught.value) == (
+        f"[ARGUMENT_INVALID] {argument}: {value!r} is none of true, yes, 1, false, no, 0; nothing was run\n"
+        f"  hint: {argument}=true"
+    )
+
+
+@pytest.mark.parametrize(
+    ("switches", "follow"),
+    [
+        ({}, False),
+        ({"once": "yes"}, False),
+        ({"once": "no"}, True),
+        ({"streaming": "1"}, True),
+        ({"follow": True, "streaming": "true", "once": "false"}, True),
+        ({"follow": "no", "once": "1"}, False),
+    ],
+)
+def test_once_and_streaming_say_whether_to_follow(switches, follow):
+    assert ingest_spec("orders", **switches).follow is follow
+
+
+def test_switches_that_contradict_each_other_are_told_in_whole():
+    with pytest.raises(ArgumentInvalid) as caught:
+        ingest_spec("orders", once="yes", streaming="yes")
+
+    assert str(caught.value) == (
+        "[ARGUMENT_INVALID] once and streaming: they contradict each other (once=true, streaming=true); "
+        "nothing was run\n  hint: give one"
+    )
+
+
+@pytest.mark.parametrize("topic", ["", "  "])
+def test_an_empty_topic_is_told_in_whole(topic):
+    with pytest.raises(TopicNameEmpty) as caught:
+        ingest_spec(topic)
+
+    assert str(caught.value) == (
+        "[TOPIC_NAME_EMPTY] topic: the name of a topic is empty; nothing was run\n"
+        "  hint: name a topic, for example: orders"
+    )
+
+
+def test_an_illegal_topic_is_told_in_whole():
+    with pytest.raises(TopicNameInvalid) as caught:
+        ingest_spec("my orders")
+
+    assert str(caught.value) == (
+        "[TOPIC_NAME_INVALID] topic: 'my orders' is no name of a Kafka topic: only letters, digits, '.', '_' and '-' "
+        "are allowed; nothing was run\n  hint: name a topic, for example: orders"
+    )
+
+
+def test_update_schema_is_refused_until_it_is_built():
+    with pytest.raises(NotSupported) as caught:
+        ingest_spec("orders", update_schema="yes")
+
+    assert str(caught.value) == (
+        "[NOT_SUPPORTED] update_schema is not supported yet; nothing was run\n  hint: remove update_schema"
+    )
+    assert ingest_spec("orders", update_schema="no").spec.flows != {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param(
+            {"format": "json"},
+            "[ARGUMENT_INVALID] schema: json needs the schema of its values; nothing was run\n"
+            '  hint: --schema "id bigint, at timestamp", or --format raw',
+            id="json without schema",
+        ),
+        pytest.param(
+            {"format": "raw", "schema": "id bigint"},
+            "[ARGUMENT_INVALID] schema: format raw has no schema; nothing was run\n"
+            "  hint: --format json, or no --schema",
+            id="raw with a schema",
+        ),
+        pytest.param(
+            {"format": "jsn", "schema": "id bigint"},
+            "[UNKNOWN_KIND] unknown format 'jsn'; nothing was run\n  hint: did you mean 'json'?",
+            id="a slip in the format",
+        ),
+        pytest.param(
+            {"format": "avro"},
+            "[NOT_SUPPORTED] flows.orders.format: avro is not supported yet; nothing was run\n"
+            "  hint: remove flows.orders.format: avro",
+            id="a format that is not built yet",
+        ),
+        pytest.param(
+            {"table": "orders"},
+            "[PROJECT_INVALID] flows.orders.table: 'orders' is no table name; nothing was run\n"
+            "  hint: write schema.table (or catalog.schema.table)",
+            id="a table without schema",
+        ),
+        pytest.param(
+            {"key_format": "hex"},
+            "[PROJECT_INVALID] flows.orders.key_format: 'hex' is none of raw, text; nothing was run\n"
+            "  hint: known: raw, text",
+            id="an unknown key_format",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit_are_told_in_whole(arguments, told):
+    with pytest.raises(RivermouthError) as caught:
+        ingest_spec("orders", **arguments)
+
+    assert str(caught.value) == told
+
+
+def test_the_printout_shows_all_that_was_derived_and_no_secret():
+    project = ingest_spec(
+        "orders",
+        lake="s3a://lake/${STAGE}",
+        bootstrap_servers="${BROKERS}",
+        kafka_options={"security.protocol": "SSL", "ssl.key.password": "hunter2"},
+        schema="id bigint",
+        debug="yes",
+        streaming="yes",
+        environ={"STAGE": "dev", "BROKERS": "hidden:9092"},
+    )
+
+    assert derived_text(project) == (
+        "mode:              follow\n"
+        "debug:             true\n"
+        "bootstrap_servers: ${BROKERS}\n"
+        "kafka options:     security.protocol, ssl.key.password\n"
+        "flow:              orders\n"
+        "topics:            orders\n"
+        "starting_offsets:  earliest\n"
+        "format:            json\n"
+        "key_format:        text\n"
+        "table:             silver.orders_debug at s3a://lake/dev/silver/orders_debug\n"
+        "dead letters:      s3a://lake/dev/silver/orders__dead_letters_debug\n"
+        "checkpoint:        s3a://lake/dev/_rivermouth_debug/checkpoints/silver.orders\n"
+        "state:             s3a://lake/dev/_rivermouth_debug"
+    )
+
+
+def test_what_is_saved_is_the_same_project():
+    project = ingest_spec("shop.orders", lake="./lake", schema="id bigint, at timestamp")
+    text = to_yaml(project.spec)
+    loaded, problems = judge(locate.read(text, "rivermouth.yml"), "rivermouth.yml")
+
+    assert problems == []
+    assert loaded == project.spec
+    assert text == (
+        "name: rivermouth\n"
+        "lake: ./lake\n"
+        "flows:\n"
+        "  shop_orders:\n"
+        "    topics: [shop.orders]\n"
+        "    format: {type: json, schema: 'id bigint, at timestamp'}\n"
+        "    table: silver.shop_orders\n"
+    )

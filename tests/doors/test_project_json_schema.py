@@ -1,0 +1,139 @@
+"""The JSON Schema for editors: committed, valid, and of one mind with the nouns."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from rivermouth.extend import kind_names
+from rivermouth.project import locate
+from rivermouth.project.json_schema import project_schema, to_text
+from rivermouth.project.judge import judge
+from rivermouth.project.load import Project
+from rivermouth.project.validate import validate_static
+
+ROOT = Path(__file__).parents[2]
+COMMITTED = ROOT / "docs" / "reference" / "rivermouth.schema.json"
+STARTER = ROOT / "src" / "rivermouth" / "project" / "starter.yml"
+FLOW = "    topics: [orders]\n    format: raw\n    table: bronze.orders\n"
+
+
+def project(*lines: str, drop: str = "nothing") -> str:
+    kept = "".join(f"{line}\n" for line in FLOW.splitlines() if not line.strip().startswith(f"{drop}:"))
+    return "lake: ./lake\nflows:\n  orders:\n" + kept + "".join(f"    {line}\n" for line in lines)
+
+
+ACCEPTED = [
+    project(),
+    project("topics: orders", drop="topics"),
+    project("topic_pattern: orders-.*", drop="topics"),
+    project("assign: {orders: [0, 1]}", drop="topics"),
+    project("starting_offsets: latest"),
+    project("starting_offsets: {orders: {0: 23, 1: -2}}"),
+    project("starting_offsets: 2026-01-31T12:00:00Z", "ending_offsets: 2026-02-01"),
+    project("starting_offsets: {group: old}", "ending_offsets: latest", "group_id: new"),
+    project("format: {type: json, schema: 'id bigint'}", drop="format"),
+    project("format: {type: text}", drop="format"),
+    project("sink: append"),
+    project("sink: {type: append}"),
+    project("table: {name: x.y, partition_by: [a, {day: date(b)}], properties: {delta.x: true}}", drop="table"),
+    project("metadata_columns: [kafka_offset, kafka_headers]"),
+    project("metadata_columns: {kafka_offset: position, kafka_key: }"),
+    project("expectations: [{name: a, condition: b > 0, action: dead_letter}, {name: c, condition: d}]"),
+    project("trigger: {every: 30 seconds, max_offsets: 5, min_offsets: 1, max_delay: 1 m}"),
+    project("places: {table: '{lake}/{topic}'}", "key_format: text", "null_values: keep", "previously: old"),
+    "lake: ./lake\nkafka: {options: {security.protocol: SSL, max.poll.records: 5, check.crcs: true}}\n",
+    "lake: ./lake\nspark: {master: 'local[2]', driver_memory: 2g, conf: {a: 1.5, b: false}}\n",
+]
+REFUSED = [
+    "name: shop\n",
+    "lake: 5\n",
+    "lake: ./lake\nkafak: {}\n",
+    project("topic: orders"),
+    project(drop="topics"),
+    project(drop="format"),
+    project(drop="table"),
+    project("topic_pattern: orders-.*"),
+    project("format: jsn", drop="format"),
+    project("format: json", drop="format"),
+    project("format: {type: json, schema: a int, mode: x}", drop="format"),
+    project("sink: upsert"),
+    project("starting_offsets: earlyest"),
+    project("starting_offsets: {orders: {zero: 1}}"),
+    project("metadata_columns: [kafka_ofset]"),
+    project("expectations: [{name: a, condition: b, action: dorp}]"),
+    project("trigger: {max_offsets: many}"),
+    project("key_format: utf8"),
+    "lake: ./lake\nflows:\n  my orders:\n" + FLOW,
+]
+
+
+@pytest.fixture(scope="module")
+def validator():
+    schema = project_schema()
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+def value_of(text: str) -> object:
+    # JSON has no keys but texts.
+    return json.loads(json.dumps(locate.read(text, "rivermouth.yml").value))
+
+
+def test_the_committed_schema_is_the_one_that_the_nouns_make():
+    assert COMMITTED.read_text(encoding="utf-8") == to_text(project_schema()), (
+        "run: python -m rivermouth.project.json_schema > docs/reference/rivermouth.schema.json"
+    )
+
+
+def test_the_module_prints_the_schema():
+    done = subprocess.run(
+        [sys.executable, "-m", "rivermouth.project.json_schema"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == to_text(project_schema())
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_what_the_nouns_accept_the_schema_accepts(validator, text):
+    spec, problems = judge(locate.read(text, "rivermouth.yml"), "rivermouth.yml")
+
+    assert [str(problem) for problem in problems] == []
+    assert spec is not None
+    assert [error.message for error in validator.iter_errors(value_of(text))] == []
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_the_nouns_refuse_the_schema_refuses(validator, text):
+    _, problems = judge(locate.read(text, "rivermouth.yml"), "rivermouth.yml")
+
+    assert problems != []
+    assert not validator.is_valid(value_of(text))
+
+
+def test_the_starter_is_a_project_that_both_accept(validator):
+    loaded = Project.load(STARTER, {})
+
+    validate_static(loaded)
+    assert sorted(loaded.spec.flows) == ["orders", "orders_raw"]
+    assert validator.is_valid(value_of(STARTER.read_text(encoding="utf-8")))
+
+
+def test_every_kind_stands_in_the_schema_and_every_field_is_explained():
+    schema = project_schema()
+    flow = schema["$defs"]["Flow"]["properties"]
+    formats = {
+        definition["properties"]["type"]["const"]
+        for definition in schema["$defs"].values()
+        if "const" in definition.get("properties", {}).get("type", {})
+    }
+
+    assert formats >= {*kind_names("formats"), *kind_names("sinks")}
+    assert schema["$defs"]["Expectation"]["properties"]["action"]["enum"] == kind_names("actions")
+    assert [name for name, field in flow.items() if not field.get("description")] == []
+    assert [name for name, field in schema["properties"].items() if not field.get("description")] == []

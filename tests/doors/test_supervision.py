@@ -1,0 +1,236 @@
+"""Flows side by side: what stops one, what stops all, and what none of it may do to the tables."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from rivermouth.engine.events import BatchDone, BatchRetried, FlowFailed, FlowFinished, FlowRestarted, Warned
+from rivermouth.engine.requests import serve
+from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.ports.broker import Broker
+from rivermouth.rows.places import resolve
+from rivermouth.spec import Flow, ProjectSpec
+
+
+class Scene:
+    """A lake, a cluster and flows over them, run by a real supervisor."""
+
+    def __init__(self, spark, lake, bootstrap_servers):
+        self.spark = spark
+        self.lake = lake
+        self.bootstrap_servers = bootstrap_servers
+        self.events = []
+
+    def order(self, name, topic, **settings):
+        settings = {"format": "text", "table": f"bronze.{name}", "topics": [topic], **settings}
+        flow = Flow.model_validate({"name": name, **settings})
+        places = resolve(ProjectSpec(lake=str(self.lake)), flow, base=Path(self.lake), environ={})
+        return FlowOrder(flow, places, self.bootstrap_servers, {}, at="rivermouth.yml:9")
+
+    def supervisor(self):
+        return Supervisor(self.spark, self.events.append, serve)
+
+    def drain(self, *orders):
+        return self.supervisor().run(orders, keep_following=False)
+
+    def follow(self, *orders):
+        """Starts to follow; gives the supervisor and a function that stops it and returns the outcomes."""
+        supervisor, outcomes = self.supervisor(), []
+        thread = threading.Thread(target=lambda: outcomes.extend(supervisor.run(orders, keep_following=True)))
+        thread.start()
+
+        def end():
+            supervisor.stop()
+            thread.join(90)
+            assert not thread.is_alive()
+            return outcomes
+
+        return end
+
+    def of(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def offsets(self, order):
+        rows = self.spark.read.format("delta").load(order.places.table)
+        return sorted(tuple(row) for row in rows.select("kafka_partition", "kafka_offset").collect())
+
+
+@pytest.fixture
+def scene(spark, tmp_path, broker):
+    return Scene(spark, tmp_path / "lake", broker.bootstrap_servers)
+
+
+def produce(bootstrap_servers, topic, count, partition=0, start=0):
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for number in range(start, start + count):
+        producer.produce(topic, value=f"value {number}", key=str(number), partition=partition)
+    assert producer.flush(30) == 0
+
+
+def until(condition, timeout_s=60.0):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def test_a_flow_that_fails_does_not_stop_the_others(scene, topic):
+    name = topic()
+    produce(scene.bootstrap_servers, name, 20)
+    orders = [scene.order("good", name), scene.order("lost", f"{name}-x"), scene.order("fine", name)]
+    outcomes = scene.drain(*orders)
+    assert [(outcome.flow, outcome.counts.written) for outcome in outcomes] == [("good", 20), ("lost", 0), ("fine", 20)]
+    assert [outcome.error is None for outcome in outcomes] == [True, False, True]
+    assert str(outcomes[1].error) == (
+        f"[TOPIC_MISSING] flow lost: topic '{name}-x' does not exist on the broker; nothing was read\n"
+        "  at: rivermouth.yml:9\n"
+        f"  hint: did you mean '{name}'?"
+    )
+    assert [event.flow for event in scene.of(FlowFailed)] == ["lost"]
+    assert sorted(event.flow for event in scene.of(FlowFinished)) == ["fine", "good"]
+
+
+def test_a_batch_that_always_fails_is_cut_down_to_the_range_that_does(scene, topic):
+    name = topic()
+    produce(scene.bootstrap_servers, name, 64)
+    poison = "CASE WHEN kafka_offset = 57 THEN raise_error('boom') ELSE true END"
+    order = scene.order("poisoned", name, expectations=[{"name": "sound", "condition": poison}])
+    (outcome,) = scene.drain(order)
+    assert str(outcome.error).startswith(f"[BATCH_FAILED] flow poisoned: offsets {name}-0:57..58 failed ")
+    assert str(outcome.error).endswith(
+        "they were not written\n"
+        "  at: rivermouth.yml:9\n"
+        "  hint: rivermouth run poisoned, after the cause is mended; nothing before these offsets is affected"
+    )
+    assert scene.offsets(order) == [(0, offset) for offset in range(57)]
+    assert [event.next_offsets for event in scene.of(BatchRetried)][:3] == [64, 64, 32]
+
+
+def test_an_expectation_that_may_not_fail_stops_the_flow_before_the_batch_is_written(scene, topic):
+    name = topic()
+    produce(scene.bootstrap_servers, name, 30)
+    rule = {"name": "early", "condition": "kafka_offset < 23", "action": "fail"}
+    order = scene.order("strict", name, expectations=[rule], trigger={"max_offsets": 10})
+    (outcome,) = scene.drain(order)
+    assert str(outcome.error) == (
+        f"[EXPECTATION_FAILED] flow strict: expectation 'early' failed at {name}-0 offset 23; "
+        "the batch was not written\n"
+        "  at: rivermouth.yml:9\n"
+        "  hint: rivermouth run strict, once the record is explained; or action: dead_letter"
+    )
+    assert scene.offsets(order) == [(0, offset) for offset in range(20)]
+    assert scene.of(BatchRetried) == []
+
+
+def test_max_offsets_bounds_every_batch_of_a_drain(scene, topic):
+    name = topic(partitions=2)
+    produce(scene.bootstrap_servers, name, 25, partition=0)
+    produce(scene.bootstrap_servers, name, 5, partition=1)
+    order = scene.order("slow", name, trigger={"max_offsets": 10})
+    (outcome,) = scene.drain(order)
+    batches = scene.of(BatchDone)
+    assert outcome.error is None
+    assert outcome.batches == len(batches) >= 3
+    assert all(batch.counts.consumed <= 10 for batch in batches)
+    assert [batch.entry for batch in batches] == list(range(1, len(batches) + 1))
+    assert batches[0].backlog == 30 - batches[0].counts.consumed
+    assert batches[-1].backlog == 0
+    assert scene.offsets(order) == [(0, n) for n in range(25)] + [(1, n) for n in range(5)]
+
+
+def test_ending_offsets_bound_a_run_and_the_next_run_goes_on(scene, topic):
+    name = topic()
+    produce(scene.bootstrap_servers, name, 10)
+    order = scene.order("half", name, ending_offsets={name: {0: 4}})
+    (outcome,) = scene.drain(order)
+    assert (outcome.error, outcome.counts.written) == (None, 4)
+    (outcome,) = scene.drain(scene.order("half", name))
+    assert (outcome.error, outcome.counts.written) == (None, 6)
+    assert scene.offsets(order) == [(0, n) for n in range(10)]
+
+
+def test_other_starting_offsets_have_no_effect_on_a_flow_with_a_ledger(scene, topic):
+    name = topic()
+    produce(scene.bootstrap_servers, name, 3)
+    scene.drain(scene.order("begun", name))
+    produce(scene.bootstrap_servers, name, 2, start=3)
+    (outcome,) = scene.drain(scene.order("begun", name, starting_offsets="latest"))
+    assert outcome.counts.written == 2
+    assert [event.message for event in scene.of(Warned)] == [
+        "starting_offsets: latest has no effect: the table was begun with earliest and goes on at its ledger"
+    ]
+
+
+def test_progress_is_told_to_the_consumer_group(scene, topic):
+    name, group = topic(partitions=2), f"lag-{time.time_ns()}"
+    produce(scene.bootstrap_servers, name, 7, partition=1)
+    (outcome,) = scene.drain(scene.order("told", name, group_id=group))
+    assert outcome.error is None
+    assert scene.of(Warned) == []
+    admin = AdminClient({"bootstrap.servers": scene.bootstrap_servers})
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    parts = asked[group].result(10).topic_partitions
+    assert {(part.topic, part.partition): part.offset for part in parts} == {(name, 0): 0, (name, 1): 7}
+
+
+def test_following_carries_what_comes_and_stops_without_a_trace(scene, topic):
+    name = topic()
+    produce(scene.bootstrap_servers, name, 5)
+    order = scene.order("live", name, trigger={"every": "200 ms"})
+    end = scene.follow(order)
+    until(lambda: len(scene.of(BatchDone)) == 1)
+    produce(scene.bootstrap_servers, name, 5, start=5)
+    until(lambda: sum(batch.counts.consumed for batch in scene.of(BatchDone)) == 10)
+    (outcome,) = end()
+    assert (outcome.error, outcome.counts.written) == (None, 10)
+    assert scene.of(FlowRestarted) == []
+    assert scene.offsets(order) == [(0, n) for n in range(10)]
+    side = json.loads(Path(order.places.ledger_file).read_text())
+    assert side["counts"]["consumed"] in {5, 10}
+    assert not Path(order.places.lease_file).exists()
+    # The checkpoint agrees with the ledger and is used again; a drain in between makes it stale.
+    produce(scene.bootstrap_servers, name, 3, start=10)
+    scene.drain(order)
+    produce(scene.bootstrap_servers, name, 2, start=13)
+    end = scene.follow(order)
+    until(lambda: sum(batch.counts.consumed for batch in scene.of(BatchDone)) == 15)
+    assert end()[0].error is None
+    assert scene.offsets(order) == [(0, n) for n in range(15)]
+
+
+def test_min_offsets_wait_and_max_delay_bounds_the_wait(scene, topic):
+    name = topic()
+    produce(scene.bootstrap_servers, name, 3)
+    trigger = {"every": "200 ms", "min_offsets": 1000, "max_delay": "3 seconds"}
+    end = scene.follow(scene.order("patient", name, trigger=trigger))
+    until(lambda: len(scene.of(BatchDone)) == 1)
+    produce(scene.bootstrap_servers, name, 2, start=3)
+    until(lambda: len(scene.of(BatchDone)) == 2)
+    assert end()[0].counts.written == 5
+    assert [batch.counts.consumed for batch in scene.of(BatchDone)] == [3, 2]
+
+
+def test_a_broker_that_goes_away_and_comes_back_costs_nothing(spark, tmp_path):
+    data = tmp_path / "broker"
+    quick = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
+    with Broker.start(data_dir=data, properties=quick) as first:
+        port = int(first.bootstrap_servers.rpartition(":")[2])
+        scene = Scene(spark, tmp_path / "lake", first.bootstrap_servers)
+        admin = AdminClient({"bootstrap.servers": first.bootstrap_servers})
+        admin.create_topics([NewTopic("comes-back", 1, 1)])["comes-back"].result(30)
+        produce(first.bootstrap_servers, "comes-back", 5)
+        order = scene.order("steady", "comes-back", trigger={"every": "200 ms"})
+        end = scene.follow(order)
+        until(lambda: len(scene.of(BatchDone)) == 1)
+    with Broker.start(port=port, data_dir=data, properties=quick):
+        produce(scene.bootstrap_servers, "comes-back", 5, start=5)
+        until(lambda: sum(batch.counts.consumed for batch in scene.of(BatchDone)) == 10, timeout_s=120)
+        (outcome,) = end()
+    assert (outcome.error, outcome.counts.written) == (None, 10)
+    assert scene.offsets(order) == [(0, n) for n in range(10)]
+
