@@ -364,7 +364,7 @@ class Sink(Noun):
     type: str
 
 
-def _kind_from_yaml(family: str) -> Any:  # noqa: ANN401 - a validator over YAML values
+def _kind_from_yaml(family: str) -> Any:
     def build(value: object) -> object:
         if isinstance(value, str):
             value = {"type": value}
@@ -463,11 +463,11 @@ class Flow(Noun):
 
 
 def _metadata_columns(value: object) -> object:
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
         value = {name: name for name in value}
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not all(isinstance(name, str | None) for name in value.values()):
         msg = "list the metadata columns, or map each to its name: {kafka_offset: offset}"
-        raise ValueError(msg)  # noqa: TRY004 - pydantic reports ValueErrors
+        raise ValueError(msg)
     for name in value:
         if name not in METADATA_COLUMNS:
             msg = f"unknown metadata column {name!r}: {did_you_mean(str(name), METADATA_COLUMNS)}"

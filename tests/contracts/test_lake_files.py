@@ -4,16 +4,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rivermouth.ports.storage import HadoopFiles, LocalFiles, files_for
+from rivermouth.ports.storage import HadoopFiles, LocalFiles, PlacedFiles, files_for
 
 
-@pytest.fixture(params=["local", "local-uri", "hadoop"])
+@pytest.fixture(params=["local", "local-uri", "hadoop", "placed"])
 def place(request, tmp_path):
     """An implementation and a folder in its notation."""
     if request.param == "local":
         return LocalFiles(), str(tmp_path)
     if request.param == "local-uri":
         return LocalFiles(), tmp_path.as_uri()
+    if request.param == "placed":
+        return PlacedFiles(request.getfixturevalue("spark")), str(tmp_path)
     return HadoopFiles(request.getfixturevalue("spark")), tmp_path.as_uri()
 
 

@@ -1,7 +1,7 @@
 """A process that runs a flow and kills itself, or its JVM, at a given event.
 
-Started as ``python -m tests.crashes.child``. It starts Spark at once, says ``{"jvm": pid}`` and waits for one
-line of JSON on its standard input:
+Started as ``python -m tests.crashes.child``. It starts Spark at once, or attaches to a JVM that is there
+already (``CHILD_GATEWAY``), says ``{"jvm": pid}`` and waits for one line of JSON on its standard input:
 
 ``scene``: see ``Scene.to_json``; ``follow``: whether it follows; ``kill``: none, or
 ``on`` (name of a step, or of a class of events), ``nth`` (counted from 1), ``who`` (python, jvm, both),
@@ -23,6 +23,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
 from rivermouth.engine.events import Event, StepReached
 from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import Supervisor
@@ -31,18 +35,44 @@ from rivermouth.spec import SparkSettings
 from tests.crashes.scene import Scene
 
 
+SHORT_LIVED = {
+    # The second compiler of the JVM pays off only in processes that live longer than these.
+    "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+
 def start_spark() -> Any:
     folder = Path(os.environ["CHILD_FOLDER"]) / str(time.time_ns())
     settings = SparkSettings(master="local[2]", driver_memory="1g")
-    return session.start(settings, app_name="child", extra=session.local_folder_conf(folder))
+    return session.start(settings, app_name="child", extra={**session.local_folder_conf(folder), **SHORT_LIVED})
+
+
+def gateway_of(spark: Any) -> dict[str, Any]:
+    """How another process finds the JVM of ``spark``."""
+    gateway = spark.sparkContext._gateway
+    parameters = gateway.gateway_parameters
+    return {"port": parameters.port, "secret": parameters.auth_token, "jvm": gateway.proc.pid}
+
+
+def attach(gateway: dict[str, Any]) -> Any:
+    """A session in the JVM of another process, which it will outlive."""
+    os.environ["PYSPARK_GATEWAY_PORT"] = str(gateway["port"])
+    os.environ["PYSPARK_GATEWAY_SECRET"] = gateway["secret"]
+    link = launch_gateway()
+    java_session = link.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession().get()
+    java_context = link.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(java_session.sparkContext())
+    context = SparkContext(gateway=link, jsc=java_context, conf=SparkConf(_jconf=java_context.getConf()))
+    return SparkSession(context, java_session)
 
 
 class Killer:
     """Hears all events and kills at the one that it waits for."""
 
-    def __init__(self, spark: Any, order: dict[str, Any] | None) -> None:
+    def __init__(self, spark: Any, jvm: int, order: dict[str, Any] | None) -> None:
         self._order = order
-        self._process = spark.sparkContext._gateway.proc
+        self._spark = spark
+        self._jvm = jvm
         self._seen = 0
 
     def __call__(self, event: Event) -> None:
@@ -57,11 +87,12 @@ class Killer:
     def _prepare(self) -> None:
         order = self._order or {}
         if order.get("keep_jvm"):
-            holder = subprocess.Popen(["sleep", "60"], pass_fds=[self._process.stdin.fileno()])
+            pipe = self._spark.sparkContext._gateway.proc.stdin
+            holder = subprocess.Popen(["sleep", "60"], pass_fds=[pipe.fileno()])
             print(json.dumps({"holder": holder.pid}), flush=True)
         if order.get("after_return"):
             # The JVM cannot hear that the callback has returned, so its own commit file is never written.
-            os.kill(self._process.pid, signal.SIGSTOP)
+            os.kill(self._jvm, signal.SIGSTOP)
             threading.Timer(0.3, self._kill).start()
         elif order.get("delay_s"):
             threading.Timer(order["delay_s"], self._kill).start()
@@ -71,20 +102,25 @@ class Killer:
     def _kill(self) -> None:
         order = self._order or {}
         if order.get("freeze_jvm"):
-            os.kill(self._process.pid, signal.SIGSTOP)
+            os.kill(self._jvm, signal.SIGSTOP)
         if order["who"] in {"jvm", "both"}:
-            os.kill(self._process.pid, signal.SIGKILL)
+            os.kill(self._jvm, signal.SIGKILL)
         if order["who"] in {"python", "both"}:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> int:
-    spark = start_spark()
-    print(json.dumps({"jvm": spark.sparkContext._gateway.proc.pid}), flush=True)
-    job = json.loads(sys.stdin.readline())
+    there = json.loads(os.environ.get("CHILD_GATEWAY", "null"))
+    spark = attach(there) if there else start_spark()
+    print(json.dumps(there or gateway_of(spark)), flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        return 0  # this process only kept its JVM for others
+    job = json.loads(line)
     scene = Scene.from_json(job["scene"])
     restart = start_spark if job.get("restart") else None
-    supervisor = Supervisor(spark, Killer(spark, job.get("kill")), serve, restart)
+    jvm = (there or gateway_of(spark))["jvm"]
+    supervisor = Supervisor(spark, Killer(spark, jvm, job.get("kill")), serve, restart)
     outcome = supervisor.run([scene.order], keep_following=job.get("follow", False))[0]
     print(json.dumps({"error": None if outcome.error is None else str(outcome.error)}), flush=True)
     return 0 if outcome.error is None else 1

@@ -20,18 +20,22 @@ PATIENCE_S = 120.0
 
 
 class Child:
-    """A process of ``tests.crashes.child``; its Spark starts while it waits for its job."""
+    """A process of ``tests.crashes.child``; its Spark starts while it waits for its job.
 
-    def __init__(self, folder: Path) -> None:
+    Without a ``gateway`` it has a JVM of its own, which it may kill.
+    """
+
+    def __init__(self, folder: Path, gateway: str | None = None) -> None:
         self.events: list[str] = []
         self.error: str | None = None
         self.jvm: int | None = None
+        self._owns_jvm = gateway is None
         self._holder: int | None = None
         self._log = (folder / f"child-{time.time_ns()}.log").open("w+")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.crashes.child"],
             cwd=ROOT,
-            env={**os.environ, "CHILD_FOLDER": str(folder)},
+            env={**os.environ, "CHILD_FOLDER": str(folder)} | ({"CHILD_GATEWAY": gateway} if gateway else {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -59,6 +63,14 @@ class Child:
         if "event" in said:
             self.events.append(said["event"])
 
+    def wait_until_ready(self) -> str:
+        """Its first line: where its JVM is to be found."""
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                self._hear(line)
+                return line
+        pytest.fail(f"a child ended before it was ready: {self.said()}")
+
     def resume_jvm(self) -> None:
         """Lets a JVM go on that was frozen."""
         os.kill(self.jvm, signal.SIGCONT)
@@ -71,7 +83,7 @@ class Child:
 
     def bury(self) -> None:
         """Ends what the child left behind."""
-        for pid in (self.jvm, self._holder):
+        for pid in (self.jvm if self._owns_jvm else None, self._holder):
             if pid is not None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -86,25 +98,36 @@ class Child:
 
 
 class Nursery:
-    """Keeps one child ahead, so that its Spark starts while the test before is being audited."""
+    """Brings children up; keeps one ahead, which gets ready while the test before is being audited.
+
+    Most of them share a warm JVM that outlives them all, as the JVM of a killed Python may. Those that kill their
+    JVM get one of their own.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._next: Child | None = None
+        self._warm: Child | None = None
+        self._ahead: dict[bool, Child] = {}
         self._used: list[Child] = []
 
-    def run(self, scene: Scene, **job) -> Child:
+    def run(self, scene: Scene, *, own_jvm: bool, **job) -> Child:
         """A child that has done its job, or died of it."""
-        child = self._next or Child(self._folder)
-        self._next = None
+        self.get_ready(own_jvm=own_jvm)
+        child = self._ahead.pop(own_jvm)
         self._used.append(child)
         child.code = child.run(scene, **job)
         return child
 
-    def start_next(self) -> None:
+    def get_ready(self, *, own_jvm: bool) -> None:
         """Starts the next child already."""
-        if self._next is None:
-            self._next = Child(self._folder)
+        if own_jvm not in self._ahead:
+            self._ahead[own_jvm] = Child(self._folder, None if own_jvm else self._gateway())
+
+    def _gateway(self) -> str:
+        if self._warm is None:
+            self._warm = Child(self._folder)
+            self._where = self._warm.wait_until_ready()
+        return self._where
 
     def bury(self) -> None:
         """Ends all that the used children left behind."""
@@ -114,11 +137,9 @@ class Nursery:
 
     def close(self) -> None:
         self.bury()
-        if self._next is not None:
-            for line in self._next._process.stdout:
-                self._next._hear(line)
-                break
-            self._next.bury()
+        for child in [*self._ahead.values(), *([self._warm] if self._warm else [])]:
+            child.wait_until_ready() if child.jvm is None else None
+            child.bury()
 
 
 @pytest.fixture(scope="session")

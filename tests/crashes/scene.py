@@ -151,7 +151,7 @@ class Scene:
             "format": {"type": "json", "schema": SCHEMA},
             "expectations": EXPECTATIONS,
             "table": "silver.orders",
-            "trigger": {"every": "200 ms", "max_offsets": 300},
+            "trigger": {"every": "200 ms", "max_offsets": 1000},
             **self.options,
         }
         if not body.keys() & {"topic_pattern", "assign"}:

@@ -182,9 +182,10 @@ def test_law_a_slip_anywhere_is_told_with_a_line_of_the_file(position, cut, type
         assert "hint: " in told
 
 
-@given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4))
-def test_law_whatever_stands_in_a_file_is_judged(value):
-    text = yaml.safe_dump(value)
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4), st.booleans())
+def test_law_whatever_stands_in_a_file_is_judged(value, in_a_flow):
+    flow = {"topics": ["a"], "format": "raw", "table": "x.a", **value}
+    text = yaml.safe_dump({"lake": "x", "flows": {"a": flow}} if in_a_flow else value)
 
     for told in judged(text):
         assert told.startswith("[")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import TYPE_CHECKING
 
@@ -108,7 +109,7 @@ def recover(run: RunningFlow) -> None:
     routed = judged(envelope.read(run.source.batch(run.spark, ranges)), run)
     seen = routed.agg(*_aggregates(routed, run, block)).collect()[0].asDict()
     counts = routing.counted(run.flow, seen)
-    if (run.dead_letters.newest_entry(run.flow.name) or -1) < run.standing.entry.number:
+    if run.dead_letters.newest_entry(run.flow.name, run.flow.previously) < run.standing.entry.number:
         bury(ranges, counts, seen["blocks"], block, run)
     settled(run, ranges, counts, time.monotonic() - started)
 
@@ -154,7 +155,8 @@ def bury(ranges: Ranges, counts: Counts, blocks: str, block: int, run: RunningFl
     if counts.dead_lettered == 0:
         return
     marks = run.spark.range(1).select(F.explode(F.split(F.lit(blocks), "\n")).alias("__mark"))
-    rows = envelope.read(run.source.batch(run.spark, ranges)).withColumn("__mark", routing.block_mark(block))
+    whole = dataclasses.replace(run.source, headers=True)
+    rows = envelope.read(whole.batch(run.spark, ranges)).withColumn("__mark", routing.block_mark(block))
     suspects = rows.join(F.broadcast(marks), "__mark", "left_semi").drop("__mark").persist(StorageLevel.DISK_ONLY)
     try:
         found = dead_letter.dead_letters(

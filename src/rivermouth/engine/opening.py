@@ -24,7 +24,7 @@ from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.session import for_flow
-from rivermouth.ports.storage import files_for
+from rivermouth.ports.storage import PlacedFiles
 from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows import schema
 from rivermouth.rows.kafka_options import source_options, text
@@ -75,7 +75,7 @@ def open_flow(
         at all; dead letters that a crash left out are added once.
     """
     session = for_flow(spark)
-    files = files_for(places.table, session)
+    files = PlacedFiles(session)
     shape = table_shape(session, flow)
     topics = kafka.topics(flow)
     topic_ids = {name: topic.id for name, topic in topics.items()}
@@ -236,7 +236,8 @@ def source_of(flow: Flow, bootstrap_servers: str, options: Mapping[str, str]) ->
     return KafkaSource(
         bootstrap_servers=bootstrap_servers,
         options=source_options(options),
-        headers=True,
+        # A source without headers is faster: Spark cannot leave a column of Kafka unread.
+        headers="kafka_headers" in flow.metadata_columns,
         min_partitions=flow.trigger.min_partitions,
     )
 

@@ -13,7 +13,7 @@ from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.session import for_flow
-from rivermouth.ports.storage import files_for
+from rivermouth.ports.storage import PlacedFiles, files_for
 from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows import ledger
 from rivermouth.sinks.dead_letters import DeadLetterTable
@@ -143,7 +143,7 @@ def _standing_still(
 ) -> RunningFlow | None:
     """The flow as a run would open it, its table, ledger and topics judged; None where there is no table yet."""
     flow, places = order.flow, order.places
-    files = files_for(places.table, spark)
+    files = PlacedFiles(spark)
     if not delta.exists(files, places.table):
         return None
     state = delta.table_state(spark, places.table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import secrets
 from pathlib import Path
@@ -58,12 +59,12 @@ class Json(Format):
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one parse.
 
-        The value is parsed inside a wrapper that it cannot forge, ``{"k":[VALUE,{"k":1}]}`` with a new random k
-        each time: only so does the parser notice what follows the end of the value. ``inline(array(...))`` keeps
+        The value is parsed inside a wrapper that it cannot forge, ``{"k":[VALUE,{"k":1}]}`` with a random k
+        of this process: only so does the parser notice what follows the end of the value. ``inline(array(...))`` keeps
         Spark from evaluating an expression once for each column that is later taken out of it.
         """
         schema = self._schema()
-        key = f"k{secrets.token_hex(8)}"
+        key = _unguessable_key()
         kept = [quoted(column) for column in rows.columns]
         reads = [quoted(f"__read_{number}") for number in range(len(schema.fields))]
         dones = [quoted(f"__done_{number}") for number in range(len(schema.fields))]
@@ -124,6 +125,12 @@ class Json(Format):
         schema = _from_ddl(declared) if isinstance(declared, str) else _from_json(declared)
         json_types.check(schema)
         return schema
+
+
+@functools.cache
+def _unguessable_key() -> str:
+    """One for the process: with a new one for each batch Spark would compile each batch's code anew."""
+    return f"k{secrets.token_hex(8)}"
 
 
 def _parsed(schema: StructType, key: str) -> Column:

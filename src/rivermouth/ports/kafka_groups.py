@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 # What Kafka answers to a commit from outside while a group has members.
+# A broker that has just become a group's coordinator loads its offsets first.
+_STARTING: Final = frozenset({"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
+_RETRY_S: Final = 0.1
 _ACTIVE: Final = frozenset({"UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "REBALANCE_IN_PROGRESS"})
 
 
@@ -65,19 +69,30 @@ def commit_offsets(client: KafkaClient, group: str, offsets: Offsets) -> GroupCo
     if not parts:
         return GroupCommit(group, committed=True)
     request = f"to commit to consumer group {group!r}"
-    try:
-        futures = client.admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, parts)], request_timeout=client.timeout_s
-        )
-        answer = client.answers(futures, request)[group]
-    except RivermouthError as error:
-        return _not_committed(group, error.message)
-    failed = [answer] if isinstance(answer, KafkaError) else [p.error for p in answer.topic_partitions if p.error]
+    deadline = time.monotonic() + client.timeout_s
+    while True:
+        try:
+            failed = _altered(client, group, parts, request)
+        except RivermouthError as error:
+            return _not_committed(group, error.message)
+        if not failed or failed[0].name() not in _STARTING or time.monotonic() > deadline:
+            break
+        time.sleep(_RETRY_S)
     if not failed:
         return GroupCommit(group, committed=True)
     if failed[0].name() in _ACTIVE:
         return _not_committed(group, f"consumer group {group!r} has members at work; its offsets are theirs")
     return _not_committed(group, f"the broker refused {request}: {plain(failed[0])}")
+
+
+def _altered(client: KafkaClient, group: str, parts: list[TopicPartition], request: str) -> list[KafkaError]:
+    futures = client.admin.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, parts)], request_timeout=client.timeout_s
+    )
+    answer = client.answers(futures, request)[group]
+    if isinstance(answer, KafkaError):
+        return [answer]
+    return [part.error for part in answer.topic_partitions if part.error]
 
 
 def _not_committed(group: str, detail: str) -> GroupCommit:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rivermouth.ports.kafka import spark_pattern
 from rivermouth.rows.ledger import Offsets, Ranges, ends, starts
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class KafkaSource:
         """
         options = {**self._options(), "startingOffsets": json.dumps(start), "failOnDataLoss": "true"}
         if flow.topic_pattern:
-            options["subscribePattern"] = flow.topic_pattern
+            # Spark only looks for the pattern somewhere in the name; ours matches the whole name.
+            options["subscribePattern"] = spark_pattern(flow.topic_pattern)
         elif flow.assign:
             options["assign"] = json.dumps({topic: list(parts) for topic, parts in flow.assign.items()})
         else:

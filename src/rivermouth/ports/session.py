@@ -222,7 +222,8 @@ def local_folder_conf(folder: Path) -> dict[str, str]:
 def _java_options(cores: int) -> str:
     # Stopping a query in mid-batch from Python needs a deep stack in the query's thread.
     collector = "-XX:+UseParallelGC" if cores <= _SMALL_MACHINE_CORES else "-XX:+UseG1GC"
-    return f"-Xss16m {collector}"
+    # Out of memory, a JVM may live on without being able to do anything: better it ends and another one starts.
+    return f"-Xss16m -XX:+ExitOnOutOfMemoryError {collector}"
 
 
 def _text(value: str | float) -> str:

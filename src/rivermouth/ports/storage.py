@@ -171,6 +171,41 @@ class HadoopFiles:
         return target.getFileSystem(session.sessionState().newHadoopConf()), target
 
 
+class PlacedFiles:
+    """Files wherever each path lies, for a flow whose table and lake are in different places. Implements ``LakeFiles``."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._local = LocalFiles()
+        self._hadoop = HadoopFiles(spark)
+
+    def read(self, path: str) -> str | None:
+        """See ``LakeFiles``."""
+        return self._at(path).read(path)
+
+    def write(self, path: str, text: str) -> None:
+        """See ``LakeFiles``."""
+        self._at(path).write(path, text)
+
+    def create(self, path: str, text: str) -> bool:
+        """See ``LakeFiles``."""
+        return self._at(path).create(path, text)
+
+    def names(self, folder: str) -> list[str]:
+        """See ``LakeFiles``."""
+        return self._at(folder).names(folder)
+
+    def delete(self, path: str) -> None:
+        """See ``LakeFiles``."""
+        self._at(path).delete(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """See ``LakeFiles``; within one place."""
+        self._at(source).rename(source, target)
+
+    def _at(self, path: str) -> LakeFiles:
+        return self._local if is_local(path) else self._hadoop
+
+
 def files_for(location: str, spark: SparkSession) -> LakeFiles:
     """The files of the place where ``location`` lies."""
     return LocalFiles() if is_local(location) else HadoopFiles(spark)

@@ -168,6 +168,18 @@ def orders(project: Project, names: Sequence[str] = (), *, follow: bool = False)
     return result
 
 
+def reach(project: Project) -> None:
+    """Nothing, if the project's cluster answers: a broker that is not there is told before Spark is started.
+
+    Raises:
+        BrokerUnreachable: No broker answered.
+        KafkaRefused: The broker does not let this client in.
+    """
+    servers, options = project.bootstrap_servers, project.kafka_options()
+    with standing(project.at("kafka", "bootstrap_servers")), Kafka(servers, options) as kafka:
+        kafka.cluster_id()
+
+
 def run(project: Project, names: Sequence[str] = (), *, follow: bool = False, door: Door = NOBODY) -> list[FlowOutcome]:
     """Carries the flows of these names, or all, side by side in one Spark session.
 

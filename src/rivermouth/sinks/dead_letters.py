@@ -42,13 +42,17 @@ class DeadLetterTable:
         """Whether there has been a dead letter yet."""
         return self._table_id is not None or delta.exists(self._files, self.location)
 
-    def newest_entry(self, flow: str) -> int | None:
-        """Number of the newest ledger entry of ``flow`` whose dead letters are here; None without any."""
+    def newest_entry(self, *flows: str | None) -> int:
+        """Number of the newest ledger entry whose dead letters are here; -1 without any.
+
+        Args:
+            flows: The flow's name, and the one that it had before.
+        """
         if not self.exists():
-            return None
+            return -1
         state = delta.table_state(self._spark, self.location)
         self._table_id = state.table_id
-        return state.transactions.get(app_id(flow, state.table_id))
+        return max(state.transactions.get(app_id(flow, state.table_id), -1) for flow in flows if flow)
 
     def write(self, rows: DataFrame, entry: Entry) -> int:
         """Appends the dead letters of one ledger entry and says how many there were.
