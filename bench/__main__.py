@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from bench import report
@@ -21,13 +22,14 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 QUICK = Sizes(
     bronze=4_000,
     json=4_000,
-    warm_up=400,
+    warm_up=0,
     repetitions=1,
-    looks=8,
-    hundreds=3,
-    hundreds_warm_up=2,
+    looks=4,
+    hundreds=2,
+    hundreds_warm_up=1,
     latency_s=3.0,
     memory=20_000,
+    own_processes=False,
 )
 
 
@@ -40,8 +42,8 @@ def main(arguments: list[str]) -> int:
     folder = Path(tempfile.mkdtemp(prefix="rivermouth-bench-", dir=options.folder))
     results = report.Results(command=shlex.join(["python", "-m", "bench", *arguments]))
     try:
-        with Broker.start(data_dir=folder / "broker") as broker:
-            bench = Bench(broker.bootstrap_servers, folder / "contestants", _sizes(options), _say)
+        with Broker.start(data_dir=folder / "broker") as broker, ExitStack() as shared:
+            bench = Bench(broker.bootstrap_servers, folder / "contestants", _sizes(options), _say, shared)
             for group in _groups(options):
                 _say(f"{group}:")
                 if group in {"bronze", "json"}:

@@ -234,12 +234,15 @@ def rivermouth_json(spark: SparkSession, job: Job) -> dict[str, Any]:
     return _rivermouth(spark, job, "json")
 
 
-CONTESTANTS: dict[str, tuple[Callable[[], SparkSession], Contestant]] = {
-    "limit": (tuned_session, limit),
-    "native_bronze": (default_session, native_bronze),
-    "rivermouth_bronze": (tuned_session, rivermouth_bronze),
-    "usual": (default_session, usual),
-    "usual_cached": (default_session, usual_cached),
-    "native_json": (default_session, native_json),
-    "rivermouth_json": (tuned_session, rivermouth_json),
+SESSIONS: dict[str, Callable[[], SparkSession]] = {"tuned": tuned_session, "default": default_session}
+
+CONTESTANTS: dict[str, tuple[str, Contestant]] = {
+    "limit": ("tuned", limit),
+    "native_bronze": ("default", native_bronze),
+    "rivermouth_bronze": ("tuned", rivermouth_bronze),
+    "usual": ("default", usual),
+    "usual_cached": ("default", usual_cached),
+    "native_json": ("default", native_json),
+    "rivermouth_json": ("tuned", rivermouth_json),
 }
+"""Name to session and door."""

@@ -15,6 +15,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from bench import records
+from bench.contestants import CONTESTANTS
 from bench.parent import Measured, Worker, remove, rows_in
 
 Say = Callable[[str], None]
@@ -35,6 +36,8 @@ class Sizes:
         latency_s: Seconds of records at ``rate``.
         rate: Records a second.
         memory: Records of the memory test.
+        own_processes: Each contestant in a process of its own; else all share one a kind of session, which is
+            quicker and measures nothing.
     """
 
     bronze: int
@@ -47,6 +50,7 @@ class Sizes:
     latency_s: float = 40.0
     rate: int = 1000
     memory: int = 10_000_000
+    own_processes: bool = True
 
 
 @dataclass(slots=True)
@@ -96,6 +100,8 @@ class Bench:
     folder: Path
     sizes: Sizes
     say: Say
+    shared: ExitStack
+    pool: dict[str, Worker] = field(default_factory=dict)
 
     def fill(self, topic: str, count: int, *, bad_every: int = 0) -> None:
         """Makes and fills a topic."""
@@ -103,15 +109,21 @@ class Bench:
         records.fill(self.servers, topic, count, bad_every=bad_every)
         self.say(f"  {topic}: {count:,} records in {time.monotonic() - started:.0f} s")
 
-    def worker(self, name: str) -> Worker:
-        """A contestant's process."""
-        return Worker(name, self.folder, self.servers)
+    def worker(self, name: str, stack: ExitStack) -> Worker:
+        """The process of a contestant; it ends with ``stack``."""
+        session = CONTESTANTS[name][0]
+        if self.sizes.own_processes:
+            return stack.enter_context(Worker(name, session, self.folder, self.servers))
+        if session not in self.pool:
+            self.pool[session] = self.shared.enter_context(Worker(session, session, self.folder, self.servers))
+        return self.pool[session]
 
     # --- backlogs ---
 
     def bronze(self) -> list[Series]:
         """Kafka into a bronze table."""
-        self.fill("bronze_warm_up", self.sizes.warm_up)
+        if self.sizes.warm_up:
+            self.fill("bronze_warm_up", self.sizes.warm_up)
         self.fill("bronze", self.sizes.bronze)
         return self._in_turns(("limit", "rivermouth_bronze", "native_bronze"), ["bronze_warm_up"], {"bronze": 0})
 
@@ -119,7 +131,8 @@ class Bench:
         """JSON into a silver table, without bad records and with one in a hundred."""
         warm_ups = ["json_warm_up", "json_bad_warm_up"]
         for name, bad_every in zip(warm_ups, (0, 100), strict=True):
-            self.fill(name, self.sizes.warm_up // 2, bad_every=bad_every)
+            if self.sizes.warm_up:
+                self.fill(name, self.sizes.warm_up // 2, bad_every=bad_every)
         self.fill("json", self.sizes.json)
         self.fill("json_bad", self.sizes.json, bad_every=100)
         topics = {"json": 0, "json_bad": 100}
@@ -130,31 +143,33 @@ class Bench:
         with ExitStack() as stack:
             workers = []
             for name in names:
-                worker = stack.enter_context(self.worker(name))
-                for topic in warm_ups:
-                    measured, folder = worker.run(topic)
+                worker = self.worker(name, stack)
+                for topic in warm_ups if self.sizes.warm_up else ():
+                    measured, folder = worker.run(name, topic)
                     self.say(f"  {name}: warmed up on {topic} in {measured.seconds:.1f} s")
                     remove(folder)
-                workers.append(worker)
+                workers.append((name, worker))
             for repetition in range(self.sizes.repetitions):
                 # Every other turn goes the other way round: whoever is first finds a quieter disk.
-                for worker in workers[:: -1 if repetition % 2 else 1]:
+                for name, worker in workers[:: -1 if repetition % 2 else 1]:
                     for topic, bad_every in topics.items():
-                        if worker.name == "native_json" and bad_every:
+                        if name == "native_json" and bad_every:
                             continue  # it checks nothing: bad records become rows of nulls
-                        self._timed(worker, topic, bad_every, found)
+                        series = found.setdefault((name, topic), Series(name, topic, self._count(topic)))
+                        self._timed(worker, series, bad_every)
         return list(found.values())
 
-    def _timed(self, worker: Worker, topic: str, bad_every: int, found: dict[tuple[str, str], Series]) -> None:
-        count = self.sizes.bronze if topic == "bronze" else self.sizes.json
-        measured, folder = worker.run(topic)
-        self._check(worker.name, folder, count, records.bad(count, bad_every))
+    def _count(self, topic: str) -> int:
+        return self.sizes.bronze if topic == "bronze" else self.sizes.json
+
+    def _timed(self, worker: Worker, series: Series, bad_every: int) -> None:
+        measured, folder = worker.run(series.contestant, series.topic)
+        self._check(series.contestant, folder, series.records, records.bad(series.records, bad_every))
         remove(folder)
-        series = found.setdefault((worker.name, topic), Series(worker.name, topic, count))
         series.runs.append(measured)
         self.say(
-            f"  {worker.name} on {topic}: {count / measured.seconds:,.0f} rows/s, "
-            f"{1e6 * measured.cpu_s / count:.2f} CPU-µs a row"
+            f"  {series.contestant} on {series.topic}: {series.records / measured.seconds:,.0f} rows/s, "
+            f"{1e6 * measured.cpu_s / series.records:.2f} CPU-µs a row"
         )
 
     def _check(self, name: str, folder: Path, count: int, bad: int) -> None:
@@ -172,22 +187,17 @@ class Bench:
         """Looks without records, batches of 100, one record's way; all in one warm process."""
         sizes = self.sizes
         result: dict[str, Any] = {}
-        with self.worker("rivermouth_small") as worker:
+        with ExitStack() as stack:
+            worker = self.worker("rivermouth_json", stack)
             for name, bad_every in (("hundred_clean", 0), ("hundred_dead_letters", 50)):
                 records.create(self.servers, name)
-                measured, folder = worker.run(
-                    name,
-                    "hundreds",
-                    batches=sizes.hundreds,
-                    warm_up=sizes.hundreds_warm_up,
-                    bad_every=bad_every,
-                    first=0,
-                )
+                options = {"batches": sizes.hundreds, "warm_up": sizes.hundreds_warm_up, "bad_every": bad_every}
+                measured, folder = worker.run("hundreds", name, **options)
                 count = 100 * (sizes.hundreds + sizes.hundreds_warm_up)
-                self._check(worker.name, folder, count, records.bad(count, bad_every))
+                self._check("rivermouth_json", folder, count, records.bad(count, bad_every))
                 result[name] = measured.answer
                 self.say(f"  {name}: median {statistics.median(measured.answer['ms']):.0f} ms")
-            measured, folder = worker.run("hundred_clean", "looks", count=sizes.looks)
+            measured, folder = worker.run("looks", "hundred_clean", count=sizes.looks)
             result["look"] = measured.answer
             self.say(f"  looks: median {statistics.median(measured.answer['ms']):.0f} ms")
             result["latency"] = self._latency(worker)
@@ -197,7 +207,7 @@ class Bench:
         """Produces at a steady rate and reads with delta-rs; seconds from produce to readable."""
         records.create(self.servers, "latency")
         warm_up_s, after_s = 8.0, 4.0
-        folder = worker.start("latency", "follow", seconds=warm_up_s + self.sizes.latency_s + after_s)
+        folder = worker.start("follow", "latency", seconds=warm_up_s + self.sizes.latency_s + after_s)
         sent: list[list[float]] = [[] for _ in range(records.PARTITIONS)]
         ending = threading.Event()
         seen: list[tuple[float, dict[int, int]]] = []
@@ -209,7 +219,7 @@ class Bench:
         ending.set()
         reader.join()
         count = sum(len(times) for times in sent)
-        self._check(worker.name, folder, count, 0)
+        self._check("rivermouth_json", folder, count, 0)
         latencies = sorted(_latencies(sent, seen, since=started + warm_up_s))
         return {
             "p50_s": _quantile(latencies, 0.5),
@@ -240,9 +250,9 @@ class Bench:
     def memory(self) -> dict[str, Any]:
         """A long backlog with one bad record in a hundred, drained by a driver with two gigabytes."""
         self.fill("memory", self.sizes.memory, bad_every=100)
-        with self.worker("rivermouth_json") as worker:
-            measured, folder = worker.run("memory")
-            self._check(worker.name, folder, self.sizes.memory, records.bad(self.sizes.memory, 100))
+        with ExitStack() as stack:
+            measured, folder = self.worker("rivermouth_json", stack).run("rivermouth_json", "memory")
+            self._check("rivermouth_json", folder, self.sizes.memory, records.bad(self.sizes.memory, 100))
         remove(folder)
         return asdict(measured)
 

@@ -41,9 +41,9 @@ class Measured:
 
 
 class Worker:
-    """A contestant's process, ready for commands within ``with``."""
+    """A process with a session of its own, ready for commands within ``with``."""
 
-    def __init__(self, name: str, folder: Path, servers: str) -> None:
+    def __init__(self, name: str, session: str, folder: Path, servers: str) -> None:
         self.name = name
         self._folder = folder / name
         self._servers = servers
@@ -53,7 +53,7 @@ class Worker:
         read_end, write_end = os.pipe()
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "bench.worker", name, str(write_end)],
+                [sys.executable, "-m", "bench.worker", session, str(write_end)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -80,8 +80,8 @@ class Worker:
     ) -> None:
         self._end()
 
-    def start(self, topic: str, what: str | None = None, **options: Any) -> Path:
-        """Gives the word without waiting; the folder that the run writes."""
+    def start(self, what: str, topic: str, **options: Any) -> Path:
+        """Gives the word without waiting, to a contestant or a part of ``small``; the folder that it writes."""
         self._runs += 1
         folder = self._folder / f"run{self._runs}"
         command = {"what": what, "servers": self._servers, "topic": topic, "folder": str(folder), **options}
@@ -94,11 +94,11 @@ class Worker:
         """The answer to the last command."""
         return self._answer(timeout_s)
 
-    def run(self, topic: str, what: str | None = None, **options: Any) -> tuple[Measured, Path]:
+    def run(self, what: str, topic: str, **options: Any) -> tuple[Measured, Path]:
         """One timed run and the folder that it wrote."""
         before = measure.cpu_s(self._process.pid)
         with measure.Peak(self._process.pid) as peak:
-            folder = self.start(topic, what, **options)
+            folder = self.start(what, topic, **options)
             answer = self.finish()
         cpu_s = measure.cpu_s(self._process.pid) - before
         return Measured(answer.pop("seconds"), cpu_s, peak.bytes, answer), folder

@@ -110,9 +110,7 @@ def looks(spark: SparkSession, job: Job, *, count: int) -> dict[str, Any]:
     return {"ms": list(found.values())[count // 4 : count], "consumed": flow.consumed}
 
 
-def hundreds(
-    spark: SparkSession, job: Job, *, batches: int, warm_up: int, bad_every: int, first: int
-) -> dict[str, Any]:
+def hundreds(spark: SparkSession, job: Job, *, batches: int, warm_up: int, bad_every: int) -> dict[str, Any]:
     """Milliseconds of triggers with 100 records each, and of the steps in them."""
     client = records.producer(job.servers)
     triggers, steps = [], []
@@ -121,10 +119,10 @@ def hundreds(
             before, newest = len(flow.done), _batch_id(flow.newest)
             sent = flow.consumed + 100
             flow.steps.clear()
-            for at, (key, value) in enumerate(records.values(100, bad_every=bad_every, first=first)):
+            hundred = records.values(100, bad_every=bad_every, first=100 * number)
+            for at, (key, value) in enumerate(hundred):
                 client.produce(job.topic, value, key, partition=at % records.PARTITIONS)
             client.flush()
-            first += 100
             flow.wait(lambda: flow.consumed >= sent)  # noqa: B023 - used at once
             flow.wait(lambda: _batch_id(flow.newest) > newest)  # noqa: B023 - used at once
             # Now and then a trigger comes between the records of a hundred: that is no batch of 100.

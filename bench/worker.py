@@ -1,4 +1,4 @@
-"""One contestant in a process of its own: started, warmed up and timed at the parent's word.
+"""A process with one Spark session: started, warmed up and timed at the parent's word.
 
 Commands come as JSON lines on stdin, answers go as JSON lines to a file descriptor of their own, because
 Spark talks on stdout. The process ends with its stdin.
@@ -11,30 +11,33 @@ import os
 import sys
 import time
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench import contestants, small
 
-DOORS = {name: contestant for name, (_session, contestant) in contestants.CONTESTANTS.items()}
-SESSIONS = {name: make for name, (make, _contestant) in contestants.CONTESTANTS.items()}
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL = {"hundreds": small.hundreds, "looks": small.looks, "follow": small.follow}
 
 
-def main(name: str, replies: int) -> None:
-    """Starts the contestant's session, says so, and answers commands until there are no more."""
-    spark = SESSIONS.get(name, contestants.tuned_session)()
+def main(session: str, replies: int) -> None:
+    """Starts the session, says so, and answers commands until there are no more."""
+    spark = contestants.SESSIONS[session]()
     with os.fdopen(replies, "w") as out:
         print(json.dumps({"ready": True}), file=out, flush=True)
         for line in sys.stdin:
-            print(json.dumps(_answer(name, spark, json.loads(line))), file=out, flush=True)
+            print(json.dumps(_answer(spark, json.loads(line))), file=out, flush=True)
     spark.stop()
 
 
-def _answer(name: str, spark: Any, command: dict[str, Any]) -> dict[str, Any]:
-    what = command.pop("what", None)
+def _answer(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
+    what = command.pop("what")
     job = contestants.Job(command.pop("servers"), command.pop("topic"), command.pop("folder"))
+    carry = SMALL.get(what) or contestants.CONTESTANTS[what][1]
     started = time.monotonic()
     try:
-        extra = getattr(small, what)(spark, job, **command) if what else DOORS[name](spark, job)
+        extra = carry(spark, job, **command)
     except Exception as error:  # noqa: BLE001 - the parent shows it
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}"}

@@ -41,8 +41,12 @@ def spark(tmp_path_factory):
     from rivermouth.spec import SparkSettings
 
     settings = SparkSettings(master="local[2]", driver_memory="1g")
-    folders = session.local_folder_conf(tmp_path_factory.mktemp("spark"))
-    running = session.start(settings, app_name="rivermouth-tests", extra=folders)
+    extra = {
+        **session.local_folder_conf(tmp_path_factory.mktemp("spark")),
+        # The JVM's second compiler pays off only in processes that live longer than a test run.
+        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    }
+    running = session.start(settings, app_name="rivermouth-tests", extra=extra)
     yield running
     running.stop()
 

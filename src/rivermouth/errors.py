@@ -370,7 +370,10 @@ class CommitLost(RivermouthError):
     """Another writer committed the ledger entry that this process was writing."""
 
     code = "COMMIT_LOST"
-    what = "flow {flow}: ledger entry {entry} of table {table} was committed by another process; this batch was not written"
+    what = (
+        "flow {flow}: ledger entry {entry} of table {table} was committed by another process; "
+        "this batch was not written"
+    )
     hint = "stop the other run, then: rivermouth run {flow}"
 
 

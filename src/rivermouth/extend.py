@@ -1,8 +1,8 @@
 """Finding a kind by its name: the file in the folder bears it, or an installed entry point does.
 
-A family is a folder of this package (``formats``, ``sinks``, ``actions``). Each module in it names its
-kind ``KIND``: a class of ``spec`` whose ``type`` is the module's name, or a ready object for an action. Other packages add kinds through entry points of the
-group ``rivermouth.<family>``. Nothing is imported before it is asked for.
+A family is a folder of this package (``formats``, ``sinks``, ``actions``). Each module in it names its kind
+``KIND``: a class of ``spec`` whose ``type`` is the module's name, or a ready object for an action. Other packages
+add kinds through entry points of the group ``rivermouth.<family>``. Nothing is imported before it is asked for.
 """
 
 from __future__ import annotations

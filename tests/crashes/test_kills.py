@@ -73,3 +73,81 @@ def test_killed_at(step, mode, who, make_scene, children, spark):
     assert_no_harm(scene)
     # The other way round than before: what one way of running leaves behind, the other must understand.
     assert_whole(scene, spark, follow=mode == "drain")
+
+
+def test_killed_while_it_recovers_from_having_been_killed(make_scene, children, spark):
+    scene = make_scene()
+    scene.produce(2400)
+    first = children.run(scene, own_jvm=False, kill={"on": "bury", "nth": 2, "who": "python"})
+    children.get_ready(own_jvm=False)
+    died_as_told(first, "python")
+    second = children.run(scene, own_jvm=False, follow=True, kill={"on": "recover", "nth": 1, "who": "python"})
+    children.get_ready(own_jvm=False)
+    died_as_told(second, "python")
+    assert_no_harm(scene)
+    # And once more: between the dead letters that the recovery wrote and the note that they are complete.
+    third = children.run(scene, own_jvm=False, kill={"on": "buried", "nth": 1, "who": "python"})
+    died_as_told(third, "python")
+    assert_no_harm(scene)
+    assert_whole(scene, spark, follow=False)
+
+
+def test_killed_between_the_return_of_the_callback_and_sparks_own_commit_file(make_scene, children, spark):
+    scene = make_scene()
+    scene.produce(2400)
+    kill = {"on": "BatchDone", "nth": 2, "who": "both", "after_return": True}
+    child = children.run(scene, own_jvm=True, follow=True, kill=kill)
+    children.get_ready(own_jvm=True)
+    died_as_told(child, "both")
+    assert sorted(path.name for path in scene.checkpoint.glob("offsets/[0-9]*")) == ["0", "1"]
+    assert sorted(path.name for path in scene.checkpoint.glob("commits/[0-9]*")) == ["0"]
+    assert_no_harm(scene)
+    assert_whole(scene, spark, follow=True)
+
+
+@pytest.mark.parametrize(
+    ("step", "delay_s"), [("write", 0.05), ("bury", 0.05)] if not EVERYTHING else
+    list(itertools.product(("create", "write", "bury"), (0.01, 0.05, 0.1, 0.2, 0.4, 0.8)))
+)
+def test_the_jvm_outlives_python_with_a_commit_in_the_air(step, delay_s, make_scene, children, spark):
+    scene = make_scene()
+    scene.produce(2400)
+    kill = {"on": step, "nth": 1 if step == "create" else 2, "who": "python", "delay_s": delay_s}
+    child = children.run(scene, own_jvm=False, kill=kill)
+    died_as_told(child, "python")
+    # At once: the orphan may commit before, while or after the new process does.
+    assert_whole(scene, spark, follow=False)
+
+
+@pytest.mark.parametrize("step", ["write", "bury"])
+def test_the_late_commit_of_a_frozen_jvm_loses(step, make_scene, children, spark):
+    scene = make_scene()
+    scene.produce(2400)
+    kill = {"on": step, "nth": 2, "who": "python", "delay_s": 0.05, "freeze_jvm": True, "keep_jvm": True}
+    child = children.run(scene, own_jvm=True, kill=kill)
+    children.get_ready(own_jvm=True)
+    died_as_told(child, "python")
+    assert_whole(scene, spark, follow=False)
+    versions = len(list(scene.table.glob("_delta_log/*.json")))
+    child.resume_jvm()
+    scene.wait_for_quiet(child.jvm)
+    assert child.jvm_is_alive()
+    assert len(list(scene.table.glob("_delta_log/*.json"))) == versions
+    found = scene.audit()
+    assert found.is_clean, str(found)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_process_that_lost_its_jvm_starts_another_and_goes_on(follow, make_scene, children):
+    """Nobody restarts anything by hand: the supervisor makes a new session and halves its batches."""
+    scene = make_scene()
+    scene.produce(2400)
+    kill = {"on": "written", "nth": 2, "who": "jvm"}
+    if follow:
+        kill["then_stop_at"] = scene.ends()
+    child = children.run(scene, own_jvm=True, follow=follow, restart=True, kill=kill)
+    assert child.code == 0, child.said()
+    assert child.error is None
+    assert "recover" in child.events
+    found = scene.audit()
+    assert found.is_clean, str(found)

@@ -10,7 +10,7 @@ import click
 from rivermouth.cli.attend import attended, door
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, to_json
-from rivermouth.errors import RivermouthError
+from rivermouth.errors import FlowBroken
 
 if TYPE_CHECKING:
     from rivermouth.engine.supervisor import FlowOutcome
@@ -65,5 +65,5 @@ def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output)
     else:
         click.echo(columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in outcomes]))
     for outcome in outcomes:
-        if outcome.error is not None and not isinstance(outcome.error, RivermouthError):
-            output.unexpected(outcome.error)
+        if isinstance(outcome.error, FlowBroken) and outcome.error.__cause__ is not None:
+            output.unexpected(outcome.error.__cause__)

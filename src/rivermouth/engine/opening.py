@@ -115,8 +115,8 @@ def open_flow(
     unheeded = without_effect(flow, standing.entry)
     if unheeded is not None:
         run.warn(unheeded)
-    start_text = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {standing.entry.number}"
-    run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, start_text))
+    why = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {standing.entry.number}"
+    run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, why))
     return run
 
 

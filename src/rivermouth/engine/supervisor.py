@@ -107,6 +107,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._telling = threading.Lock()
         self._running: dict[str, RunningFlow] = {}
+        self._failed: set[str] = set()
 
     def stop(self) -> None:
         """Tells all flows to end after the batch in hand. Returns at once."""
@@ -128,6 +129,12 @@ class Supervisor:
         """Hands an event on; one at a time, whatever thread it comes from."""
         with self._telling:
             self._listener(event)
+
+    def tell_failed(self, flow: str, error: BaseException | None) -> None:
+        """Tells that a flow failed for good, once."""
+        if flow not in self._failed:
+            self._failed.add(flow)
+            self.tell(FlowFailed(flow, str(error)))
 
     def run(self, orders: Sequence[FlowOrder], *, keep_following: bool) -> list[FlowOutcome]:
         """Runs the flows side by side and waits for all of them.
@@ -154,7 +161,7 @@ class Supervisor:
             abandon(self._spark)
             self._spark = self._restart()
         for order in pending:
-            self.tell(FlowFailed(order.flow.name, str(outcomes[order.flow.name].error)))
+            self.tell_failed(order.flow.name, outcomes[order.flow.name].error)
         return [outcomes[order.flow.name] for order in orders]
 
     def _side_by_side(self, orders: Sequence[FlowOrder], *, keep_following: bool) -> list[FlowOutcome]:
@@ -233,12 +240,13 @@ class _Worker(threading.Thread):
         self._counts = Counts()
         self._batches = 0
         self._began_at = time.monotonic()
+        self._ended_at: float | None = None
         self._error: BaseException | None = None
 
     @property
     def outcome(self) -> FlowOutcome:
         """How it ended."""
-        duration_s = time.monotonic() - self._began_at
+        duration_s = (self._ended_at or time.monotonic()) - self._began_at
         return FlowOutcome(self._order.flow.name, self._counts, self._batches, duration_s, self._error)
 
     def run(self) -> None:
@@ -251,7 +259,11 @@ class _Worker(threading.Thread):
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
             self._error = FlowBroken(at=self._order.at, flow=name, detail=first_line(error))
             self._error.__cause__ = error
+        self._ended_at = time.monotonic()
         if self._error is not None:
+            # The other flows may go on for days. Where the JVM is gone this one starts again with it.
+            if not has_ended(self._supervisor.spark):
+                self._supervisor.tell_failed(name, self._error)
             return
         outcome = self.outcome
         stopped = self._supervisor.stopped and not self._keep_following

@@ -100,18 +100,14 @@ class Json(Format):
         return told.drop("__verdict")
 
     def observations(self, rows: DataFrame) -> dict[str, Column]:
-        """``undeclared_fields`` among the ``undeclared_sampled`` records of a batch: one offset in 1,024.
+        """``undeclared_fields`` (bigint): fields of the records at one offset in 1,024 that the schema lacks.
 
-        Both are bigint. Only fields of the document itself are counted, not those of nested objects.
+        Only fields of the document itself are counted, not those of nested objects.
         """
-        declared = [field.name for field in self._schema().fields]
-        sampled = F.expr(f"{names.VALUE} IS NOT NULL AND {names.DECODED} AND pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0")
-        known = F.array(*(F.lit(name) for name in declared))
-        extra = F.size(F.array_except(F.expr(f"json_object_keys({_TEXT})"), known))
-        return {
-            "undeclared_fields": F.coalesce(F.sum(F.when(sampled, extra)), F.lit(0)),
-            "undeclared_sampled": F.count_if(sampled),
-        }
+        declared = F.array(*(F.lit(field.name) for field in self._schema().fields))
+        extra = F.size(F.array_except(F.expr(f"json_object_keys({_TEXT})"), declared))
+        sampled = F.expr(f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL")
+        return {"undeclared_fields": F.coalesce(F.sum(F.when(sampled, extra)), F.lit(0).cast("bigint"))}
 
     def _schema(self) -> StructType:
         """The schema as declared, NOT NULL included.
@@ -187,8 +183,9 @@ def _from_file(path: str) -> dict[str, Any]:
 def _from_json(declared: dict[str, Any]) -> StructType:
     try:
         return StructType.fromJson(declared)
-    except (KeyError, TypeError, AttributeError, PySparkException) as error:
-        msg = f'this is not Spark\'s JSON form of a schema ({{"type": "struct", "fields": [...]}}): {error}'
+    except (KeyError, TypeError, AttributeError, ValueError, PySparkException):
+        form = '{"type": "struct", "fields": [{"name": ..., "type": ...}]}'
+        msg = f"this is not Spark's JSON form of a schema ({form})"
         raise ValueError(msg) from None
 
 

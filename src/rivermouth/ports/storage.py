@@ -172,7 +172,7 @@ class HadoopFiles:
 
 
 class PlacedFiles:
-    """Files wherever each path lies, for a flow whose table and lake are in different places. Implements ``LakeFiles``."""
+    """Files wherever each path lies: a table may lie apart from the lake. Implements ``LakeFiles``."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._local = LocalFiles()

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rivermouth.engine.events import Listener
+from rivermouth.engine.events import Event, FlowFailed, Listener
 from rivermouth.engine.opening import table_shape
 from rivermouth.engine.plan import FlowPlan, ahead, plan_flow
 from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
-from rivermouth.errors import ArgumentInvalid, FlowsFailed, RivermouthError
+from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, RivermouthError
 from rivermouth.ports import session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.project.ingest import ingest_spec
@@ -205,12 +205,12 @@ def run(project: Project, names: Sequence[str] = (), *, follow: bool = False, do
     with engine as spark:
         if project.debug and not follow:
             wanted = [_limited(spark, order) for order in wanted]
-        supervisor = Supervisor(spark, door.listener, serve, restart=engine.restart)
+        supervisor = Supervisor(spark, _without_echo(door), serve, restart=engine.restart)
         with door.stop.over(supervisor, engine.kill):
             outcomes = supervisor.run(wanted, keep_following=follow)
     if door.stop.asked:
         # Whoever told the flows to end may have ended Spark too: what broke by that is no failure.
-        return [replace(each, error=None) if _is_foreign(each.error) else each for each in outcomes]
+        return [replace(each, error=None) if isinstance(each.error, FlowBroken) else each for each in outcomes]
     return outcomes
 
 
@@ -282,6 +282,17 @@ def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
     return outcome
 
 
+def _without_echo(door: Door) -> Listener:
+    """The door's listener, spared what breaks because somebody wanted the run to end."""
+    echo = f"[{FlowBroken.code}]"
+
+    def hear(event: Event) -> None:
+        if not (door.stop.asked and isinstance(event, FlowFailed) and event.error.startswith(echo)):
+            door.listener(event)
+
+    return hear
+
+
 def _debugged(flow: Flow) -> Flow:
     limit = min(flow.trigger.max_offsets or DEBUG_OFFSETS, DEBUG_OFFSETS)
     trigger = flow.trigger.model_copy(update={"max_offsets": limit, "min_offsets": None, "max_delay": None})
@@ -296,7 +307,3 @@ def _limited(spark: SparkSession, order: FlowOrder) -> FlowOrder:
         return order  # the run itself will say so, as this flow's own failure
     ending = EndingOffsets(kind="offsets", offsets=ledger.ends(ranges))
     return replace(order, flow=order.flow.model_copy(update={"ending_offsets": ending}))
-
-
-def _is_foreign(error: BaseException | None) -> bool:
-    return error is not None and not isinstance(error, RivermouthError)

@@ -31,7 +31,7 @@ VERDICT: Final = T.StructType([T.StructField(name, T.StringType()) for name in (
 _RANGES: Final = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIMESTAMP: Final = re.compile(
-    r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?", re.ASCII
+    r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d*)?(Z|[+-]\d{2}(:?\d{2})?)?)?)?", re.ASCII
 )
 _NTZ: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d{1,9})?)?)?", re.ASCII)
 _DECIMAL: Final = re.compile(r"[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d{1,3})?", re.ASCII)

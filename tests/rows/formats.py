@@ -1,0 +1,55 @@
+"""What the tests of the formats share: values as envelope rows, and what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from rivermouth import names
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A value after decode and explain; ``reason`` is None where it was decoded."""
+
+    data: dict[str, Any] | None
+    reason: str | None = None
+    field: str | None = None
+    message: str | None = None
+
+
+def frame(spark, values):
+    """Envelope rows with these values, offsets counting from 0, and a column of somebody else."""
+    rows = spark.createDataFrame(list(enumerate(values)), f"{names.OFFSET} bigint, {names.VALUE} binary")
+    others = {
+        names.TOPIC: F.lit("orders"),
+        names.PARTITION: F.lit(0),
+        names.TIMESTAMP: F.timestamp_micros(F.lit(0)),
+        names.TIMESTAMP_TYPE: F.lit(0),
+        names.HEADERS: F.lit(None).cast("array<struct<key:string,value:binary>>"),
+        names.KEY: F.lit(None).cast("binary"),
+        "mine": F.col(names.OFFSET) * 2,
+    }
+    return rows.withColumns(others).select(*names.ENVELOPE, "mine")
+
+
+def outcomes(spark, form, values):
+    """What ``decode`` and ``explain`` made of the values, in their order."""
+    decoded = form.decode(frame(spark, values))
+    explained = form.explain(decoded.where(~F.col(names.DECODED)))
+    told = {
+        row[names.OFFSET]: (row[names.REASON], row[names.FIELD], row[names.MESSAGE])
+        for row in explained.select(names.OFFSET, names.REASON, names.FIELD, names.MESSAGE).collect()
+    }
+    found = decoded.select(names.OFFSET, names.DECODED, names.DATA).orderBy(names.OFFSET).collect()
+    assert [row[0] for row in found] == list(range(len(values)))
+    assert {row[0] for row in found if not row[1]} == set(told)
+    assert all(row[2] is None for row in found if not row[1])
+    return [Outcome(row[2].asDict(True) if row[2] is not None else None, *told.get(row[0], ())) for row in found]
+
+
+def outcome(spark, form, value):
+    """``outcomes`` for one value."""
+    return outcomes(spark, form, [value])[0]

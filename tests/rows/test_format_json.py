@@ -1,0 +1,401 @@
+"""The format json: what fits its declared type exactly is stored, all else is refused by name."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+
+import pytest
+from pydantic import ValidationError
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+from tests.rows.formats import Outcome, frame, outcome, outcomes
+
+from rivermouth.extend import find_kind
+from rivermouth.formats.json import SAMPLE_EVERY, Json
+
+UTC = dt.UTC
+D = Decimal
+
+# By type: JSON text to the value that is stored. (Collected timestamps are naive, in UTC.)
+FITS = {
+    "boolean": {"true": True, "false": False, "null": None},
+    "tinyint": {"127": 127, "-128": -128, "0": 0, "-0": 0},
+    "smallint": {"32767": 32767, "-32768": -32768},
+    "int": {"2147483647": 2147483647, "-2147483648": -2147483648},
+    "bigint": {"9223372036854775807": 9223372036854775807, "-9223372036854775808": -9223372036854775808},
+    "float": {"1.5": 1.5, "3": 3.0, "3.4e38": 3.3999999521443642e38, "1e-400": 0.0, "-2E0": -2.0},
+    "double": {"1.5": 1.5, "3": 3.0, "1e308": 1e308, "1e-400": 0.0, "9007199254740993": 9007199254740992.0},
+    "decimal(10,2)": {
+        "9.99": D("9.99"),
+        "9.9900000": D("9.99"),
+        "-99999999.99": D("-99999999.99"),
+        "12": D("12.00"),
+        "1e2": D("100.00"),
+        "1.5E-1": D("0.15"),
+        '"9.99"': D("9.99"),
+        '"-0.10"': D("-0.10"),
+        '"1E2"': D("100.00"),
+        "0.000": D("0.00"),
+    },
+    "decimal(38,18)": {
+        "12345678901234567890.123456789012345678": D("12345678901234567890.123456789012345678"),
+        '"12345678901234567890.123456789012345678"': D("12345678901234567890.123456789012345678"),
+        "0.100000000000000000": D("0.1"),
+        "1e5": D("100000"),
+        "7": D("7"),
+    },
+    "decimal(38,0)": {"9" * 38: D("9" * 38), "1.0": D(1)},
+    "string": {
+        '"text"': "text",
+        '""': "",
+        '"a\\u0000b"': "a\0b",
+        '"\\ud83d\\ude00"': "😀",
+        '"\\\\ud800"': "\\ud800",
+        '"\\"Infinity\\""': '"Infinity"',
+        "12": "12",
+        "123456789012345678901234567890": "123456789012345678901234567890",
+        "1.10": "1.1",
+        "true": "true",
+        '{"b" : [1, "x", null], "b":2}': '{"b":[1,"x",null],"b":2}',
+        '{"x": "Infinity"}': '{"x":"Infinity"}',
+        "null": None,
+    },
+    "binary": {'"QQ=="': b"A", '""': b""},
+    "date": {'"2026-02-28"': dt.date(2026, 2, 28), '"0001-01-01"': dt.date(1, 1, 1)},
+    "timestamp": {
+        '"2026-01-02T03:04:05Z"': dt.datetime(2026, 1, 2, 3, 4, 5),
+        '"2026-01-02 03:04:05"': dt.datetime(2026, 1, 2, 3, 4, 5),
+        '"2026-01-02T03:04"': dt.datetime(2026, 1, 2, 3, 4),
+        '"2026-01-02T03:04:05.123456789+01:00"': dt.datetime(2026, 1, 2, 2, 4, 5, 123456),
+        '"2026-01-02T03:04:05-0130"': dt.datetime(2026, 1, 2, 4, 34, 5),
+        '"2026-01-02"': dt.datetime(2026, 1, 2),
+    },
+    "timestamp_ntz": {
+        '"2026-01-02T03:04:05.5"': dt.datetime(2026, 1, 2, 3, 4, 5, 500000),
+        '"2026-01-02"': dt.datetime(2026, 1, 2),
+    },
+    "struct<x:tinyint,t:timestamp>": {
+        '{"x":1,"t":"2026-01-02"}': {"x": 1, "t": dt.datetime(2026, 1, 2)},
+        '{"y":1}': {"x": None, "t": None},
+    },
+    "array<struct<d:date,m:decimal(5,1)>>": {
+        '[{"d":"2026-01-02","m":1.5},null,{}]': [
+            {"d": dt.date(2026, 1, 2), "m": D("1.5")},
+            None,
+            {"d": None, "m": None},
+        ],
+        "[]": [],
+    },
+    "array<array<timestamp>>": {'[["2026-01-02"],null,[null]]': [[dt.datetime(2026, 1, 2)], None, [None]]},
+    "map<string,tinyint>": {'{"k":1,"j":null,"k":3}': {"j": None, "k": 3}, "{}": {}},
+    "map<string,struct<m:map<string,bigint>>>": {'{"k":{"m":{"a":1,"a":2}}}': {"k": {"m": {"a": 2}}}},
+}
+
+# By type: JSON text to what the message calls it.
+A_NUMBER, FRACTION = "a whole number", "a number with a fraction or an exponent"
+STRING, OBJECT, ARRAY, BOOLEAN = "a string", "an object", "an array", "a boolean"
+BEYOND, OVERFLOW = "a whole number beyond its range", "a number beyond its range"
+DIGITS = "a number with more digits than that, before or after the point"
+NO_DECIMAL, NO_BASE64 = "a string that is no decimal number", "a string that is no base64"
+NO_DATE = "a string that is no date (YYYY-MM-DD)"
+NO_TIMESTAMP = "a string that is no timestamp (YYYY-MM-DDThh:mm:ss, with an offset or in UTC)"
+NO_NTZ = "a string that is no timestamp without an offset (YYYY-MM-DDThh:mm:ss)"
+WHOLE = {"1.0": FRACTION, "1e3": FRACTION, '"12"': STRING, '""': STRING, "true": BOOLEAN, "{}": OBJECT, "[]": ARRAY}
+MISFITS = {
+    "boolean": {"1": A_NUMBER, '"true"': STRING, "0.0": FRACTION},
+    # Spark's own parser makes -56 of 200.
+    "tinyint": {"128": BEYOND, "200": BEYOND, "255": BEYOND, "-129": BEYOND, "70000": BEYOND, **WHOLE},
+    "smallint": {"32768": BEYOND, **WHOLE},
+    "int": {"2147483648": BEYOND, **WHOLE},
+    "bigint": {"9223372036854775808": BEYOND, "1" * 400: BEYOND, **WHOLE},
+    "float": {"1e39": OVERFLOW, "-1e400": OVERFLOW, '"1"': STRING, '"NaN"': STRING, '"Infinity"': STRING},
+    "double": {"1e400": OVERFLOW, "-1e309": OVERFLOW, "9" * 400: OVERFLOW, '"1"': STRING, '""': STRING, "true": BOOLEAN},
+    "decimal(10,2)": {
+        "9.999": DIGITS,  # Spark's own parser makes 10.00 of it
+        "100000000": DIGITS,
+        "1e-400": DIGITS,
+        "1e400": DIGITS,
+        "1e999999999": DIGITS,  # Spark's own parser takes hours for it
+        "1e-999999999": DIGITS,
+        '"1e-999999999"': NO_DECIMAL,
+        '"1,234"': NO_DECIMAL,  # Spark's own parser makes 1234 of it
+        '"\u0661"': NO_DECIMAL,
+        '"0x1"': NO_DECIMAL,
+        '""': NO_DECIMAL,
+        '"NaN"': NO_DECIMAL,
+        "true": BOOLEAN,
+        "{}": OBJECT,
+        "[1]": ARRAY,
+    },
+    "decimal(38,18)": {
+        "1.0000000000000000001": DIGITS,
+        "1" + "0" * 20: DIGITS,
+        "1e999999999": DIGITS,
+        "1.2345678901234567e-5": DIGITS,
+        '"1e-999999999"': NO_DECIMAL,
+        "false": BOOLEAN,
+        '{"a":1,"a":2}': OBJECT,
+        '"x"': NO_DECIMAL,
+    },
+    "string": {
+        "1e400": "a number beyond the range of a double",
+        '{"x": [-1e400]}': "a number beyond the range of a double",
+    },
+    "binary": {'"QQ"': NO_BASE64, '"!!"': NO_BASE64, "12": A_NUMBER, '"Q\\nQ=="': NO_BASE64},
+    "date": {
+        "1": A_NUMBER,
+        '"2026"': NO_DATE,
+        '"12345"': NO_DATE,
+        '"2026-02-30"': NO_DATE,
+        '"2026-1-2"': NO_DATE,
+        '"2026-01-02T00:00:00"': NO_DATE,
+        '" 2026-01-02"': NO_DATE,
+        '"2026-01-2 "': NO_DATE,
+        '""': NO_DATE,
+    },
+    "timestamp": {
+        "1767225600": A_NUMBER,
+        "1.5": FRACTION,
+        '"2026"': NO_TIMESTAMP,
+        '"1767225600"': NO_TIMESTAMP,
+        '"12:30"': NO_TIMESTAMP,  # Spark's own parser makes it a time of today
+        '"T12:30:00"': NO_TIMESTAMP,
+        '"2026-01-02T25:00:00"': NO_TIMESTAMP,
+        '"2026-02-30T00:00:00Z"': NO_TIMESTAMP,
+        '"2026-01"': NO_TIMESTAMP,
+        '"2026-1-2T00:00:00"': NO_TIMESTAMP,
+        '"now"': NO_TIMESTAMP,
+        '""': NO_TIMESTAMP,
+        "{}": OBJECT,
+    },
+    "timestamp_ntz": {'"2026-01-02T03:04:05Z"': NO_NTZ, '"2026-01-02T03:04:05+01:00"': NO_NTZ, '"12:30"': NO_NTZ},
+    "struct<x:int>": {"[]": ARRAY, '"{}"': STRING, "1": A_NUMBER},
+    "array<int>": {"{}": OBJECT, '"[]"': STRING},
+    "map<string,int>": {"[]": ARRAY},
+}
+
+DEEPER = [
+    ("s struct<x:tinyint>", '{"s":{"x":300}}', "FIELD_TYPE", "s.x"),
+    ("l array<struct<m:decimal(5,1)>>", '{"l":[{"m":1.5},{"m":1.55}]}', "FIELD_TYPE", "l[].m"),
+    ("l array<int>", '{"l":[1,"2"]}', "FIELD_TYPE", "l[]"),
+    ("l array<struct<x:int>>", '{"l":[[]]}', "FIELD_TYPE", "l[]"),
+    ("m map<string,double>", '{"m":{"a":1e999}}', "FIELD_TYPE", "m[]"),
+    ("m map<string,array<date>>", '{"m":{"a":["2026-02-30"]}}', "FIELD_TYPE", "m[][]"),
+    ("a int, b int", '{"b":"x","a":"y"}', "FIELD_TYPE", "a"),
+    ("a int", '{"a":"x","a":1}', "FIELD_TYPE", "a"),
+    ("a int not null", "{}", "FIELD_MISSING", "a"),
+    ("a int not null", '{"a":null}', "FIELD_MISSING", "a"),
+    ("a int not null", '{"a":1,"a":null}', "FIELD_MISSING", "a"),
+    ("s struct<x:int not null>", '{"s":{}}', "FIELD_MISSING", "s.x"),
+]
+
+WHOLE_VALUES = [
+    (b"", "INVALID_JSON", "the value is empty"),
+    (b" \n", "INVALID_JSON", "the value is empty"),
+    (b'{"a":1', "INVALID_JSON", "the value is not JSON: expecting ',' delimiter at character 6"),
+    (b'{"a":1} {"a":2}', "INVALID_JSON", "something follows the end of the JSON document, at character 8"),
+    (b'{"a":1}x', "INVALID_JSON", "something follows the end of the JSON document, at character 7"),
+    (b'{"a":1},{"a":2}', "INVALID_JSON", "something follows the end of the JSON document, at character 7"),
+    (b'{"a":1}]}', "INVALID_JSON", "something follows the end of the JSON document, at character 7"),
+    (b"{'a':1}", "INVALID_JSON", "the value is not JSON: expecting property name enclosed in double quotes at character 1"),
+    (b'{"a":NaN}', "INVALID_JSON", "the value is not JSON: NaN and Infinity are no JSON numbers"),
+    (b"\xef\xbb\xbf{}", "INVALID_JSON", "the value begins with a byte order mark, which is not JSON"),
+    (b'{"z":"\xff"}', "INVALID_UTF8", "the value is not valid UTF-8"),
+    ("{}".encode("utf-16"), "INVALID_UTF8", "the value is not valid UTF-8"),
+    (b"[]", "NOT_AN_OBJECT", "the value is an array, not an object"),
+    (b'[{"a":1}]', "NOT_AN_OBJECT", "the value is an array, not an object"),
+    (b"null", "NOT_AN_OBJECT", "the value is null, not an object"),
+    (b"1", "NOT_AN_OBJECT", "the value is a whole number, not an object"),
+    (b'"{}"', "NOT_AN_OBJECT", "the value is a string, not an object"),
+    (b"true", "NOT_AN_OBJECT", "the value is a boolean, not an object"),
+    (b'{"z":' + b"[" * 1000 + b"]" * 1000 + b"}", "TOO_DEEP", "the value is nested deeper than 1000 levels"),
+    (b'{"z":' + b"1" * 1001 + b"}", "TOO_LONG", "a number is longer than 1000 characters"),
+    (b'{"' + b"n" * 50_001 + b'":1}', "TOO_LONG", "a field's name is longer than 50000 characters"),
+    (
+        b'{"z":"\\ud800"}',
+        "LONE_SURROGATE",
+        "an escape stands for half a character (a surrogate without its pair)",
+    ),
+    (
+        b'{"z":"\\\\ud800\\udc00"}',
+        "LONE_SURROGATE",
+        "an escape stands for half a character (a surrogate without its pair)",
+    ),
+]
+
+
+def docs(texts):
+    return [f'{{"a":{text}}}'.encode() for text in texts]
+
+
+def test_the_name_in_the_yaml_finds_it():
+    assert find_kind("formats", "json") is Json
+    assert Json(schema="a int") == Json.model_validate({"type": "json", "schema": "a int"})
+
+
+@pytest.mark.parametrize("declared", FITS)
+def test_what_fits_is_stored_exactly(spark, declared):
+    texts = FITS[declared]
+    found = outcomes(spark, Json(schema=f"a {declared}"), docs(texts))
+    assert dict(zip(texts, found, strict=True)) == {text: Outcome({"a": value}) for text, value in texts.items()}
+
+
+@pytest.mark.parametrize("declared", MISFITS)
+def test_what_does_not_fit_is_refused_with_field_and_kind(spark, declared):
+    texts = MISFITS[declared]
+    found = outcomes(spark, Json(schema=f"a {declared}"), docs(texts))
+    expected = {
+        text: Outcome(None, "FIELD_TYPE", "a", f"field a is declared {declared} and holds {kind}")
+        for text, kind in texts.items()
+    }
+    assert dict(zip(texts, found, strict=True)) == expected
+
+
+@pytest.mark.parametrize(("declared", "text", "reason", "field"), DEEPER)
+def test_the_first_misfit_is_named_by_its_path(spark, declared, text, reason, field):
+    found = outcome(spark, Json(schema=declared), text.encode())
+    assert (found.data, found.reason, found.field) == (None, reason, field)
+
+
+def test_values_that_are_no_object_are_refused_with_the_reason(spark):
+    found = outcomes(spark, Json(schema="a int"), [value for value, _, _ in WHOLE_VALUES])
+    assert found == [Outcome(None, reason, None, message) for _, reason, message in WHOLE_VALUES]
+
+
+def test_depth_and_digits_up_to_the_limits_are_read(spark):
+    deepest = b'{"z":' + b"[" * 999 + b"]" * 999 + b"}"
+    longest = b'{"z":' + b"1" * 1000 + b',"a":1}'
+    assert outcomes(spark, Json(schema="a int"), [deepest, longest]) == [Outcome({"a": None}), Outcome({"a": 1})]
+
+
+def test_a_null_value_passes_by(spark):
+    decoded = Json(schema="a int not null").decode(frame(spark, [None, b'{"a":1}']))
+    rows = decoded.orderBy("__offset").select("__decoded", "__data").collect()
+    assert [(row[0], row[1] and row[1].asDict()) for row in rows] == [(True, None), (True, {"a": 1})]
+
+
+def test_keys_are_compared_case_and_all_under_either_setting(spark):
+    values = [b'{"A":1}', b'{"a":1,"A":2}', b'{"A":1,"a":2}']
+    for setting in ("true", "false"):
+        session = spark.newSession()
+        session.conf.set("spark.sql.caseSensitive", setting)
+        found = outcomes(session, Json(schema="a int"), values)
+        assert found == [Outcome({"a": None}), Outcome({"a": 1}), Outcome({"a": 2})]
+
+
+def test_the_wrapper_cannot_be_forged_without_its_key(spark):
+    values = [b'{}]},"x":[{}', b'{},{"k":1}]}', b"{},null]}", b'{}],"k":[{}', b',"a":1', b"{}],[{}"]
+    assert {found.reason for found in outcomes(spark, Json(schema="a int"), values)} == {"INVALID_JSON"}
+
+
+def test_names_of_any_kind_are_columns(spark):
+    names = ["id.orig_h", "with space", "back`tick", "it's", "größe", "__value", "_corrupt_record", "k", "select"]
+    schema = StructType([StructField(name, LongType()) for name in names])
+    value = {name: number for number, name in enumerate(names)}
+    form = Json(schema=json.loads(schema.json()))
+    assert form.columns(spark) == schema
+    assert outcome(spark, form, json.dumps(value).encode()) == Outcome(value)
+
+
+def test_every_other_column_stays(spark):
+    rows = frame(spark, [b'{"a":1}', b"x", None])
+    decoded = Json(schema="a int, mine string").decode(rows)
+    assert sorted(decoded.columns) == sorted([*rows.columns, "__data", "__decoded"])
+    assert decoded.select(*rows.columns).collect() == rows.collect()
+
+
+def test_a_frame_made_of_an_rdd_decodes_like_any(spark):
+    rows = frame(spark, [b'{"a":1}', b"x"])
+    again = spark.createDataFrame(rows.rdd, rows.schema)
+    decoded = Json(schema="a int").decode(again)
+    assert [row[0] for row in decoded.orderBy("__offset").select("__decoded").collect()] == [True, False]
+
+
+def test_the_value_is_parsed_once_however_many_columns_are_taken(spark):
+    decoded = Json(schema="a int, b decimal(10,2), c timestamp, d array<date>").decode(frame(spark, [b"{}"]))
+    written = decoded.where("__decoded").select("__data.*", "__offset")
+    plan = written._jdf.queryExecution().optimizedPlan().toString()
+    assert plan.count("from_json(") == 1
+
+
+def test_the_schema_as_ddl_mapping_and_file_is_the_same(spark, tmp_path):
+    schema = StructType(
+        [StructField("id", LongType(), nullable=False), StructField("name", StringType(), metadata={"comment": "c"})]
+    )
+    file = tmp_path / "orders.json"
+    file.write_text(schema.json())
+    forms = [
+        Json(schema="id bigint not null, name string comment 'c'"),
+        Json(schema=json.loads(schema.json())),
+        Json(schema=str(file)),
+    ]
+    wanted = StructType([StructField("id", LongType()), StructField("name", StringType(), metadata={"comment": "c"})])
+    for form in forms:
+        assert form.columns(spark) == wanted
+        assert outcome(spark, form, b"{}").reason == "FIELD_MISSING"
+
+
+def test_undeclared_fields_are_counted_on_a_sample(spark):
+    values = [b'{"a":1,"b":2,"c":{"d":1}}', b'{"x":1}', b"broken", None]
+    form = Json(schema="a int")
+    decoded = form.decode(frame(spark, values)).withColumn("__offset", F.col("__offset") * (SAMPLE_EVERY // 2))
+    counts = form.observations(decoded)
+    found = decoded.agg(*(column.alias(name) for name, column in counts.items())).collect()[0]
+    assert found.asDict() == {"undeclared_fields": 2}
+
+
+def test_counting_nothing_is_zero(spark):
+    form = Json(schema="a int")
+    decoded = form.decode(frame(spark, []))
+    found = decoded.agg(*(column.alias(name) for name, column in form.observations(decoded).items())).collect()[0]
+    assert found.asDict() == {"undeclared_fields": 0}
+
+
+REFUSED_SCHEMAS = [
+    ("a whatever", "[UNSUPPORTED_DATATYPE]"),
+    ("a int,", "[PARSE_SYNTAX_ERROR]"),
+    ("", "the schema has no fields"),
+    ("int", "it names a type and no columns: write 'name type, name type'"),
+    ("a int, A int", "columns 'a' and 'A' are the same to Spark and Delta"),
+    ("s struct<a:int,A:int>", "columns 'a' and 'A' are the same to Spark and Delta"),
+    ("a struct<>", "column a has no fields"),
+    ("m map<int,int>", "column m: keys in JSON are strings, so declare map<string, ...>"),
+    ("a array<map<bigint,int>>", "column a[]: keys in JSON are strings, so declare map<string, ...>"),
+    ("a varchar(10)", "column a: type varchar(10) is not read from JSON: declare string"),
+    ("a string collate UTF8_LCASE", "column a: a collation cannot be read from JSON: declare string"),
+    ("a variant", "column a: type variant is not read from JSON"),
+    ("a interval", "column a: type interval is not read from JSON"),
+    ("a void", "column a: type void is not read from JSON"),
+    ("/nowhere/schema.json", "the schema file /nowhere/schema.json cannot be read: No such file or directory"),
+]
+
+
+@pytest.mark.parametrize(("declared", "text"), REFUSED_SCHEMAS)
+def test_a_schema_that_cannot_be_used_is_refused_with_the_reason(spark, declared, text):
+    with pytest.raises(ValueError) as caught:
+        Json(schema=declared).columns(spark)
+    found = str(caught.value)
+    assert found.startswith(text) if text.startswith("[") else found == text
+    assert "\n" not in found
+
+
+def test_schema_files_that_are_none_are_refused(spark, tmp_path):
+    texts = {
+        "{": "the schema file {path} is not JSON",
+        "[]": "the schema file {path} holds no JSON object",
+        '{"type":"object"}': "this is not Spark's JSON form of a schema "
+        '({"type": "struct", "fields": [{"name": ..., "type": ...}]})',
+    }
+    for number, (content, text) in enumerate(texts.items()):
+        path = tmp_path / f"{number}.json"
+        path.write_text(content)
+        with pytest.raises(ValueError) as caught:
+            Json(schema=str(path)).columns(spark)
+        assert str(caught.value) == text.replace("{path}", str(path))
+
+
+def test_a_schema_is_needed():
+    with pytest.raises(ValidationError, match="schema"):
+        Json()
