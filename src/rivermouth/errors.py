@@ -582,6 +582,14 @@ class JarChecksum(RivermouthError):
     hint = "remove the copy, then: python -m rivermouth.ports.jars"
 
 
+class DemoFolderTaken(RivermouthError):
+    """The demonstration's folder holds something else."""
+
+    code = "DEMO_FOLDER_TAKEN"
+    what = "{folder} holds something that is no demo; nothing was written"
+    hint = "rivermouth demo ANOTHER_FOLDER"
+
+
 class BrokerPortTaken(RivermouthError):
     """Another process listens on the port that the development broker should get."""
 

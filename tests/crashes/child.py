@@ -8,7 +8,8 @@ already (``CHILD_GATEWAY``), says ``{"jvm": pid}`` and waits for one line of JSO
 ``after_return`` (kill only after foreachBatch's callback has returned, with the JVM frozen before it hears of
 it), ``keep_jvm`` (the JVM outlives Python: its standard input stays open), ``freeze_jvm`` (stop it, so that it
 goes on later), ``delay_s``; ``replay``: ask for a replay before (drain) or between batches (follow);
-``restart``: make a new session when the JVM is gone.
+``restart``: make a new session when the JVM is gone. A child that follows and is not killed stops when it has
+caught up.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from rivermouth.engine.events import Event, StepReached
+from rivermouth.engine.events import BatchDone, Event, StepReached
 from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import Supervisor
 from rivermouth.ports import session
 from rivermouth.spec import SparkSettings
-from tests.crashes.scene import Scene
+from tests.crashes.scene import CaughtUp, Scene
 
 
 SHORT_LIVED = {
@@ -120,7 +121,15 @@ def main() -> int:
     scene = Scene.from_json(job["scene"])
     restart = start_spark if job.get("restart") else None
     jvm = (there or gateway_of(spark))["jvm"]
-    supervisor = Supervisor(spark, Killer(spark, jvm, job.get("kill")), serve, restart)
+    kill = Killer(spark, jvm, job.get("kill"))
+    caught_up = CaughtUp(scene)
+
+    def hear(event: Event) -> None:
+        kill(event)
+        if isinstance(event, BatchDone) and caught_up(event):
+            supervisor.stop()
+
+    supervisor = Supervisor(spark, hear, serve, restart)
     outcome = supervisor.run([scene.order], keep_following=job.get("follow", False))[0]
     print(json.dumps({"error": None if outcome.error is None else str(outcome.error)}), flush=True)
     return 0 if outcome.error is None else 1

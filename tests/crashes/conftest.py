@@ -75,11 +75,19 @@ class Child:
         """Lets a JVM go on that was frozen."""
         os.kill(self.jvm, signal.SIGCONT)
 
-    def jvm_is_alive(self) -> bool:
-        try:
-            return Path(f"/proc/{self.jvm}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
-        except FileNotFoundError:
-            return False
+    def wait_until_its_jvm_rests(self) -> None:
+        """Returns when the JVM, which must be alive, has had nothing to do for a while."""
+        deadline = time.monotonic() + PATIENCE_S
+        before, ticks = -100, self._jvm_ticks()
+        while ticks - before > 3:
+            assert time.monotonic() < deadline, "the JVM does not come to rest"
+            time.sleep(2)
+            before, ticks = ticks, self._jvm_ticks()
+
+    def _jvm_ticks(self) -> int:
+        fields = Path(f"/proc/{self.jvm}/stat").read_text().rpartition(")")[2].split()
+        assert fields[0] not in {"Z", "X"}, "the JVM is gone"
+        return int(fields[11]) + int(fields[12])
 
     def bury(self) -> None:
         """Ends what the child left behind."""

@@ -224,6 +224,12 @@ def rows_of(location: Path | str) -> list[dict[str, Any]]:
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
+def files_of(location: Path) -> set[str]:
+    """Names of all files that any version of the table ever had; for tables without partitions."""
+    actions = [json.loads(line) for file in location.glob("_delta_log/*.json") for line in file.read_text().splitlines()]
+    return {action["add"]["path"] for action in actions if "add" in action}
+
+
 def ledger_of(location: Path) -> list[dict[str, Any]]:
     """The ledger's entries in the table's log, oldest first, as the JSON says."""
     entries = []

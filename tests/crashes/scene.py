@@ -197,7 +197,7 @@ class Scene:
         between_batches: Callable[[Any], None] = lambda _run: None,
     ) -> FlowOutcome:
         """Follows until ``until`` says so of an event, or, without one, until nothing is left to carry."""
-        caught_up = _CaughtUp(self) if until is None else until
+        caught_up = CaughtUp(self) if until is None else until
         supervisor: Supervisor
 
         def hear(event: Event) -> None:
@@ -245,7 +245,7 @@ class Scene:
         return cls(body["bootstrap_servers"], Path(body["folder"]), body["topics"], body["options"])
 
 
-class _CaughtUp:
+class CaughtUp:
     """Whether the newest entry stands at the end of what a reader of committed records can see."""
 
     def __init__(self, scene: Scene) -> None:

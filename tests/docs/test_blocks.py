@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,7 +31,7 @@ PAGES = [
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if path.is_file() and path not in ELSEWHERE and blocks(path)
 ]
-COMMAND_TIMEOUT_S = 150
+COMMAND_TIMEOUT_S = 240
 
 FLOW_DEFAULTS = {"topics": ["orders"], "format": "raw", "table": "bronze.orders"}
 ENVIRON = {"KAFKA": "localhost:9092", "KAFKA_USER": "u", "KAFKA_PASSWORD": "p", "BUCKET": "b", "STAGE": "test"}
@@ -88,6 +90,10 @@ class _Page:
                 json.loads(block.text)
             case "jsonl":
                 assert "file" in block.mark, f"{block.place}: lines for nobody"
+            case "toml":
+                tomllib.loads(block.text)
+            case "ini":
+                configparser.ConfigParser(strict=True).read_string(block.text)
             case "text":
                 assert block.text.strip(), f"{block.place}: empty"
             case other:

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from rivermouth.cli import check, dead_letters, dev, ingest, kinds, run, start, status
+from rivermouth.cli import check, dead_letters, demo, dev, ingest, init, kinds, run, status
 from rivermouth.cli.output import Output, to_json
 from rivermouth.errors import RivermouthError
 
@@ -20,7 +20,8 @@ FAILED: Final = 1
 WRONG_USAGE: Final = 2
 
 _COMMANDS: Final = (
-    start.init,
+    init.init,
+    demo.demo,
     check.validate,
     check.plan,
     run.run,

@@ -64,6 +64,11 @@ def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output)
         click.echo(to_json(summary_json(outcomes, stopped=stopped)))
     else:
         click.echo(columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in outcomes]))
+    failures_told(outcomes, output)
+
+
+def failures_told(outcomes: Sequence[FlowOutcome], output: Output) -> None:
+    """Says where the traces are of flows that ended for a reason that is none of ours."""
     for outcome in outcomes:
         if isinstance(outcome.error, FlowBroken) and outcome.error.__cause__ is not None:
             output.unexpected(outcome.error.__cause__)

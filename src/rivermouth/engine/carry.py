@@ -9,6 +9,7 @@ from rivermouth.engine import microbatch
 from rivermouth.engine.events import BatchDone, BatchRetried
 from rivermouth.engine.opening import check_topics, first_line
 from rivermouth.errors import BatchFailed, CommitLost, RivermouthError
+from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
 from rivermouth.rows import ledger
 from rivermouth.rows.routing import expectation_failure
@@ -126,7 +127,7 @@ def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: in
 def _look_again(run: RunningFlow) -> None:
     """After a failure nobody knows which commit landed: the table does."""
     with run.lock:
-        standing = run.ledger.standing()
+        standing = run.ledger.standing(delta.table_state(run.spark, run.places.table).transactions)
         run.standing = dataclasses.replace(standing, entry=dataclasses.replace(standing.entry, flow=run.flow.name))
         microbatch.recover(run)
 

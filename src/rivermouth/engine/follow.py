@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 
 from rivermouth.engine.carry import DEFAULT_MAX_OFFSETS, carry
 from rivermouth.engine.events import CheckpointReplaced
+from rivermouth.engine.opening import first_line
 from rivermouth.errors import RivermouthError, StopTimeout
 from rivermouth.ports.checkpoint import Checkpoints
 from rivermouth.rows import ledger
@@ -44,8 +45,18 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
         Stopped anywhere and run again: continues where the ledger stands, whatever the checkpoint says.
     """
     checkpoints = Checkpoints(run.files, run.places.checkpoint)
-    prepare_checkpoint(run, checkpoints)
+    kept = prepare_checkpoint(run, checkpoints)
     callback = _Callback(run, checkpoints)
+    try:
+        return _follow(run, callback, between_batches)
+    except PySparkException as error:
+        if kept and not callback.called:
+            # Whatever of it Spark could not read, the ledger knows: the next start makes a new one.
+            run.emit(CheckpointReplaced(run.flow.name, first_line(error), checkpoints.set_aside()))
+        raise
+
+
+def _follow(run: RunningFlow, callback: _Callback, between_batches: Callable[[], None]) -> int:
     query = _start(run, callback)
     try:
         while not run.stopping.is_set() and query.isActive:
@@ -61,8 +72,8 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
     return callback.batches
 
 
-def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> None:
-    """Leaves at the checkpoint's place one that agrees with the ledger, or none.
+def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> bool:
+    """Leaves at the checkpoint's place one that agrees with the ledger, or none; says whether there is one.
 
     A checkpoint that is behind, ahead or elsewhere is removed: the ledger knows all that it knew. A damaged one
     is moved aside for whoever wants to look.
@@ -71,15 +82,17 @@ def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> None:
         CheckpointForeign: It belongs to another flow.
     """
     found = checkpoints.inspect(run.flow.name, run.table_id, previously=run.flow.previously)
-    next_offsets = run.standing.entry.next_offsets
+    kept = False
     if found.state == "damaged":
         run.emit(CheckpointReplaced(run.flow.name, found.detail, checkpoints.set_aside()))
     elif found.state == "usable":
-        agrees = next_offsets == found.committed if found.planned is None else False
-        if not agrees:
+        kept = found.planned is None and found.committed == run.standing.entry.next_offsets
+        if not kept:
             checkpoints.remove()
+        if not kept and (found.planned or found.committed):
             run.emit(CheckpointReplaced(run.flow.name, "the ledger stands elsewhere", None))
     checkpoints.claim(run.flow.name, run.table_id)
+    return kept
 
 
 class _Callback:
@@ -89,10 +102,12 @@ class _Callback:
         self._run = run
         self._checkpoints = checkpoints
         self.failure: BaseException | None = None
+        self.called = False
         self.batches = 0
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         run = self._run
+        self.called = True
         if run.stopping.is_set():
             raise _Stopping
         try:
@@ -106,7 +121,7 @@ class _Callback:
             raise _Stopping
 
 
-def _start(run: RunningFlow, callback: Callable[[DataFrame, int], None]) -> StreamingQuery:
+def _start(run: RunningFlow, callback: _Callback) -> StreamingQuery:
     flow = run.flow
     trigger = flow.trigger
     if trigger.max_offsets is None:

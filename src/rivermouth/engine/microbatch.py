@@ -72,7 +72,7 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     _agree(run, entry, "rows in the table", commit.rows_written, counts.written)
 
     run.reached("dead_letters")
-    bury(ranges, counts, seen["blocks"], block, run)  # 7 a secondary of the same entry
+    counts = bury(ranges, counts, seen, block, run)  # 7 a secondary of the same entry
 
     run.reached("settle")
     return settled(run, ranges, counts, time.monotonic() - started)  # 8 counts that add up
@@ -91,27 +91,83 @@ def judged(rows: DataFrame, run: RunningFlow) -> DataFrame:
 
 
 def recover(run: RunningFlow) -> None:
-    """Finishes the newest entry's batch where a crash left it: counts it again and adds its dead letters.
+    """Finishes the newest entry where a crash left it: its batch's dead letters and counts, its replay's marks.
 
     Guarantees:
         Run twice: the second time finds it settled. The table itself is not touched.
     """
-    ranges = run.standing.entry.unsettled
     if run.standing.counts is not None:
         return
-    if not ranges:
-        run.standing = Standing(run.standing.entry, run.standing.version, ledger.Counts())
-        run.ledger.keep(run.standing)
-        return
     started = time.monotonic()
-    run.reached("recover")
+    entry, ranges = run.standing.entry, run.standing.entry.unsettled
+    if entry.kind == "replay":
+        run.reached("recover")
+        finish_replay(run)
+    elif ranges:
+        run.reached("recover")
+        counts = recount(run, ranges)
+        run.emit(settled(run, ranges, counts, time.monotonic() - started))
+    else:
+        run.standing = dataclasses.replace(run.standing, counts=ledger.Counts())
+        run.ledger.keep(run.standing)
+
+
+def recount(run: RunningFlow, ranges: Ranges) -> Counts:
+    """Counts the newest entry's batch by what is in the table, and sees to it that all else is where it belongs.
+
+    What the table has was written, whatever the flow's rules say by now: they may have been changed since, or
+    depend on the time of day. A record that it does not have and that passes now becomes a dead letter.
+
+    Guarantees:
+        Run twice: the second time finds the dead letters and writes none.
+    """
+    entry = run.standing.entry
+    whole = dataclasses.replace(run.source, headers=True)
+    present = coordinates_within(run, ranges).withColumn("__present", F.lit(True))
+    routed = judged(envelope.read(whole.batch(run.spark, ranges)), run).join(
+        present, [names.TOPIC, names.PARTITION, names.OFFSET], "left"
+    )
+    written = F.col("__present").isNotNull()
     block = routing.block_size(ledger.size(ranges))
-    routed = judged(envelope.read(run.source.batch(run.spark, ranges)), run)
-    seen = routed.agg(*_aggregates(routed, run, block)).collect()[0].asDict()
-    counts = routing.counted(run.flow, seen)
-    if run.dead_letters.newest_entry(run.flow.name, run.flow.previously) < run.standing.entry.number:
-        bury(ranges, counts, seen["blocks"], block, run)
-    settled(run, ranges, counts, time.monotonic() - started)
+    table = routed.where(written).withColumn(names.ROUTE, F.lit(routing.TABLE))
+    counts = routing.counted(run.flow, table.agg(*_aggregates(table, run, block)).collect()[0].asDict())
+    other = F.when(F.col(names.ROUTE) == routing.TABLE, routing.DEAD_LETTER).otherwise(F.col(names.ROUTE))
+    rest = routed.where(~written).drop("__present").withColumn(names.ROUTE, other).persist(StorageLevel.DISK_ONLY)
+    try:
+        counts += routing.counted(run.flow, rest.agg(*_aggregates(rest, run, block)).collect()[0].asDict())
+        if counts.dead_lettered or run.dead_letters.exists():
+            run.reached("bury")
+            run.dead_letters.complete(_letters(rest, run), entry, counts.dead_lettered, run.flow.previously)
+            run.reached("buried")
+    finally:
+        rest.unpersist()
+    return counts
+
+
+def coordinates_within(run: RunningFlow, ranges: Ranges) -> DataFrame:
+    """``__topic``, ``__partition`` and ``__offset`` of the table's rows within ``ranges``."""
+    columns = zip(names.COORDINATES, (names.TOPIC, names.PARTITION, names.OFFSET), strict=True)
+    renamed = [F.col(names.quoted(run.flow.metadata_columns[name])).alias(target) for name, target in columns]
+    table = run.spark.read.format("delta").load(run.places.table).select(*renamed)
+    return table.where(envelope.inside(ranges)).distinct()
+
+
+def finish_replay(run: RunningFlow) -> None:
+    """Marks the dead letters whose rows the newest entry, a replay, brought into the table.
+
+    Guarantees:
+        Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
+    """
+    standing = run.standing
+    keys = [F.col(names.quoted(run.flow.metadata_columns[name])).alias(name) for name in names.COORDINATES]
+    table = run.spark.read.format("delta").load(run.places.table).select(*keys)
+    letters = run.dead_letters.frame().where(F.col("status") == "open").select(*names.COORDINATES).distinct()
+    moved = table.join(F.broadcast(letters), list(names.COORDINATES), "left_semi").distinct()
+    run.dead_letters.mark(moved.withColumn("new_status", F.lit("replayed")))
+    commit = run.ledger.commit_of(standing.entry, standing.version - 1)
+    replayed = 0 if commit is None else commit.rows_written or 0
+    run.standing = dataclasses.replace(standing, counts=ledger.Counts(replayed=replayed))
+    run.ledger.keep(run.standing)
 
 
 def settled(run: RunningFlow, ranges: Ranges, counts: Counts, duration_s: float) -> BatchDone:
@@ -142,36 +198,37 @@ def settled(run: RunningFlow, ranges: Ranges, counts: Counts, duration_s: float)
     return done
 
 
-def bury(ranges: Ranges, counts: Counts, blocks: str, block: int, run: RunningFlow) -> None:
-    """Writes the dead letters of the newest entry, if there are any.
+def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, run: RunningFlow) -> Counts:
+    """Writes the dead letters of the newest entry, if there are any; the counts as they are then.
 
     Only the neighbourhoods that the first pass marked are read and judged again, so that the whole batch is
-    parsed once.
-
-    Raises:
-        CountsDisagree: There are more or fewer of them than the first pass counted.
+    parsed once. If the two passes do not agree, because a rule depends on the time of day, what is in the table
+    decides.
     """
-    entry = run.standing.entry
     if counts.dead_lettered == 0:
-        return
-    marks = run.spark.range(1).select(F.explode(F.split(F.lit(blocks), "\n")).alias("__mark"))
+        return counts
+    nearby = run.spark.range(1).select(F.explode(F.split(F.lit(seen["blocks"]), "\n")).alias("__mark"))
     whole = dataclasses.replace(run.source, headers=True)
     rows = envelope.read(whole.batch(run.spark, ranges)).withColumn("__mark", routing.block_mark(block))
-    suspects = rows.join(F.broadcast(marks), "__mark", "left_semi").drop("__mark").persist(StorageLevel.DISK_ONLY)
+    suspects = rows.join(F.broadcast(nearby), "__mark", "left_semi").drop("__mark").persist(StorageLevel.DISK_ONLY)
     try:
-        found = dead_letter.dead_letters(
-            judged(suspects, run),
-            run.flow,
-            target=run.dead_letters.target,
-            entry=entry.number,
-            topic_ids=entry.topic_ids,
-        )
+        marks = Observation()
+        mark = routing.mark_of(*names.COORDINATES, among=F.lit(True))
+        found = _letters(judged(suspects, run), run).observe(marks, mark.alias("mark"))
         run.reached("bury")
-        buried = run.dead_letters.write(found, entry)
+        buried = run.dead_letters.write(found, run.standing.entry)
         run.reached("buried")
     finally:
         suspects.unpersist()
-    _agree(run, entry, "dead letters", buried, counts.dead_lettered)
+    agrees = buried == counts.dead_lettered and marks.get["mark"] == seen["dead_mark"]
+    return counts if agrees else recount(run, ranges)
+
+
+def _letters(routed: DataFrame, run: RunningFlow) -> DataFrame:
+    entry = run.standing.entry
+    return dead_letter.dead_letters(
+        routed, run.flow, target=run.dead_letters.target, entry=entry.number, topic_ids=entry.topic_ids
+    )
 
 
 def _agree(run: RunningFlow, entry: Entry, what: str, found: int | None, expected: int) -> None:

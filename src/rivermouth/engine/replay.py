@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth.engine.events import Replayed
-from rivermouth.engine.microbatch import judged, table_rows
+from rivermouth.engine.microbatch import judged, recover, table_rows
 from rivermouth.names import COORDINATES
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import dead_letter, routing
@@ -37,12 +38,13 @@ def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> Repl
 
     Guarantees:
         Run twice: the second time moves none. Stopped after the rows are in the table and before the letters
-        are marked: the next replay finds the rows by their coordinates and only marks.
+        are marked: they are marked when the flow is opened the next time.
     """
     name = uuid.uuid4().hex[:12]
     if not run.dead_letters.exists():
         return Replayed(run.flow.name, name, tried=0, replayed=0, remaining=0, dry_run=dry_run)
     with run.lock:
+        _prepare(run)
         letters = _open_letters(run, wanted).persist(StorageLevel.DISK_ONLY)
         try:
             return _replay(run, letters, name, dry_run=dry_run)
@@ -59,11 +61,20 @@ def discard(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> int
     if not run.dead_letters.exists():
         return 0
     with run.lock:
+        _prepare(run)
         letters = _open_letters(run, wanted)
         found = letters.count()
         if found and not dry_run:
             run.dead_letters.mark(letters.select(*_KEYS, F.lit("discarded").alias("new_status")).distinct())
         return found
+
+
+def _prepare(run: RunningFlow) -> None:
+    """Sees to it that this process may write the table, and that the newest entry is settled."""
+    if run.lease is not None:
+        run.lease.check()
+    run.ledger.check_undisturbed(run.standing)
+    recover(run)
 
 
 def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool) -> Replayed:
@@ -73,16 +84,17 @@ def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool) -
     try:
         tried, passed = letters.count(), coordinates.count()
         if not dry_run:
-            if passed:
-                _append(run, passing, coordinates)
+            counts = _append(run, passing, coordinates) if passed else run.standing.counts
             _mark(run, letters, coordinates)
+            run.standing = replace(run.standing, counts=counts)
+            run.ledger.keep(run.standing)
         return Replayed(run.flow.name, name, tried=tried, replayed=passed, remaining=tried - passed, dry_run=dry_run)
     finally:
         coordinates.unpersist()
 
 
-def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> None:
-    """The passing rows that the table does not have, with an entry that moves no offset."""
+def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Counts:
+    """The passing rows that the table does not have, with an entry that moves no offset; not settled yet."""
     names = [run.flow.metadata_columns[key] for key in _KEYS]
     table = run.spark.read.format("delta").load(run.places.table).select(*_renamed(names))
     present = table.join(F.broadcast(coordinates), _KEYS, "left_semi").distinct()
@@ -101,8 +113,8 @@ def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Non
         table_id=run.table_id,
         after_version=before.version,
     )
-    run.standing = Standing(entry, commit.version, Counts(replayed=commit.rows_written or 0), before.report)
-    run.ledger.keep(run.standing)
+    run.standing = Standing(entry, commit.version, report=before.report)
+    return Counts(replayed=commit.rows_written or 0)
 
 
 def _mark(run: RunningFlow, letters: DataFrame, coordinates: DataFrame) -> None:

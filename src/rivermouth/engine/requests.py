@@ -13,8 +13,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rivermouth.engine import replay
+from rivermouth.engine.opening import first_line
 from rivermouth.errors import RequestUnanswered, RivermouthError
+from rivermouth.ports.session import has_ended
 from rivermouth.rows.dead_letter import DeadLetterFilter
+from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,8 +126,16 @@ def ask(
 
 def _answered(run: RunningFlow, text: str) -> dict[str, Any]:
     try:
-        return perform(run, Request.from_json(text))
+        request = Request.from_json(text)
     except (ValueError, KeyError, TypeError) as error:
         return {"error": f"it cannot be read: {type(error).__name__}"}
+    try:
+        return perform(run, request)
     except RivermouthError as error:
         return {"error": error.message}
+    except Exception as error:
+        # Told to who asked: nobody else waits for it, and the flow has work of its own.
+        if has_ended(run.spark):
+            raise
+        typed = expectation_failure(run.flow, str(error))
+        return {"error": first_line(error) if typed is None else typed.message}

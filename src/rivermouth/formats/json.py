@@ -79,7 +79,9 @@ class Json(Format):
         converted = taken.selectExpr(
             "*", *(f"{json_types.convert(read, field.dataType)} AS {done}" for read, done, field in fields)
         )
-        misfits = json_types.any_of(json_types.field_misfit(read, done, field) for read, done, field in fields)
+        misfits = json_types.any_of(
+            [*(json_types.field_misfit(read, done, field) for read, done, field in fields), _infinite(fields)]
+        )
         fits = f"coalesce(__sound AND NOT coalesce({misfits or 'false'}, false), false)"
         data = ", ".join(f"{done} AS {quoted(field.name)}" for _, done, field in fields)
         whole = f"inline(array(struct(CASE WHEN {fits} THEN struct({data}) END AS {names.DATA}))) AS {names.DATA}"
@@ -152,6 +154,16 @@ def _sound(key: str) -> str:
         "__corrupt IS NULL AND size(__elements) = 2 AND get(__elements, 0) IS NOT NULL "
         f"AND get(__elements, 1).{key} = 1"
     )
+
+
+def _infinite(fields: list[tuple[str, str, StructField]]) -> str | None:
+    """Whether a number that no double can hold was kept as text.
+
+    One search of the document for all columns together: Spark would put the search before the suspicion if it
+    stood beside each of them.
+    """
+    suspects = json_types.any_of(json_types.infinite_text(read, field.dataType) for read, _, field in fields)
+    return suspects and f"({suspects}) AND {_TEXT} RLIKE r'{json_types.OUT_OF_RANGE}'"
 
 
 def _from_ddl(ddl: str) -> StructType:

@@ -36,6 +36,7 @@ class Commit:
         user_metadata: The text that the writer left, or None.
         rows_written: ``numOutputRows`` of the operation's metrics; None where there is none.
         changes_data: Whether rows were added or removed, other than by rewriting the same ones.
+        restored_version: The version whose state a RESTORE brought back; None for other operations.
     """
 
     version: int
@@ -43,6 +44,7 @@ class Commit:
     user_metadata: str | None
     rows_written: int | None
     changes_data: bool
+    restored_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,14 @@ def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
             changes_data = changes_data or bool(action.get(name, {}).get("dataChange"))
     operation = str(info.get("operation", "UNKNOWN"))
     rows = info.get("operationMetrics", {}).get("numOutputRows")
+    restored = info.get("operationParameters", {}).get("version") if operation == "RESTORE" else None
     return Commit(
         version=version,
         operation=operation,
         user_metadata=info.get("userMetadata"),
         rows_written=None if rows is None else int(rows),
         changes_data=changes_data and operation not in _HARMLESS,
+        restored_version=None if restored is None else int(restored),
     )
 
 

@@ -22,7 +22,7 @@ class LakeFiles(Protocol):
     """What the ports need of a file system; every path is a full location."""
 
     def read(self, path: str) -> str | None:
-        """The text of the file; None if there is none."""
+        """The text of the file; None if there is none. Bytes that are no UTF-8 become replacement characters."""
 
     def write(self, path: str, text: str) -> None:
         """Puts ``text`` there, in one step: a reader sees the old or the new text. Makes folders."""
@@ -56,7 +56,7 @@ class LocalFiles:
     def read(self, path: str) -> str | None:
         """See ``LakeFiles``."""
         try:
-            return local_path(path).read_text()
+            return local_path(path).read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -121,7 +121,7 @@ class HadoopFiles:
             return None
         stream = file_system.open(target)
         try:
-            return bytes(stream.readAllBytes()).decode()
+            return bytes(stream.readAllBytes()).decode(errors="replace")
         finally:
             stream.close()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rivermouth.errors import LedgerLost, LedgerVoid, TableForeign
+from rivermouth.errors import CommitLost, LedgerLost, LedgerTooNew, LedgerUnreadable, LedgerVoid, TableForeign
 from rivermouth.ports import delta
 from rivermouth.rows.ledger import Counts, Entry
 
@@ -98,8 +98,14 @@ class TableLedger:
 
         Raises:
             LedgerVoid: Somebody did.
+            CommitLost: It was a writer of this flow that was thought dead.
         """
-        self._check_foreign(list(self._commits_after(standing.version)), standing.entry.number, standing.version)
+        commits = list(self._commits_after(standing.version))
+        for commit in commits:
+            entry = self._entry(commit)
+            if entry is not None:
+                raise CommitLost(flow=self._flow, entry=entry.number, table=self.location)
+        self._check_foreign(commits, standing.entry.number, standing.version)
 
     def _commits_after(self, version: int) -> Iterator[delta.Commit]:
         # One look a commit: listing a long log would cost more with every batch.
@@ -107,8 +113,10 @@ class TableLedger:
             yield commit
 
     def _check_foreign(self, commits: list[delta.Commit], entry: int, last_version: int) -> None:
+        # Restored to what the last entry left, the table is as if nothing had been done to it.
+        healed = max((commit.version for commit in commits if commit.restored_version == last_version), default=-1)
         for commit in commits:
-            if commit.changes_data:
+            if commit.changes_data and commit.version > healed:
                 raise LedgerVoid(
                     table=self.location,
                     version=commit.version,
@@ -127,7 +135,7 @@ class TableLedger:
             entry = Entry.from_json(body["entry"], table=self.location, version=body["version"])
             counts = None if body["counts"] is None else Counts(**body["counts"])
             return None if entry is None else Standing(entry, body["version"], counts, body.get("report"))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, LedgerTooNew, LedgerUnreadable):
             return None
 
     def keep(self, standing: Standing) -> None:
@@ -156,7 +164,7 @@ class TableLedger:
             raise TableForeign(flow=self._flow, table=self.location, detail=detail)
         self._check_foreign(foreign[::-1], found.entry.number, found.version)
         if side is not None and side.entry.attempt == found.entry.attempt:
-            return side
+            return replace(side, version=found.version)
         return found
 
     def _without_log(

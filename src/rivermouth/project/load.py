@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +26,8 @@ from rivermouth.rows.places import FlowPlaces
 from rivermouth.spec import Flow, ProjectSpec
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rivermouth.engine.events import Listener
     from rivermouth.engine.plan import FlowPlan
     from rivermouth.engine.status import FlowStatus
@@ -246,6 +249,22 @@ class Project:
         from rivermouth.project import overview  # noqa: PLC0415
 
         return overview.status(self, names)
+
+    def spark(self) -> SparkSession:
+        """The Spark session of this process, started with the project's settings if there is none, to look at tables.
+
+        What its JVM says goes to a file in the folder for temporary files. The session is the caller's to stop.
+
+        Raises:
+            JavaNotFound: No usable Java on this machine.
+            JarsMissing: The jars are neither cached nor to be had.
+            SparkNotStarted: The JVM or its session did not come up.
+        """
+        from rivermouth.ports import session  # noqa: PLC0415
+
+        handle, log = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
+        os.close(handle)
+        return session.start(self.spec.spark, app_name=f"rivermouth {self.spec.name}", log=Path(log))
 
     def _expanded_options(self) -> dict[str, str]:
         options: dict[str, str] = {}

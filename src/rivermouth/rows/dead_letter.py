@@ -152,7 +152,7 @@ def dead_letters(
     refused = flow.format.explain(dead.where(~F.col(names.DECODED))).withColumn("stage", F.lit("decode"))
     others = dead.where(F.col(names.DECODED)).withColumns(
         {
-            names.REASON: _reason(),
+            names.REASON: _reason(flow),
             names.FIELD: F.when(~F.col(names.KEY_VALID), "kafka_key"),
             names.MESSAGE: _message(flow),
             "stage": F.when(F.col(names.KEY_VALID) & F.col(names.VALUE).isNotNull(), "expectation").otherwise("decode"),
@@ -177,18 +177,21 @@ def dead_letters(
     return refused.select(*columns).unionByName(others.select(*columns))
 
 
-def _reason() -> Column:
+def _reason(flow: Flow) -> Column:
     return (
         F.when(~F.col(names.KEY_VALID), "KEY_INVALID_UTF8")
         .when(F.col(names.VALUE).isNull(), "NULL_VALUE")
-        .otherwise("EXPECTATION")
+        .when(F.size(_failed_names(flow)) > 0, "EXPECTATION")
+        .otherwise("RULES_CHANGED")
     )
 
 
 def _message(flow: Flow) -> Column:
+    passes = "it passes the flow's rules now, and did not when its batch was written"
     return (
         F.when(~F.col(names.KEY_VALID), "the key is not valid UTF-8")
         .when(F.col(names.VALUE).isNull(), "the value is null")
+        .when(F.size(_failed_names(flow)) == 0, passes)
         .otherwise(F.concat(F.lit("failed: "), F.concat_ws(", ", _failed_names(flow))))
     )
 

@@ -46,7 +46,7 @@ def read(batch: DataFrame, within: Ranges | None = None) -> DataFrame:
     rows = batch.select(
         *(column.alias(target) for column, target in zip(columns, _SOURCE_COLUMNS.values(), strict=True))
     )
-    return rows if within is None else rows.where(_inside(within))
+    return rows if within is None else rows.where(inside(within))
 
 
 def decode(rows: DataFrame, flow: Flow) -> DataFrame:
@@ -63,7 +63,8 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
     return decoded.withColumn(names.KEY_VALID, valid)
 
 
-def _inside(ranges: Ranges) -> Column:
+def inside(ranges: Ranges) -> Column:
+    """Whether a row with ``__topic``, ``__partition`` and ``__offset`` lies in one of ``ranges``."""
     parts = [
         (F.col(names.TOPIC) == topic)
         & (F.col(names.PARTITION) == partition)

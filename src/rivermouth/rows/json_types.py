@@ -15,7 +15,7 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.names import VALUE, quoted
+from rivermouth.names import quoted
 
 # A double keeps every decimal of so many digits, so a number of that size survives being read as one.
 EXACT_IN_DOUBLE: Final = 15
@@ -23,8 +23,8 @@ EXACT_IN_DOUBLE: Final = 15
 _EXPONENT: Final = "^[^eE]*[eE][+-]?[0-9]{1,3}$"
 LONGEST_DECIMAL: Final = 400
 _NTZ: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?$"
-# A number token that a double cannot hold, wherever a number may stand in a document.
-_OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
+# A number that a double cannot hold (or nearly so), wherever a number may stand in a document.
+OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
 
 _AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
 
@@ -217,8 +217,6 @@ def _leaf_misfit(read: str, declared: T.DataType, done: str) -> str | None:
         case T.FloatType() | T.DoubleType():
             sql = declared.simpleString()
             return f"{read} = {sql}('Infinity') OR {read} = {sql}('-Infinity')"
-        case T.StringType():
-            return _infinite_text(read)
         case T.DateType():
             return f"{read} IS NOT NULL AND NOT coalesce(CAST({done} AS STRING) = {read}, false)"
         case T.DecimalType():
@@ -249,14 +247,29 @@ def _unrounded(text: str, done: str, declared: T.DecimalType) -> str:
     return f"{done} IS NOT NULL AND CASE WHEN {plain} THEN {digits} ELSE {same_double} END"
 
 
-def _infinite_text(read: str) -> str:
-    """A number out of a double's range that was kept as text: the parser writes it as ``"Infinity"``.
+def infinite_text(read: str, declared: T.DataType, names: Iterator[int] | None = None) -> str | None:
+    """SQL that is true where kept text may come from a number that no double can hold; None: it never can.
 
-    A string may say that too, so the document is searched for such a number before it is refused.
+    The parser keeps such a number as ``"Infinity"``, quotes included. A string may say that too, so the
+    document has to be searched for the number with ``OUT_OF_RANGE``, but only then.
     """
-    whole = f"{read} IN ('\"Infinity\"', '\"-Infinity\"')"
-    inside = f"(startswith({read}, '{{') OR startswith({read}, '[')) AND contains({read}, 'Infinity\"')"
-    return f"({whole} OR ({inside})) AND CAST({VALUE} AS STRING) RLIKE r'{_OUT_OF_RANGE}'"
+    names = names or count()
+    match declared:
+        case T.StringType():
+            inside = f"(startswith({read}, '{{') OR startswith({read}, '[')) AND contains({read}, 'Infinity\"')"
+            return f"{read} IN ('\"Infinity\"', '\"-Infinity\"') OR ({inside})"
+        case T.StructType():
+            return any_of(infinite_text(f"{read}.{quoted(f.name)}", f.dataType, names) for f in declared.fields)
+        case T.ArrayType() | T.MapType():
+            item = f"z{next(names)}"
+            items = read if isinstance(declared, T.ArrayType) else f"map_values({read})"
+            inner = infinite_text(item, _item_type(declared), names)
+            return inner and f"exists({items}, {item} -> coalesce({inner}, false))"
+    return None
+
+
+def _item_type(declared: T.ArrayType | T.MapType) -> T.DataType:
+    return declared.elementType if isinstance(declared, T.ArrayType) else declared.valueType
 
 
 def _last_wins(entries: str, item: str) -> str:

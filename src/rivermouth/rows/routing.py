@@ -55,7 +55,7 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Column]:
 
     ``blocks`` marks where the dead letters lie: the set of ``partition:offset div block_offsets:topic``, as
     one string, so that only those neighbourhoods are looked at again. Its size is bounded by the batch's
-    offsets over ``block_offsets``, however many dead letters there are.
+    offsets over ``block_offsets``, however many dead letters there are. ``dead_mark`` tells which they are.
     """
     routed = F.col(names.ROUTE)
     dead = routed == DEAD_LETTER
@@ -64,12 +64,18 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Column]:
         "written": F.count_if(routed == TABLE),
         "dropped": F.count_if(routed == DROPPED),
         "dead_lettered": F.count_if(dead),
+        "dead_mark": mark_of(names.TOPIC, names.PARTITION, names.OFFSET, among=dead),
         "null_values": F.count_if(F.col(names.VALUE).isNull() & (routed == DROPPED)),
         "blocks": F.array_join(F.collect_set(F.when(dead, block_mark(block_offsets))), "\n"),
     }
     for index, _each in enumerate(flow.expectations):
         aggregates[failed_column(index)] = F.count_if(F.col(failed_column(index)))
     return aggregates
+
+
+def mark_of(topic: str, partition: str, offset: str, *, among: Column) -> Column:
+    """Aggregate over coordinates: a number by which two sets of records are told apart, null for none."""
+    return F.bit_xor(F.when(among, F.xxhash64(topic, partition, offset)))
 
 
 def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:

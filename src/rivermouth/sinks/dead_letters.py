@@ -54,8 +54,8 @@ class DeadLetterTable:
         self._table_id = state.table_id
         return max(state.transactions.get(app_id(flow, state.table_id), -1) for flow in flows if flow)
 
-    def write(self, rows: DataFrame, entry: Entry) -> int:
-        """Appends the dead letters of one ledger entry and says how many there were.
+    def write(self, rows: DataFrame, entry: Entry) -> int | None:
+        """Appends the dead letters of one ledger entry and says how many there were; None if they were there.
 
         Args:
             rows: In the shape of ``rows.dead_letter.COLUMNS``.
@@ -64,7 +64,7 @@ class DeadLetterTable:
         Guarantees:
             Run twice with one entry: they are there once. Stopped half-way: all of them or none.
         """
-        metadata = json.dumps({"dead_letters_of": entry.flow, "entry": entry.number, "attempt": entry.attempt})
+        metadata = _metadata(entry)
         app = app_id(entry.flow, self._identity())
         version = (delta.commit_versions(self._files, self.location) or [-1])[-1]
         delta.append(rows, self.location, app_id=app, app_version=entry.number, metadata=metadata)
@@ -73,7 +73,30 @@ class DeadLetterTable:
                 commit = delta.read_commit(self._files, self.location, later)
                 if commit is not None and commit.user_metadata == metadata:
                     return commit.rows_written or 0
-        return 0
+        return None
+
+    def complete(self, rows: DataFrame, entry: Entry, expected: int, previously: str | None = None) -> None:
+        """Sees to it that the dead letters of ``entry`` are those of ``rows``, of which there are ``expected``.
+
+        Args:
+            rows: In the shape of ``rows.dead_letter.COLUMNS``; all of ``entry``'s batch.
+            entry: The newest ledger entry; none of its dead letters has been replayed yet.
+            expected: Their number.
+            previously: The name that the flow had before.
+
+        Guarantees:
+            Run twice: the second time finds them. Stopped half-way: as before, or all of them.
+        """
+        if self.newest_entry(entry.flow, previously) < entry.number and (
+            expected == 0 or self.write(rows, entry) == expected
+        ):
+            return
+        mine = f"batch = {entry.number}"
+        there = self.frame().where(mine)
+        if there.count() == expected and there.join(rows, list(COORDINATES), "left_anti").isEmpty():
+            return
+        writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", mine)
+        writer.option("userMetadata", _metadata(entry)).save(self.location)
 
     def frame(self) -> DataFrame:
         """All dead letters of the table, whatever their status."""
@@ -119,3 +142,7 @@ class DeadLetterTable:
                 delta.create(self._spark, self.location, layout, metadata=json.dumps({"dead_letters_of": self.target}))
             self._table_id = delta.table_state(self._spark, self.location).table_id
         return self._table_id
+
+
+def _metadata(entry: Entry) -> str:
+    return json.dumps({"dead_letters_of": entry.flow, "entry": entry.number, "attempt": entry.attempt})

@@ -1,4 +1,4 @@
-"""``rivermouth init`` and ``rivermouth demo``: something to start from."""
+"""``rivermouth init``: a project file to start from."""
 
 from __future__ import annotations
 

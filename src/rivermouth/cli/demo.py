@@ -1,0 +1,138 @@
+"""``rivermouth demo``: all of it at once, with a broker of its own and real records."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from rivermouth.cli.attend import attended, door
+from rivermouth.cli.options import speaking
+from rivermouth.cli.output import Output, columns, plain
+from rivermouth.cli.run import failures_told
+
+if TYPE_CHECKING:
+    from rivermouth.project.demo import Demo
+
+FOLDER: Final = "rivermouth-demo"
+_LOOKED_AT: Final = "zeek_dns"
+_QUERY: Final = "SELECT query, count(*) AS asked FROM dns GROUP BY query ORDER BY asked DESC LIMIT 10"
+
+
+@click.command()
+@click.argument("folder", default=FOLDER, type=click.Path(path_type=Path))
+@speaking
+def demo(output: Output, folder: Path) -> None:
+    """Show it: a Kafka broker, real records, tables.
+
+    Starts a broker on a free port, sends network logs of Zeek, events of GitHub and a few documents that are no JSON,
+    and carries them into a bronze table of bytes and silver tables of columns. FOLDER (rivermouth-demo) keeps all of
+    it and a rivermouth.yml to be changed and run again.
+    """
+    from rivermouth.cli.progress import progress
+    from rivermouth.project import demo as demonstration
+    from rivermouth.project import operate
+
+    began_at = time.monotonic()
+    shown = progress(output)
+    with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
+        try:
+            done = attended(lambda: demonstration.demo(folder, given), given.stop, shown.say)
+        finally:
+            shown.close()
+        seconds = time.monotonic() - began_at
+        output.result(demo_text(done, seconds), demo_json(done, seconds))
+        failures_told(done.outcomes, output)
+        operate.raise_failures(done.outcomes)
+
+
+def demo_json(done: Demo, seconds: float) -> dict[str, object]:
+    """What the demonstration came to, for a program."""
+    from rivermouth.cli.progress import summary_json
+
+    return {
+        **summary_json(done.outcomes, stopped=False),
+        "event": "demo_finished",
+        "folder": str(done.folder),
+        "sent": plain(done.sent),
+        "seconds": round(seconds, 1),
+        "tables": {name: done.project.places(name).table for name in done.project.spec.flows},
+        "next": commands(done),
+    }
+
+
+def demo_text(done: Demo, seconds: float) -> str:
+    """What the demonstration came to, for a person: every line after a colon can be pasted."""
+    from rivermouth.cli.progress import SUMMARY_HEAD, summary_row
+
+    sent = " and ".join(f"{number:,} to {topic}" for topic, number in done.sent.items())
+    places = [done.project.places(name) for name in done.project.spec.flows]
+    tables = [
+        (each.flow, place) for each in places for place in (each.table, each.dead_letter_table) if Path(place).is_dir()
+    ]
+    lines = [
+        f"Sent {sent}; carried in {seconds:.0f} s all told.",
+        "",
+        columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in done.outcomes]),
+        "",
+        columns(("flow", "table"), tables),
+    ]
+    titles = {
+        "spark": "Look at a table with Spark:",
+        "duckdb": "Look at it with duckdb:",
+        "dead_letters": "See what did not fit, and why:",
+        "broker": "Run it again: its broker, in a terminal of its own,",
+        "run": f"and then, after a change of {_shown(done.folder / 'rivermouth.yml')}, or records of your own:",
+    }
+    for name, command in commands(done).items():
+        lines += ["", titles[name], f"  {command}"]
+    if not all(importlib.util.find_spec(name) for name in ("deltalake", "duckdb")):
+        lines += ["", "The line with duckdb needs: pip install 'rivermouth[demo]'"]
+    return "\n".join(lines)
+
+
+def commands(done: Demo) -> dict[str, str]:
+    """Lines for a shell in this folder, by what they are for."""
+    file = _shown(done.folder / "rivermouth.yml")
+    table = _shown(Path(done.project.places(_LOOKED_AT).table))
+    spark = (
+        f"import rivermouth; spark = rivermouth.Project.load({file!r}).spark(); "
+        f"spark.read.format('delta').load({table!r}).createOrReplaceTempView('dns'); "
+        f"spark.sql('{_QUERY}').show(truncate=False)"
+    )
+    duckdb = (
+        "import duckdb, deltalake; "
+        f"dns = deltalake.QueryBuilder().register('t', deltalake.DeltaTable({table!r}))"
+        f".execute('SELECT * FROM t').read_all(); duckdb.sql('{_QUERY}').show()"  # noqa: S608 - text to paste
+    )
+    rivermouth = _rivermouth()
+    broker = _shown(done.folder / "broker")
+    return {
+        "spark": shlex.join([_shown(Path(sys.executable)), "-c", spark]),
+        "duckdb": shlex.join([_shown(Path(sys.executable)), "-c", duckdb]),
+        "dead_letters": f"{rivermouth} dead-letters list -f {shlex.quote(file)}",
+        "broker": f"{rivermouth} dev kafka --port {done.port} --data-dir {shlex.quote(broker)}",
+        "run": f"{rivermouth} run -f {shlex.quote(file)}",
+    }
+
+
+def _rivermouth() -> str:
+    """How this command is called from here."""
+    own = Path(sys.executable).with_name("rivermouth")
+    found = shutil.which("rivermouth")
+    if found is not None and own.exists() and Path(found).samefile(own):
+        return "rivermouth"
+    return shlex.quote(_shown(own)) if own.exists() else f"{shlex.quote(_shown(Path(sys.executable)))} -m rivermouth"
+
+
+def _shown(path: Path) -> str:
+    """``path`` from this folder on, where it lies in it: shorter to read and to paste."""
+    text = os.path.relpath(path)
+    return str(path) if text.startswith("..") else text

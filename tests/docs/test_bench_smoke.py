@@ -1,0 +1,81 @@
+"""The bench in its smallest form: every contestant carries every record to where it belongs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDS = 4_000
+BAD = 40
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """Everything that ``python -m bench --quick`` measured; it ends with an error if a table's rows are wrong."""
+    folder = tmp_path_factory.mktemp("bench")
+    command = [sys.executable, "-m", "bench", "--quick", "--json", str(folder / "all.json"), "--folder", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert [path.name for path in folder.iterdir()] == ["all.json"]
+    return json.loads((folder / "all.json").read_text()), done.stdout
+
+
+@pytest.mark.timeout(900)
+def test_every_contestant_carries_the_whole_backlog(quick):
+    results, _printed = quick
+    carried = {(each["contestant"], each["topic"]): each["records"] for each in results["backlogs"]}
+    assert carried == {
+        ("limit", "bronze"): RECORDS,
+        ("rivermouth_bronze", "bronze"): RECORDS,
+        ("native_bronze", "bronze"): RECORDS,
+        ("usual", "json"): RECORDS,
+        ("usual", "json_bad"): RECORDS,
+        ("usual_cached", "json"): RECORDS,
+        ("usual_cached", "json_bad"): RECORDS,
+        ("native_json", "json"): RECORDS,
+        ("rivermouth_json", "json"): RECORDS,
+        ("rivermouth_json", "json_bad"): RECORDS,
+    }
+
+
+@pytest.mark.timeout(900)
+def test_rivermouth_counts_what_it_carried(quick):
+    results, _printed = quick
+    told = {
+        (each["contestant"], each["topic"]): [
+            (run["answer"]["consumed"], run["answer"]["written"], run["answer"]["dead_lettered"])
+            for run in each["runs"]
+        ]
+        for each in results["backlogs"]
+        if each["contestant"].startswith("rivermouth")
+    }
+    assert told == {
+        ("rivermouth_bronze", "bronze"): [(RECORDS, RECORDS, 0)],
+        ("rivermouth_json", "json"): [(RECORDS, RECORDS, 0)],
+        ("rivermouth_json", "json_bad"): [(RECORDS, RECORDS - BAD, BAD)],
+    }
+    small = results["small"]
+    assert small["hundred_clean"]["dead_lettered"] == 0
+    assert small["hundred_dead_letters"]["dead_lettered"] == small["hundred_dead_letters"]["consumed"] // 50 > 0
+    assert small["latency"]["records"] > 0
+
+
+@pytest.mark.timeout(900)
+def test_the_report_holds_every_figure_against_its_target(quick):
+    _results, printed = quick
+    rows = [line for line in printed.splitlines() if line.endswith(("| met |", "| **not met** |"))]
+    assert [row.split(" | ")[0] for row in rows] == [
+        "| bronze: rivermouth / the limit",
+        "| json: rivermouth / the usual script",
+        "| json, 1 % bad: rivermouth / the usual script",
+        "| json: rivermouth / plain native sink",
+        "| a look without new offsets, median",
+        "| a batch of 100, median",
+        "| a batch of 100 with dead letters, median",
+        "| produce to readable, p99",
+    ]
