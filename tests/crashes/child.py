@@ -9,7 +9,7 @@ already (``CHILD_GATEWAY``), says ``{"jvm": pid}`` and waits for one line of JSO
 it), ``keep_jvm`` (the JVM outlives Python: its standard input stays open), ``freeze_jvm`` (stop it, so that it
 goes on later), ``delay_s``; ``replay``: ask for a replay before (drain) or between batches (follow);
 ``restart``: make a new session when the JVM is gone. A child that follows and is not killed stops when it has
-caught up.
+caught up, unless it shall ``stay``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from tests.crashes.scene import CaughtUp, Scene
 
 from rivermouth.engine.events import BatchDone, Event, StepReached
 from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import Supervisor
 from rivermouth.ports import session
 from rivermouth.spec import SparkSettings
-from tests.crashes.scene import CaughtUp, Scene
-
 
 SHORT_LIVED = {
     # The second compiler of the JVM pays off only in processes that live longer than these.
@@ -126,7 +125,7 @@ def main() -> int:
 
     def hear(event: Event) -> None:
         kill(event)
-        if isinstance(event, BatchDone) and caught_up(event):
+        if isinstance(event, BatchDone) and not job.get("stay") and caught_up(event):
             supervisor.stop()
 
     supervisor = Supervisor(spark, hear, serve, restart)

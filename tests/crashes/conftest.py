@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.crashes.scene import Scene
 
 ROOT = Path(__file__).parents[2]
@@ -42,11 +42,19 @@ class Child:
             text=True,
         )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def begin(self, scene: Scene, **job) -> None:
+        """Hands the child its job."""
+        self._process.stdin.write(json.dumps({"scene": scene.to_json(), **job}) + "\n")
+        self._process.stdin.flush()
+
     def run(self, scene: Scene, **job) -> int:
         """Hands the child its job and waits for its end; the exit code, negative after a signal."""
         try:
-            self._process.stdin.write(json.dumps({"scene": scene.to_json(), **job}) + "\n")
-            self._process.stdin.flush()
+            self.begin(scene, **job)
             for line in self._process.stdout:
                 self._hear(line)
             return self._process.wait(PATIENCE_S)
@@ -125,6 +133,16 @@ class Nursery:
         self._used.append(child)
         child.code = child.run(scene, **job)
         return child
+
+    @contextlib.contextmanager
+    def running(self, scene: Scene, *, own_jvm: bool, **job) -> Iterator[Child]:
+        """A child at work, killed at the end."""
+        self.get_ready(own_jvm=own_jvm)
+        child = self._ahead.pop(own_jvm)
+        self._used.append(child)
+        child.begin(scene, **job)
+        yield child
+        os.kill(child.pid, signal.SIGKILL)
 
     def get_ready(self, *, own_jvm: bool) -> None:
         """Starts the next child already."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
+import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,13 +14,13 @@ from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from tests.crashes import oracle
+from tests.crashes.oracle import Audit, Coordinates, Record, Rule, Rules
 
-from rivermouth.engine.events import Event
+from rivermouth.engine.events import Event, StepReached
 from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
 from rivermouth.rows.places import FlowPlaces, resolve
 from rivermouth.spec import Flow, ProjectSpec
-from tests.crashes import oracle
-from tests.crashes.oracle import Audit, Coordinates, Record, Rule, Rules
 
 SCHEMA = "id bigint, amount double, name string, at timestamp"
 EXPECTATIONS = (
@@ -223,11 +224,20 @@ class Scene:
     def records(self) -> dict[Coordinates, Record]:
         return oracle.visible(self.bootstrap_servers, self.topics)
 
-    def audit(self, rules: Rules = RULES, *, with_counts: bool = True) -> Audit:
-        side_file = self.side_file if with_counts else None
+    def audit(self, rules: Rules = RULES, *, with_counts: bool = True, replayed_under: Rules | None = None) -> Audit:
         return oracle.audit(
-            self.records(), rules, table=self.table, dead_letters=self.dead_letters, side_file=side_file
+            self.records(),
+            rules,
+            table=self.table,
+            dead_letters=self.dead_letters,
+            side_file=self.side_file if with_counts else None,
+            replayed_under=replayed_under,
         )
+
+    def copy(self, folder: Path, **options: Any) -> Scene:
+        """The same flow over the same topics, in a copy of the lake."""
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        return Scene(self.bootstrap_servers, folder, list(self.topics), {**self.options, **options})
 
     def told(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -254,8 +264,8 @@ class CaughtUp:
         for topic, partition, offset in scene.records():
             self._last[topic, partition] = max(offset, self._last.get((topic, partition), -1))
 
-    def __call__(self, _event: Event) -> bool:
-        return self.is_done()
+    def __call__(self, event: Event) -> bool:
+        return not isinstance(event, StepReached) and self.is_done()
 
     def is_done(self) -> bool:
         entries = oracle.ledger_of(self._scene.table)
@@ -283,7 +293,7 @@ def a_record(source: random.Random, index: int) -> tuple[bytes | None, bytes | N
     body: dict[str, Any] = {
         "id": index,
         "amount": source.choice([1, 2.5, 1e3, 7, 0.1, 12, -3, None]),
-        "name": source.choice(["ann", "bob", "grüße", "odd", "nobody", "a\"b\\c", None] + ["eve"] * 9),
+        "name": source.choice(["ann", "bob", "grüße", "odd", "nobody", 'a"b\\c', None] + ["eve"] * 9),
         "at": f"2026-01-{1 + index % 28:02d}T00:00:{index % 60:02d}Z",
     }
     if luck < 0.1:

@@ -7,7 +7,6 @@ import os
 import signal
 
 import pytest
-
 from tests.crashes import oracle
 from tests.crashes.scene import Scene
 
@@ -49,7 +48,7 @@ def died_as_told(child, who):
 def assert_no_harm(scene: Scene):
     """Nothing is doubled, made up or garbled at this moment; what is not there yet is not lost yet."""
     found = scene.audit(with_counts=False)
-    assert not (found.doubled or found.phantom or found.wrong), str(found)
+    assert [*found.doubled, *found.phantom, *found.wrong] == []
 
 
 def assert_whole(scene: Scene, spark, *, follow: bool):

@@ -73,7 +73,8 @@ class _Page:
             running.stop(check=kind is None)
         new = self._topic_names() - self._topics
         if new:
-            for done in self._admin().delete_topics(sorted(new)).values():
+            admin = self._admin()  # it must outlive the answers
+            for done in admin.delete_topics(sorted(new)).values():
                 done.result(30)
 
     def do(self, block: Block) -> None:

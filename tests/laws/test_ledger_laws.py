@@ -63,9 +63,7 @@ def known(offsets):
 
 @given(OFFSETS, RANGES)
 def test_judge_writes_exactly_the_offsets_that_the_table_lacks_or_stops_at_a_gap(next_offsets, planned):
-    has_gap = any(
-        start > next_offsets.get(topic, {}).get(p, start) for topic, p, start, _end in ledger.flat(planned)
-    )
+    has_gap = any(start > next_offsets.get(topic, {}).get(p, start) for topic, p, start, _end in ledger.flat(planned))
     if has_gap:
         with pytest.raises(LedgerGap):
             ledger.judge("f", next_offsets, planned)

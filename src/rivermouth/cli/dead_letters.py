@@ -14,7 +14,7 @@ from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, count, plain
 
 if TYPE_CHECKING:
-    from rivermouth.engine.letters import Letter
+    from rivermouth.engine.letters import Letter, LetterGroup
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -76,10 +76,9 @@ def list_(output: Output, flows: tuple[str, ...], file: str, **chosen: Any) -> N
 
     with door(output) as given:
         groups = letters.listed(Project.load(file), flows, _filter(chosen), given)
-    head = ("flow", "status", "stage", "reason", "field", "letters", "for example")
+    head = ("flow", "status", "stage", "reason", "field or expectations", "letters", "for example")
     rows = [
-        (each.flow, each.status, each.stage, each.reason, each.field or "-", each.letters, _place(each))
-        for each in groups
+        (each.flow, each.status, each.stage, each.reason, _about(each), each.letters, _place(each)) for each in groups
     ]
     output.result(columns(head, rows) if rows else "no dead letters", {"dead_letters": plain(groups)})
 
@@ -186,7 +185,11 @@ def _base64(content: bytes | None) -> str | None:
     return None if content is None else base64.b64encode(content).decode()
 
 
-def _place(group: Any) -> str:
+def _about(group: LetterGroup) -> str:
+    return group.field or ", ".join(group.failed_expectations) or "-"
+
+
+def _place(group: LetterGroup) -> str:
     return f"{group.topic} partition {group.partition} offset {group.offset}"
 
 

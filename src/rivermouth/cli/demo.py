@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shlex
 import shutil
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "rivermouth-demo"
 _LOOKED_AT: Final = "zeek_dns"
-_QUERY: Final = "SELECT query, count(*) AS asked FROM dns GROUP BY query ORDER BY asked DESC LIMIT 10"
+_WHOLE: Final = "SELECT * FROM t"
+_QUERY: Final = "SELECT query, count(*) FROM dns GROUP BY 1 ORDER BY 2 DESC LIMIT 10"
 
 
 @click.command()
@@ -102,15 +104,14 @@ def commands(done: Demo) -> dict[str, str]:
     """Lines for a shell in this folder, by what they are for."""
     file = _shown(done.folder / "rivermouth.yml")
     table = _shown(Path(done.project.places(_LOOKED_AT).table))
+    # Double quotes within, so that the shell's single ones around it need no escapes.
     spark = (
-        f"import rivermouth; spark = rivermouth.Project.load({file!r}).spark(); "
-        f"spark.read.format('delta').load({table!r}).createOrReplaceTempView('dns'); "
-        f"spark.sql('{_QUERY}').show(truncate=False)"
+        f'import rivermouth; rivermouth.Project.load({json.dumps(file)}).spark().read.format("delta")'
+        f'.load({json.dumps(table)}).groupBy("query").count().orderBy("count", ascending=False).show(10)'
     )
     duckdb = (
-        "import duckdb, deltalake; "
-        f"dns = deltalake.QueryBuilder().register('t', deltalake.DeltaTable({table!r}))"
-        f".execute('SELECT * FROM t').read_all(); duckdb.sql('{_QUERY}').show()"  # noqa: S608 - text to paste
+        f"import duckdb, deltalake as d; t = d.DeltaTable({json.dumps(table)}); "
+        f'dns = d.QueryBuilder().register("t", t).execute("{_WHOLE}").read_all(); duckdb.sql("{_QUERY}").show()'
     )
     rivermouth = _rivermouth()
     broker = _shown(done.folder / "broker")

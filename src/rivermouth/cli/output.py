@@ -136,8 +136,6 @@ def _cell(value: object) -> str:
     match value:
         case None:
             return "-"
-        case bool():
-            return "yes" if value else "no"
         case int():
             return f"{value:,}"
         case float():

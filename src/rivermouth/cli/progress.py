@@ -119,7 +119,6 @@ class LiveTable:
             text = event_text(event)
             if text is not None:
                 live.console.print(text, markup=False, highlight=False, soft_wrap=True)
-        live.update(_live_table(self._rows))
 
     def say(self, words: str) -> None:
         """See ``Progress``."""
@@ -131,8 +130,6 @@ class LiveTable:
     def close(self) -> None:
         """See ``Progress``."""
         if self._live is not None:
-            # The summary says it all again, and better.
-            self._live.update("")
             self._live.stop()
             self._live = None
 
@@ -141,12 +138,12 @@ class LiveTable:
             from rich.console import Console
             from rich.live import Live
 
+            # Transient: the summary says it all again.
             self._live = Live(
-                _live_table(self._rows),
                 console=Console(stderr=True),
                 refresh_per_second=_REFRESHES_PER_S,
                 transient=True,
-                get_renderable=None,
+                get_renderable=lambda: _live_table(dict(self._rows)),
             )
             self._live.start()
         return self._live

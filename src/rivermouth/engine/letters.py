@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 _KIND = ("status", "stage", "reason", "field")
+_EXPECTATIONS = "failed_expectations"
 
 
 @dataclass(frozen=True, slots=True)
 class LetterGroup:
-    """Dead letters of one flow that have status, stage, reason and field in common.
+    """Dead letters of one flow that have status, stage, reason, field and failed expectations in common.
 
     Attributes:
         flow: The flow.
@@ -32,6 +33,7 @@ class LetterGroup:
         stage: Where they failed.
         reason: The reason's code.
         field: Dotted path of the field; None where the record as a whole is meant.
+        failed_expectations: Names of the expectations that they failed.
         letters: How many there are.
         topic: Topic of one of them.
         partition: Its partition.
@@ -44,6 +46,7 @@ class LetterGroup:
     stage: str
     reason: str
     field: str | None
+    failed_expectations: tuple[str, ...]
     letters: int
     topic: str
     partition: int
@@ -98,18 +101,19 @@ def list_letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter
     if letters is None:
         return []
     groups = (
-        letters.groupBy(*_KIND)
+        letters.groupBy(*_KIND, _EXPECTATIONS)
         .agg(
             F.count(F.lit(1)).alias("letters"),
             F.min(F.struct(*COORDINATES)).alias("example"),
             F.max("dead_lettered_at").alias("last_at"),
         )
-        .orderBy(F.desc("letters"), *_KIND)
+        .orderBy(F.desc("letters"), *_KIND, _EXPECTATIONS)
     )
     return [
         LetterGroup(
             flow=order.flow.name,
             **{name: row[name] for name in (*_KIND, "letters")},
+            failed_expectations=tuple(row[_EXPECTATIONS] or ()),
             topic=row["example"]["kafka_topic"],
             partition=row["example"]["kafka_partition"],
             offset=row["example"]["kafka_offset"],
@@ -149,7 +153,7 @@ def _letter(row: dict[str, Any]) -> Letter:
         key=raw(row["kafka_key"]),
         value=raw(row["kafka_value"]),
         headers=tuple((header["key"], raw(header["value"])) for header in row["kafka_headers"] or ()),
-        failed_expectations=tuple(row["failed_expectations"] or ()),
+        failed_expectations=tuple(row[_EXPECTATIONS] or ()),
         dead_lettered_at=_utc(row["dead_lettered_at"]),
     )
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 from rivermouth import names
 from rivermouth.names import quoted
@@ -59,23 +59,20 @@ class Json(Format):
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one parse.
 
-        The value is parsed inside a wrapper that it cannot forge, ``{"k":[VALUE,{"k":1}]}`` with a random k
-        of this process: only so does the parser notice what follows the end of the value. ``inline(array(...))`` keeps
+        The value is parsed inside a wrapper that it cannot forge, ``{"k":{"v":VALUE,"k":null}}`` with a new random
+        k each time: only so does the parser notice what follows the end of the value. ``inline(array(...))`` keeps
         Spark from evaluating an expression once for each column that is later taken out of it.
         """
         schema = self._schema()
-        key = _unguessable_key()
+        key = f"k{secrets.token_hex(8)}"
         kept = [quoted(column) for column in rows.columns]
-        reads = [quoted(f"__read_{number}") for number in range(len(schema.fields))]
-        dones = [quoted(f"__done_{number}") for number in range(len(schema.fields))]
+        reads = [f"__read_{number}" for number in range(len(schema.fields))]
+        dones = [f"__done_{number}" for number in range(len(schema.fields))]
         fields = list(zip(reads, dones, schema.fields, strict=True))
 
-        parsed = rows.select("*", F.inline(F.array(_parsed(schema, key))).alias("__elements", "__corrupt"))
-        taken = parsed.selectExpr(
-            *kept,
-            f"{is_utf8(names.VALUE)} AND {_WHOLE_CHARACTERS} AND {_sound(key)} AS __sound",
-            *(f"get(__elements, 0).{quoted(field.name)} AS {read}" for read, _, field in fields),
-        )
+        parsed = rows.select("*", F.inline(F.array(_parsed(schema, key))).alias("__members", "__corrupt"))
+        sound = f"{is_utf8(names.VALUE)} AND {_WHOLE_CHARACTERS} AND {_sound(key)} AS __sound"
+        taken = parsed.selectExpr(*kept, sound, f"inline(array(get(map_values(__members), 0))) AS ({', '.join(reads)})")
         converted = taken.selectExpr(
             "*", *(f"{json_types.convert(read, field.dataType)} AS {done}" for read, done, field in fields)
         )
@@ -132,10 +129,13 @@ def _unguessable_key() -> str:
 
 
 def _parsed(schema: StructType, key: str) -> Column:
-    """The struct (elements, corrupt) of a value in its wrapper."""
+    """The struct (members, corrupt) of a value in its wrapper.
+
+    A map shows every member of the wrapper, also what the value would smuggle into it.
+    """
     corrupt = f"{key}c"
-    element = StructType([*json_types.read_columns(schema).fields, StructField(key, IntegerType())])
-    wrapper = StructType([StructField(key, ArrayType(element)), StructField(corrupt, StringType())])
+    members = MapType(StringType(), json_types.read_columns(schema))
+    wrapper = StructType([StructField(key, members), StructField(corrupt, StringType())])
     options = {
         "mode": "PERMISSIVE",
         "columnNameOfCorruptRecord": corrupt,
@@ -144,15 +144,15 @@ def _parsed(schema: StructType, key: str) -> Column:
         # The wrapper is two levels deep.
         "maxNestingDepth": str(json_reasons.MAX_DEPTH + 2),
     }
-    text = F.concat(F.lit(f'{{"{key}":['), F.expr(_TEXT), F.lit(f',{{"{key}":1}}]}}'))
+    text = F.concat(F.lit(f'{{"{key}":{{"v":'), F.expr(_TEXT), F.lit(f',"{key}":null}}}}'))
     return F.from_json(text, wrapper, options)
 
 
 def _sound(key: str) -> str:
     """Whether there was one JSON object in the wrapper and nothing else; ``get``, as ``[]`` fails beyond the end."""
     return (
-        "__corrupt IS NULL AND size(__elements) = 2 AND get(__elements, 0) IS NOT NULL "
-        f"AND get(__elements, 1).{key} = 1"
+        "__corrupt IS NULL AND size(__members) = 2 AND get(map_values(__members), 0) IS NOT NULL "
+        f"AND get(map_keys(__members), 1) = '{key}'"
     )
 
 

@@ -1,0 +1,146 @@
+"""The checkpoint is a cache: whatever happens to it, the ledger knows where to go on."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+
+import pytest
+from tests.crashes.scene import CaughtUp, Scene
+
+from rivermouth.engine.events import CheckpointReplaced
+
+EVERYTHING = bool(os.environ.get("RIVERMOUTH_ALL_CRASHES"))
+
+FILES = (
+    "metadata",
+    "rivermouth.json",
+    "sources/0/0",
+    "offsets/{last}",
+    "commits/{last}",
+    "offsets/{before}",
+    "commits/{before}",
+    "offsets/.{last}.crc",
+    "commits/.{last}.crc",
+)
+
+
+def _empty(path):
+    path.write_bytes(b"")
+
+
+def _truncate(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _garble(path):
+    path.write_bytes(b"\xff\x00\xfe garbage")
+
+
+DAMAGES = {"deleted": os.remove, "empty": _empty, "truncated": _truncate, "garbage": _garble}
+CASES = (
+    list(itertools.product(FILES, DAMAGES))
+    if EVERYTHING
+    else [(file, list(DAMAGES)[index % len(DAMAGES)]) for index, file in enumerate(FILES)]
+)
+
+
+@pytest.fixture(scope="module")
+def followed(broker, spark, tmp_path_factory):
+    """A flow that followed for some batches and stopped; with a copy of its checkpoint from half-way."""
+    folder = tmp_path_factory.mktemp("followed")
+    scene = Scene.make(broker, folder, partitions=2, trigger={"every": "100 ms", "max_offsets": 500})
+    scene.produce(1200)
+    older = folder / "older"
+
+    def keep_a_copy(run):
+        # Between two batches, so that the copy is whole.
+        with run.lock:
+            if not older.exists() and (scene.checkpoint / "commits" / "0").exists():
+                shutil.copytree(scene.checkpoint, older)
+
+    outcome = scene.follow(spark, between_batches=keep_a_copy)
+    assert outcome.error is None
+    assert len(list(scene.checkpoint.glob("commits/[0-9]*"))) >= 2
+    assert scene.audit().is_clean
+    # What the flow finds when it comes back.
+    scene.produce(300, seed=2)
+    return scene
+
+
+def go_on(scene, spark):
+    outcome = scene.follow(spark)
+    assert outcome.error is None, str(outcome.error)
+    found = scene.audit()
+    assert found.is_clean, str(found)
+    return scene.told(CheckpointReplaced)
+
+
+def test_a_whole_checkpoint_is_used_again(followed, tmp_path, spark):
+    scene = followed.copy(tmp_path)
+    batches = len(list(scene.checkpoint.glob("offsets/[0-9]*")))
+    assert go_on(scene, spark) == []
+    assert len(list(scene.checkpoint.glob("offsets/[0-9]*"))) > batches
+
+
+@pytest.mark.parametrize(("file", "damage"), CASES)
+def test_a_damaged_file(file, damage, followed, tmp_path, spark):
+    scene = followed.copy(tmp_path)
+    last = max(int(path.name) for path in scene.checkpoint.glob("offsets/[0-9]*"))
+    DAMAGES[damage](scene.checkpoint / file.format(last=last, before=last - 1))
+    told = go_on(scene, spark)
+    assert len(told) <= 1
+    for event in told:
+        assert event.moved_to is None or os.path.isdir(event.moved_to)  # noqa: PTH112 - a location, not a Path
+
+
+def test_a_deleted_checkpoint(followed, tmp_path, spark):
+    scene = followed.copy(tmp_path)
+    shutil.rmtree(scene.checkpoint)
+    assert go_on(scene, spark) == []
+
+
+def test_a_checkpoint_restored_from_an_older_copy(followed, tmp_path, spark):
+    scene = followed.copy(tmp_path)
+    shutil.rmtree(scene.checkpoint)
+    shutil.move(tmp_path / "older", scene.checkpoint)
+    assert [event.reason for event in go_on(scene, spark)] == ["the ledger stands elsewhere"]
+
+
+@pytest.mark.parametrize("folders", [("offsets", "commits"), ("commits",)])
+def test_a_checkpoint_without_its_last_files(folders, followed, tmp_path, spark):
+    scene = followed.copy(tmp_path)
+    for folder in folders:
+        last = max(scene.checkpoint.glob(f"{folder}/[0-9]*"), key=lambda path: int(path.name))
+        last.unlink()
+        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+    assert [event.reason for event in go_on(scene, spark)] == ["the ledger stands elsewhere"]
+
+
+def test_a_checkpoint_that_vanishes_while_the_flow_follows(followed, tmp_path, spark):
+    scene = followed.copy(tmp_path)
+
+    def vanish(event):
+        if type(event).__name__ == "BatchDone" and not vanished:
+            vanished.append(event)
+            shutil.rmtree(scene.checkpoint)
+
+    vanished = []
+    caught_up = CaughtUp(scene)
+    outcome = scene.follow(spark, until=lambda event: vanish(event) or caught_up(event))
+    assert outcome.error is None, str(outcome.error)
+    assert vanished
+    found = scene.audit()
+    assert found.is_clean, str(found)
+
+
+def test_the_checkpoint_of_another_flow_is_refused(followed, tmp_path, spark):
+    scene = followed.copy(tmp_path)
+    (scene.checkpoint / "rivermouth.json").write_text('{"flow": "other", "table_id": "x"}')
+    outcome = scene.follow(spark, until=lambda _event: False)
+    assert str(outcome.error) == (
+        f"[CHECKPOINT_FOREIGN] flow shop: the checkpoint {scene.checkpoint} belongs to flow 'other'; "
+        "nothing was written\n"
+        "  hint: give the flow a checkpoint of its own"
+    )

@@ -1,0 +1,192 @@
+"""Replay moves exactly the dead letters that now pass, once, whatever happens in the middle."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from tests.crashes import oracle
+from tests.crashes.scene import EXPECTATIONS, RULES, Scene
+
+from rivermouth.engine.events import BatchDone, Replayed, StepReached
+from rivermouth.engine.requests import Request, ask, perform, serve
+from rivermouth.ports.storage import LocalFiles
+from rivermouth.rows.dead_letter import DeadLetterFilter
+
+# The rule that sent records to the dead letters was mended: the others still hold.
+MENDED = tuple(each for each in EXPECTATIONS if each["name"] != "known_name")
+MENDED_RULES = dataclasses.replace(RULES, expectations=RULES.expectations[:2])
+ALL = DeadLetterFilter()
+
+
+@pytest.fixture(scope="module")
+def drained(broker, spark, tmp_path_factory):
+    scene = Scene.make(broker, tmp_path_factory.mktemp("replay"), partitions=2)
+    scene.produce(900)
+    assert scene.drain(spark).error is None
+    assert scene.audit().is_clean
+    return scene
+
+
+@pytest.fixture
+def scene(drained, tmp_path):
+    return drained.copy(tmp_path, expectations=MENDED)
+
+
+def with_flow(scene, spark, act):
+    """Opens the flow without letting it carry anything, and does something with it."""
+    results = []
+
+    def once(run):
+        results.append(act(run))
+        run.stopping.set()
+
+    outcome = scene.follow(spark, until=lambda _event: bool(results), between_batches=once)
+    assert outcome.error is None, str(outcome.error)
+    return results[0]
+
+
+def replayed(scene, spark, *, wanted=ALL, dry_run=False):
+    return with_flow(scene, spark, lambda run: perform(run, Request("replay", wanted, dry_run)))
+
+
+def movable(scene):
+    """Coordinates of the dead letters that pass under the mended rules, by the oracle."""
+    places = {
+        at: (oracle.expected(r, RULES), oracle.moved(r, RULES, MENDED_RULES)) for at, r in scene.records().items()
+    }
+    return {at for at, (first, second) in places.items() if first.place != second.place}
+
+
+def letters(scene, status):
+    return [letter for letter in oracle.rows_of(scene.dead_letters) if letter["status"] == status]
+
+
+def at_of(row):
+    return row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
+
+
+def test_it_moves_exactly_the_rows_that_now_pass_and_a_second_one_moves_none(scene, spark):
+    wanted, tried = movable(scene), len(letters(scene, "open"))
+    assert 0 < len(wanted) < tried
+    first = replayed(scene, spark)
+    assert (first["tried"], first["replayed"], first["remaining"]) == (tried, len(wanted), tried - len(wanted))
+    assert {at_of(letter) for letter in letters(scene, "replayed")} == wanted
+    assert {letter["attempt"] for letter in letters(scene, "open")} == {2}
+    found = scene.audit(replayed_under=MENDED_RULES)
+    assert found.is_clean, str(found)
+    rows = oracle.rows_of(scene.table)
+    second = replayed(scene, spark)
+    assert (second["tried"], second["replayed"]) == (tried - len(wanted), 0)
+    assert len(oracle.rows_of(scene.table)) == len(rows)
+    assert scene.audit(replayed_under=MENDED_RULES).is_clean
+
+
+def test_a_dry_run_says_the_same_and_moves_none(scene, spark):
+    wanted, before = movable(scene), sorted(scene.folder.rglob("_delta_log/*.json"))
+    told = replayed(scene, spark, dry_run=True)
+    assert (told["replayed"], told["dry_run"]) == (len(wanted), True)
+    assert sorted(scene.folder.rglob("_delta_log/*.json")) == before
+    assert scene.audit().is_clean
+
+
+def test_only_those_that_are_wanted_are_tried(scene, spark):
+    wanted = {at for at in movable(scene) if at[1] == 1}
+    told = replayed(scene, spark, wanted=DeadLetterFilter(partition=1, stage="expectation"))
+    assert told["replayed"] == len(wanted) > 0
+    assert {at_of(letter) for letter in letters(scene, "replayed")} == wanted
+    assert {letter["attempt"] for letter in letters(scene, "open") if letter["stage"] == "decode"} == {1}
+
+
+def test_discarded_letters_stay_and_are_never_tried_again(scene, spark):
+    some = DeadLetterFilter(partition=0)
+    count = sum(1 for letter in letters(scene, "open") if letter["kafka_partition"] == 0)
+    for expected, dry_run in ((count, True), (count, False), (0, False)):
+        told = with_flow(scene, spark, lambda run, dry=dry_run: perform(run, Request("discard", some, dry)))
+        assert told == {"discarded": expected, "dry_run": dry_run}
+    assert len(letters(scene, "discarded")) == count
+    wanted = {at for at in movable(scene) if at[1] == 1}
+    assert replayed(scene, spark)["replayed"] == len(wanted)
+
+
+def test_while_the_flow_runs_it_is_asked_and_answers(make_scene, spark):
+    scene = make_scene(trigger={"every": "100 ms", "max_offsets": 500})
+    scene.produce(900)
+    assert scene.drain(spark).error is None
+    scene.options["expectations"] = MENDED
+    wanted = movable(scene)
+    scene.produce(600, seed=2)
+    answers = []
+
+    def ask_for_it():
+        answers.append(ask(LocalFiles(), scene.places, Request("replay", ALL), is_running=lambda: True))
+
+    asker = threading.Thread(target=ask_for_it, daemon=True)
+
+    def until(event):
+        if isinstance(event, BatchDone) and not asker.ident:
+            asker.start()
+        return isinstance(event, Replayed)
+
+    outcome = scene.follow(spark, until=until, between_batches=serve)
+    assert outcome.error is None, str(outcome.error)
+    asker.join(30)
+    assert answers[0]["replayed"] >= len(wanted)
+    assert list(Path(scene.places.requests).iterdir()) == []
+    assert scene.drain(spark).error is None
+    assert {at_of(letter) for letter in letters(scene, "replayed")} >= wanted
+    twice = [at_of(row) for row in oracle.rows_of(scene.table)]
+    assert len(twice) == len(set(twice))
+
+
+@pytest.mark.parametrize("step", ["replay_write", "replay_mark"])
+def test_killed_in_the_middle(step, scene, children, spark):
+    wanted = movable(scene)
+    request = Path(scene.places.requests, "asked.json")
+    request.parent.mkdir(parents=True)
+    request.write_text(Request("replay", ALL).to_json())
+    kill = {"on": step, "nth": 1, "who": "python"}
+    child = children.run(scene, own_jvm=False, follow=True, stay=True, kill=kill)
+    assert child.code == -signal.SIGKILL, child.said()
+    # Nobody asks again: opening the flow ends what was begun, and leaves alone what was not.
+    assert scene.drain(spark).error is None
+    found = scene.audit(replayed_under=MENDED_RULES if step == "replay_mark" else None)
+    assert found.is_clean, str(found)
+    # The request is still there, and the next run that follows answers it.
+    with_flow(scene, spark, serve)
+    answer = json.loads(Path(scene.places.requests, "asked.answer.json").read_text())
+    assert answer["replayed"] == (0 if step == "replay_mark" else len(wanted))
+    assert not request.exists()
+    found = scene.audit(replayed_under=MENDED_RULES)
+    assert found.is_clean, str(found)
+
+
+@pytest.mark.parametrize("step", ["replay_write", "replay_mark"])
+def test_a_replay_that_fails_is_told_to_who_asked_and_the_flow_goes_on(step, scene, spark):
+    request = Path(scene.places.requests, "asked.json")
+    request.parent.mkdir(parents=True)
+    request.write_text(Request("replay", ALL).to_json())
+    failures = []
+
+    def until(event):
+        if isinstance(event, StepReached) and event.step == step and not failures:
+            failures.append(event)
+            raise OSError("the disk was full for a moment")
+        return False
+
+    def between(run):
+        serve(run)
+        if failures:
+            run.stopping.set()
+
+    outcome = scene.follow(spark, until=until, between_batches=between)
+    assert outcome.error is None, str(outcome.error)
+    answer = json.loads(Path(scene.places.requests, "asked.answer.json").read_text())
+    assert answer == {"error": "the disk was full for a moment"}
+    assert scene.drain(spark).error is None
+    found = scene.audit(replayed_under=MENDED_RULES if step == "replay_mark" else None)
+    assert found.is_clean, str(found)

@@ -1,0 +1,298 @@
+"""The command line where neither Spark nor a broker is needed: help, usage, and what errors look like."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import rivermouth
+from rivermouth.cli import kinds as kinds_command
+from rivermouth.cli.main import cli, invoke
+from rivermouth.cli.output import columns, count, plain, to_json
+from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems
+from rivermouth.project.json_schema import project_schema
+from rivermouth.project.load import Project
+from rivermouth.project.validate import validate_static
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def said(capsys, *arguments):
+    """(exit code, standard output, standard error) of a command."""
+    capsys.readouterr()
+    code = invoke(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def commands(group=cli, path=()):
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        yield (*path, name)
+
+
+@pytest.mark.parametrize("path", [(), *commands()], ids=" ".join)
+def test_every_command_explains_itself(path, capsys):
+    code, out, err = said(capsys, *path, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Usage: rivermouth{''.join(' ' + part for part in path)}")
+
+
+def test_every_command_that_does_something_speaks_json():
+    silent = [
+        path
+        for path in commands()
+        if not isinstance(command := _command(path), click.Group)
+        and {"--output", "--traceback"} - {option for each in command.params for option in each.opts}
+    ]
+    assert silent == []
+
+
+def _command(path):
+    command = cli
+    for part in path:
+        command = command.commands[part]
+    return command
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert said(capsys, "--version") == (0, f"rivermouth {rivermouth.__version__}\n", "")
+
+
+def test_help_needs_neither_spark_nor_kafka():
+    code = "import sys; from rivermouth.cli.main import invoke; invoke(['run', '--help']); print(sorted(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not re.search(r"'(pyspark|confluent_kafka|pydantic|pyarrow)'", out)
+
+
+def test_wrong_usage_is_exit_code_2(capsys):
+    code, out, err = said(capsys, "run", "--faster")
+    assert (code, out) == (2, "")
+    assert err == (
+        "Usage: rivermouth run [OPTIONS] [FLOW]...\n"
+        "Try 'rivermouth run --help' for help.\n\n"
+        "Error: No such option '--faster'.\n"
+    )
+
+
+@pytest.mark.parametrize("spelled", [("--output", "json"), ("--output=json",)])
+def test_wrong_usage_in_json(spelled, capsys):
+    code, out, err = said(capsys, "run", "--faster", *spelled)
+    assert (code, out) == (2, "")
+    assert json.loads(err) == {
+        "code": "WRONG_USAGE",
+        "message": "No such option '--faster'.",
+        "at": None,
+        "hint": "rivermouth run --help",
+    }
+
+
+def test_a_timestamp_that_is_none_is_wrong_usage(here, capsys):
+    code, out, err = said(capsys, "dead-letters", "list", "--since", "yesterday")
+    assert (code, out) == (2, "")
+    assert err.endswith(
+        "Error: Invalid value for '--since': 'yesterday' is no timestamp, for example 2026-01-31T12:00:00Z.\n"
+    )
+
+
+def test_kinds_are_the_files_in_the_folders(capsys):
+    code, out, err = said(capsys, "kinds", "--output", "json")
+    assert (code, err) == (0, "")
+    package = Path(rivermouth.__file__).parent
+    found = {(each["family"], each["name"]) for each in json.loads(out)["kinds"]}
+    for family in ("formats", "actions"):
+        for file in (package / family).glob("[!_]*.py"):
+            assert (family, file.stem) in found
+    assert all(each["about"].endswith(".") for each in json.loads(out)["kinds"])
+
+
+def test_kinds_as_text(capsys):
+    code, out, err = said(capsys, "kinds")
+    assert (code, err) == (0, "")
+    assert out.startswith("family  name         about\n")
+    assert "action  drop         The record is counted and kept nowhere.\n" in out
+
+
+@pytest.mark.parametrize("spoken", [(), ("--output", "json")])
+def test_the_json_schema_for_editors(spoken, capsys):
+    code, out, err = said(capsys, "schema", "json", *spoken)
+    assert (code, err, json.loads(out)) == (0, "", project_schema())
+
+
+def test_init_writes_a_project_that_is_in_order(here, capsys):
+    assert said(capsys, "init") == (0, "rivermouth.yml is written. Change it, and then: rivermouth validate\n", "")
+    project = Project.load("rivermouth.yml", environ={})
+    validate_static(project)
+    assert project.spec.name == "shop"
+    assert list(project.spec.flows) == ["events_raw", "events"]
+
+
+def test_init_leaves_a_file_that_is_there(here, capsys):
+    (here / "rivermouth.yml").write_text("mine")
+    assert said(capsys, "init") == (
+        1,
+        "",
+        (
+            "[PROJECT_EXISTS] rivermouth.yml is there already; it was not changed\n"
+            "  hint: edit rivermouth.yml, or name another file: -f other.yml\n"
+        ),
+    )
+    assert (here / "rivermouth.yml").read_text() == "mine"
+
+
+def test_init_into_a_folder_that_is_not_there(here, capsys):
+    assert said(capsys, "init", "-f", "no/such/rivermouth.yml") == (
+        1,
+        "",
+        (
+            "[ARGUMENT_INVALID] --file: no/such/rivermouth.yml cannot be written: No such file or directory; "
+            "nothing was run\n"
+            "  hint: name a file in a folder that is there\n"
+        ),
+    )
+
+
+@pytest.mark.parametrize("folder", ["3 Größe!", "__", "shop-2"])
+def test_init_names_the_project_after_any_folder(folder, tmp_path, monkeypatch, capsys):
+    (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / folder)
+    assert said(capsys, "init")[0] == 0
+    assert Project.load("rivermouth.yml", environ={}).spec.name in {"project-3-Gr--e", "project", "shop-2"}
+
+
+def test_an_error_of_ours_as_text_and_as_json(here, capsys):
+    assert said(capsys, "run") == (
+        1,
+        "",
+        "[PROJECT_NOT_FOUND] no project file at rivermouth.yml; nothing was read\n  hint: rivermouth init\n",
+    )
+    code, out, err = said(capsys, "run", "--output", "json")
+    assert (code, out) == (1, "")
+    assert json.loads(err) == {
+        "code": "PROJECT_NOT_FOUND",
+        "message": "no project file at rivermouth.yml; nothing was read",
+        "at": None,
+        "hint": "rivermouth init",
+    }
+
+
+def test_several_problems_at_once_in_json():
+    problems = (ProjectNotFound(path="a.yml"), ProjectInvalid(at="b.yml:2", detail="no", fix="yes"))
+    told = plain(ProjectProblems(count=2, file="b.yml", problems=problems))
+    assert told["message"] == "2 problems in b.yml; nothing was run"
+    assert [each["at"] for each in told["problems"]] == [None, "b.yml:2"]
+
+
+def test_an_unknown_flow(here, capsys):
+    said(capsys, "init")
+    for command in ("run", "plan", "validate", "status"):
+        assert said(capsys, command, "event") == (
+            1,
+            "",
+            "[FLOW_UNKNOWN] no flow named 'event' in this project; nothing was run\n  hint: did you mean 'events'?\n",
+        )
+
+
+def test_following_a_flow_that_ends(here, capsys):
+    said(capsys, "init")
+    text = (here / "rivermouth.yml").read_text().replace("format: raw", "format: raw\n    ending_offsets: latest")
+    (here / "rivermouth.yml").write_text(text)
+    line = text.splitlines().index("    ending_offsets: latest") + 1
+    assert said(capsys, "run", "--follow") == (
+        1,
+        "",
+        (
+            "[ARGUMENT_INVALID] --follow: flow events_raw ends at ending_offsets; nothing was run\n"
+            f"  at: rivermouth.yml:{line}\n"
+            "  hint: rivermouth run events_raw, without --follow; or remove ending_offsets\n"
+        ),
+    )
+
+
+def test_a_kafka_option_that_is_no_pair(here, capsys):
+    code, out, err = said(capsys, "ingest", "orders", "--kafka-option", "hunter2")
+    assert (code, out) == (1, "")
+    assert err == (
+        "[ARGUMENT_INVALID] --kafka-option: an option of Kafka is written as NAME=VALUE; nothing was run\n"
+        "  hint: --kafka-option security.protocol=SASL_SSL\n"
+    )
+
+
+def test_switches_of_ingest_are_strict(here, capsys):
+    assert said(capsys, "ingest", "orders", "--debug", "maybe") == (
+        1,
+        "",
+        (
+            "[ARGUMENT_INVALID] debug: 'maybe' is none of true, yes, 1, false, no, 0; nothing was run\n"
+            "  hint: debug=true\n"
+        ),
+    )
+
+
+def test_an_empty_topic_has_its_own_message(here, capsys):
+    assert said(capsys, "ingest", "") == (
+        1,
+        "",
+        (
+            "[TOPIC_NAME_EMPTY] topic: the name of a topic is empty; nothing was run\n"
+            "  hint: name a topic, for example: orders\n"
+        ),
+    )
+
+
+def test_an_unexpected_error_is_one_line_and_a_trace_in_a_file(monkeypatch, capsys):
+    def broken(family):
+        raise RuntimeError("wheels came off\nand rolled away")
+
+    monkeypatch.setattr(kinds_command, "kind_names", broken)
+    code, out, err = said(capsys, "kinds")
+    assert (code, out) == (1, "")
+    found = re.fullmatch(r"\[UNEXPECTED\] RuntimeError: wheels came off\n  hint: less (\S+)\n", err)
+    assert found, err
+    trace = Path(found[1])
+    assert trace.read_text().startswith("Traceback")
+    assert "and rolled away" in trace.read_text()
+    assert trace.stat().st_mode & 0o077 == 0
+    trace.unlink()
+    code, out, err = said(capsys, "kinds", "--output", "json")
+    told = json.loads(err)
+    assert (code, told["code"], told["message"]) == (1, "UNEXPECTED", "RuntimeError: wheels came off")
+    Path(told["hint"].removeprefix("less ")).unlink()
+    code, out, err = said(capsys, "kinds", "--traceback")
+    assert code == 1
+    assert err.startswith("Traceback")
+    assert err.endswith("and rolled away\n\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = f"{sys.executable} -m rivermouth schema json | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("{\n0\n", "")
+
+
+def test_the_package_offers_what_it_says_and_imports_nothing_for_it():
+    code = "import rivermouth, sys; print('pyspark' in sys.modules, dir(rivermouth)); rivermouth.nothing"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "False ['Project', 'RivermouthError', '__version__', 'ingest']\n"
+    assert done.stderr.endswith("AttributeError: module 'rivermouth' has no attribute 'nothing'\n")
+    assert (rivermouth.Project, rivermouth.RivermouthError.__name__) == (Project, "RivermouthError")
+
+
+def test_tables_of_text():
+    assert columns(("name", "n"), [("a", 12000), ("long", None)]) == "name       n\na     12,000\nlong       -"
+    assert columns(("x", "rate"), [("a", 12.34), ("b", 1234.5)]) == "x   rate\na   12.3\nb  1,234"
+    assert [count(1, "batch"), count(2, "batch"), count(1000, "offset")] == ["1 batch", "2 batches", "1,000 offsets"]
+    assert to_json({"a": b"\xff", 1: [None, 2.5]}) == '{"a": "ff", "1": [null, 2.5]}'
