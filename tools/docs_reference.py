@@ -229,12 +229,12 @@ def event_page() -> str:
         _PROSE["event_2"],
     ]
     for cls, kind in progress._KINDS.items():
-        more = [_row("`rows_per_s`", "`float`", "Records consumed a second.")] if cls is events.BatchDone else []
+        more = [_row("`rows_per_s`", "number", "Records consumed a second.")] if cls is events.BatchDone else []
         parts.append(f"## `{kind}`\n\n{_summary(cls)}\n\n" + "\n".join([_fields(cls), *more]))
     finished = progress.summary_json([], stopped=False)["event"]
     rows = [
-        _row("`stopped`", "`bool`", "Whether somebody ended the run before it was done."),
-        _row("`flows`", "`list`", "A flow each: `flow`, `counts`, `batches`, `duration_s`, `rows_per_s`, `error`."),
+        _row("`stopped`", "true or false", "Whether somebody ended the run before it was done."),
+        _row("`flows`", "list", "A flow each: `flow`, `counts`, `batches`, `duration_s`, `rows_per_s`, `error`."),
     ]
     parts.append("\n".join([f"## `{finished}`\n\nThe run has ended.\n", *_FIELDS_HEAD, *rows]))
     parts.append(f"## Counts\n\n{_summary(ledger.Counts)}\n\n{_fields(ledger.Counts)}")
@@ -242,13 +242,27 @@ def event_page() -> str:
 
 
 def _fields(cls: type) -> str:
-    meanings: dict[str, str] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        meanings |= _attributes(base)
+    meanings: dict[str, str] = dict(_WORDS["fields"])
+    for base in (*progress._KINDS, *reversed(cls.__mro__[:-1])):
+        # What one event says of a field holds for the others that have it and say nothing.
+        meanings = {**meanings, **_attributes(base)}
     rows = [
-        _row(f"`{field.name}`", f"`{field.type}`", meanings.get(field.name, "")) for field in dataclasses.fields(cls)
+        _row(f"`{field.name}`", _json_type(str(field.type)), meanings[field.name].replace("None", "null"))
+        for field in dataclasses.fields(cls)
     ]
     return "\n".join([*_FIELDS_HEAD, *rows])
+
+
+def _json_type(annotation: str) -> str:
+    """A Python type in the words of JSON; offsets, ranges and counts keep their name."""
+    if annotation.startswith("Literal["):
+        return ", ".join(f"`{word}`" for word in re.findall(r"'(\w+)'|\"(\w+)\"", annotation) for word in word if word)
+    words = {"str": "text", "int": "number", "float": "number", "bool": "true or false", "None": "null"}
+    words |= {"Offsets": "offsets", "Ranges": "ranges", "Counts": "[counts](#counts)"}
+    if annotation.startswith("Mapping["):
+        inner = annotation.removeprefix("Mapping[str, ").removesuffix("]")
+        return f"object of {_json_type(inner)}"
+    return " or ".join(words[part.strip()] for part in annotation.split("|"))
 
 
 def table_columns_page() -> str:
@@ -319,9 +333,7 @@ def ledger_page() -> str:
     return "\n\n".join(
         [
             "# The ledger entry",
-            f"Each commit of a flow to its table carries one entry in `userMetadata` of the commit's `commitInfo`, "
-            f"as one line of JSON. The format number is {ledger.FORMAT}: older ones are read, newer ones are refused "
-            "(`LEDGER_TOO_NEW`). Why it is there: [exactly once](../explanation/exactly-once.md).",
+            _PROSE["ledger_0"].format(format=ledger.FORMAT),
             f"```json\n{text}\n```",
             _PROSE["ledger_1"],
             f"## Entry\n\n{_summary(ledger.Entry)}\n\n{_fields(ledger.Entry)}",
@@ -347,15 +359,14 @@ def _command(command: click.Command, context: click.Context, *, top: bool = Fals
     if rows:
         yield "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
     if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            if child is not None and not child.hidden:
+        for name, child in command.commands.items():
+            if not child.hidden:
                 yield from _command(child, click.Context(child, info_name=name, parent=context))
 
 
 def _option(parameter: click.Parameter, context: click.Context) -> str | None:
     record = parameter.get_help_record(context)
-    if not isinstance(parameter, click.Option) or record is None or parameter.name == "help":
+    if not isinstance(parameter, click.Option) or record is None or "--help" in parameter.opts:
         return None
     default = parameter.get_default(context)
     given = isinstance(default, str | int | float) and default not in (False, "")

@@ -26,25 +26,39 @@ class Child:
     """
 
     def __init__(self, folder: Path, gateway: str | None = None) -> None:
-        self.events: list[str] = []
-        self.error: str | None = None
-        self.jvm: int | None = None
         self._owns_jvm = gateway is None
-        self._holder: int | None = None
-        self._log = (folder / f"child-{time.time_ns()}.log").open("w+")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crashes.child"],
-            cwd=ROOT,
-            env={**os.environ, "CHILD_FOLDER": str(folder)} | ({"CHILD_GATEWAY": gateway} if gateway else {}),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
+        # Files, not pipes: a JVM that outlives the child would keep a pipe open.
+        name = folder / f"child-{time.time_ns()}"
+        self._out, self._log = name.with_suffix(".out"), name.with_suffix(".log")
+        with self._out.open("w") as out, self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.crashes.child"],
+                cwd=ROOT,
+                env={**os.environ, "CHILD_FOLDER": str(folder)} | ({"CHILD_GATEWAY": gateway} if gateway else {}),
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=log,
+                text=True,
+            )
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def jvm(self) -> int:
+        """The process id of its JVM, once it is ready."""
+        return self._said("jvm")[0]
+
+    @property
+    def events(self) -> list[str]:
+        """Names of the steps and events that it has told."""
+        return self._said("event")
+
+    @property
+    def error(self) -> str | None:
+        """The error with which its flow ended."""
+        return self._said("error")[0]
 
     def begin(self, scene: Scene, **job) -> None:
         """Hands the child its job."""
@@ -55,29 +69,26 @@ class Child:
         """Hands the child its job and waits for its end; the exit code, negative after a signal."""
         try:
             self.begin(scene, **job)
-            for line in self._process.stdout:
-                self._hear(line)
             return self._process.wait(PATIENCE_S)
         finally:
             self._process.kill()
 
-    def _hear(self, line: str) -> None:
-        if not line.startswith("{"):
-            return
-        said = json.loads(line)
-        self.jvm = said.get("jvm", self.jvm)
-        self._holder = said.get("holder", self._holder)
-        self.error = said.get("error", self.error)
-        if "event" in said:
-            self.events.append(said["event"])
-
     def wait_until_ready(self) -> str:
-        """Its first line: where its JVM is to be found."""
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                self._hear(line)
-                return line
-        pytest.fail(f"a child ended before it was ready: {self.said()}")
+        """Where its JVM is to be found, as JSON."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._said("jvm"):
+            assert self._process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.05)
+        return json.dumps(next(line for line in self._lines() if "jvm" in line))
+
+    def _lines(self) -> list[dict]:
+        # The last line may be cut short while it is being written, or by the death of who wrote it.
+        lines = self._out.read_text().split("\n")[:-1]
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def _said(self, name: str) -> list:
+        return [line[name] for line in self._lines() if name in line]
 
     def resume_jvm(self) -> None:
         """Lets a JVM go on that was frozen."""
@@ -99,18 +110,21 @@ class Child:
 
     def bury(self) -> None:
         """Ends what the child left behind."""
-        for pid in (self.jvm if self._owns_jvm else None, self._holder):
-            if pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        for pid in (self._said("jvm") if self._owns_jvm else []) + self._said("holder"):
+            self._kill_if_ours(pid)
         self._process.kill()
-        self._process.communicate()
-        self._log.close()
+        self._process.wait()
+        self._process.stdin.close()
+
+    def _kill_if_ours(self, pid: int) -> None:
+        # Long gone, its number may be another's by now; ours have our folder in their environment.
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            if str(self._out.parent).encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                os.kill(pid, signal.SIGKILL)
 
     def said(self) -> str:
         """What it wrote to its standard error, for a failing test."""
-        self._log.flush()
-        return Path(self._log.name).read_text()[-4000:]
+        return self._log.read_text()[-4000:]
 
 
 class Nursery:
@@ -164,7 +178,7 @@ class Nursery:
     def close(self) -> None:
         self.bury()
         for child in [*self._ahead.values(), *([self._warm] if self._warm else [])]:
-            child.wait_until_ready() if child.jvm is None else None
+            child.wait_until_ready()
             child.bury()
 
 

@@ -14,6 +14,7 @@ import threading
 import time
 import tomllib
 from pathlib import Path
+from typing import Self
 
 import pytest
 import yaml
@@ -64,11 +65,11 @@ class _Page:
             "TERM": "dumb",
         }
 
-    def __enter__(self) -> _Page:
+    def __enter__(self) -> Self:
         self._topics = self._topic_names()
         return self
 
-    def __exit__(self, kind: type | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for running in self._running:
             running.stop(check=kind is None)
         new = self._topic_names() - self._topics
@@ -127,9 +128,9 @@ class _Page:
         wanted = int(block.mark.get("exit", 0))
         assert done.returncode == wanted, f"{block.place} ended with {done.returncode}:\n{block.text}\n{done.stdout}"
         if block.expected is not None:
-            shown = f"{done.stdout.strip()}\n"
-            told = f"{block.place} printed:\n{shown}\nthe page says:\n{block.expected}"
-            assert output_pattern(block.expected).fullmatch(shown), told
+            shown = done.stdout.strip("\n") + "\n"
+            fits = output_pattern(block.expected).fullmatch(shown) is not None
+            assert fits, f"{block.place} printed:\n{shown}\nthe page says:\n{block.expected}"
 
     def _yaml(self, block: Block) -> None:
         name = block.mark.get("file", "rivermouth.yml")
@@ -175,6 +176,7 @@ class _Running:
             self._process.kill()
             code = self._process.wait(10)
         self._reader.join(10)
+        self._process.stdout.close()
         if check:
             assert code == 0, f"{self._block.place} ended with {code}:\n{''.join(self._lines)}"
 

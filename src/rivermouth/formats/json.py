@@ -59,12 +59,12 @@ class Json(Format):
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one parse.
 
-        The value is parsed inside a wrapper that it cannot forge, ``{"k":{"v":VALUE,"k":null}}`` with a new random
-        k each time: only so does the parser notice what follows the end of the value. ``inline(array(...))`` keeps
+        The value is parsed inside a wrapper that it cannot forge, ``{"k":{"v":VALUE,"k":null}}`` with a random k
+        of this process: only so does the parser notice what follows the end of the value. ``inline(array(...))`` keeps
         Spark from evaluating an expression once for each column that is later taken out of it.
         """
         schema = self._schema()
-        key = f"k{secrets.token_hex(8)}"
+        key = _unguessable_key()
         kept = [quoted(column) for column in rows.columns]
         reads = [f"__read_{number}" for number in range(len(schema.fields))]
         dones = [f"__done_{number}" for number in range(len(schema.fields))]

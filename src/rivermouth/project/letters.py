@@ -106,8 +106,9 @@ def _one(spark: SparkSession, order: FlowOrder, request: requests.Request, door:
     place = order.places.dead_letter_table
     if not delta.exists(files_for(place, spark), place):
         # Opening the flow would make its table.
-        nothing = Replayed(order.flow.name, "", tried=0, replayed=0, remaining=0, dry_run=request.dry_run)
-        return {**asdict(nothing), "discarded": 0}
+        if request.kind == "discard":
+            return {"discarded": 0}
+        return asdict(Replayed(order.flow.name, "", tried=0, replayed=0, remaining=0, dry_run=request.dry_run))
     while True:
         try:
             return _as_writer(spark, order, request, door)

@@ -1,0 +1,296 @@
+"""The command line as processes: their terminals, their signals, their JVMs, and what is left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+RIVERMOUTH = (sys.executable, "-m", "rivermouth")
+PROJECT = """\
+lake: ./lake
+kafka: {{bootstrap_servers: "{servers}"}}
+spark: {{master: "local[1]", driver_memory: 1g}}
+flows:
+  orders: {{topics: [{topic}], format: raw, table: bronze.orders, trigger: {{every: 500 ms}}}}
+"""
+BOUND_S = 120
+
+
+class Command:
+    """A running command; ended with everything that it started when the test is over."""
+
+    def __init__(self, arguments, folder) -> None:
+        environ = {**os.environ, "TMPDIR": str(folder / "tmp")}
+        (folder / "tmp").mkdir(exist_ok=True)
+        self.folder = folder
+        self.out, self.err = folder / "out.txt", folder / "err.txt"
+        with self.out.open("w") as out, self.err.open("w") as err:
+            self.process = subprocess.Popen(
+                [*RIVERMOUTH, *arguments], cwd=folder, env=environ, stdout=out, stderr=err, start_new_session=True
+            )
+
+    def wait_for(self, text, where="out"):
+        deadline = time.monotonic() + BOUND_S
+        while text not in getattr(self, where).read_text():
+            assert self.process.poll() is None, self.err.read_text()
+            assert time.monotonic() < deadline, self.err.read_text()
+            time.sleep(0.05)
+
+    def end(self):
+        code = self.process.wait(BOUND_S)
+        return code, self.out.read_text(), self.err.read_text()
+
+    @property
+    def jvms(self):
+        """Process ids of the JVMs that the command started and that live."""
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            state, parent = rest.split()[:2]
+            if name == "java" and int(parent) == self.process.pid and state != "Z":
+                found.append(int(stat.parent.name))
+        return found
+
+    @property
+    def left_behind(self):
+        """Files of ours in the folder for temporary files."""
+        return sorted(path.name for path in (self.folder / "tmp").glob("rivermouth-*"))
+
+
+def gone(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+@pytest.fixture
+def command(tmp_path):
+    started = []
+
+    def start(*arguments):
+        started.append(Command(arguments, tmp_path))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.kill()
+            each.process.wait()
+
+
+@pytest.fixture
+def project(tmp_path, broker, topic):
+    name = topic()
+    (tmp_path / "rivermouth.yml").write_text(PROJECT.format(servers=broker.bootstrap_servers, topic=name))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(100):
+        producer.produce(name, f"{number}")
+    assert producer.flush(10) == 0
+    return name
+
+
+def test_a_run_leaves_a_clean_terminal_and_no_jvm(project, command):
+    run = command("run")
+    run.wait_for("starting Spark …", "err")
+    while not (jvms := run.jvms):
+        time.sleep(0.05)
+    code, out, err = run.end()
+    assert code == 0, err
+    assert [line.split()[:3] for line in out.splitlines()] == [
+        ["flow", "consumed", "written"],
+        ["orders", "100", "100"],
+    ]
+    told = [re.sub(r"[\d.,]+ rows/s|in [\d.]+ s", "~", line) for line in err.splitlines()]
+    assert told == [
+        "starting Spark …",
+        f"orders: new table {run.folder}/lake/bronze/orders, starts at starting_offsets: earliest",
+        "orders: batch 1: 100 consumed, 100 written, ~",
+        "orders: done, 1 batch ~",
+    ]
+    assert all(gone(pid) for pid in jvms)
+    assert run.left_behind == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run_that_follows(number, project, command):
+    run = command("run", "--follow", "--output", "json")
+    run.wait_for('"event": "batch_done"')
+    jvms = run.jvms
+    # To all of them at once, as a terminal and a service manager do.
+    os.killpg(run.process.pid, number)
+    code, out, err = run.end()
+    assert (code, err) == (0, "")
+    *_, end = [json.loads(line) for line in out.splitlines()]
+    assert (end["event"], end["stopped"], end["flows"][0]["error"]) == ("run_finished", True, None)
+    assert end["flows"][0]["counts"]["written"] == 100
+    assert jvms
+    assert all(gone(pid) for pid in jvms)
+    assert run.left_behind == []
+
+
+def test_a_second_signal_ends_it_at_once(project, command):
+    run = command("run", "--follow")
+    run.wait_for("batch 1", "err")
+    jvms = run.jvms
+    run.process.send_signal(signal.SIGINT)
+    run.wait_for("once more: at once", "err")
+    run.process.send_signal(signal.SIGTERM)
+    code, _out, err = run.end()
+    assert code == 0
+    assert "stopping after the batch in hand; once more: at once\n" in err
+    assert "Traceback" not in err
+    assert "py4j" not in err
+    assert all(gone(pid) for pid in jvms)
+
+
+def test_a_service_manager_that_ends_spark_too_is_no_failure(project, command):
+    run = command("run", "--follow")
+    run.wait_for("batch 1", "err")
+    (jvm,) = run.jvms
+    run.process.send_signal(signal.SIGTERM)
+    os.kill(jvm, signal.SIGTERM)
+    code, _out, err = run.end()
+    assert code == 0, err
+    assert not re.search("Traceback|py4j|failed", err)
+    assert gone(jvm)
+
+
+def test_spark_that_does_not_start_is_one_clear_error(project, command):
+    file = command("kinds").folder / "rivermouth.yml"
+    file.write_text(file.read_text().replace("local[1]", "nonsense"))
+    run = command("run")
+    code, out, err = run.end()
+    assert (code, out) == (1, "")
+    found = re.fullmatch(
+        r"starting Spark …\n"
+        r"\[SPARK_NOT_STARTED\] Spark did not start: (.+); nothing was read\n"
+        r"  hint: less (\S+/rivermouth-spark-\S+\.log)\n",
+        err,
+    )
+    assert found, err
+    assert "nonsense" in found[1] or "gateway" in found[1]
+    assert "nonsense" in Path(found[2]).read_text()
+    assert run.jvms == []
+
+
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_broker_of_ones_own_until_a_signal(number, command, tmp_path):
+    port = free_port()
+    broker = command("dev", "kafka", "--port", str(port), "--data-dir", "records")
+    broker.wait_for(f"Kafka answers at 127.0.0.1:{port}; Ctrl-C ends it\n")
+    jvms = broker.jvms
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"id": "a"}\n\n{"id": null}\nno json\n')
+    sent = subprocess.run(
+        [
+            *RIVERMOUTH,
+            "dev",
+            "produce",
+            "things",
+            "lines.jsonl",
+            "--key",
+            "id",
+            "--partitions",
+            "2",
+            "--bootstrap-servers",
+            f"127.0.0.1:{port}",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (sent.returncode, sent.stderr) == (0, "")
+    assert re.fullmatch(
+        r"3 records sent to things in [\d.]+ s\n"
+        r"made topic things with 2 partitions\n"
+        r"2 records had no field 'id': sent without a key\n",
+        sent.stdout,
+    )
+    assert read(f"127.0.0.1:{port}", "things", 3) == {
+        (b"a", b'{"id": "a"}'),
+        (None, b'{"id": null}'),
+        (None, b"no json"),
+    }
+    broker.process.send_signal(number)
+    code, _out, err = broker.end()
+    assert (code, err) == (0, "starting the broker …\nthe broker has ended\n")
+    assert jvms
+    assert all(gone(pid) for pid in jvms)
+
+
+def read(servers, topic, count):
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "test", "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found, deadline = set(), time.monotonic() + BOUND_S
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found.add((message.key(), message.value()))
+    consumer.close()
+    return found
+
+
+def test_a_port_that_is_taken(command):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = command("dev", "kafka", "--port", str(port)).end()
+    assert (code, out) == (1, "")
+    assert re.fullmatch(
+        r"starting the broker …\n"
+        rf"\[BROKER_PORT_TAKEN\] port {port} of 127\.0\.0\.1 is in use by another process; the broker was not started\n"
+        r"  hint: rivermouth dev kafka --port \d+\n",
+        err,
+    )
+
+
+def test_a_broker_that_dies_by_itself_is_told(command):
+    port = free_port()
+    broker = command("dev", "kafka", "--port", str(port), "--output", "json")
+    broker.wait_for("bootstrap_servers")
+    (jvm,) = broker.jvms
+    os.kill(jvm, signal.SIGKILL)
+    code, out, err = broker.end()
+    assert (code, json.loads(out)) == (1, {"bootstrap_servers": f"127.0.0.1:{port}", "data_dir": None})
+    told = json.loads(err)
+    assert told["code"] == "BROKER_FAILED"
+    assert told["message"].startswith("the development broker ended by itself with exit code -9; its log ")
+
+
+def test_records_go_to_the_brokers_of_the_project(project, broker, command, tmp_path):
+    (tmp_path / "more.jsonl").write_text("more\n")
+    code, out, err = command("dev", "produce", project, "more.jsonl", "--output", "json").end()
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert (told["topic"], told["created"], told["delivered"], told["without_key"]) == (project, False, 1, 0)
+
+
+def test_records_for_a_topic_that_cannot_be(command, tmp_path):
+    (tmp_path / "more.jsonl").write_text("more\n")
+    code, out, err = command("dev", "produce", "a/b", "more.jsonl").end()
+    assert (code, out) == (1, "")
+    assert err == (
+        "[TOPIC_NAME_INVALID] topic: 'a/b' is no name of a Kafka topic: only letters, digits, '.', '_' and '-' are "
+        "allowed; nothing was run\n"
+        "  hint: name a topic, for example: orders\n"
+    )

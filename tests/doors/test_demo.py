@@ -1,0 +1,191 @@
+"""The demonstration: what it sends, what it leaves, and that every line which it prints can be pasted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from rivermouth.cli.demo import commands
+from rivermouth.errors import DemoFolderTaken
+from rivermouth.ports.broker import Broker
+from rivermouth.project.demo import Demo, demo, github_records, port_of, zeek_records
+from rivermouth.project.load import Project
+
+BOUND_S = 280
+
+
+def judged(records, expected):
+    """Where the records belong, by Python's own json: (in all, written, dropped, dead letters)."""
+    found = Counter()
+    for _key, value, _headers in records:
+        try:
+            found[expected(json.loads(value.decode()))] += 1
+        except ValueError:
+            found["dead_letter"] += 1
+    return sum(found.values()), found["table"], found["dropped"], found["dead_letter"]
+
+
+def dns(record):
+    if not isinstance(record, dict) or (record["_path"] == "dns" and record["id.orig_p"] <= 1023):
+        return "dead_letter"
+    return "table" if record["_path"] == "dns" else "dropped"
+
+
+def github(record):
+    if not isinstance(record, dict) or (record["type"] == "PushEvent" and record["payload"]["size"] == 0):
+        return "dead_letter"
+    return "dropped" if record["actor"]["login"].endswith("[bot]") else "table"
+
+
+def run(command, folder):
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environ, capture_output=True, text=True, timeout=BOUND_S, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """(folder, what it said) of one demonstration."""
+    folder = tmp_path_factory.mktemp("demo with a space")
+    done = run(f"{sys.executable} -m rivermouth demo", folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def pasted(text, title):
+    """The line under ``title``."""
+    lines = text.splitlines()
+    return lines[next(index for index, line in enumerate(lines) if line.startswith(title)) + 1].strip()
+
+
+def rows(place, sql):
+    return pa.table(QueryBuilder().register("t", DeltaTable(str(place))).execute(sql).read_all()).to_pylist()
+
+
+def test_every_record_is_where_an_oracle_says(shown):
+    folder, done = shown
+    zeek, events = list(zeek_records()), list(github_records())
+    table = {line.split()[0]: line.split()[1:5] for line in done.stdout.splitlines() if re.match(r"\w+ +[\d,]+ ", line)}
+    assert table == {
+        "zeek_raw": [f"{number:,}" for number in (len(zeek), len(zeek), 0, 0)],
+        "zeek_dns": [f"{number:,}" for number in judged(zeek, dns)],
+        "github_events": [f"{number:,}" for number in judged(events, github)],
+    }
+    assert re.match(rf"Sent {len(zeek):,} to zeek and {len(events):,} to github; ", done.stdout)
+    lake = folder / "rivermouth-demo" / "lake"
+    assert rows(lake / "bronze/zeek", "SELECT count(DISTINCT value) n FROM t") == [
+        {"n": len({value for _key, value, _headers in zeek})}
+    ]
+    found = rows(lake / "silver/dns", "SELECT count(*) n, min(ts) AS first, count(rcode_name) AS answered FROM t")
+    kept = [json.loads(value) for _key, value, _ in zeek if b'"_path":"dns"' in value]
+    kept = [record for record in kept if dns(record) == "table"]
+    assert (found[0]["n"], found[0]["answered"]) == (len(kept), sum("rcode_name" in record for record in kept))
+    assert found[0]["first"].strftime("%Y-%m-%dT%H:%M:%S.%fZ") == min(record["ts"] for record in kept)
+
+
+def test_it_says_what_it_does_and_nothing_else(shown):
+    _folder, done = shown
+    told = [re.sub(r"[\d.,]+ rows/s|[\d.]+ s$", "~", line) for line in done.stderr.splitlines()]
+    assert told[:4] == [
+        "starting a Kafka broker …",
+        "sending records to topic zeek …",
+        "sending records to topic github …",
+        "starting Spark …",
+    ]
+    assert all(
+        re.match("(zeek_raw|zeek_dns|github_events): (new table|batch 1: |done, 1 batch)", line) for line in told[4:]
+    )
+
+
+def test_the_line_with_spark(shown):
+    folder, done = shown
+    out = run(pasted(done.stdout, "Look at a table with Spark:"), folder)
+    assert (out.returncode, out.stderr) == (0, "")
+    assert re.search(r"\| +query\|count\|\n.+\n\| +ise\.wrccdc\.org\| *\d+\|", out.stdout)
+
+
+def test_the_line_with_duckdb(shown):
+    folder, done = shown
+    out = run(pasted(done.stdout, "Look at it with duckdb:"), folder)
+    assert (out.returncode, out.stderr) == (0, "")
+    assert re.search(r"│ ise\.wrccdc\.org +│ +\d+ │", out.stdout)
+
+
+def test_run_again_with_the_broker_that_it_left(shown):
+    folder, done = shown
+    command = pasted(done.stdout, "Run it again: its broker")
+    found = re.fullmatch(r".+ dev kafka --port (\d+) --data-dir (\S+)", command)
+    assert found, command
+    with Broker.start(int(found[1]), folder / found[2]):
+        again = run(pasted(done.stdout, "and then, after a change of"), folder)
+        letters = run(pasted(done.stdout, "See what did not fit"), folder)
+    assert again.returncode == 0, again.stderr
+    assert [line.split()[:2] for line in again.stdout.splitlines()[1:]] == [
+        ["zeek_raw", "0"],
+        ["zeek_dns", "0"],
+        ["github_events", "0"],
+    ]
+    assert letters.returncode == 0, letters.stderr
+    _head, *kinds = [re.split(r"\s{2,}", line)[:6] for line in letters.stdout.splitlines()]
+    documents = {kind[0]: 0 for kind in kinds}
+    for flow, _status, stage, _reason, _about, number in kinds:
+        documents[flow] += int(number) if stage == "decode" else 0
+    assert documents == {"zeek_dns": 12, "github_events": 3}
+    assert ["zeek_dns", "sane_port"] in [[kind[0], kind[4]] for kind in kinds]
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(DemoFolderTaken) as failure:
+        demo(tmp_path)
+    assert str(failure.value) == (
+        f"[DEMO_FOLDER_TAKEN] {tmp_path} holds something that is no demo; nothing was written\n"
+        "  hint: rivermouth demo ANOTHER_FOLDER"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run(f"{sys.executable} -m rivermouth demo file/demo", tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"[LAKE_NOT_WRITABLE] cannot write into the lake {tmp_path}/file/demo: Not a directory; nothing was written\n"
+        "  hint: check the owner and the free space of the folder, or set lake: to another one\n"
+    )
+
+
+def test_lines_for_a_shell_survive_any_folder(tmp_path):
+    folder = tmp_path / "it's a demo"
+    folder.mkdir()
+    (folder / "rivermouth.yml").write_text(
+        "lake: ./lake\nflows: {zeek_dns: {topics: [z], format: raw, table: silver.dns}}\n"
+    )
+    project = Project.load(folder / "rivermouth.yml")
+    lines = commands(Demo(folder, project, "127.0.0.1:1234", {}, again=False, outcomes=[]))
+    for line in lines.values():
+        assert subprocess.run(["bash", "-nc", line], check=False).returncode == 0
+    shown = subprocess.run(["bash", "-c", f"printf '%s\\n' {lines['run']}"], capture_output=True, text=True, check=True)
+    assert shown.stdout.endswith(f"{folder}/rivermouth.yml\n")
+    assert port_of(project) is None
+
+
+def test_a_second_one_sends_again_and_goes_on(shown):
+    folder, _done = shown
+    done = run(f"{sys.executable} -m rivermouth demo --output json", folder)
+    assert done.returncode == 0, done.stderr
+    *_, end = [json.loads(line) for line in done.stdout.splitlines()]
+    assert end["event"] == "demo_finished"
+    zeek = judged(zeek_records(), dns)
+    written = {flow["flow"]: flow["counts"]["written"] for flow in end["flows"]}
+    assert (written["zeek_raw"], written["zeek_dns"]) == (zeek[0], zeek[1])
+    assert rows(end["tables"]["zeek_dns"], "SELECT count(*) AS n FROM t") == [{"n": 2 * zeek[1]}]

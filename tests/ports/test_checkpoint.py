@@ -1,0 +1,139 @@
+"""The checkpoint's files as Spark writes them, whole and damaged."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rivermouth.errors import CheckpointForeign
+from rivermouth.ports.checkpoint import Checkpoint, Checkpoints
+from rivermouth.ports.storage import LocalFiles
+
+# As Spark 4.2.0 wrote them; the crash tests see to it that it still does.
+METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795238585341,"conf":{"spark.sql.shuffle.partitions":"4"}}'
+
+
+def text_of(offsets):
+    return json.dumps({topic: {str(p): o for p, o in parts.items()} for topic, parts in offsets.items()})
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A checkpoint whose batches 0 and 1 are committed; the second brought a new partition."""
+    for folder in ("offsets", "commits", "sources/0"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "metadata").write_text('{"id":"a0ff8613-e9e8-4c63-be5b-7875ec5909ad"}')
+    (tmp_path / "rivermouth.json").write_text('{"flow": "f", "table_id": "id-1"}')
+    (tmp_path / "sources/0/0").write_text("\0v1\n" + text_of({"t": {0: 5}}))
+    for number, ends in enumerate([{"t": {0: 10}}, {"t": {0: 12, 1: 3}}]):
+        (tmp_path / f"offsets/{number}").write_text(f"v1\n{METADATA}\n{text_of(ends)}")
+        (tmp_path / f"offsets/.{number}.crc").write_bytes(b"crc\x00\xff")
+        (tmp_path / f"commits/{number}").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return tmp_path
+
+
+def checkpoints(place):
+    return Checkpoints(LocalFiles(), str(place))
+
+
+def inspect(place):
+    return checkpoints(place).inspect("f", "id-1")
+
+
+def test_nothing_there(tmp_path):
+    assert inspect(tmp_path / "none") == Checkpoint("none")
+    checkpoints(tmp_path / "claimed").claim("f", "id-1")
+    assert inspect(tmp_path / "claimed") == Checkpoint("none")
+
+
+def test_every_batch_is_committed(place):
+    assert inspect(place) == Checkpoint("usable", committed={"t": {0: 12, 1: 3}})
+
+
+def test_a_batch_was_planned_and_is_not_committed(place):
+    (place / "commits/1").unlink()
+    assert inspect(place) == Checkpoint("usable", committed={"t": {0: 10}}, planned={"t": {0: 12, 1: 3}})
+    (place / "commits/0").unlink()
+    (place / "offsets/1").unlink()
+    assert inspect(place) == Checkpoint("usable", committed={"t": {0: 5}}, planned={"t": {0: 10}})
+
+
+def test_the_ranges_of_a_batch_begin_where_the_one_before_ended(place):
+    known = {"t": {0: 5}}
+    assert checkpoints(place).ranges(0, known) == {"t": {0: (5, 10)}}
+    assert checkpoints(place).ranges(1, known) == {"t": {0: (10, 12), 1: (0, 3)}}
+    assert checkpoints(place).ranges(1, {"t": {0: 5, 1: 2}}) == {"t": {0: (10, 12), 1: (2, 3)}}
+
+
+@pytest.mark.parametrize("name", ["offsets/1", "offsets/0"])
+@pytest.mark.parametrize(
+    "content", [None, "", "v1", f"v1\n{METADATA}\n", "v2\n{}\n{}", f"v1\n{METADATA}\n[]", "\xff\x00"]
+)
+def test_the_ranges_of_a_damaged_batch_are_not_guessed(name, content, place):
+    damage(place / name, content)
+    with pytest.raises(ValueError, match=name):
+        checkpoints(place).ranges(1, {})
+
+
+@pytest.mark.parametrize("content", [None, "", "\0v1\n", "\0v9\n{}", "\0v1\nno json"])
+def test_the_initial_offsets_are_not_guessed(content, place):
+    damage(place / "sources/0/0", content)
+    with pytest.raises(ValueError, match="sources/0/0"):
+        checkpoints(place).ranges(0, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "detail"),
+    [
+        ("offsets/1", "", "offsets/1 is missing, cut short or of an unknown version"),
+        ("offsets/1", f"v1\n{METADATA}\n{{", "offsets/1 holds no offsets"),
+        ("offsets/1", None, "a commit file without its planned batch"),
+        ("commits/1", "", "commits/1 is missing, cut short or of an unknown version"),
+        ("commits/0", "\xff", "commits/0 is missing, cut short or of an unknown version"),
+        ("rivermouth.json", None, "no rivermouth.json"),
+        ("rivermouth.json", "\xff{", "rivermouth.json is no JSON"),
+        ("rivermouth.json", '{"flow": "f", "table_id": "id-0"}', "it belongs to a table that was there before"),
+    ],
+)
+def test_damage_is_found_and_named(name, content, detail, place):
+    damage(place / name, content)
+    assert inspect(place) == Checkpoint("damaged", detail=detail)
+
+
+def test_a_hole_in_the_commits_is_damage(place):
+    (place / "commits/1").unlink()
+    (place / "commits/0").unlink()
+    assert inspect(place) == Checkpoint("damaged", detail="batch 0 has no commit file")
+
+
+def test_the_checkpoint_of_another_flow_is_refused_but_for_the_old_name(place):
+    with pytest.raises(CheckpointForeign) as caught:
+        checkpoints(place).inspect("g", "id-1")
+    assert str(caught.value) == (
+        f"[CHECKPOINT_FOREIGN] flow g: the checkpoint {place} belongs to flow 'f'; nothing was written\n"
+        "  hint: give the flow a checkpoint of its own"
+    )
+    assert checkpoints(place).inspect("g", "id-1", previously="f").state == "usable"
+
+
+def test_set_aside_it_is_kept_whole_under_another_name(place):
+    names = sorted(path.relative_to(place).as_posix() for path in place.rglob("*"))
+    aside = checkpoints(place).set_aside()
+    assert aside.startswith(f"{place}.broken-")
+    assert not place.exists()
+    moved = type(place)(aside)
+    assert sorted(path.relative_to(moved).as_posix() for path in moved.rglob("*")) == names
+
+
+def test_removed_it_is_gone(place):
+    checkpoints(place).remove()
+    checkpoints(place).remove()
+    assert not place.exists()
+
+
+def damage(path, content):
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content.encode("latin-1"))

@@ -1,0 +1,158 @@
+"""One holder at a time; a dead or silent one is replaced, a living one never."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rivermouth.errors import LeaseLost, TableBusy
+from rivermouth.ports.lease import EXPIRY_S, Holder, Lease, read_holder
+from rivermouth.ports.storage import LocalFiles
+
+FILES = LocalFiles()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "leases" / "silver.t.json")
+
+
+def a_lease(path):
+    return Lease(FILES, path, flow="f", table="/lake/silver/t")
+
+
+def leave(path, **changes):
+    """Leaves the file of a holder that is not this process."""
+    holder = {"owner": "x", "host": "elsewhere", "pid": 7, "started": "1", "renewed_at": time.time()}
+    FILES.write(path, json.dumps(holder | changes))
+
+
+def test_it_is_there_while_held_and_gone_afterwards(path):
+    with a_lease(path) as lease:
+        holder = read_holder(FILES, path)
+        assert (holder.host, holder.pid) == (socket.gethostname(), os.getpid())
+        assert holder.is_alive
+        lease.check()
+    assert read_holder(FILES, path) is None
+
+
+def test_it_is_gone_after_an_error_too(path):
+    with pytest.raises(ZeroDivisionError), a_lease(path):
+        raise ZeroDivisionError
+    assert read_holder(FILES, path) is None
+
+
+def test_a_second_one_is_refused(path):
+    with a_lease(path):
+        with pytest.raises(TableBusy) as caught, a_lease(path):
+            pytest.fail("two hold one lease")
+        assert str(caught.value) == (
+            f"[TABLE_BUSY] flow f: table /lake/silver/t is being written by process {os.getpid()} on "
+            f"{socket.gethostname()}; nothing was written\n"
+            "  hint: stop the other run, or wait: its lease ends 30 s after its last sign of life"
+        )
+        assert read_holder(FILES, path) is not None
+
+
+def test_a_living_holder_elsewhere_is_waited_for_and_a_silent_one_replaced(path):
+    leave(path)
+    with pytest.raises(TableBusy), a_lease(path):
+        pytest.fail("two hold one lease")
+    leave(path, renewed_at=time.time() - EXPIRY_S - 1)
+    with a_lease(path) as lease:
+        lease.check()
+
+
+def test_a_holder_on_this_machine_is_judged_by_its_process_and_not_by_the_clock(path):
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        started = Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        alive = {"host": socket.gethostname(), "pid": sleeper.pid, "started": started, "renewed_at": 0}
+        leave(path, **alive)
+        with pytest.raises(TableBusy), a_lease(path):
+            pytest.fail("two hold one lease")
+        # Another process with the number of a dead one.
+        leave(path, **(alive | {"started": "1", "renewed_at": time.time()}))
+        with a_lease(path):
+            pass
+        leave(path, **(alive | {"renewed_at": time.time()}))
+        os.kill(sleeper.pid, signal.SIGKILL)
+        while Holder("x", socket.gethostname(), sleeper.pid, started, 0).is_alive:
+            time.sleep(0.01)
+        # A zombie that nobody has waited for is dead.
+        with a_lease(path):
+            pass
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+@pytest.mark.parametrize("content", ["", "\xff\x00", "[]", '{"owner": "x"}', "null"])
+def test_a_damaged_file_is_no_holder(path, content):
+    FILES.write(path, content)
+    assert read_holder(FILES, path) is None
+    with a_lease(path):
+        assert read_holder(FILES, path).pid == os.getpid()
+
+
+def test_who_lost_it_is_told_and_leaves_it_to_the_other(path):
+    with a_lease(path) as lease:
+        leave(path)
+        with pytest.raises(LeaseLost) as caught:
+            lease.check()
+        assert str(caught.value) == (
+            "[LEASE_LOST] flow f: the lease on table /lake/silver/t was taken over by process 7 on elsewhere; "
+            "the batch in hand was not written\n"
+            "  hint: rivermouth status"
+        )
+        FILES.delete(path)
+        with pytest.raises(LeaseLost, match="was taken over by nobody"):
+            lease.check()
+        leave(path)
+    assert read_holder(FILES, path).owner == "x"
+
+
+def test_of_many_that_find_a_dead_holder_one_gets_it(path):
+    leave(path, renewed_at=0)
+    start, entered, refused = threading.Barrier(8), [], []
+    done = threading.Event()
+
+    def enter():
+        start.wait()
+        try:
+            with a_lease(path) as lease:
+                entered.append(lease)
+                done.wait()
+        except TableBusy as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=enter) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    while len(entered) + len(refused) < 8:
+        time.sleep(0.01)
+    try:
+        assert len(entered) == 1
+        entered[0].check()
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_it_is_renewed(path, monkeypatch):
+    monkeypatch.setattr("rivermouth.ports.lease.RENEWAL_S", 0.01)
+    with a_lease(path):
+        before = read_holder(FILES, path).renewed_at
+        while read_holder(FILES, path).renewed_at == before:
+            time.sleep(0.01)
+        assert read_holder(FILES, path).renewed_at > before

@@ -1,0 +1,162 @@
+"""A dead letter holds the whole record and says why; as an envelope it can be tried again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import functions as F  # noqa: N812
+
+from rivermouth import names
+from rivermouth.rows import checks, dead_letter, envelope, routing, schema
+from rivermouth.rows.dead_letter import DeadLetterFilter
+from rivermouth.spec import Flow
+
+SOURCE = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+    "headers array<struct<key:string,value:binary>>"
+)
+AT = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+HEADERS = [("h", b"\x00")]
+
+
+def a_flow(**fields):
+    body = {
+        "name": "f",
+        "topics": ["t"],
+        "format": {"type": "json", "schema": "id bigint"},
+        "table": "s.t",
+        "null_values": "dead_letter",
+        "expectations": [
+            {"name": "small", "condition": "id < 100", "action": "dead_letter"},
+            {"name": "even", "condition": "id % 2 = 0", "action": "warn"},
+            {"name": "tiny", "condition": "id < 10", "action": "drop"},
+        ],
+        **fields,
+    }
+    return Flow.model_validate(body)
+
+
+def letters(spark, flow, *records):
+    source = [(key, value, "t", 0, offset, AT, 0, HEADERS) for offset, (key, value) in enumerate(records)]
+    rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
+    rows = checks.check(schema.conform(rows, flow, ["id"]), flow.expectations)
+    return dead_letter.dead_letters(
+        routing.route(rows, flow), flow, target="s.t", entry=7, topic_ids={"t": "id-of-t", "other": None}
+    )
+
+
+RECORDS = (
+    (b"k", b'{"id": 2}'),  # fits
+    (b"k", b'{"id": 12}'),  # dropped
+    (b"k", b'{"id": 101}'),
+    (b"k", b"{bad"),
+    (b"\xff", b'{"id": 2}'),
+    (b"k", None),
+    (b"k", b'{"id": "x"}'),
+)
+
+
+def test_each_dead_letter_says_where_it_failed_and_why(spark):
+    found = letters(spark, a_flow(), *RECORDS).orderBy("kafka_offset").collect()
+    assert [(row["kafka_offset"], row["stage"], row["reason"], row["field"]) for row in found] == [
+        (2, "expectation", "EXPECTATION", None),
+        (3, "decode", "INVALID_JSON", None),
+        (4, "decode", "KEY_INVALID_UTF8", "kafka_key"),
+        (5, "decode", "NULL_VALUE", None),
+        (6, "decode", "FIELD_TYPE", "id"),
+    ]
+    assert [row["message"] for row in found if row["stage"] == "expectation"] == ["failed: small, even, tiny"]
+    assert [row["message"] for row in found if row["reason"] in {"KEY_INVALID_UTF8", "NULL_VALUE"}] == [
+        "the key is not valid UTF-8",
+        "the value is null",
+    ]
+    assert [row["failed_expectations"] for row in found] == [["small", "even", "tiny"], [], [], [], []]
+
+
+def test_it_holds_the_whole_record(spark):
+    found = letters(spark, a_flow(), (b"\xff\x00", b"\xfe{bad"))
+    assert found.schema == dead_letter.COLUMNS
+    row = found.collect()[0].asDict(recursive=True)
+    assert row["dead_lettered_at"] is not None
+    assert {name: row[name] for name in dead_letter.COLUMNS.names[:11]} == {
+        "kafka_topic": "t",
+        "kafka_partition": 0,
+        "kafka_offset": 0,
+        "kafka_timestamp": AT.replace(tzinfo=None),
+        "kafka_timestamp_type": 0,
+        "kafka_key": b"\xff\x00",
+        "kafka_value": b"\xfe{bad",
+        "kafka_headers": [{"key": "h", "value": b"\x00"}],
+        "topic_id": "id-of-t",
+        "flow": "f",
+        "target": "s.t",
+    }
+    rest = {"schema_version": 1, "batch": 7, "attempt": 1, "status": "open"}
+    assert {name: row[name] for name in rest} == rest
+
+
+def test_a_record_that_passes_by_now_says_so(spark):
+    flow = a_flow(expectations=[])
+    source = [(b"k", b'{"id": 2}', "t", 0, 0, AT, 0, None)]
+    rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
+    rows = checks.check(schema.conform(rows, flow, ["id"]), ())
+    routed = rows.withColumn(names.ROUTE, F.lit(routing.DEAD_LETTER))
+    found = dead_letter.dead_letters(routed, flow, target="s.t", entry=1, topic_ids={}).collect()
+    assert [(row["stage"], row["reason"], row["message"], row["topic_id"]) for row in found] == [
+        ("expectation", "RULES_CHANGED", "it passes the flow's rules now, and did not when its batch was written", None)
+    ]
+
+
+def test_as_an_envelope_it_is_the_record_again(spark):
+    flow = a_flow()
+    again = dead_letter.as_envelope(letters(spark, flow, *RECORDS))
+    source = [(key, value, "t", 0, offset, AT, 0, HEADERS) for offset, (key, value) in enumerate(RECORDS)]
+    first = envelope.read(spark.createDataFrame(source, SOURCE)).where(f"{names.OFFSET} >= 2")
+    assert again.select(*names.ENVELOPE).orderBy(names.OFFSET).collect() == first.orderBy(names.OFFSET).collect()
+
+
+TIMES = st.none() | st.datetimes(timezones=st.just(dt.UTC))
+FILTERS = st.builds(
+    DeadLetterFilter,
+    status=st.sampled_from([None, "open", "replayed", "discarded"]),
+    reason=st.none() | st.text(max_size=5),
+    stage=st.none() | st.just("decode"),
+    field=st.none() | st.text(max_size=5),
+    expectation=st.none() | st.text(max_size=5),
+    topic=st.none() | st.text(max_size=5),
+    partition=st.none() | st.integers(0, 9),
+    first_offset=st.none() | st.integers(0, 2**40),
+    last_offset=st.none() | st.integers(0, 2**40),
+    since=TIMES,
+    until=TIMES,
+)
+
+
+@given(FILTERS)
+def test_a_filter_is_the_same_after_it_was_json(wanted):
+    assert DeadLetterFilter.from_json(json.loads(json.dumps(wanted.to_json()))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "offsets"),
+    [
+        (DeadLetterFilter(), [2, 3, 4, 5, 6]),
+        (DeadLetterFilter(status=None), [2, 3, 4, 5, 6]),
+        (DeadLetterFilter(status="discarded"), []),
+        (DeadLetterFilter(reason="NULL_VALUE"), [5]),
+        (DeadLetterFilter(stage="decode", first_offset=4, last_offset=5), [4, 5]),
+        (DeadLetterFilter(field="id"), [6]),
+        (DeadLetterFilter(expectation="even"), [2]),
+        (DeadLetterFilter(topic="t", partition=0), [2, 3, 4, 5, 6]),
+        (DeadLetterFilter(topic="t", partition=1), []),
+        (DeadLetterFilter(since=dt.datetime(2020, 1, 1, tzinfo=dt.UTC)), [2, 3, 4, 5, 6]),
+        (DeadLetterFilter(until=dt.datetime(2020, 1, 1, tzinfo=dt.UTC)), []),
+    ],
+)
+def test_a_filter_means_those_that_fit_every_part(wanted, offsets, spark):
+    found = letters(spark, a_flow(), *RECORDS).where(wanted.condition())
+    assert sorted(row["kafka_offset"] for row in found.collect()) == offsets
