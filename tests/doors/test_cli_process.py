@@ -169,8 +169,8 @@ def test_a_service_manager_that_ends_spark_too_is_no_failure(project, command):
     assert gone(jvm)
 
 
-def test_spark_that_does_not_start_is_one_clear_error(project, command):
-    file = command("kinds").folder / "rivermouth.yml"
+def test_spark_that_does_not_start_is_one_clear_error(project, command, tmp_path):
+    file = tmp_path / "rivermouth.yml"
     file.write_text(file.read_text().replace("local[1]", "nonsense"))
     run = command("run")
     code, out, err = run.end()

@@ -74,7 +74,9 @@ def rows(place, sql):
 def test_every_record_is_where_an_oracle_says(shown):
     folder, done = shown
     zeek, events = list(zeek_records()), list(github_records())
-    table = {line.split()[0]: line.split()[1:5] for line in done.stdout.splitlines() if re.match(r"\w+ +[\d,]+ ", line)}
+    table = {
+        line.split()[0]: line.split()[1:5] for line in done.stdout.splitlines() if re.match(r"[a-z_]+ +[\d,]+ ", line)
+    }
     assert table == {
         "zeek_raw": [f"{number:,}" for number in (len(zeek), len(zeek), 0, 0)],
         "zeek_dns": [f"{number:,}" for number in judged(zeek, dns)],
@@ -140,7 +142,7 @@ def test_run_again_with_the_broker_that_it_left(shown):
     for flow, _status, stage, _reason, _about, number in kinds:
         documents[flow] += int(number) if stage == "decode" else 0
     assert documents == {"zeek_dns": 12, "github_events": 3}
-    assert ["zeek_dns", "sane_port"] in [[kind[0], kind[4]] for kind in kinds]
+    assert any(flow == "zeek_dns" and "sane_port" in about for flow, _, _, _, about, _ in kinds)
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path):

@@ -59,7 +59,7 @@ class Json(Format):
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one parse.
 
-        The value is parsed inside a wrapper that it cannot forge, ``{"k":{"v":VALUE,"k":null}}`` with a random k
+        The value is parsed inside a wrapper that it cannot forge, ``{"k":{"":VALUE,"k":null}}`` with a random k
         of this process: only so does the parser notice what follows the end of the value. ``inline(array(...))`` keeps
         Spark from evaluating an expression once for each column that is later taken out of it.
         """
@@ -125,7 +125,7 @@ class Json(Format):
 @functools.cache
 def _unguessable_key() -> str:
     """One for the process: with a new one for each batch Spark would compile each batch's code anew."""
-    return f"k{secrets.token_hex(8)}"
+    return f"k{secrets.token_hex(5)}"
 
 
 def _parsed(schema: StructType, key: str) -> Column:
@@ -144,7 +144,7 @@ def _parsed(schema: StructType, key: str) -> Column:
         # The wrapper is two levels deep.
         "maxNestingDepth": str(json_reasons.MAX_DEPTH + 2),
     }
-    text = F.concat(F.lit(f'{{"{key}":{{"v":'), F.expr(_TEXT), F.lit(f',"{key}":null}}}}'))
+    text = F.concat(F.lit(f'{{"{key}":{{"":'), F.expr(_TEXT), F.lit(f',"{key}":null}}}}'))
     return F.from_json(text, wrapper, options)
 
 

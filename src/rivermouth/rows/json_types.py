@@ -22,6 +22,8 @@ EXACT_IN_DOUBLE: Final = 15
 # Casting 1e-999999999 to a decimal takes hours, so exponents have at most three digits, as doubles have.
 _EXPONENT: Final = "^[^eE]*[eE][+-]?[0-9]{1,3}$"
 LONGEST_DECIMAL: Final = 400
+_SHORTEST_TIMESTAMP: Final = len("2026-01-31")
+_SHORTEST_INFINITE: Final = len('["Infinity"]')
 _NTZ: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?$"
 # A number that a double cannot hold (or nearly so), wherever a number may stand in a document.
 OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
@@ -152,9 +154,8 @@ def _convert_leaf(read: str, declared: T.DataType) -> str:
             text = _decimal_text(read, declared)
             return f"CASE WHEN {_castable(text)} THEN try_cast({text} AS {sql}) END"
         case T.TimestampType():
-            # No cast without the form: a bare time would become one of today, a bare year a first of January.
-            form = f"instr({read}, '-') = 5 AND locate('-', {read}, 6) = 8"
-            form = f"{form} AND (locate(':', {read}, 9) = 14 OR length({read}) = 10)"
+            # Only what begins with a date: a bare time would become one of today, a bare year a first of January.
+            form = f"octet_length({read}) >= {_SHORTEST_TIMESTAMP} AND try_cast({read} AS date) IS NOT NULL"
             return f"CASE WHEN {form} THEN try_cast({read} AS timestamp) END"
         case T.TimestampNTZType():
             return f"CASE WHEN {read} RLIKE '{_NTZ}' THEN try_cast({read} AS timestamp_ntz) END"
@@ -232,19 +233,27 @@ def _decimal_text(read: str, declared: T.DecimalType) -> str:
 
 
 def _castable(text: str) -> str:
-    plain = f"NOT contains({text}, 'e') AND NOT contains({text}, 'E')"
-    return f"octet_length({text}) <= {LONGEST_DECIMAL} AND (({plain}) OR {text} RLIKE '{_EXPONENT}')"
+    return f"octet_length({text}) <= {LONGEST_DECIMAL} AND ({_plain(text)} OR {text} RLIKE '{_EXPONENT}')"
+
+
+def _plain(text: str) -> str:
+    return f"(NOT contains({text}, 'e') AND NOT contains({text}, 'E'))"
 
 
 def _unrounded(text: str, done: str, declared: T.DecimalType) -> str:
-    """Whether a decimal is what was sent; the cast alone rounds 9.999 to 10.00."""
+    """Whether a decimal is what was sent; the cast alone rounds 9.999 to 10.00.
+
+    Digits after the point are counted; texts with an exponent, and small decimals with zeros at the end, are
+    compared as doubles.
+    """
     same_double = f"CAST({done} AS DOUBLE) = try_cast({text} AS DOUBLE)"
-    if declared.precision <= EXACT_IN_DOUBLE:
-        return same_double
+    exact = declared.precision > EXACT_IN_DOUBLE
+    counted = f"rtrim('0', {text})" if exact else text
     point = f"instr({text}, '.')"
-    digits = f"({point} = 0 OR length(rtrim('0', {text})) - {point} <= {declared.scale})"
-    plain = f"NOT contains({text}, 'e') AND NOT contains({text}, 'E')"
-    return f"{done} IS NOT NULL AND CASE WHEN {plain} THEN {digits} ELSE {same_double} END"
+    digits = f"({point} = 0 OR octet_length({counted}) - {point} <= {declared.scale})"
+    if exact:
+        return f"{done} IS NOT NULL AND CASE WHEN {_plain(text)} THEN {digits} ELSE {same_double} END"
+    return f"{done} IS NOT NULL AND (({digits} AND {_plain(text)}) OR {same_double})"
 
 
 def infinite_text(read: str, declared: T.DataType, names: Iterator[int] | None = None) -> str | None:
@@ -257,7 +266,8 @@ def infinite_text(read: str, declared: T.DataType, names: Iterator[int] | None =
     match declared:
         case T.StringType():
             inside = f"(startswith({read}, '{{') OR startswith({read}, '[')) AND contains({read}, 'Infinity\"')"
-            return f"{read} IN ('\"Infinity\"', '\"-Infinity\"') OR ({inside})"
+            long = f"octet_length({read}) >= {_SHORTEST_INFINITE}"
+            return f"{read} IN ('\"Infinity\"', '\"-Infinity\"') OR ({long} AND {inside})"
         case T.StructType():
             return any_of(infinite_text(f"{read}.{quoted(f.name)}", f.dataType, names) for f in declared.fields)
         case T.ArrayType() | T.MapType():

@@ -1,0 +1,110 @@
+"""Delta as the ledger relies on it: what lands in one commit, what is skipped, what the log says."""
+
+from __future__ import annotations
+
+import pytest
+from delta.tables import DeltaTable
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from rivermouth.ports import delta
+from rivermouth.ports.storage import LocalFiles
+
+FILES = LocalFiles()
+COLUMNS = StructType([StructField("id", LongType(), metadata={"comment": "who"}), StructField("name", StringType())])
+
+
+@pytest.fixture
+def location(spark, tmp_path):
+    place = str(tmp_path / "t")
+    delta.create(spark, place, delta.TableLayout(columns=COLUMNS), metadata="entry 0")
+    return place
+
+
+def commit(location, version):
+    return delta.read_commit(FILES, location, version)
+
+
+def append(spark, location, ids, number, metadata="m"):
+    rows = spark.createDataFrame([(each, "x") for each in ids], COLUMNS)
+    delta.append(rows, location, app_id="app", app_version=number, metadata=metadata)
+
+
+def test_a_table_is_made_with_its_metadata_in_the_commit_that_makes_it(spark, location):
+    assert delta.exists(FILES, location)
+    assert delta.commit_versions(FILES, location) == [0]
+    first = commit(location, 0)
+    assert (first.operation, first.user_metadata, first.changes_data) == ("CREATE TABLE", "entry 0", False)
+    assert spark.conf.get(delta.METADATA_CONF, None) is None
+
+
+def test_making_it_again_changes_nothing(spark, location):
+    delta.create(spark, location, delta.TableLayout(columns=COLUMNS), metadata="another entry 0")
+    assert delta.commit_versions(FILES, location) == [0]
+    assert commit(location, 0).user_metadata == "entry 0"
+
+
+def test_layout_properties_and_comments(spark, tmp_path):
+    columns = StructType([*COLUMNS.fields, StructField("odd, name", StringType())])
+    layout = delta.TableLayout(
+        columns=columns, partition_by=["name"], properties={"delta.checkpointInterval": "7"}, comment="all of it"
+    )
+    delta.create(spark, str(tmp_path / "t"), layout, metadata="m")
+    state = delta.table_state(spark, str(tmp_path / "t"))
+    assert state.partition_by == ("name",)
+    assert state.columns.names == ["id", "name", "odd, name"]
+    detail = DeltaTable.forPath(spark, str(tmp_path / "t")).detail().collect()[0]
+    assert detail["description"] == "all of it"
+    assert detail["properties"]["delta.checkpointInterval"] == "7"
+    assert detail["properties"]["delta.columnMapping.mode"] == "name"
+    assert state.columns["id"].metadata["comment"] == "who"
+
+
+def test_an_append_carries_metadata_and_number_and_counts_its_rows(spark, location):
+    append(spark, location, [1, 2, 3], 1, "entry 1")
+    found = commit(location, 1)
+    assert (found.user_metadata, found.rows_written, found.changes_data) == ("entry 1", 3, True)
+    state = delta.table_state(spark, location)
+    assert (state.version, dict(state.transactions)) == (1, {"app": 1})
+
+
+def test_an_append_of_nothing_is_a_commit_too(spark, location):
+    append(spark, location, [], 1, "entry 1")
+    found = commit(location, 1)
+    assert (found.user_metadata, found.rows_written, found.changes_data) == ("entry 1", 0, False)
+
+
+def test_the_same_number_again_is_skipped_without_a_word(spark, location):
+    append(spark, location, [1], 1)
+    append(spark, location, [2], 1)
+    assert delta.commit_versions(FILES, location) == [0, 1]
+    assert [row["id"] for row in spark.read.format("delta").load(location).collect()] == [1]
+
+
+def test_what_others_do_is_told_apart_by_whether_it_changes_data(spark, location):
+    append(spark, location, [1, 2], 1)
+    append(spark, location, [3, 4], 2)
+    table = DeltaTable.forPath(spark, location)
+    table.optimize().executeCompaction()
+    table.delete("id = 3")
+    table.restoreToVersion(2)
+    spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('a' = 'b')")
+    commits = [commit(location, version) for version in delta.commit_versions(FILES, location)[3:]]
+    assert [(each.operation, each.changes_data, each.restored_version) for each in commits] == [
+        ("OPTIMIZE", False, None),
+        ("DELETE", True, None),
+        ("RESTORE", True, 2),
+        ("SET TBLPROPERTIES", False, None),
+    ]
+
+
+def test_a_commit_that_is_not_there_is_none(location):
+    assert commit(location, 1) is None
+
+
+def test_a_folder_without_a_log_is_no_table(tmp_path):
+    (tmp_path / "t" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "t" / "part-0.parquet").write_text("")
+    (tmp_path / "t" / "_delta_log" / ".00000000000000000000.json.tmp").write_text("")
+    assert not delta.exists(FILES, str(tmp_path / "t"))
+    (tmp_path / "t" / "_delta_log" / "_last_checkpoint").write_text("{}")
+    assert delta.exists(FILES, str(tmp_path / "t"))

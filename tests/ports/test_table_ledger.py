@@ -1,0 +1,155 @@
+"""Which entry counts, judged over logs written by hand; the same with real tables is in tests/crashes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rivermouth.errors import CommitLost, LedgerLost, LedgerUnreadable, LedgerVoid, TableForeign
+from rivermouth.ports.storage import LocalFiles
+from rivermouth.ports.table_ledger import Standing, TableLedger, app_id
+from rivermouth.rows.ledger import Counts, first_entry
+
+FILES = LocalFiles()
+FIRST = first_entry("f", {"t": {0: 0}}, {"t": "id"})
+SECOND = FIRST.after_batch({"t": {0: (0, 5)}}, Counts(), {"t": "id"})
+THIRD = SECOND.after_batch({"t": {0: (5, 9)}}, Counts(consumed=5, written=5), {"t": "id"})
+
+
+class Log:
+    """A table's log that holds only what the ledger looks at."""
+
+    def __init__(self, folder) -> None:
+        self.folder = folder / "t" / "_delta_log"
+        self.folder.mkdir(parents=True)
+        self.version = -1
+
+    def add(self, entry=None, *, operation="WRITE", changes_data=True, **parameters):
+        self.version += 1
+        info = {"operation": operation, "operationParameters": parameters, "operationMetrics": {"numOutputRows": "3"}}
+        if entry is not None:
+            info["userMetadata"] = entry if isinstance(entry, str) else entry.to_json()
+        lines = [{"commitInfo": info}, {"add": {"path": "x", "dataChange": changes_data}}]
+        (self.folder / f"{self.version:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+        return self
+
+    def cut(self, version):
+        (self.folder / f"{version:020d}.json").unlink()
+
+
+@pytest.fixture
+def log(tmp_path):
+    return Log(tmp_path).add(FIRST, operation="CREATE TABLE", changes_data=False).add(SECOND).add(THIRD)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return TableLedger(FILES, str(tmp_path / "t"), str(tmp_path / "side.json"), flow="f")
+
+
+def test_the_newest_entry_counts(log, ledger):
+    assert ledger.standing() == Standing(THIRD, 2)
+
+
+def test_the_side_file_adds_the_counts_if_it_is_of_the_same_entry(log, ledger):
+    counts = Counts(consumed=4, written=3, dead_lettered=1)
+    ledger.keep(Standing(THIRD, 2, counts, {"rows_per_s": 1.5}))
+    assert ledger.standing() == Standing(THIRD, 2, counts, {"rows_per_s": 1.5})
+    ledger.keep(Standing(SECOND, 1, counts))
+    assert ledger.standing() == Standing(THIRD, 2)
+
+
+def test_the_log_is_right_about_the_version(log, ledger):
+    ledger.keep(Standing(THIRD, 99, Counts()))
+    assert ledger.standing().version == 2
+
+
+def test_harmless_commits_of_others_are_passed_by(log, ledger):
+    log.add(operation="OPTIMIZE", changes_data=False).add(
+        '{"job": 1}', operation="SET TBLPROPERTIES", changes_data=False
+    )
+    assert ledger.standing() == Standing(THIRD, 2)
+    ledger.check_undisturbed(Standing(THIRD, 2))
+
+
+def test_a_change_of_data_makes_it_void_until_the_table_is_restored(log, ledger):
+    log.add(operation="DELETE")
+    for look in (ledger.standing, lambda: ledger.check_undisturbed(Standing(THIRD, 2))):
+        with pytest.raises(LedgerVoid, match=r"version 3 \(DELETE\) changed its data after ledger entry 2"):
+            look()
+    log.add(operation="RESTORE", version="1")
+    with pytest.raises(LedgerVoid):
+        ledger.standing()
+    log.add(operation="RESTORE", version="2")
+    assert ledger.standing() == Standing(THIRD, 2)
+    ledger.check_undisturbed(Standing(THIRD, 2))
+    log.add(operation="UPDATE")
+    with pytest.raises(LedgerVoid, match=r"version 6 \(UPDATE\)"):
+        ledger.standing()
+
+
+def test_an_entry_of_our_own_that_we_do_not_know_is_told_apart_from_a_change_by_others(log, ledger):
+    with pytest.raises(CommitLost) as caught:
+        ledger.check_undisturbed(Standing(SECOND, 1))
+    assert str(caught.value) == (
+        f"[COMMIT_LOST] flow f: ledger entry 2 of table {ledger.location} was committed by another process; "
+        "this batch was not written\n"
+        "  hint: stop the other run, then: rivermouth run f"
+    )
+
+
+def test_a_commit_is_found_by_the_mark_of_its_writer(log, ledger):
+    assert ledger.commit_of(THIRD, 1).version == 2
+    same_number = SECOND.after_batch({"t": {0: (5, 9)}}, Counts(), {})
+    assert ledger.commit_of(same_number, 1) is None
+
+
+def test_a_change_between_two_entries_is_noticed_by_the_second(log, ledger):
+    fourth = THIRD.after_batch({"t": {0: (9, 10)}}, Counts(), {})
+    log.add(operation="DELETE").add(fourth)
+    with pytest.raises(LedgerVoid, match=r"version 3 \(DELETE\) changed its data after ledger entry 2"):
+        ledger.commit_of(fourth, 2)
+
+
+def test_without_the_log_the_side_file_must_be_of_the_number_that_the_snapshot_knows(log, ledger):
+    for version in (0, 1, 2):
+        log.cut(version)
+    known = {app_id("f", "table-id"): 2, "someone else's": 77}
+    with pytest.raises(LedgerLost):
+        ledger.standing(known)
+    ledger.keep(Standing(SECOND, 1, Counts()))
+    with pytest.raises(LedgerLost):
+        ledger.standing(known)
+    ledger.keep(Standing(THIRD, 2, Counts()))
+    assert ledger.standing(known) == Standing(THIRD, 2, Counts())
+    log.add(operation="UPDATE")
+    with pytest.raises(LedgerVoid):
+        ledger.standing(known)
+
+
+def test_a_table_that_nobody_of_this_name_wrote_is_foreign(log, ledger, tmp_path):
+    other = TableLedger(FILES, ledger.location, ledger.side_file, flow="g")
+    with pytest.raises(TableForeign, match="its ledger is that of flow 'f'"):
+        other.standing()
+    renamed = TableLedger(FILES, ledger.location, ledger.side_file, flow="g", previously="f")
+    assert renamed.standing() == Standing(THIRD, 2)
+    for version in (0, 1, 2):
+        log.cut(version)
+    with pytest.raises(TableForeign, match="no entry in its log"):
+        ledger.standing({app_id("g", "table-id"): 2})
+
+
+def test_a_damaged_entry_is_never_passed_by_for_an_older_one(log, ledger):
+    log.add('{"rivermouth": 1, "flow": "f"}')
+    with pytest.raises(LedgerUnreadable):
+        ledger.standing()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"entry": "{}"}', '{"entry": "{\\"rivermouth\\": 1}", "version": 1}']
+)
+def test_a_damaged_side_file_is_none(text, log, ledger):
+    FILES.write(ledger.side_file, text)
+    assert ledger.read_side_file() is None
+    assert ledger.standing() == Standing(THIRD, 2)
