@@ -42,7 +42,7 @@ _HEADER: Final = f"<!-- Written by `{_COMMAND}` from the classes; edit those. --
 _ENTRY: Final = re.compile(r"^(?: {4})(\w+): (.+(?:\n {5,}.+)*)", re.MULTILINE)
 _SECTION: Final = re.compile(r"^(Attributes|Args|Returns|Raises|Guarantees):$", re.MULTILINE)
 
-_PLAINEST_FLOW: Final = spec.Flow(name="plainest", topics="t", format="raw", table="s.t")
+_PLAINEST_FLOW: Final = spec.Flow(name="plainest", topics="t", format="raw", table="s.t", sink="append")
 _FIELDS_HEAD: Final = ("| field | type | meaning |", "|---|---|---|")
 _LINK_WORDS: Final[Mapping[str, str]] = {
     "StartingOffsets": "offsets",

@@ -59,6 +59,12 @@ def _rebuild(cls: type[RivermouthError], at: str | None, facts: dict[str, object
     return cls(at=at, **facts)
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, without the stack that Spark puts behind it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
 # --- what the user wrote -------------------------------------------------------------------------
 
 

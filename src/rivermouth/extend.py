@@ -25,7 +25,7 @@ def kind_names(family: str) -> list[str]:
     return sorted({*_own(family), *_installed(family)})
 
 
-def find_kind(family: str, name: str) -> Any:  # noqa: ANN401 - a model class, or a ready object for an action
+def find_kind(family: str, name: str) -> Any:
     """What the module of kind ``name`` calls its ``KIND``.
 
     Raises:

@@ -177,13 +177,13 @@ def test_spark_that_does_not_start_is_one_clear_error(project, command, tmp_path
     assert (code, out) == (1, "")
     found = re.fullmatch(
         r"starting Spark …\n"
-        r"\[SPARK_NOT_STARTED\] Spark did not start: (.+); nothing was read\n"
+        r"\[SPARK_NOT_STARTED\] Spark did not start: Exception in thread \"main\" org\.apache\.spark\.SparkException: "
+        r"Master must either be yarn or start with spark, k8s, or local; nothing was read\n"
         r"  hint: less (\S+/rivermouth-spark-\S+\.log)\n",
         err,
     )
     assert found, err
-    assert "nonsense" in found[1] or "gateway" in found[1]
-    assert "nonsense" in Path(found[2]).read_text()
+    assert "SparkSubmit" in Path(found[1]).read_text()
     assert run.jvms == []
 
 
@@ -294,3 +294,20 @@ def test_records_for_a_topic_that_cannot_be(command, tmp_path):
         "allowed; nothing was run\n"
         "  hint: name a topic, for example: orders\n"
     )
+
+
+def test_secrets_of_spark_are_no_arguments_of_its_jvm(project, command, tmp_path, monkeypatch):
+    monkeypatch.setenv("LAKE_SECRET", "hunter2")
+    file = tmp_path / "rivermouth.yml"
+    conf = 'conf: {spark.hadoop.fs.s3a.secret.key: "${LAKE_SECRET}", spark.ui.port: 4444}, driver_memory'
+    file.write_text(file.read_text().replace("driver_memory", conf))
+    run = command("run", "--follow")
+    run.wait_for("batch 1", "err")
+    (jvm,) = run.jvms
+    arguments = Path(f"/proc/{jvm}/cmdline").read_text()
+    assert "spark.ui.port=4444" in arguments
+    assert "hunter2" not in arguments
+    run.process.send_signal(signal.SIGTERM)
+    code, out, err = run.end()
+    assert code == 0
+    assert "hunter2" not in out + err

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.engine import microbatch
 from rivermouth.engine.events import BatchDone, BatchRetried
-from rivermouth.engine.opening import check_topics, first_line
-from rivermouth.errors import BatchFailed, CommitLost, RivermouthError
+from rivermouth.engine.opening import check_topics
+from rivermouth.errors import BatchFailed, CommitLost, RivermouthError, first_line
 from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
 from rivermouth.rows import ledger

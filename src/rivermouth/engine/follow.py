@@ -9,8 +9,7 @@ from pyspark.errors import PySparkException
 
 from rivermouth.engine.carry import DEFAULT_MAX_OFFSETS, carry
 from rivermouth.engine.events import CheckpointReplaced
-from rivermouth.engine.opening import first_line
-from rivermouth.errors import RivermouthError, StopTimeout
+from rivermouth.errors import RivermouthError, StopTimeout, first_line
 from rivermouth.ports.checkpoint import Checkpoints
 from rivermouth.rows import ledger
 

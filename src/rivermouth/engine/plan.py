@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.carry import max_offsets
-from rivermouth.engine.opening import check_table, check_topics, source_of, table_shape, without_effect
+from rivermouth.engine.opening import check_topics, source_of, without_effect
 from rivermouth.engine.running import RunningFlow
+from rivermouth.engine.table import table_changes, table_shape
 from rivermouth.errors import RivermouthError
 from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.events import Event
-    from rivermouth.engine.opening import TableShape
     from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.engine.table import TableShape
     from rivermouth.ports.kafka import Topic
     from rivermouth.rows.ledger import Offsets, Ranges
     from rivermouth.spec import Flow
@@ -134,7 +135,7 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Kafka, named: FlowPla
         ranges=ranges,
         offsets=offsets,
         batches=-(-offsets // max_offsets(flow)),
-        warnings=_warnings(spark, order, standing_still),
+        warnings=_warnings(spark, order, shape, standing_still),
     )
 
 
@@ -147,7 +148,7 @@ def _standing_still(
     if not delta.exists(files, places.table):
         return None
     state = delta.table_state(spark, places.table)
-    check_table(flow, places.table, state, shape)
+    table_changes(flow, places.table, state, shape)
     table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
     run = RunningFlow(
         flow=flow,
@@ -170,9 +171,12 @@ def _standing_still(
     return run
 
 
-def _warnings(spark: SparkSession, order: FlowOrder, run: RunningFlow | None) -> tuple[str, ...]:
+def _warnings(spark: SparkSession, order: FlowOrder, shape: TableShape, run: RunningFlow | None) -> tuple[str, ...]:
     found = []
     if run is not None:
+        state = delta.table_state(spark, order.places.table)
+        changes = table_changes(order.flow, order.places.table, state, shape)
+        found += [f"the declared schema {changes}"] if changes else []
         said = without_effect(order.flow, run.standing.entry)
         found += [said] if said else []
         if run.standing.counts is None and run.standing.entry.unsettled:

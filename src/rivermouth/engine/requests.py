@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rivermouth.engine import replay
-from rivermouth.engine.opening import first_line
-from rivermouth.errors import RequestUnanswered, RivermouthError
+from rivermouth.errors import RequestUnanswered, RivermouthError, first_line
 from rivermouth.ports.session import has_ended
 from rivermouth.rows.dead_letter import DeadLetterFilter
 from rivermouth.rows.routing import expectation_failure

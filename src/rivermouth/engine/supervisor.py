@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine.carry import drain, max_offsets
 from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener
 from rivermouth.engine.follow import follow
-from rivermouth.engine.opening import first_line, open_flow, source_of
-from rivermouth.errors import BrokerUnreachable, EngineLost, FlowBroken, RivermouthError
+from rivermouth.engine.opening import open_flow, source_of
+from rivermouth.errors import BrokerUnreachable, EngineLost, FlowBroken, RivermouthError, first_line
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import abandon, has_ended

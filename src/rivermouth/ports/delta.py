@@ -16,7 +16,7 @@ from rivermouth.names import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
     from rivermouth.ports.storage import LakeFiles
 
@@ -134,6 +134,24 @@ def create(spark: SparkSession, location: str, layout: TableLayout, *, metadata:
         builder.execute()
     finally:
         spark.conf.unset(METADATA_CONF)
+
+
+def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], widened: Sequence[StructField]) -> None:
+    """Changes the table's columns, each change a commit of its own that touches no row.
+
+    Args:
+        spark: Any session.
+        location: The table's folder.
+        added: New columns, at the end; old rows have nulls there.
+        widened: Columns with their new, wider type. The table then needs readers that know Delta's type widening.
+    """
+    table = f"delta.{quoted(location)}"
+    for column in added:
+        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({quoted(column.name)} {column.dataType.simpleString()})")
+    if widened:
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    for column in widened:
+        spark.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(column.name)} TYPE {column.dataType.simpleString()}")
 
 
 def register(spark: SparkSession, name: str, location: str) -> str:

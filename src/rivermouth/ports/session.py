@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _SMALL_MACHINE_CORES: Final = 4
 _END_TIMEOUT_S: Final = 10.0
+# Not the chatter of a start, nor a stack, nor a line of the log.
+_LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)")
 
 REDACTION: Final = r"(?i)secret|password|passwd|token|access[._-]?key|jaas|credential|\.pem|private|keystore|truststore"
 
@@ -96,7 +99,7 @@ def start(
     conf |= dict(extra or {})
     conf |= {key: expand(_text(value), os.environ) for key, value in settings.conf.items()}
     try:
-        if log is not None and SparkContext._gateway is None:  # noqa: SLF001 - PySpark keeps it there
+        if SparkContext._gateway is None:  # noqa: SLF001 - PySpark keeps it there
             _launch(conf, log)
         builder = SparkSession.builder
         for key, value in conf.items():
@@ -110,7 +113,7 @@ def start(
     except Exception as error:
         _end_jvm(_END_TIMEOUT_S)
         fix = f"less {log}" if log is not None else "read what Spark said on this terminal"
-        raise SparkNotStarted(detail=_cause(error), fix=fix) from error
+        raise SparkNotStarted(detail=_cause(error, log), fix=fix) from error
     return session
 
 
@@ -194,22 +197,32 @@ def _end_jvm(timeout_s: float) -> None:
     _forget()
 
 
-def _launch(conf: Mapping[str, str], log: Path) -> None:
-    """Starts the JVM with its output in ``log``, out of reach of signals that the terminal sends to all."""
+def _launch(conf: Mapping[str, str], log: Path | None) -> None:
+    """Starts the JVM; with a ``log`` its output goes there, and no signal of the terminal reaches it.
+
+    Settings with names like those of secrets are not among its arguments, which every user of the machine can
+    read: the session's builder hands them over.
+    """
     settings = SparkConf(loadDefaults=False)
     for key, value in conf.items():
-        settings.set(key, value)
-    with log.open("ab") as output:
-        gateway: Any = launch_gateway(  # type: ignore[no-untyped-call]
-            settings, {"stdout": output, "stderr": output, "start_new_session": True}
-        )
+        if not re.search(REDACTION, key):
+            settings.set(key, value)
+    with contextlib.ExitStack() as opened:
+        how: dict[str, Any] = {}
+        if log is not None:
+            output = opened.enter_context(log.open("ab"))
+            how = {"stdout": output, "stderr": output, "start_new_session": True}
+        gateway: Any = launch_gateway(settings, how)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - PySpark takes a gateway only so
 
 
-def _cause(error: Exception) -> str:
-    """One line of what went wrong: that of Java where Java said it."""
+def _cause(error: Exception, log: Path | None) -> str:
+    """One line of what went wrong: that of Java where Java said it, in an exception or in its last words."""
     java_error = getattr(error, "java_exception", None)
     text = str(java_error.toString()) if java_error is not None else str(error)
+    if java_error is None and log is not None:
+        said = [line for line in log.read_text(errors="replace").splitlines() if _LAST_WORDS.match(line)]
+        text = said[0] if said else text
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.engine.events import Event, FlowFailed, Listener
-from rivermouth.engine.opening import table_shape
 from rivermouth.engine.plan import FlowPlan, ahead, plan_flow
 from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
+from rivermouth.engine.table import table_shape
 from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, RivermouthError
 from rivermouth.ports import session
 from rivermouth.ports.kafka import Kafka

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, fields
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -181,7 +181,7 @@ def _reason(flow: Flow) -> Column:
     return (
         F.when(~F.col(names.KEY_VALID), "KEY_INVALID_UTF8")
         .when(F.col(names.VALUE).isNull(), "NULL_VALUE")
-        .when(F.size(_failed_names(flow)) > 0, "EXPECTATION")
+        .when(_refused(flow), "EXPECTATION")
         .otherwise("RULES_CHANGED")
     )
 
@@ -191,9 +191,15 @@ def _message(flow: Flow) -> Column:
     return (
         F.when(~F.col(names.KEY_VALID), "the key is not valid UTF-8")
         .when(F.col(names.VALUE).isNull(), "the value is null")
-        .when(F.size(_failed_names(flow)) == 0, passes)
+        .when(~_refused(flow), passes)
         .otherwise(F.concat(F.lit("failed: "), F.concat_ws(", ", _failed_names(flow))))
     )
+
+
+def _refused(flow: Flow) -> Column:
+    """Whether an expectation failed whose action sends the record to the dead letters."""
+    failed = [F.col(failed_column(i)) for i, each in enumerate(flow.expectations) if each.route == DEAD_LETTER]
+    return reduce(or_, failed, F.lit(False))
 
 
 def _failed_names(flow: Flow) -> Column:

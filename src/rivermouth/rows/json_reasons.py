@@ -33,6 +33,7 @@ _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIMESTAMP: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d*)?(Z|[+-]\d{2}(:?\d{2})?)?)?)?", re.ASCII
 )
+_LIKE_A_DATE: Final = re.compile(r"\s*[+-]?\d{4,7}-\d{1,2}", re.ASCII)
 _NTZ: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d{1,9})?)?)?", re.ASCII)
 _DECIMAL: Final = re.compile(r"[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _OUTSIDE_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
@@ -46,11 +47,13 @@ class Verdict:
         reason: One of the closed codes.
         field: Path of the declared field, ``items[].price``; None where it is about the whole value.
         message: A sentence.
+        sure: False where Spark may have taken the value all the same, and something else is the cause.
     """
 
     reason: str
     field: str | None
     message: str
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,10 @@ def explainer(schema_json: str) -> Callable[..., Any]:
 
     def verdict(value: bytes | bytearray | None) -> tuple[str, str | None, str]:
         schema = T.StructType.fromJson(json.loads(schema_json))
-        found = explain(bytes(value or b""), schema)
+        try:
+            found = explain(bytes(value or b""), schema)
+        except Exception:  # noqa: BLE001 - the record is a dead letter in any case; its reason must not stop the flow
+            return ("UNEXPLAINED", None, "the value was refused, and naming the reason failed")
         return (found.reason, found.field, found.message)
 
     return F.udf(verdict, VERDICT, useArrow=False)
@@ -115,8 +121,9 @@ def _judge(document: Any, schema: T.StructType) -> Verdict:
         return Verdict("LONE_SURROGATE", None, "an escape stands for half a character (a surrogate without its pair)")
     if not isinstance(document, _Object):
         return Verdict("NOT_AN_OBJECT", None, f"the value is {_kind(document)}, not an object")
-    found = next(_object(document, schema, ""), None)
-    return found or Verdict("UNEXPLAINED", None, "the parser refused the value and no field could be named")
+    found = list(_object(document, schema, ""))
+    unexplained = Verdict("UNEXPLAINED", None, "the value was refused, and no field could be named for it")
+    return next((verdict for verdict in found if verdict.sure), next(iter(found), unexplained))
 
 
 def _refuse(_word: str) -> None:
@@ -223,7 +230,8 @@ def _value(value: Any, declared: T.DataType, path: str) -> Iterator[Verdict]:
         case _:
             wrong = _leaf(value, declared)
             if wrong is not None:
-                yield Verdict("FIELD_TYPE", path, f"field {path} is declared {declared.simpleString()} and holds {wrong}")
+                message = f"field {path} is declared {declared.simpleString()} and holds {wrong}"
+                yield Verdict("FIELD_TYPE", path, message, sure=not _maybe_time(value, declared))
 
 
 def _items(items: list[Any], declared: T.DataType, may_be_null: bool, path: str) -> Iterator[Verdict]:
@@ -283,23 +291,28 @@ def _decimal(value: Any, declared: T.DecimalType) -> str | None:
         text = value.text
     else:
         return _kind(value)
-    if not _as_number(text, isinstance(value, _Number) and not value.whole, declared):
+    small = declared.precision <= EXACT_IN_DOUBLE
+    as_double = isinstance(value, _Number) and not value.whole and (small or "e" in text.lower())
+    if not _as_number(text, declared, as_double=as_double):
         return "a number with more digits than that, before or after the point"
     return None
 
 
-def _as_number(text: str, fraction: bool, declared: T.DecimalType) -> bool:
+def _as_number(text: str, declared: T.DecimalType, *, as_double: bool) -> bool:
     """Whether a number fits a decimal exactly, read as the parser reads it."""
     try:
-        number = Decimal(text)
-        if fraction and declared.precision <= EXACT_IN_DOUBLE:
-            number = Decimal(repr(float(text)))
-    except InvalidOperation:
+        number = Decimal(repr(float(text))) if as_double else Decimal(text)
+        if as_double and declared.precision > EXACT_IN_DOUBLE and number != Decimal(text):
+            return False
+    except (InvalidOperation, ValueError):
         return False
-    if not number.is_finite():
+    _, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int):
         return False
-    _, digits, exponent = number.normalize().as_tuple() if number else (0, (0,), 0)
-    assert isinstance(exponent, int)  # noqa: S101 - finite numbers have one
+    while len(digits) > 1 and digits[-1] == 0:
+        digits, exponent = digits[:-1], exponent + 1
+    if digits == (0,):
+        return True
     return -exponent <= declared.scale and len(digits) + exponent <= declared.precision - declared.scale
 
 
@@ -311,6 +324,11 @@ def _binary(value: Any) -> str | None:
     except (binascii.Error, ValueError):
         return "a string that is no base64"
     return None
+
+
+def _maybe_time(value: Any, declared: T.DataType) -> bool:
+    """Whether Spark may read a text as a timestamp although it is not written like one: it knows more forms."""
+    return isinstance(declared, T.TimestampType) and isinstance(value, str) and _LIKE_A_DATE.match(value) is not None
 
 
 def _time(value: Any, form: re.Pattern[str], what: str) -> str | None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.names import quoted
+from rivermouth.names import VALUE, quoted
 
 # A double keeps every decimal of so many digits, so a number of that size survives being read as one.
 EXACT_IN_DOUBLE: Final = 15
@@ -222,7 +222,7 @@ def _leaf_misfit(read: str, declared: T.DataType, done: str) -> str | None:
             return f"{read} IS NOT NULL AND NOT coalesce(CAST({done} AS STRING) = {read}, false)"
         case T.DecimalType():
             text = _decimal_text(read, declared)
-            return f"{text} IS NOT NULL AND NOT coalesce({_unrounded(text, done, declared)}, false)"
+            return f"{text} IS NOT NULL AND NOT coalesce({_unrounded(read, text, done, declared)}, false)"
         case T.ByteType() | T.TimestampType() | T.TimestampNTZType():
             return f"{read} IS NOT NULL AND {done} IS NULL"
     return None
@@ -233,27 +233,38 @@ def _decimal_text(read: str, declared: T.DecimalType) -> str:
 
 
 def _castable(text: str) -> str:
-    return f"octet_length({text}) <= {LONGEST_DECIMAL} AND ({_plain(text)} OR {text} RLIKE '{_EXPONENT}')"
+    # Java takes the digits of every script.
+    ascii_only = f"octet_length({text}) = char_length({text})"
+    return f"octet_length({text}) <= {LONGEST_DECIMAL} AND {ascii_only} AND ({_plain(text)} OR {text} RLIKE '{_EXPONENT}')"
 
 
 def _plain(text: str) -> str:
     return f"(NOT contains({text}, 'e') AND NOT contains({text}, 'E'))"
 
 
-def _unrounded(text: str, done: str, declared: T.DecimalType) -> str:
-    """Whether a decimal is what was sent; the cast alone rounds 9.999 to 10.00.
-
-    Digits after the point are counted; texts with an exponent, and small decimals with zeros at the end, are
-    compared as doubles.
-    """
-    same_double = f"CAST({done} AS DOUBLE) = try_cast({text} AS DOUBLE)"
-    exact = declared.precision > EXACT_IN_DOUBLE
-    counted = f"rtrim('0', {text})" if exact else text
+def _unrounded(read: str, text: str, done: str, declared: T.DecimalType) -> str:
+    """Whether a decimal is what was sent; the cast alone rounds 9.999 to 10.00."""
     point = f"instr({text}, '.')"
-    digits = f"({point} = 0 OR octet_length({counted}) - {point} <= {declared.scale})"
-    if exact:
-        return f"{done} IS NOT NULL AND CASE WHEN {_plain(text)} THEN {digits} ELSE {same_double} END"
-    return f"{done} IS NOT NULL AND (({digits} AND {_plain(text)}) OR {same_double})"
+    if declared.precision <= EXACT_IN_DOUBLE:
+        digits = f"({point} = 0 OR octet_length({text}) - {point} <= {declared.scale})"
+        # Zeros at the end, or an exponent.
+        same = f"CAST({done} AS DOUBLE) = try_cast({text} AS DOUBLE)"
+        return f"{done} IS NOT NULL AND (({digits} AND {_plain(text)}) OR {same})"
+    digits = f"CASE WHEN {point} = 0 THEN 0 ELSE octet_length(rtrim('0', {text})) - {point} END"
+    mantissa = f"rtrim('0', substring_index(upper({text}), 'E', 1))"
+    exponent = f"CAST(substring_index(upper({text}), 'E', -1) AS INT)"
+    shifted = f"CASE WHEN {point} = 0 THEN 0 ELSE octet_length({mantissa}) - {point} END - {exponent}"
+    # Numbers with an exponent, or of more than 38 digits, are read as doubles: then the document must have them
+    # with the very digits of that double.
+    document = f"CAST({VALUE} AS STRING)"
+    alike = f"contains({document}, {mantissa} || 'E') OR contains({document}, {mantissa} || 'e')"
+    short = f"octet_length({mantissa}) <= {EXACT_IN_DOUBLE + 1}"
+    longer = (
+        f"schema_of_variant({read}) = 'DOUBLE' AND "
+        f"({document} RLIKE '[0-9][0-9.]{{38}}' OR NOT ({_plain(text)} OR {short} OR {alike}))"
+    )
+    counted = f"CASE WHEN {_plain(text)} THEN {digits} ELSE {shifted} END"
+    return f"{done} IS NOT NULL AND {counted} <= {declared.scale} AND NOT ({longer})"
 
 
 def infinite_text(read: str, declared: T.DataType, names: Iterator[int] | None = None) -> str | None:

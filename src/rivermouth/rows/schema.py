@@ -9,6 +9,7 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
+    DecimalType,
     IntegerType,
     LongType,
     StringType,
@@ -35,6 +36,12 @@ _METADATA_TYPES: dict[str, DataType] = {
     "kafka_timestamp_type": IntegerType(),
     "kafka_headers": HEADERS_TYPE,
     "ingested_at": TimestampType(),
+}
+_WIDENINGS = {
+    ("tinyint", "double"),
+    ("smallint", "double"),
+    ("int", "double"),
+    ("float", "double"),
 }
 _METADATA_SOURCES = {
     "kafka_topic": names.TOPIC,
@@ -88,6 +95,28 @@ def partition_name(part: str) -> str:
     if "(" not in part:
         return part
     return "_".join(word for word in "".join(c if c.isalnum() or c == "_" else " " for c in part).split())
+
+
+_WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+
+
+def widens(old: DataType, new: DataType) -> bool:
+    """Whether Delta can change a column from ``old`` to ``new``, a wider type that holds each of its values.
+
+    The rules are those of Delta's type widening: https://docs.delta.io/delta-type-widening/
+    """
+    before, after = old.simpleString(), new.simpleString()
+    whole = list(_WHOLE_DIGITS)
+    if before in whole and after in whole:
+        return whole.index(before) < whole.index(after)
+    if isinstance(new, DecimalType):
+        if before in whole:
+            return new.precision - new.scale >= _WHOLE_DIGITS[before]
+        if isinstance(old, DecimalType):
+            more_scale = new.scale >= old.scale
+            more_whole = new.precision - new.scale >= old.precision - old.scale
+            return more_scale and more_whole and before != after
+    return (before, after) in _WIDENINGS
 
 
 def conform(rows: DataFrame, flow: Flow, payload: list[str]) -> DataFrame:

@@ -1,0 +1,208 @@
+"""A flow's table: the shape that the flow wants, the table made, registered, and changed with its declaration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructField, StructType
+
+from rivermouth.errors import ExpectationInvalid, LayoutInvalid, SchemaInvalid, TableMismatch, first_line
+from rivermouth.ports import delta
+from rivermouth.rows import schema
+from rivermouth.rows.kafka_options import text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.rows.ledger import Entry
+    from rivermouth.rows.places import FlowPlaces
+    from rivermouth.spec import Flow
+
+_TABLE_DEFAULTS = {
+    # A checkpoint of the table's log costs about a second: not at every tenth commit.
+    "delta.checkpointInterval": "100",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """The columns that a flow writes.
+
+    Attributes:
+        payload: Names of the payload columns.
+        columns: All columns of the table, derived ones last.
+        partition_by: Names of the partition columns.
+    """
+
+    payload: list[str]
+    columns: StructType
+    partition_by: list[str]
+
+
+def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
+    """The columns of the flow's table, with every expression of the flow analysed over them.
+
+    Raises:
+        SchemaInvalid: The declared schema cannot be read.
+        ColumnCollision: A payload column bears the name of a metadata column.
+        ExpectationInvalid: A condition cannot be analysed.
+        LayoutInvalid: A partition or cluster column does not exist.
+    """
+    try:
+        payload = flow.format.columns(spark)
+    except (ValueError, PySparkException) as error:
+        raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
+    columns = schema.table_columns(flow, payload)
+    empty = spark.createDataFrame([], columns)
+    derived = []
+    for name, expression in schema.derived_columns(flow).items():
+        try:
+            derived.append(StructField(name, empty.selectExpr(expression).schema[0].dataType))
+        except PySparkException as error:
+            raise LayoutInvalid(flow=flow.name, detail=f"{expression}: {first_line(error)}") from error
+    columns = StructType([*columns.fields, *derived])
+    _check_layout(flow, columns)
+    _check_expectations(spark, flow, columns)
+    return TableShape(payload.names, _commented(columns, flow), schema.partition_columns(flow))
+
+
+def create_table(spark: SparkSession, flow: Flow, places: FlowPlaces, shape: TableShape, entry: Entry) -> None:
+    """Makes the flow's table with entry 0 in the commit that makes it."""
+    properties = {
+        **_TABLE_DEFAULTS,
+        "delta.dataSkippingStatsColumns": ",".join(_statistics(flow, shape)),
+        **{name: text(value) for name, value in flow.table.properties.items()},
+    }
+    layout = delta.TableLayout(
+        columns=shape.columns,
+        partition_by=shape.partition_by,
+        cluster_by=flow.table.cluster_by,
+        properties=properties,
+        comment=flow.table.comment,
+    )
+    delta.create(spark, places.table, layout, metadata=entry.to_json())
+
+
+def register_table(spark: SparkSession, flow: Flow, places: FlowPlaces) -> None:
+    """Makes the table known in its catalog.
+
+    Raises:
+        TableMismatch: The catalog has a table of that name elsewhere, or does not take it.
+    """
+    try:
+        found = delta.register(spark, places.full_name, places.table)
+    except PySparkException as error:
+        raise TableMismatch(flow=flow.name, table=places.full_name, detail=first_line(error)) from error
+    if found.removeprefix("file:").rstrip("/") != places.table:
+        detail = f"the catalog has it at {found}, the flow writes to {places.table}"
+        raise TableMismatch(flow=flow.name, table=places.full_name, detail=detail)
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """What a declared schema asks of a table that was made with an older one.
+
+    Attributes:
+        added: Columns that the table does not have yet.
+        widened: Columns whose type becomes one that holds every value of the old one.
+    """
+
+    added: list[StructField]
+    widened: list[StructField]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.widened)
+
+    def __str__(self) -> str:
+        added = [f"adds column {field.name} {field.dataType.simpleString()}" for field in self.added]
+        return ", ".join([*added, *(f"widens {f.name} to {f.dataType.simpleString()}" for f in self.widened)])
+
+
+def table_changes(flow: Flow, location: str, state: delta.TableState, shape: TableShape) -> TableChanges:
+    """How the table must be changed to take what the flow writes; nothing of it is done.
+
+    Raises:
+        TableMismatch: A type changes otherwise than Delta can widen it, or the partitions differ.
+    """
+    if list(state.partition_by) != shape.partition_by:
+        detail = f"it is partitioned by {list(state.partition_by)}, the flow by {shape.partition_by}"
+        raise TableMismatch(flow=flow.name, table=location, detail=detail)
+    found = {field.name.lower(): field for field in state.columns}
+    changes = TableChanges([], [])
+    for field in shape.columns:
+        column = found.get(field.name.lower())
+        if column is None:
+            changes.added.append(field)
+        elif schema.widens(column.dataType, field.dataType):
+            changes.widened.append(field)
+        elif column.dataType.simpleString() != field.dataType.simpleString():
+            detail = (
+                f"its column {column.name} is {column.dataType.simpleString()}, "
+                f"the flow writes {field.dataType.simpleString()}"
+            )
+            raise TableMismatch(flow=flow.name, table=location, detail=detail)
+    return changes
+
+
+def change_table(spark: SparkSession, flow: Flow, location: str, changes: TableChanges) -> None:
+    """Adds and widens the table's columns. No row is rewritten, and the ledger stays as it is.
+
+    Raises:
+        TableMismatch: Delta refuses; what was changed before stays changed.
+
+    Guarantees:
+        Run twice, with the changes that are left: the second time has none. Stopped half-way: some columns are
+        changed, the rest with the next run.
+    """
+    try:
+        delta.alter(spark, location, added=changes.added, widened=changes.widened)
+    except PySparkException as error:
+        raise TableMismatch(flow=flow.name, table=location, detail=first_line(error)) from error
+
+
+def _check_layout(flow: Flow, columns: StructType) -> None:
+    for name in (*schema.partition_columns(flow), *flow.table.cluster_by, *flow.table.column_comments):
+        if name not in columns.names:
+            raise LayoutInvalid(flow=flow.name, detail=f"there is no column {name!r}")
+
+
+def _check_expectations(spark: SparkSession, flow: Flow, columns: StructType) -> None:
+    empty: Any = spark.createDataFrame([], columns)
+    for expectation in flow.expectations:
+        try:
+            found = empty.selectExpr(expectation.condition).schema
+        except PySparkException as error:
+            raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=first_line(error)) from error
+        if len(found) != 1 or found[0].dataType.simpleString() != "boolean":
+            detail = f"its condition is {found[0].dataType.simpleString()}, not boolean"
+            raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=detail)
+
+
+def _commented(columns: StructType, flow: Flow) -> StructType:
+    comments = flow.table.column_comments
+    return StructType(
+        [
+            StructField(field.name, field.dataType, metadata={**field.metadata, "comment": comments[field.name]})
+            if field.name in comments
+            else StructField(field.name, field.dataType, metadata=field.metadata)
+            for field in columns
+        ]
+    )
+
+
+def _statistics(flow: Flow, shape: TableShape) -> list[str]:
+    """Columns that readers skip by: offset, Kafka's time, and the payload's own times."""
+    wanted = {flow.metadata_columns.get(name) for name in ("kafka_offset", "kafka_timestamp")}
+    times = {"timestamp", "date", "timestamp_ntz"}
+    return [
+        f"`{field.name}`"
+        for field in shape.columns
+        if (
+            field.name in wanted
+            or (field.name in shape.payload and field.dataType.simpleString() in times)
+            or field.name in flow.table.cluster_by
+        )
+        and field.name not in shape.partition_by
+    ]

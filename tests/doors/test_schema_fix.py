@@ -1,0 +1,73 @@
+"""A declared schema that was wrong is corrected: the table follows, and the dead letters come back."""
+
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from rivermouth.engine.events import Warned
+from rivermouth.engine.opening import open_flow, source_of
+from rivermouth.engine.requests import Request, perform, serve
+from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.ports.kafka import Kafka
+from rivermouth.rows.dead_letter import DeadLetterFilter
+from rivermouth.rows.places import resolve
+from rivermouth.spec import Flow, ProjectSpec
+
+VALUES = [b'{"id": 1}', b'{"id": 3000000000, "note": "big"}', b'{"id": "x"}', b'{"id": 2, "note": "small"}']
+
+
+def order_of(topic, broker, lake, schema):
+    settings = {"format": {"type": "json", "schema": schema}, "table": "silver.fixed", "topics": [topic]}
+    flow = Flow.model_validate({"name": "fixed", **settings})
+    places = resolve(ProjectSpec(lake=str(lake)), flow, base=Path(lake), environ={})
+    return FlowOrder(flow, places, broker.bootstrap_servers, {}, at="rivermouth.yml:9")
+
+
+def drain(spark, order):
+    heard = []
+    (outcome,) = Supervisor(spark, heard.append, serve).run([order], keep_following=False)
+    return outcome, heard
+
+
+def replay(spark, order):
+    with Kafka(order.bootstrap_servers, {}) as kafka:
+        source = source_of(order.flow, order.bootstrap_servers, {})
+        run = open_flow(spark, order.flow, order.places, kafka=kafka, source=source, listener=lambda _: None)
+        done = perform(run, Request("replay", DeadLetterFilter()))
+        return done["tried"], done["replayed"], done["remaining"]
+
+
+def test_a_wider_type_and_a_new_column_bring_exactly_the_rows_back_that_now_fit(spark, broker, topic, tmp_path):
+    name = topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for value in VALUES:
+        producer.produce(name, value=value)
+    assert producer.flush(30) == 0
+    narrow = order_of(name, broker, tmp_path, "id int")
+    outcome, _ = drain(spark, narrow)
+    assert (outcome.counts.written, outcome.counts.dead_lettered) == (2, 2)
+
+    wide = order_of(name, broker, tmp_path, "id bigint, note string")
+    outcome, heard = drain(spark, wide)
+    assert outcome.error is None
+    assert [event.message for event in heard if isinstance(event, Warned)] == [
+        "the declared schema adds column note string, widens id to bigint"
+    ]
+    assert replay(spark, wide) == (2, 1, 1)
+    assert replay(spark, wide) == (1, 0, 1)
+    table = spark.read.format("delta").load(wide.places.table)
+    found = table.select("kafka_offset", "id", "note").orderBy("kafka_offset").collect()
+    assert [tuple(row) for row in found] == [(0, 1, None), (1, 3000000000, "big"), (3, 2, None)]
+
+
+def test_a_type_that_does_not_hold_the_old_values_is_refused(spark, broker, topic, tmp_path):
+    name = topic()
+    drain(spark, order_of(name, broker, tmp_path, "id bigint"))
+    order = order_of(name, broker, tmp_path, "id string")
+    outcome, _ = drain(spark, order)
+    assert str(outcome.error) == (
+        f"[TABLE_MISMATCH] flow fixed: table {order.places.table} does not fit the flow: "
+        "its column id is bigint, the flow writes string; nothing was written\n"
+        "  at: rivermouth.yml:9\n"
+        "  hint: write into a new table, or declare the schema that the table has"
+    )

@@ -1,0 +1,64 @@
+"""Which declared types a table's column may become."""
+
+import pytest
+from pyspark.sql.types import (
+    ByteType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from rivermouth.rows.schema import widens
+
+WIDER = [
+    (ByteType(), ShortType()),
+    (IntegerType(), LongType()),
+    (IntegerType(), DoubleType()),
+    (FloatType(), DoubleType()),
+    (IntegerType(), DecimalType(10, 0)),
+    (LongType(), DecimalType(20, 0)),
+    (DecimalType(10, 2), DecimalType(12, 2)),
+    (DecimalType(10, 2), DecimalType(12, 4)),
+]
+NOT_WIDER = [
+    (IntegerType(), IntegerType()),
+    (LongType(), IntegerType()),
+    (LongType(), DoubleType()),
+    (DoubleType(), FloatType()),
+    (IntegerType(), StringType()),
+    (IntegerType(), DecimalType(9, 0)),
+    (DecimalType(10, 2), DecimalType(12, 5)),
+    (DecimalType(10, 2), DecimalType(10, 2)),
+    (DateType(), TimestampType()),
+    (DateType(), TimestampNTZType()),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), WIDER)
+def test_a_type_that_holds_every_value_of_the_old_one_is_wider(old, new):
+    assert widens(old, new)
+
+
+@pytest.mark.parametrize(("old", "new"), NOT_WIDER)
+def test_the_same_a_narrower_or_another_type_is_not(old, new):
+    assert not widens(old, new)
+
+
+@pytest.mark.parametrize(("old", "new"), WIDER)
+def test_delta_widens_what_the_rule_says(spark, tmp_path, old, new):
+    from pyspark.sql.types import StructField, StructType
+
+    from rivermouth.ports import delta
+
+    location = str(tmp_path / "t")
+    delta.create(spark, location, delta.TableLayout(StructType([StructField("c", old)])), metadata="{}")
+    delta.alter(spark, location, added=[StructField("n", StringType())], widened=[StructField("c", new)])
+    columns = delta.table_state(spark, location).columns
+    assert {field.name: field.dataType for field in columns} == {"c": new, "n": StringType()}
