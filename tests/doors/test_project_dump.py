@@ -41,8 +41,8 @@ OFFSETS = st.dictionaries(
     max_size=2,
 )
 TIMES = st.datetimes(
-    min_value=dt.datetime(1970, 1, 1),  # noqa: DTZ001 - the zone comes from the next argument
-    max_value=dt.datetime(2100, 1, 1),  # noqa: DTZ001
+    min_value=dt.datetime(1970, 1, 1),
+    max_value=dt.datetime(2100, 1, 1),
     timezones=st.sampled_from([dt.UTC, dt.timezone(dt.timedelta(hours=5, minutes=30))]),
 )
 SCALARS = st.one_of(TEXT, st.integers(), st.booleans())

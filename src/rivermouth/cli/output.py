@@ -62,7 +62,7 @@ def to_json(value: object) -> str:
     return json.dumps(plain(value), ensure_ascii=False, separators=(", ", ": "))
 
 
-def plain(value: object) -> Any:  # noqa: PLR0911 - one a type of JSON
+def plain(value: object) -> Any:
     """``value`` in JSON's own types: dataclasses become objects, errors become code, message, at and hint."""
     match value:
         case RivermouthError():

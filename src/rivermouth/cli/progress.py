@@ -198,7 +198,7 @@ def event_json(event: events.Event) -> dict[str, Any] | None:
     return body
 
 
-def event_text(event: events.Event) -> str | None:  # noqa: PLR0911 - one sentence an event
+def event_text(event: events.Event) -> str | None:
     """The event as a line; None for those that say nothing to a person."""
     match event:
         case events.FlowOpened():

@@ -111,13 +111,15 @@ def check_topics(run: RunningFlow, topics: Mapping[str, Topic]) -> None:
             raise TopicRecreated(flow=run.flow.name, topic=name, found=topic.id, expected=expected)
     first = run.kafka.beginning_offsets(topics)
     last = run.kafka.end_offsets(topics)
-    needed = entry.next_offsets if run.standing.counts is not None else entry.settled
-    for name, partition, offset in _flat(needed):
-        start, end = first.get(name, {}).get(partition), last.get(name, {}).get(partition)
-        if start is not None and offset < start:
-            raise OffsetsExpired(flow=run.flow.name, topic=name, partition=partition, start=offset, end=start)
+    for name, partition, offset in _flat(entry.next_offsets):
+        end = last.get(name, {}).get(partition)
         if end is not None and offset > end:
             raise OffsetsBeyondEnd(flow=run.flow.name, topic=name, partition=partition, next_offset=offset, end=end)
+    needed = entry.next_offsets if run.standing.counts is not None else entry.settled
+    for name, partition, offset in _flat(needed):
+        start = first.get(name, {}).get(partition)
+        if start is not None and offset < start:
+            raise OffsetsExpired(flow=run.flow.name, topic=name, partition=partition, start=offset, end=start)
 
 
 def without_effect(flow: Flow, entry: Entry) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -177,13 +178,26 @@ def register(spark: SparkSession, name: str, location: str) -> str:
     return found
 
 
-def append(rows: DataFrame, location: str, *, app_id: str, app_version: int, metadata: str) -> None:
-    """Appends ``rows`` in one commit with its transaction number and metadata.
+def append(
+    rows: DataFrame, location: str, *, app_id: str, app_version: int, metadata: str, onto: int | None = None
+) -> None:
+    """Appends ``rows`` in one commit with its transaction number and metadata, also if there are no rows.
+
+    Args:
+        rows: In the table's shape.
+        location: The table's folder.
+        app_id: The transaction's application.
+        app_version: Its number.
+        metadata: The text for ``userMetadata``.
+        onto: A version of the table that the caller knows not to hold ``app_version``. While the table stands
+            there, Delta is spared the look for it, which rebuilds the table's state in three Spark jobs.
 
     Guarantees:
-        Run twice with one ``app_version``: Delta skips the second. Stopped half-way: no commit, and files that
-        no version names.
+        Run twice with one ``app_version``: Delta skips the second. Of two at once one is refused. Stopped
+        half-way: no commit, and files that no version names.
     """
+    if onto is not None and _append_onto(rows, location, onto, app_id, app_version, metadata):
+        return
     (
         rows.write.format("delta")
         .mode("append")
@@ -192,6 +206,37 @@ def append(rows: DataFrame, location: str, *, app_id: str, app_version: int, met
         .option("userMetadata", metadata)
         .save(location)
     )
+
+
+def _append_onto(
+    rows: DataFrame, location: str, version: int, app_id: str, app_version: int, metadata: str
+) -> bool:
+    """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere."""
+    jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - Delta's transactions have no Python API
+    session: Any = rows.sparkSession._jsparkSession  # noqa: SLF001
+    delta, none = jvm.org.apache.spark.sql.delta, jvm.scala.Option.empty()
+    # Delta takes its settings from the thread's session.
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
+    log = delta.DeltaLog.forTable(session, location)
+    transaction = log.startTransaction(none, none)
+    if transaction.readVersion() != version:
+        return False
+    # As if the number had been looked for: a commit with one of this application that comes first is a conflict.
+    transaction.readTxn().addOne(app_id)
+    to_scala = jvm.org.apache.spark.api.python.PythonUtils
+    mode = jvm.org.apache.spark.sql.SaveMode.Append
+    options = delta.DeltaOptions(to_scala.toScalaMap({}), session.sessionState().conf())
+    writer = delta.commands.WriteIntoDelta(
+        log, mode, options, to_scala.toSeq([]), to_scala.toScalaMap({}), rows._jdf, none, none, False  # noqa: SLF001
+    )
+    actions = writer.write(transaction, session, none, False)
+    number = delta.actions.SetTransaction(app_id, app_version, jvm.scala.Option.apply(int(time.time() * 1000)))
+    some = jvm.scala.Option.apply
+    operation = getattr(delta, "DeltaOperations$Write")(
+        mode, none, none, some(metadata), none, none, none, none, none
+    )
+    transaction.commit(actions.appended(number), operation)
+    return True
 
 
 def table_state(spark: SparkSession, location: str) -> TableState:

@@ -231,7 +231,7 @@ def _value(value: Any, declared: T.DataType, path: str) -> Iterator[Verdict]:
             wrong = _leaf(value, declared)
             if wrong is not None:
                 message = f"field {path} is declared {declared.simpleString()} and holds {wrong}"
-                yield Verdict("FIELD_TYPE", path, message, sure=not _maybe_time(value, declared))
+                yield Verdict("FIELD_TYPE", path, message, sure=not _maybe(value, declared))
 
 
 def _items(items: list[Any], declared: T.DataType, may_be_null: bool, path: str) -> Iterator[Verdict]:
@@ -293,7 +293,7 @@ def _decimal(value: Any, declared: T.DecimalType) -> str | None:
         return _kind(value)
     small = declared.precision <= EXACT_IN_DOUBLE
     as_double = isinstance(value, _Number) and not value.whole and (small or "e" in text.lower())
-    if not _as_number(text, declared, as_double=as_double):
+    if not _as_number(text, declared, as_double=as_double) or (as_double and not small):
         return "a number with more digits than that, before or after the point"
     return None
 
@@ -302,8 +302,6 @@ def _as_number(text: str, declared: T.DecimalType, *, as_double: bool) -> bool:
     """Whether a number fits a decimal exactly, read as the parser reads it."""
     try:
         number = Decimal(repr(float(text))) if as_double else Decimal(text)
-        if as_double and declared.precision > EXACT_IN_DOUBLE and number != Decimal(text):
-            return False
     except (InvalidOperation, ValueError):
         return False
     _, digits, exponent = number.as_tuple()
@@ -326,9 +324,21 @@ def _binary(value: Any) -> str | None:
     return None
 
 
-def _maybe_time(value: Any, declared: T.DataType) -> bool:
-    """Whether Spark may read a text as a timestamp although it is not written like one: it knows more forms."""
-    return isinstance(declared, T.TimestampType) and isinstance(value, str) and _LIKE_A_DATE.match(value) is not None
+def _maybe(value: Any, declared: T.DataType) -> bool:
+    """Whether Spark may take a value that does not look as if it fitted.
+
+    It knows more forms of a timestamp, and the digits of a double depend on the version of Java.
+    """
+    match declared:
+        case T.TimestampType():
+            return isinstance(value, str) and _LIKE_A_DATE.match(value) is not None
+        case T.DecimalType():
+            return isinstance(value, _Number) and not value.whole and _long_double(value, declared)
+    return False
+
+
+def _long_double(value: _Number, declared: T.DecimalType) -> bool:
+    return declared.precision > EXACT_IN_DOUBLE and "e" in value.text.lower()
 
 
 def _time(value: Any, form: re.Pattern[str], what: str) -> str | None:

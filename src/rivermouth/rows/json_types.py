@@ -28,6 +28,7 @@ _NTZ: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0
 # A number that a double cannot hold (or nearly so), wherever a number may stand in a document.
 OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
 
+_DOCUMENT: Final = f"CAST({VALUE} AS STRING)"
 _AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
 
 
@@ -254,15 +255,9 @@ def _unrounded(read: str, text: str, done: str, declared: T.DecimalType) -> str:
     mantissa = f"rtrim('0', substring_index(upper({text}), 'E', 1))"
     exponent = f"CAST(substring_index(upper({text}), 'E', -1) AS INT)"
     shifted = f"CASE WHEN {point} = 0 THEN 0 ELSE octet_length({mantissa}) - {point} END - {exponent}"
-    # Numbers with an exponent, or of more than 38 digits, are read as doubles: then the document must have them
-    # with the very digits of that double.
-    document = f"CAST({VALUE} AS STRING)"
-    alike = f"contains({document}, {mantissa} || 'E') OR contains({document}, {mantissa} || 'e')"
-    short = f"octet_length({mantissa}) <= {EXACT_IN_DOUBLE + 1}"
-    longer = (
-        f"schema_of_variant({read}) = 'DOUBLE' AND "
-        f"({document} RLIKE '[0-9][0-9.]{{38}}' OR NOT ({_plain(text)} OR {short} OR {alike}))"
-    )
+    # Numbers with an exponent, or of more than 38 digits, are read as doubles, so only the first digits are sure.
+    long = f"octet_length({mantissa}) > {EXACT_IN_DOUBLE + 1} OR {_DOCUMENT} RLIKE '[0-9][0-9.]{{38}}'"
+    longer = f"schema_of_variant({read}) = 'DOUBLE' AND ({long})"
     counted = f"CASE WHEN {_plain(text)} THEN {digits} ELSE {shifted} END"
     return f"{done} IS NOT NULL AND {counted} <= {declared.scale} AND NOT ({longer})"
 

@@ -44,6 +44,7 @@ class Append(Sink):
             app_id=app_id(entry.flow, table_id),
             app_version=entry.number,
             metadata=entry.to_json(),
+            onto=after_version,
         )
         commit = ledger.commit_of(entry, after_version)
         if commit is None:

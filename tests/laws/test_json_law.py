@@ -1,0 +1,332 @@
+"""Spark's verdict on JSON, field by field and record by record, against plain Python.
+
+The oracle shares no code with the format: Python's own json module and a few lines per declared type. Each law
+is one Spark job over all its examples.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime as dt
+import json
+import math
+import re
+import struct
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import types as T
+from tests.rows.formats import outcomes
+
+from rivermouth.formats.json import Json
+
+# --- the oracle ------------------------------------------------------------------------------------
+
+REFUSED, EITHER = "refused", "either"
+
+DDL = (
+    "flag boolean, tiny tinyint, small smallint, whole int, big bigint, real float, dbl double, "
+    "price decimal(10,2), exact decimal(38,18), note string, bytes binary, day date, at timestamp, "
+    "local timestamp_ntz, must int NOT NULL, deep struct<tiny:tinyint,at:timestamp,note:string>, "
+    "items array<struct<price:decimal(10,2),day:date>>, tags array<string>, "
+    "counts map<string,tinyint>, times map<string,array<timestamp>>"
+)
+
+
+class Literal(str):
+    """A number as it is written."""
+
+
+class Members(list):
+    """The members of an object, twins included."""
+
+
+class Refuse(Exception):
+    """The value does not fit."""
+
+
+class Unsure(Refuse):
+    """The value may be refused, and it may be stored as the last of its twins or as a double says it."""
+
+
+def number(text):
+    return Literal(text)
+
+
+def refuse(*_):
+    raise Refuse
+
+
+def oracle(raw, schema):
+    """What must be stored for these bytes: a dict, or REFUSED, or EITHER."""
+    try:
+        text = raw.decode("utf-8")
+        document = json.loads(
+            text, object_pairs_hook=Members, parse_int=number, parse_float=number, parse_constant=refuse
+        )
+        json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8")  # halves of characters cannot be encoded
+        if type(document) is not Members:
+            raise Refuse
+        return fields(document, schema)
+    except Unsure:
+        return EITHER
+    except (ValueError, Refuse):
+        return REFUSED
+
+
+def fields(members, schema):
+    row = {}
+    for field in schema:
+        found = [item for key, item in members if key == field.name]
+        row[field.name] = value(found[-1], field.dataType) if found else None
+        for twin in found[:-1]:
+            with unsure():
+                value(twin, field.dataType)
+        if not field.nullable and row[field.name] is None:
+            raise Refuse
+    return row
+
+
+@contextlib.contextmanager
+def unsure():
+    try:
+        yield
+    except (Refuse, ValueError):
+        raise Unsure from None
+
+
+def value(item, declared):
+    if item is None:
+        return None
+    match declared:
+        case T.StructType():
+            return fields(item if type(item) is Members else refuse(), declared)
+        case T.MapType():
+            pairs = item if type(item) is Members else refuse()
+            return fields(pairs, [T.StructField(key, declared.valueType) for key in dict(pairs)])
+        case T.ArrayType():
+            return [value(part, declared.elementType) for part in (item if type(item) is list else refuse())]
+        case T.StringType():
+            return item if type(item) is str else kept(item)
+    return leaf(item, declared)
+
+
+def leaf(item, declared):
+    kind = type(item)
+    match declared:
+        case T.BooleanType() if kind is bool:
+            return item
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType() if kind is Literal:
+            bits = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}[declared.simpleString()]
+            whole = re.fullmatch(r"-?\d+", item) and int(item)
+            return whole if type(whole) is int and -(2**bits) <= whole < 2**bits else refuse()
+        case T.DoubleType() if kind is Literal:
+            return finite(float(item))
+        case T.FloatType() if kind is Literal:
+            try:
+                return finite(struct.unpack("f", struct.pack("f", finite(float(item))))[0])
+            except OverflowError:
+                refuse()
+        case T.DecimalType() if kind in {Literal, str}:
+            return decimal(item, declared)
+        case T.BinaryType() if kind is str:
+            return base64.b64decode(item, validate=True)
+        case T.DateType() if kind is str and re.fullmatch(r"\d{4}-\d\d-\d\d", item, re.ASCII):
+            return dt.date.fromisoformat(item)
+        case T.TimestampType() if kind is str:
+            return time(item, zoned=True)
+        case T.TimestampNTZType() if kind is str:
+            return time(item, zoned=False)
+    return refuse()
+
+
+def finite(found):
+    return found if math.isfinite(found) else refuse()
+
+
+def decimal(item, declared):
+    form = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?"
+    if type(item) is str and not re.fullmatch(form, item, re.ASCII):
+        refuse()
+    exact = Decimal(item)
+    if type(item) is Literal and not re.fullmatch(r"-?\d+", item) and declared.precision <= 15:
+        exact = Decimal(repr(finite(float(item))))
+    if type(item) is Literal and "e" in item.lower() and declared.precision > 15 and len(exact.as_tuple().digits) > 9:
+        raise Unsure
+    _, digits, exponent = exact.as_tuple()
+    digits = "".join(map(str, digits)).lstrip("0")
+    kept_digits = digits.rstrip("0")
+    exponent += len(digits) - len(kept_digits)
+    if not kept_digits:
+        return Decimal(0)
+    if -exponent > declared.scale or len(kept_digits) + exponent > declared.precision - declared.scale:
+        refuse()
+    return exact
+
+
+def time(item, *, zoned):
+    form = r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?)?"
+    match = re.fullmatch(form, item, re.ASCII)
+    if not match or (match[4] and not zoned) or ((match[3] or match[4]) and len(match[2]) == 5):
+        refuse()
+    found = dt.datetime.fromisoformat(match[1] + "T" + (match[2] or "00:00"))
+    found = found.replace(microsecond=int((match[3] or ".0")[1:7].ljust(6, "0")))
+    if match[4]:
+        found = found.replace(tzinfo=dt.datetime.fromisoformat("2000-01-01T00:00:00" + match[4]).tzinfo)
+        found = found.astimezone(dt.UTC).replace(tzinfo=None)
+    return found
+
+
+def kept(item):
+    """What JSON text of a value that is no string must say: its parts, numbers as what they are worth."""
+    if type(item) is Literal:
+        return int(item) if re.fullmatch(r"-?\d+", item) else finite(float(item))
+    if type(item) is Members:
+        return Members((key, kept(part)) for key, part in item)
+    return [kept(part) for part in item] if type(item) is list else item
+
+
+def same(stored, wanted):
+    """Whether a stored value is the wanted one; kept JSON text is read for that."""
+    if isinstance(wanted, float) and isinstance(stored, float):
+        return stored == wanted
+    if isinstance(stored, str) and type(wanted) is not str:
+        return json.loads(stored, object_pairs_hook=Members) == wanted
+    if isinstance(wanted, dict) and isinstance(stored, dict):
+        return stored.keys() == wanted.keys() and all(same(stored[key], wanted[key]) for key in wanted)
+    if isinstance(wanted, list) and isinstance(stored, list):
+        return len(stored) == len(wanted) and all(map(same, stored, wanted))
+    if isinstance(stored, bytearray):
+        stored = bytes(stored)
+    return type(stored) is type(wanted) and stored == wanted
+
+
+# --- the examples ----------------------------------------------------------------------------------
+
+WORDS = st.text(max_size=8) | st.sampled_from(["", "Infinity", '"Infinity"', "null", "\ufffd", "a\0b", "😀", "\\u", "{", "["])
+INTS = st.integers(-300, 300) | st.integers(-(2**64), 2**64) | st.sampled_from([2**7, 2**15, 2**31, 2**63, -(2**63)])
+NUMBERS = (
+    INTS.map(str)
+    | st.floats(allow_nan=False, allow_infinity=False).map(repr)
+    | st.decimals(-(10**9), 10**9, places=2).map(str)
+    | st.decimals(-(10**21), 10**21, places=18).map(lambda d: format(d, "f"))
+    | st.sampled_from(["-0", "1.0", "1e3", "1E2", "0.10", "9.999", "1e400", "-1e39", "1e-400", "9" * 38, "3.4e38"])
+)
+TIMES = st.datetimes(dt.datetime(1600, 1, 1), dt.datetime(9000, 1, 1)).flatmap(
+    lambda t: st.sampled_from(
+        [t.isoformat(), t.isoformat() + "Z", t.isoformat(" ") + "+05:30", t.isoformat() + "123", str(t.date())]
+        + [t.isoformat("T", "minutes"), t.isoformat()[11:], str(t.year), t.isoformat().replace("-", "/"), t.isoformat()[:7]]
+    )
+)
+STRINGS = WORDS | TIMES | NUMBERS | st.binary(max_size=5).map(lambda b: base64.b64encode(b).decode()) | st.just("QQ")
+QUOTED = st.tuples(STRINGS, st.booleans()).map(lambda pair: json.dumps(pair[0], ensure_ascii=pair[1]))
+SCALARS = NUMBERS | QUOTED | st.sampled_from(["true", "false", "null", "{}", "[]"])
+BLANK = st.sampled_from(["", "", "", " ", "\n\t"])
+KEYS = [field.split()[0] for field in re.findall(r"(?:^|, )(\w+ )", DDL)]
+INNER = ["tiny", "at", "note", "price", "day", "k", "k", "other"]
+
+
+def members(values, keys):
+    pair = st.tuples(keys.map(json.dumps), BLANK, values).map(lambda parts: f"{parts[0]}:{parts[1]}{parts[2]}")
+    return st.tuples(BLANK, st.lists(pair, max_size=6)).map(lambda parts: "{" + parts[0] + ",".join(parts[1]) + "}")
+
+
+NESTED = st.recursive(
+    SCALARS,
+    lambda inner: members(inner, st.sampled_from(INNER)) | st.lists(inner, max_size=3).map(lambda i: f"[{','.join(i)}]"),
+    max_leaves=6,
+)
+FITTING = {
+    "flag": st.sampled_from(["true", "false", "null"]),
+    "tiny": st.integers(-140, 140).map(str),
+    "small": st.integers(-33000, 33000).map(str),
+    "whole": st.integers(-(2**31), 2**31).map(str),
+    "big": st.integers(-(2**63), 2**63).map(str),
+    "real": NUMBERS,
+    "dbl": NUMBERS,
+    "price": NUMBERS | st.decimals(-(10**8), 10**8, places=2).map(lambda d: f'"{d}"'),
+    "exact": NUMBERS | st.decimals(-(10**20), 10**20, places=18).map(lambda d: f'"{d:f}"'),
+    "note": NESTED,
+    "bytes": st.binary(max_size=6).map(lambda b: json.dumps(base64.b64encode(b).decode())),
+    "day": st.dates().map(lambda d: f'"{d}"'),
+    "at": TIMES.map(json.dumps),
+    "local": TIMES.map(json.dumps),
+    "must": st.integers(0, 9).map(str),
+    "deep": members(NUMBERS | TIMES.map(json.dumps), st.sampled_from(["tiny", "at", "note"])),
+    "items": st.lists(members(NUMBERS | st.dates().map(lambda d: f'"{d}"'), st.sampled_from(["price", "day"])), max_size=3).map(
+        lambda items: f"[{','.join(items)}]"
+    ),
+    "tags": st.lists(SCALARS, max_size=3).map(lambda items: f"[{','.join(items)}]"),
+    "counts": members(st.integers(-130, 130).map(str), st.sampled_from(["k", "j", "i"])),
+    "times": members(st.lists(TIMES.map(json.dumps), max_size=2).map(lambda i: f"[{','.join(i)}]"), st.sampled_from(["k", "j"])),
+}
+
+
+@st.composite
+def documents(draw):
+    """Documents of which most fields fit, with twins, foreign fields and blanks."""
+    names = draw(st.lists(st.sampled_from([*FITTING, "foreign"]), max_size=5))
+    pairs = [f'"{name}":{draw(BLANK)}{draw(FITTING.get(name, NESTED))}' for name in names]
+    if draw(st.integers(0, 9)):
+        pairs.insert(draw(st.integers(0, len(pairs))), '"must":1')
+    return ("{" + draw(BLANK) + f"{draw(BLANK)},{draw(BLANK)}".join(pairs) + "}" + draw(BLANK)).encode("utf-8", "surrogatepass")
+
+
+@st.composite
+def wild(draw):
+    """Any value of JSON in any field."""
+    pairs = draw(st.lists(st.tuples(st.sampled_from([*FITTING, "foreign"]), NESTED), min_size=1, max_size=2))
+    return ('{"must":1,' + ",".join(f'"{name}":{text}' for name, text in pairs) + "}").encode("utf-8", "surrogatepass")
+
+
+@st.composite
+def broken(draw):
+    """Documents with a few bytes cut out, put in or changed."""
+    raw = bytearray(draw(documents() | wild()))
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.integers(0, len(raw)))
+        piece = draw(st.sampled_from([b"", b'"', b"{", b"}", b"]", b",", b":", b"\\", b"'", b"\x00", b"\xff", b"0", b"}{", b"\\ud800", b" x"]))
+        raw[place : place + draw(st.integers(0, 2))] = piece
+    return bytes(raw)
+
+
+def gathered(strategy, number):
+    """So many examples of a strategy, the same in each run with the same seed."""
+    found = []
+
+    @settings(max_examples=number, suppress_health_check=list(HealthCheck))
+    @given(strategy)
+    def gather(example):
+        found.append(example)
+
+    gather()
+    return found
+
+
+# --- the laws --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("strategy", "number", "least"),
+    [(documents(), 1500, 300), (wild(), 2500, 500), (broken(), 1500, 20)],
+    ids=["fitting", "wild", "broken"],
+)
+def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, strategy, number, least):
+    values = gathered(strategy, number)
+    schema = T.StructType.fromDDL(DDL)
+    found = outcomes(spark, Json(schema=DDL), values)  # checks that refused means explained, and nothing else
+    wanted = [oracle(raw, schema) for raw in values]
+    wrong = [
+        (raw, outcome, expected)
+        for raw, outcome, expected in zip(values, found, wanted, strict=True)
+        if expected != EITHER
+        and ((outcome.data is None) != (expected == REFUSED) or (outcome.data and not same(outcome.data, expected)))
+    ]
+    assert wrong == []
+    assert sum(expected == EITHER for expected in wanted) < number / 10
+    refused = [outcome for outcome in found if outcome.data is None]
+    assert [o for o in refused if o.reason in {None, "UNEXPLAINED"} or not o.message] == []
+    assert least < len(refused) < number - 20
