@@ -22,7 +22,7 @@ test: setup ## Run the tests, the fast ones first
 	$(BIN)/python -m pytest $(PYTEST)
 
 crashes: setup ## Run the crash tests with every combination instead of a sample
-	RIVERMOUTH_CRASHES=all $(BIN)/python -m pytest tests/crashes $(PYTEST)
+	RIVERMOUTH_ALL_CRASHES=1 $(BIN)/python -m pytest tests/crashes $(PYTEST)
 
 check: setup ## Everything but the tests: style, types, floors, lock
 	$(BIN)/ruff check

@@ -342,7 +342,7 @@ class Format(Noun):
         """Why values were refused.
 
         Args:
-            rows: As ``decode`` returns them, only those with ``__decoded`` false.
+            rows: As ``decode`` returns them. What is said of those with ``__decoded`` true is not looked at.
 
         Returns:
             ``rows`` with ``__reason`` (a closed code), ``__field`` (dotted path or null) and ``__message``

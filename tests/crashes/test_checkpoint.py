@@ -9,7 +9,7 @@ import shutil
 import pytest
 from tests.crashes.scene import CaughtUp, Scene
 
-from rivermouth.engine.events import CheckpointReplaced
+from rivermouth.engine.events import BatchSkipped, CheckpointReplaced
 
 EVERYTHING = bool(os.environ.get("RIVERMOUTH_ALL_CRASHES"))
 
@@ -54,19 +54,26 @@ def followed(broker, spark, tmp_path_factory):
     scene.produce(1200)
     older = folder / "older"
 
-    def keep_a_copy(run):
+    def between(run):
         # Between two batches, so that the copy is whole.
         with run.lock:
-            if not older.exists() and (scene.checkpoint / "commits" / "0").exists():
+            if not older.exists() and numbers(scene, "commits"):
                 shutil.copytree(scene.checkpoint, older)
+        if caught_up.is_done() and numbers(scene, "commits") == numbers(scene, "offsets"):
+            run.stopping.set()
 
-    outcome = scene.follow(spark, between_batches=keep_a_copy)
+    caught_up = CaughtUp(scene)
+    outcome = scene.follow(spark, until=lambda _event: False, between_batches=between)
     assert outcome.error is None
-    assert len(list(scene.checkpoint.glob("commits/[0-9]*"))) >= 2
+    assert numbers(scene, "commits") == [0, 1, 2]
     assert scene.audit().is_clean
     # What the flow finds when it comes back.
     scene.produce(300, seed=2)
     return scene
+
+
+def numbers(scene, folder):
+    return sorted(int(path.name) for path in scene.checkpoint.glob(f"{folder}/[0-9]*"))
 
 
 def go_on(scene, spark):
@@ -79,15 +86,14 @@ def go_on(scene, spark):
 
 def test_a_whole_checkpoint_is_used_again(followed, tmp_path, spark):
     scene = followed.copy(tmp_path)
-    batches = len(list(scene.checkpoint.glob("offsets/[0-9]*")))
     assert go_on(scene, spark) == []
-    assert len(list(scene.checkpoint.glob("offsets/[0-9]*"))) > batches
+    assert numbers(scene, "offsets")[-1] > 2
 
 
 @pytest.mark.parametrize(("file", "damage"), CASES)
 def test_a_damaged_file(file, damage, followed, tmp_path, spark):
     scene = followed.copy(tmp_path)
-    last = max(int(path.name) for path in scene.checkpoint.glob("offsets/[0-9]*"))
+    last = numbers(scene, "offsets")[-1]
     DAMAGES[damage](scene.checkpoint / file.format(last=last, before=last - 1))
     told = go_on(scene, spark)
     assert len(told) <= 1
@@ -108,14 +114,21 @@ def test_a_checkpoint_restored_from_an_older_copy(followed, tmp_path, spark):
     assert [event.reason for event in go_on(scene, spark)] == ["the ledger stands elsewhere"]
 
 
-@pytest.mark.parametrize("folders", [("offsets", "commits"), ("commits",)])
-def test_a_checkpoint_without_its_last_files(folders, followed, tmp_path, spark):
+@pytest.mark.parametrize(
+    ("lost", "reasons"),
+    [
+        (["commits/2"], []),  # the batch comes again, and is skipped
+        (["commits/2", "offsets/2"], ["the ledger stands elsewhere"]),
+    ],
+)
+def test_a_checkpoint_without_its_last_files(lost, reasons, followed, tmp_path, spark):
     scene = followed.copy(tmp_path)
-    for folder in folders:
-        last = max(scene.checkpoint.glob(f"{folder}/[0-9]*"), key=lambda path: int(path.name))
-        last.unlink()
-        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
-    assert [event.reason for event in go_on(scene, spark)] == ["the ledger stands elsewhere"]
+    for name in lost:
+        path = scene.checkpoint / name
+        path.unlink()
+        path.with_name(f".{path.name}.crc").unlink()
+    assert [event.reason for event in go_on(scene, spark)] == reasons
+    assert len(scene.told(BatchSkipped)) == (1 if reasons == [] else 0)
 
 
 def test_a_checkpoint_that_vanishes_while_the_flow_follows(followed, tmp_path, spark):

@@ -14,7 +14,8 @@ from pyspark.sql.functions import lit
 from tests.crashes import oracle
 from tests.crashes.scene import RULES, Scene
 
-from rivermouth.engine.events import BatchDone, StepReached
+from rivermouth.engine.carry import carry
+from rivermouth.engine.events import BatchDone, BatchSkipped, StepReached
 
 EVERYTHING = bool(os.environ.get("RIVERMOUTH_ALL_CRASHES"))
 
@@ -338,3 +339,51 @@ def test_a_batch_that_always_fails_ends_with_its_range(make_scene, spark):
     )
     assert scene.drain(spark).error is None
     assert scene.audit().is_clean
+
+
+# --- the same offsets planned twice ------------------------------------------------------------------
+
+
+def test_ranges_that_the_table_has_are_skipped_and_of_an_overlap_the_rest_is_written(make_scene, spark):
+    scene = make_scene(partitions=1)
+    scene.produce(200, partitions=1)
+    assert scene.drain(spark).error is None
+    middle = end_of(scene)
+    scene.produce(200, partitions=1, seed=2)
+    last = max(at[2] for at in scene.records()) + 1
+
+    def plan_again(run):
+        if not planned:
+            planned.append(carry({scene.topic: {0: (0, middle)}}, run))
+            planned.append(carry({scene.topic: {0: (middle // 2, last)}}, run))
+        run.stopping.set()
+
+    planned = []
+    outcome = scene.follow(spark, until=lambda _event: False, between_batches=plan_again)
+    assert outcome.error is None, str(outcome.error)
+    assert planned
+    assert [event.ranges for event in scene.told(BatchSkipped)][:1] == [{scene.topic: {0: (0, middle)}}]
+    assert end_of(scene) >= last
+    found = scene.audit()
+    assert found.is_clean, str(found)
+
+
+def test_ranges_that_begin_behind_the_ledger_are_a_stop(make_scene, spark):
+    scene = make_scene(partitions=1)
+    scene.produce(200, partitions=1)
+    assert scene.drain(spark).error is None
+    end = end_of(scene)
+
+    def plan_too_late(run):
+        carry({scene.topic: {0: (end + 5, end + 6)}}, run)
+
+    outcome = scene.follow(spark, until=lambda _event: False, between_batches=plan_too_late)
+    assert str(outcome.error) == (
+        f"[LEDGER_GAP] flow shop: topic {scene.topic} partition 0: offsets {end} to {end + 5} (exclusive) are in no "
+        "batch; nothing was written\n"
+        "  hint: rivermouth run shop"
+    )
+
+
+def end_of(scene):
+    return oracle.ledger_of(scene.table)[-1]["topics"][scene.topic]["next"]["0"]

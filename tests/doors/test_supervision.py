@@ -233,4 +233,3 @@ def test_a_broker_that_goes_away_and_comes_back_costs_nothing(spark, tmp_path):
         (outcome,) = end()
     assert (outcome.error, outcome.counts.written) == (None, 10)
     assert scene.offsets(order) == [(0, n) for n in range(10)]
-

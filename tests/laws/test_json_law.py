@@ -39,6 +39,8 @@ DDL = (
 class Literal(str):
     """A number as it is written."""
 
+    __slots__ = ()
+
 
 class Members(list):
     """The members of an object, twins included."""
@@ -68,9 +70,7 @@ def oracle(raw, schema):
             text, object_pairs_hook=Members, parse_int=number, parse_float=number, parse_constant=refuse
         )
         json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8")  # halves of characters cannot be encoded
-        if type(document) is not Members:
-            raise Refuse
-        return fields(document, schema)
+        return fields(document if type(document) is Members else refuse(), schema)
     except Unsure:
         return EITHER
     except (ValueError, Refuse):
@@ -152,7 +152,7 @@ def decimal(item, declared):
     if type(item) is str and not re.fullmatch(form, item, re.ASCII):
         refuse()
     exact = Decimal(item)
-    if type(item) is Literal and not re.fullmatch(r"-?\d+", item) and declared.precision <= 15:
+    if type(item) is Literal and (declared.precision <= 15 or "e" in item.lower()):
         exact = Decimal(repr(finite(float(item))))
     if type(item) is Literal and "e" in item.lower() and declared.precision > 15 and len(exact.as_tuple().digits) > 9:
         raise Unsure
@@ -206,7 +206,9 @@ def same(stored, wanted):
 
 # --- the examples ----------------------------------------------------------------------------------
 
-WORDS = st.text(max_size=8) | st.sampled_from(["", "Infinity", '"Infinity"', "null", "\ufffd", "a\0b", "😀", "\\u", "{", "["])
+WORDS = st.text(max_size=8) | st.sampled_from(
+    ["", "Infinity", '"Infinity"', "null", "\ufffd", "a\0b", "😀", "\\u", "{", "["]
+)
 INTS = st.integers(-300, 300) | st.integers(-(2**64), 2**64) | st.sampled_from([2**7, 2**15, 2**31, 2**63, -(2**63)])
 NUMBERS = (
     INTS.map(str)
@@ -217,8 +219,18 @@ NUMBERS = (
 )
 TIMES = st.datetimes(dt.datetime(1600, 1, 1), dt.datetime(9000, 1, 1)).flatmap(
     lambda t: st.sampled_from(
-        [t.isoformat(), t.isoformat() + "Z", t.isoformat(" ") + "+05:30", t.isoformat() + "123", str(t.date())]
-        + [t.isoformat("T", "minutes"), t.isoformat()[11:], str(t.year), t.isoformat().replace("-", "/"), t.isoformat()[:7]]
+        [
+            t.isoformat(),
+            t.isoformat() + "Z",
+            t.isoformat(" ") + "+05:30",
+            t.isoformat() + "123",
+            t.isoformat("T", "minutes"),
+            str(t.date()),
+            t.isoformat()[11:],
+            str(t.year),
+            t.isoformat().replace("-", "/"),
+            t.isoformat()[:7],
+        ]
     )
 )
 STRINGS = WORDS | TIMES | NUMBERS | st.binary(max_size=5).map(lambda b: base64.b64encode(b).decode()) | st.just("QQ")
@@ -234,9 +246,14 @@ def members(values, keys):
     return st.tuples(BLANK, st.lists(pair, max_size=6)).map(lambda parts: "{" + parts[0] + ",".join(parts[1]) + "}")
 
 
+def listed(values):
+    return st.lists(values, max_size=3).map(lambda items: f"[{','.join(items)}]")
+
+
+DAYS = st.dates().map(lambda d: f'"{d}"')
 NESTED = st.recursive(
     SCALARS,
-    lambda inner: members(inner, st.sampled_from(INNER)) | st.lists(inner, max_size=3).map(lambda i: f"[{','.join(i)}]"),
+    lambda inner: members(inner, st.sampled_from(INNER)) | listed(inner),
     max_leaves=6,
 )
 FITTING = {
@@ -251,17 +268,15 @@ FITTING = {
     "exact": NUMBERS | st.decimals(-(10**20), 10**20, places=18).map(lambda d: f'"{d:f}"'),
     "note": NESTED,
     "bytes": st.binary(max_size=6).map(lambda b: json.dumps(base64.b64encode(b).decode())),
-    "day": st.dates().map(lambda d: f'"{d}"'),
+    "day": DAYS,
     "at": TIMES.map(json.dumps),
     "local": TIMES.map(json.dumps),
     "must": st.integers(0, 9).map(str),
     "deep": members(NUMBERS | TIMES.map(json.dumps), st.sampled_from(["tiny", "at", "note"])),
-    "items": st.lists(members(NUMBERS | st.dates().map(lambda d: f'"{d}"'), st.sampled_from(["price", "day"])), max_size=3).map(
-        lambda items: f"[{','.join(items)}]"
-    ),
-    "tags": st.lists(SCALARS, max_size=3).map(lambda items: f"[{','.join(items)}]"),
+    "items": listed(members(NUMBERS | DAYS, st.sampled_from(["price", "day"]))),
+    "tags": listed(SCALARS),
     "counts": members(st.integers(-130, 130).map(str), st.sampled_from(["k", "j", "i"])),
-    "times": members(st.lists(TIMES.map(json.dumps), max_size=2).map(lambda i: f"[{','.join(i)}]"), st.sampled_from(["k", "j"])),
+    "times": members(listed(TIMES.map(json.dumps)), st.sampled_from(["k", "j"])),
 }
 
 
@@ -272,7 +287,8 @@ def documents(draw):
     pairs = [f'"{name}":{draw(BLANK)}{draw(FITTING.get(name, NESTED))}' for name in names]
     if draw(st.integers(0, 9)):
         pairs.insert(draw(st.integers(0, len(pairs))), '"must":1')
-    return ("{" + draw(BLANK) + f"{draw(BLANK)},{draw(BLANK)}".join(pairs) + "}" + draw(BLANK)).encode("utf-8", "surrogatepass")
+    comma = f"{draw(BLANK)},{draw(BLANK)}"
+    return f"{{{draw(BLANK)}{comma.join(pairs)}}}{draw(BLANK)}".encode("utf-8", "surrogatepass")
 
 
 @st.composite
@@ -282,13 +298,16 @@ def wild(draw):
     return ('{"must":1,' + ",".join(f'"{name}":{text}' for name, text in pairs) + "}").encode("utf-8", "surrogatepass")
 
 
+PIECES = [b"", b'"', b"{", b"}", b"]", b",", b":", b"\\", b"'", b"\x00", b"\xff", b"0", b"}{", b"\\ud800", b" x"]
+
+
 @st.composite
 def broken(draw):
     """Documents with a few bytes cut out, put in or changed."""
     raw = bytearray(draw(documents() | wild()))
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(0, len(raw)))
-        piece = draw(st.sampled_from([b"", b'"', b"{", b"}", b"]", b",", b":", b"\\", b"'", b"\x00", b"\xff", b"0", b"}{", b"\\ud800", b" x"]))
+        piece = draw(st.sampled_from(PIECES))
         raw[place : place + draw(st.integers(0, 2))] = piece
     return bytes(raw)
 
@@ -325,7 +344,7 @@ def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, stra
         if expected != EITHER
         and ((outcome.data is None) != (expected == REFUSED) or (outcome.data and not same(outcome.data, expected)))
     ]
-    assert wrong == []
+    assert wrong[:5] == []
     assert sum(expected == EITHER for expected in wanted) < number / 10
     refused = [outcome for outcome in found if outcome.data is None]
     assert [o for o in refused if o.reason in {None, "UNEXPLAINED"} or not o.message] == []

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rivermouth.ports import delta
@@ -24,9 +28,9 @@ def commit(location, version):
     return delta.read_commit(FILES, location, version)
 
 
-def append(spark, location, ids, number, metadata="m"):
+def append(spark, location, ids, number, metadata="m", onto=None):
     rows = spark.createDataFrame([(each, "x") for each in ids], COLUMNS)
-    delta.append(rows, location, app_id="app", app_version=number, metadata=metadata)
+    delta.append(rows, location, app_id="app", app_version=number, metadata=metadata, onto=onto)
 
 
 def test_a_table_is_made_with_its_metadata_in_the_commit_that_makes_it(spark, location):
@@ -108,3 +112,53 @@ def test_a_folder_without_a_log_is_no_table(tmp_path):
     assert not delta.exists(FILES, str(tmp_path / "t"))
     (tmp_path / "t" / "_delta_log" / "_last_checkpoint").write_text("{}")
     assert delta.exists(FILES, str(tmp_path / "t"))
+
+
+def ids_of(spark, location):
+    return sorted(row["id"] for row in spark.read.format("delta").load(location).collect())
+
+
+def test_an_append_onto_the_version_that_stands_leaves_the_same_commit(spark, location):
+    append(spark, location, [1, 2, 3], 1, "entry 1", onto=0)
+    append(spark, location, [], 2, "entry 2", onto=1)
+    assert commit(location, 1) == delta.Commit(1, "WRITE", "entry 1", 3, changes_data=True)
+    assert commit(location, 2) == delta.Commit(2, "WRITE", "entry 2", 0, changes_data=False)
+    assert dict(delta.table_state(spark, location).transactions) == {"app": 2}
+    assert ids_of(spark, location) == [1, 2, 3]
+
+
+def test_an_append_onto_a_version_that_has_passed_asks_delta_for_the_number(spark, location):
+    append(spark, location, [1], 1)
+    append(spark, location, [2], 1, onto=0)
+    assert ids_of(spark, location) == [1]
+    append(spark, location, [3], 2, onto=0)
+    assert ids_of(spark, location) == [1, 3]
+
+
+def test_rows_of_another_shape_are_refused_onto_a_version_too(spark, location):
+    rows = spark.range(1).selectExpr("id", "id AS another")
+    with pytest.raises(AnalysisException, match="schema mismatch"):
+        delta.append(rows, location, app_id="app", app_version=1, metadata="m", onto=0)
+    assert delta.commit_versions(FILES, location) == [0]
+
+
+def test_an_append_that_another_one_of_its_number_overtakes_is_refused(spark, location, tmp_path):
+    begun, go = tmp_path / "begun", tmp_path / "go"
+
+    def waiting(rows):
+        begun.touch()
+        while not go.exists():
+            time.sleep(0.01)
+        yield from rows
+
+    slow = spark.range(1, 2, 1, 1).selectExpr("id", "'x' AS name").mapInArrow(waiting, COLUMNS)
+    arguments = {"app_id": "app", "app_version": 1, "metadata": "slow", "onto": 0}
+    with ThreadPoolExecutor(1) as pool:
+        outcome = pool.submit(delta.append, slow, location, **arguments)
+        while not begun.exists():
+            time.sleep(0.01)
+        append(spark, location, [2], 1, onto=0)
+        go.touch()
+        error = outcome.exception()
+    assert "DELTA_CONCURRENT_TRANSACTION" in str(error)
+    assert ids_of(spark, location) == [2]

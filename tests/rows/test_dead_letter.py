@@ -8,7 +8,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from rivermouth import names
 from rivermouth.rows import checks, dead_letter, envelope, routing, schema

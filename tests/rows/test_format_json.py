@@ -118,7 +118,14 @@ MISFITS = {
     "int": {"2147483648": BEYOND, **WHOLE},
     "bigint": {"9223372036854775808": BEYOND, "1" * 400: BEYOND, **WHOLE},
     "float": {"1e39": OVERFLOW, "-1e400": OVERFLOW, '"1"': STRING, '"NaN"': STRING, '"Infinity"': STRING},
-    "double": {"1e400": OVERFLOW, "-1e309": OVERFLOW, "9" * 400: OVERFLOW, '"1"': STRING, '""': STRING, "true": BOOLEAN},
+    "double": {
+        "1e400": OVERFLOW,
+        "-1e309": OVERFLOW,
+        "9" * 400: OVERFLOW,
+        '"1"': STRING,
+        '""': STRING,
+        "true": BOOLEAN,
+    },
     "decimal(10,2)": {
         "9.999": DIGITS,  # Spark's own parser makes 10.00 of it
         "100000000": DIGITS,
@@ -209,7 +216,11 @@ WHOLE_VALUES = [
     (b'{"a":1}x', "INVALID_JSON", "something follows the end of the JSON document, at character 7"),
     (b'{"a":1},{"a":2}', "INVALID_JSON", "something follows the end of the JSON document, at character 7"),
     (b'{"a":1}]}', "INVALID_JSON", "something follows the end of the JSON document, at character 7"),
-    (b"{'a':1}", "INVALID_JSON", "the value is not JSON: expecting property name enclosed in double quotes at character 1"),
+    (
+        b"{'a':1}",
+        "INVALID_JSON",
+        "the value is not JSON: expecting property name enclosed in double quotes at character 1",
+    ),
     (b'{"a":NaN}', "INVALID_JSON", "the value is not JSON: NaN and Infinity are no JSON numbers"),
     (b"\xef\xbb\xbf{}", "INVALID_JSON", "the value begins with a byte order mark, which is not JSON"),
     (b'{"z":"\xff"}', "INVALID_UTF8", "the value is not valid UTF-8"),

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rivermouth.cli.output import Output
+from rivermouth.errors import BatchFailed, EngineLost, FlowBroken, FlowsFailed, RivermouthError, SparkNotStarted
 
 if TYPE_CHECKING:
     from rivermouth.engine.events import Listener
@@ -26,16 +27,29 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def door(output: Output, listener: Listener | None = None, say: Callable[[str], None] | None = None) -> Iterator[Door]:
-    """A door for one command: what Spark's JVM says goes to a file, which stays only if the command fails."""
+    """A door for one command: what Spark's JVM says goes to a file, which stays only where Spark itself failed."""
     from rivermouth.project.operate import Door
 
     handle, name = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
     os.close(handle)
     log = Path(name)
-    yield Door(
-        listener=listener or (lambda _event: None), say=say or (lambda words: output.note(f"{words} …")), log=log
-    )
+    say = say or (lambda words: output.note(f"{words} …"))
+    try:
+        yield Door(listener=listener or (lambda _event: None), say=say, log=log)
+    except Exception as error:
+        if isinstance(error, SparkNotStarted):
+            raise  # its hint names the file
+        if _is_about_spark(error) and log.stat().st_size > 0:
+            output.note(f"what Spark said is in {log}")
+        else:
+            log.unlink(missing_ok=True)
+        raise
     log.unlink(missing_ok=True)
+
+
+def _is_about_spark(error: Exception) -> bool:
+    cause = error.__cause__ if isinstance(error, FlowsFailed) else error
+    return not isinstance(cause, RivermouthError) or isinstance(cause, FlowBroken | EngineLost | BatchFailed)
 
 
 def attended(work: Callable[[], Result], stop: Stop, note: Callable[[str], None]) -> Result:

@@ -85,7 +85,8 @@ def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> bool:
     if found.state == "damaged":
         run.emit(CheckpointReplaced(run.flow.name, found.detail, checkpoints.set_aside()))
     elif found.state == "usable":
-        kept = found.planned is None and found.committed == run.standing.entry.next_offsets
+        # A batch that Spark planned and did not call done comes again: the ledger says whether to skip or write it.
+        kept = run.standing.entry.next_offsets in (found.committed, found.planned)
         if not kept:
             checkpoints.remove()
         if not kept and (found.planned or found.committed):

@@ -207,19 +207,16 @@ def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, ru
     """
     if counts.dead_lettered == 0:
         return counts
-    nearby = run.spark.range(1).select(F.explode(F.split(F.lit(seen["blocks"]), "\n")).alias("__mark"))
+    blocks = seen["blocks"]
     whole = dataclasses.replace(run.source, headers=True)
-    rows = envelope.read(whole.batch(run.spark, ranges)).withColumn("__mark", routing.block_mark(block))
-    suspects = rows.join(F.broadcast(nearby), "__mark", "left_semi").drop("__mark").persist(StorageLevel.DISK_ONLY)
-    try:
-        marks = Observation()
-        mark = routing.mark_of(*names.COORDINATES, among=F.lit(True))
-        found = _letters(judged(suspects, run), run).observe(marks, mark.alias("mark"))
-        run.reached("bury")
-        buried = run.dead_letters.write(found, run.standing.entry)
-        run.reached("buried")
-    finally:
-        suspects.unpersist()
+    rows = envelope.read(whole.batch(run.spark, routing.marked(ranges, blocks, block)))
+    suspects = routing.nearby(rows, blocks, block)
+    marks = Observation()
+    mark = routing.mark_of(*names.COORDINATES, among=F.lit(True))
+    found = _letters(judged(suspects, run), run).observe(marks, mark.alias("mark"))
+    run.reached("bury")
+    buried = run.dead_letters.write(found, run.standing.entry)
+    run.reached("buried")
     agrees = buried == counts.dead_lettered and marks.get["mark"] == seen["dead_mark"]
     return counts if agrees else recount(run, ranges)
 

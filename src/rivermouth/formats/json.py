@@ -12,7 +12,7 @@ from pydantic import Field
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql.types import MapType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from rivermouth import names
 from rivermouth.names import quoted
@@ -59,9 +59,10 @@ class Json(Format):
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one parse.
 
-        The value is parsed inside a wrapper that it cannot forge, ``{"k":{"":VALUE,"k":null}}`` with a random k
-        of this process: only so does the parser notice what follows the end of the value. ``inline(array(...))`` keeps
-        Spark from evaluating an expression once for each column that is later taken out of it.
+        Spark's parser stops at the end of the first document and does not say what follows. So the value's last
+        brace is replaced by ``,"k":1}`` with a random k of this process: k is a field of the document only if
+        that brace was its end. ``inline(array(...))`` keeps Spark from evaluating an expression once for each
+        column that is later taken out of it.
         """
         schema = self._schema()
         key = _unguessable_key()
@@ -70,11 +71,13 @@ class Json(Format):
         dones = [f"__done_{number}" for number in range(len(schema.fields))]
         fields = list(zip(reads, dones, schema.fields, strict=True))
 
-        parsed = rows.select("*", F.inline(F.array(_parsed(schema, key))).alias("__members", "__corrupt"))
-        sound = f"{is_utf8(names.VALUE)} AND {_WHOLE_CHARACTERS} AND {_sound(key)} AS __sound"
-        taken = parsed.selectExpr(*kept, sound, f"inline(array(get(map_values(__members), 0))) AS ({', '.join(reads)})")
-        converted = taken.selectExpr(
-            "*", *(f"{json_types.convert(read, field.dataType)} AS {done}" for read, done, field in fields)
+        parsed = rows.select("*", F.inline(F.array(_parsed(schema, key))).alias(*reads, "__last", "__corrupt"))
+        sound = f"__corrupt IS NULL AND __last = 1 AND {is_utf8(names.VALUE)} AND {_WHOLE_CHARACTERS}"
+        converted = parsed.selectExpr(
+            *kept,
+            *reads,
+            f"{sound} AS __sound",
+            *(f"{json_types.convert(read, field.dataType)} AS {done}" for read, done, field in fields),
         )
         misfits = json_types.any_of(
             [*(json_types.field_misfit(read, done, field) for read, done, field in fields), _infinite(fields)]
@@ -93,12 +96,13 @@ class Json(Format):
         """
         schema = self._schema().json()
         verdict = json_reasons.explainer(schema)
-        explained = rows.withColumn("__verdict", verdict(F.col(names.VALUE)))
+        refused = F.when(~F.col(names.DECODED), F.col(names.VALUE))
+        explained = rows.withColumn("__verdict", verdict(refused))
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = explained.withColumns({name: F.col(f"__verdict.{part}") for name, part in parts.items()})
         return told.drop("__verdict")
 
-    def observations(self, rows: DataFrame) -> dict[str, Column]:
+    def observations(self, rows: DataFrame) -> dict[str, Column]:  # noqa: ARG002 - one sample serves every frame
         """``undeclared_fields`` (bigint): fields of the records at one offset in 1,024 that the schema lacks.
 
         Only fields of the document itself are counted, not those of nested objects.
@@ -129,30 +133,33 @@ def _unguessable_key() -> str:
 
 
 def _parsed(schema: StructType, key: str) -> Column:
-    """The struct (members, corrupt) of a value in its wrapper.
-
-    A map shows every member of the wrapper, also what the value would smuggle into it.
-    """
+    """The struct (fields as read, key, corrupt) of a value that got the key as its last field."""
     corrupt = f"{key}c"
-    members = MapType(StringType(), json_types.read_columns(schema))
-    wrapper = StructType([StructField(key, members), StructField(corrupt, StringType())])
+    extra = [StructField(key, IntegerType()), StructField(corrupt, StringType())]
     options = {
         "mode": "PERMISSIVE",
         "columnNameOfCorruptRecord": corrupt,
         "allowSingleQuotes": "false",
         "allowNonNumericNumbers": "false",
-        # The wrapper is two levels deep.
-        "maxNestingDepth": str(json_reasons.MAX_DEPTH + 2),
+        "maxNestingDepth": str(json_reasons.MAX_DEPTH),
     }
-    text = F.concat(F.lit(f'{{"{key}":{{"":'), F.expr(_TEXT), F.lit(f',"{key}":null}}}}'))
-    return F.from_json(text, wrapper, options)
+    return F.from_json(F.expr(_with_last(key)), StructType([*json_types.read_columns(schema).fields, *extra]), options)
 
 
-def _sound(key: str) -> str:
-    """Whether there was one JSON object in the wrapper and nothing else; ``get``, as ``[]`` fails beyond the end."""
+def _with_last(key: str) -> str:
+    """SQL of the value's text with the key as its last field; null if it does not end in a brace.
+
+    Only an empty object has no quotes; its first field gets no comma.
+    """
+    field = f"CASE WHEN contains({_TEXT}, '\"') THEN ',\"{key}\":1}}' ELSE '\"{key}\":1}}' END"
+
+    def cut(binary: str) -> str:
+        return f"concat(CAST(substring({binary}, 1, octet_length({binary}) - 1) AS STRING), {field})"
+
+    trimmed = f"rtrim(' \t\r\n', {_TEXT})"
     return (
-        "__corrupt IS NULL AND size(__members) = 2 AND get(map_values(__members), 0) IS NOT NULL "
-        f"AND get(map_keys(__members), 1) = '{key}'"
+        f"CASE WHEN endswith({_TEXT}, '}}') THEN {cut(names.VALUE)} "
+        f"WHEN endswith({trimmed}, '}}') THEN {cut(f'CAST({trimmed} AS BINARY)')} END"
     )
 
 

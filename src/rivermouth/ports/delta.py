@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.names import quoted
@@ -208,9 +209,7 @@ def append(
     )
 
 
-def _append_onto(
-    rows: DataFrame, location: str, version: int, app_id: str, app_version: int, metadata: str
-) -> bool:
+def _append_onto(rows: DataFrame, location: str, version: int, app_id: str, app_version: int, metadata: str) -> bool:
     """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere."""
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - Delta's transactions have no Python API
     session: Any = rows.sparkSession._jsparkSession  # noqa: SLF001
@@ -227,13 +226,21 @@ def _append_onto(
     mode = jvm.org.apache.spark.sql.SaveMode.Append
     options = delta.DeltaOptions(to_scala.toScalaMap({}), session.sessionState().conf())
     writer = delta.commands.WriteIntoDelta(
-        log, mode, options, to_scala.toSeq([]), to_scala.toScalaMap({}), rows._jdf, none, none, False  # noqa: SLF001
+        log,
+        mode,
+        options,
+        to_scala.toSeq([]),
+        to_scala.toScalaMap({}),
+        rows._jdf,  # noqa: SLF001
+        none,
+        none,
+        False,
     )
     actions = writer.write(transaction, session, none, False)
     number = delta.actions.SetTransaction(app_id, app_version, jvm.scala.Option.apply(int(time.time() * 1000)))
     some = jvm.scala.Option.apply
     operation = getattr(delta, "DeltaOperations$Write")(
-        mode, none, none, some(metadata), none, none, none, none, none
+        mode, some(to_scala.toSeq([])), none, some(metadata), none, none, none, none, none
     )
     transaction.commit(actions.appended(number), operation)
     return True
@@ -244,12 +251,6 @@ def table_state(spark: SparkSession, location: str) -> TableState:
     jvm: Any = spark._jvm  # noqa: SLF001 - the transaction numbers have no public Python API
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, location)  # noqa: SLF001
     snapshot = log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
-    transactions = snapshot.transactions()
-    numbers: dict[str, int] = {}
-    names = transactions.keysIterator()
-    while names.hasNext():
-        name = names.next()
-        numbers[name] = transactions.apply(name)
     from pyspark.sql.types import StructType  # noqa: PLC0415 - only for the annotation elsewhere
 
     metadata = snapshot.metadata()
@@ -260,7 +261,7 @@ def table_state(spark: SparkSession, location: str) -> TableState:
         partition_by=tuple(json.loads(snapshot.metadata().partitionColumns().mkString('["', '","', '"]')))
         if metadata.partitionColumns().nonEmpty()
         else (),
-        transactions=numbers,
+        transactions=_Transactions(snapshot),
     )
 
 
@@ -273,7 +274,7 @@ class TableState:
         version: The snapshot's version.
         columns: The table's columns.
         partition_by: Names of its partition columns.
-        transactions: Newest transaction number by application id.
+        transactions: Newest transaction number by application id; looking into it costs Spark jobs.
     """
 
     table_id: str
@@ -281,6 +282,32 @@ class TableState:
     columns: StructType
     partition_by: tuple[str, ...]
     transactions: Mapping[str, int]
+
+
+class _Transactions(Mapping[str, int]):
+    """A snapshot's transaction numbers, read when first asked for: Delta rebuilds the table's state for them."""
+
+    def __init__(self, snapshot: Any) -> None:
+        self._snapshot = snapshot
+
+    def __getitem__(self, app_id: str) -> int:
+        return self._numbers[app_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        found = self._snapshot.transactions()
+        names = found.keysIterator()
+        numbers: dict[str, int] = {}
+        while names.hasNext():
+            name = names.next()
+            numbers[name] = found.apply(name)
+        return numbers
 
 
 def _log(location: str) -> str:

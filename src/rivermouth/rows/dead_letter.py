@@ -141,32 +141,26 @@ def dead_letters(
     """The dead letters among routed rows, each with its reason, in the shape of ``COLUMNS``.
 
     Args:
-        routed: As ``routing.route`` returns them. Read twice: cache it where reading is dear.
+        routed: As ``routing.route`` returns them; read once.
         flow: Gives the format, which explains its own refusals, and the expectations.
         target: Full name of the table that the rows did not reach.
         entry: Number of the ledger entry of their batch.
         topic_ids: Kafka's UUID by topic.
     """
     ids = {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id}
-    dead = routed.where(F.col(names.ROUTE) == DEAD_LETTER)
-    refused = flow.format.explain(dead.where(~F.col(names.DECODED))).withColumn("stage", F.lit("decode"))
-    others = dead.where(F.col(names.DECODED)).withColumns(
-        {
-            names.REASON: _reason(flow),
-            names.FIELD: F.when(~F.col(names.KEY_VALID), "kafka_key"),
-            names.MESSAGE: _message(flow),
-            "stage": F.when(F.col(names.KEY_VALID) & F.col(names.VALUE).isNotNull(), "expectation").otherwise("decode"),
-        }
-    )
+    dead = flow.format.explain(routed.where(F.col(names.ROUTE) == DEAD_LETTER))
+    refused = ~F.col(names.DECODED)
+    judged = F.col(names.KEY_VALID) & F.col(names.VALUE).isNotNull()
+    field = F.when(~F.col(names.KEY_VALID), "kafka_key")
     columns = [
         *(F.col(source).alias(column) for column, source in _SOURCES.items()),
         _topic_id(ids).alias("topic_id"),
         F.lit(flow.name).alias("flow"),
         F.lit(target).alias("target"),
-        F.col("stage"),
-        F.col(names.REASON).alias("reason"),
-        F.col(names.FIELD).alias("field"),
-        F.col(names.MESSAGE).alias("message"),
+        F.when(refused, "decode").when(judged, "expectation").otherwise("decode").alias("stage"),
+        F.when(refused, F.col(names.REASON)).otherwise(_reason(flow)).alias("reason"),
+        F.when(refused, F.col(names.FIELD)).otherwise(field).alias("field"),
+        F.when(refused, F.col(names.MESSAGE)).otherwise(_message(flow)).alias("message"),
         _failed_names(flow).alias("failed_expectations"),
         F.lit(1).alias("schema_version"),
         F.lit(entry).cast("bigint").alias("batch"),
@@ -174,7 +168,7 @@ def dead_letters(
         F.lit("open").alias("status"),
         F.current_timestamp().alias("dead_lettered_at"),
     ]
-    return refused.select(*columns).unionByName(others.select(*columns))
+    return dead.select(*columns)
 
 
 def _reason(flow: Flow) -> Column:

@@ -140,7 +140,9 @@ def _syntax(error: ValueError, text: str) -> str:
             return f"something follows the end of the JSON document, at character {error.pos}"
         if error.msg.startswith("Unexpected UTF-8 BOM"):
             return "the value begins with a byte order mark, which is not JSON"
-        return f"the value is not JSON: {error.msg[0].lower()}{error.msg[1:]} at character {error.pos}"
+        # Nothing after a colon: some versions of Python quote the document there.
+        what = error.msg.split(":")[0].removesuffix(" at")
+        return f"the value is not JSON: {what[0].lower()}{what[1:]} at character {error.pos}"
     return "the value is not JSON"
 
 
@@ -211,7 +213,9 @@ def _object(members: _Object, schema: T.StructType, path: str) -> Iterator[Verdi
         name = f"{path}.{field.name}" if path else field.name
         found = [value for key, value in members if key == field.name]
         if not field.nullable and (not found or found[-1] is None):
-            yield Verdict("FIELD_MISSING", name, f"field {name} is declared NOT NULL and is {'null' if found else 'missing'}")
+            yield Verdict(
+                "FIELD_MISSING", name, f"field {name} is declared NOT NULL and is {'null' if found else 'missing'}"
+            )
         for value in found:
             yield from _value(value, field.dataType, name)
 

@@ -23,7 +23,7 @@ EXACT_IN_DOUBLE: Final = 15
 _EXPONENT: Final = "^[^eE]*[eE][+-]?[0-9]{1,3}$"
 LONGEST_DECIMAL: Final = 400
 _SHORTEST_TIMESTAMP: Final = len("2026-01-31")
-_SHORTEST_INFINITE: Final = len('["Infinity"]')
+_SHORTEST_INFINITE: Final = len('"Infinity"')
 _NTZ: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?$"
 # A number that a double cannot hold (or nearly so), wherever a number may stand in a document.
 OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
@@ -236,7 +236,9 @@ def _decimal_text(read: str, declared: T.DecimalType) -> str:
 def _castable(text: str) -> str:
     # Java takes the digits of every script.
     ascii_only = f"octet_length({text}) = char_length({text})"
-    return f"octet_length({text}) <= {LONGEST_DECIMAL} AND {ascii_only} AND ({_plain(text)} OR {text} RLIKE '{_EXPONENT}')"
+    return (
+        f"octet_length({text}) <= {LONGEST_DECIMAL} AND {ascii_only} AND ({_plain(text)} OR {text} RLIKE '{_EXPONENT}')"
+    )
 
 
 def _plain(text: str) -> str:
@@ -271,9 +273,8 @@ def infinite_text(read: str, declared: T.DataType, names: Iterator[int] | None =
     names = names or count()
     match declared:
         case T.StringType():
-            inside = f"(startswith({read}, '{{') OR startswith({read}, '[')) AND contains({read}, 'Infinity\"')"
-            long = f"octet_length({read}) >= {_SHORTEST_INFINITE}"
-            return f"{read} IN ('\"Infinity\"', '\"-Infinity\"') OR ({long} AND {inside})"
+            begins = " OR ".join(f"startswith({read}, '{first}')" for first in '"{[')
+            return f"octet_length({read}) >= {_SHORTEST_INFINITE} AND ({begins}) AND contains({read}, 'Infinity\"')"
         case T.StructType():
             return any_of(infinite_text(f"{read}.{quoted(f.name)}", f.dataType, names) for f in declared.fields)
         case T.ArrayType() | T.MapType():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from rivermouth.rows.ledger import Ranges
     from rivermouth.spec import Flow
 
 TABLE: Final = "table"
@@ -30,6 +31,8 @@ _FAILURE = re.compile(_FAIL_MARK + r"\|(\d+)\|([A-Za-z0-9._-]+)\|(\d+)\|(\d+)\|"
 BLOCK_OFFSETS: Final = 16
 """Smallest number of neighbouring offsets that share one mark in ``blocks``."""
 _MAX_BLOCKS = 1 << 17
+# A list in the query spares a small batch the job of a join. Names of topics hold nothing to be escaped.
+_FEW_BLOCKS = 500
 
 
 def route(rows: DataFrame, flow: Flow) -> DataFrame:
@@ -95,6 +98,30 @@ def block_mark(block_offsets: int) -> Column:
     """``partition:block:topic`` of an envelope row; the topic stands last, as it may hold any character."""
     block = F.floor(F.col(names.OFFSET) / F.lit(block_offsets)).cast("string")
     return F.concat(F.col(names.PARTITION).cast("string"), F.lit(":"), block, F.lit(":"), F.col(names.TOPIC))
+
+
+def marked(ranges: Ranges, blocks: str, block_offsets: int) -> Ranges:
+    """The parts of ``ranges`` from the first to the last marked block of each partition."""
+    found: Ranges = {}
+    for mark in blocks.split("\n"):
+        number, block, topic = mark.split(":", 2)
+        partition, offset = int(number), int(block) * block_offsets
+        start, end = ranges[topic][partition]
+        first, last = max(start, offset), min(end, offset + block_offsets)
+        known = found.setdefault(topic, {}).get(partition, (first, last))
+        found[topic][partition] = (min(known[0], first), max(known[1], last))
+    return found
+
+
+def nearby(rows: DataFrame, blocks: str, block_offsets: int) -> DataFrame:
+    """The envelope rows that lie in a marked block."""
+    marks = blocks.split("\n")
+    placed = rows.withColumn("__mark", block_mark(block_offsets))
+    if len(marks) <= _FEW_BLOCKS:
+        listed = ", ".join(f"'{mark}'" for mark in marks)
+        return placed.where(f"__mark IN ({listed})").drop("__mark")
+    table = rows.sparkSession.range(1).select(F.explode(F.split(F.lit(blocks), "\n")).alias("__mark"))
+    return placed.join(F.broadcast(table), "__mark", "left_semi").drop("__mark")
 
 
 def block_size(offsets: int) -> int:

@@ -37,6 +37,9 @@ class DeadLetterTable:
         self.location = location
         self.target = target
         self._table_id: str | None = None
+        # Version and newest ledger entry after our own last commit: as long as nobody else commits, no look at
+        # the log or at the transaction numbers is needed.
+        self._last: tuple[int, int] | None = None
 
     def exists(self) -> bool:
         """Whether there has been a dead letter yet."""
@@ -66,13 +69,16 @@ class DeadLetterTable:
         """
         metadata = _metadata(entry)
         app = app_id(entry.flow, self._identity())
-        version = (delta.commit_versions(self._files, self.location) or [-1])[-1]
-        delta.append(rows, self.location, app_id=app, app_version=entry.number, metadata=metadata)
-        for later in delta.commit_versions(self._files, self.location):
-            if later > version:
-                commit = delta.read_commit(self._files, self.location, later)
-                if commit is not None and commit.user_metadata == metadata:
-                    return commit.rows_written or 0
+        if self._last is None:
+            version, onto = (delta.commit_versions(self._files, self.location) or [-1])[-1], None
+        else:
+            version, newest = self._last
+            onto = version if entry.number > newest else None
+        delta.append(rows, self.location, app_id=app, app_version=entry.number, metadata=metadata, onto=onto)
+        while (commit := delta.read_commit(self._files, self.location, version := version + 1)) is not None:
+            if commit.user_metadata == metadata:
+                self._last = (version, entry.number)
+                return commit.rows_written or 0
         return None
 
     def complete(self, rows: DataFrame, entry: Entry, expected: int, previously: str | None = None) -> None:
@@ -140,6 +146,7 @@ class DeadLetterTable:
                     },
                 )
                 delta.create(self._spark, self.location, layout, metadata=json.dumps({"dead_letters_of": self.target}))
+                self._last = (0, -1)
             self._table_id = delta.table_state(self._spark, self.location).table_id
         return self._table_id
 
