@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 EXPIRY_S: Final = 30.0
 RENEWAL_S: Final = 5.0
-_SETTLE_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +101,35 @@ class Lease:
             raise LeaseLost(flow=self._flow, table=self._table, holder=str(holder or "nobody"))
 
     def _take_over(self) -> None:
-        holder = read_holder(self._files, self._path)
-        if holder is not None and holder.is_alive:
-            raise TableBusy(flow=self._flow, table=self._table, holder=str(holder), expires_in_s=round(EXPIRY_S))
-        self._files.delete(self._path)
-        created = self._files.create(self._path, self._text())
-        # Two that found the same dead holder may each have removed what the other had just made: the file that
-        # is there when both are done decides.
-        time.sleep(_SETTLE_S)
-        winner = read_holder(self._files, self._path)
-        if not created or winner is None or winner.owner != self._owner:
-            raise TableBusy(flow=self._flow, table=self._table, holder=str(winner), expires_in_s=round(EXPIRY_S))
+        dead = read_holder(self._files, self._path)
+        if dead is None and self._files.read(self._path) is None and self._files.create(self._path, self._text()):
+            return  # its holder gave it back just now
+        if dead is not None and dead.is_alive:
+            raise self._busy(dead)
+        claims = self._claimed(dead)
+        # One that was slow to claim finds here that the dead holder has been replaced meanwhile.
+        current = read_holder(self._files, self._path)
+        is_replaced = (current and current.owner) != (dead and dead.owner)
+        if not is_replaced:
+            self._files.write(self._path, self._text())
+        for claim in claims:
+            self._files.delete(claim)
+        if is_replaced:
+            raise self._busy(current)
+
+    def _claimed(self, dead: Holder | None) -> list[str]:
+        """The files by which this process alone may succeed ``dead``; more than one if a successor died too."""
+        claims = [f"{self._path}.after-{dead.owner if dead else 'damaged'}"]
+        while not self._files.create(claims[-1], self._text()):
+            successor = read_holder(self._files, claims[-1])
+            if successor is None or successor.is_alive:
+                raise self._busy(successor)
+            claims.append(f"{self._path}.after-{successor.owner}")
+        return claims
+
+    def _busy(self, holder: Holder | None) -> TableBusy:
+        name = str(holder or "another process")
+        return TableBusy(flow=self._flow, table=self._table, holder=name, expires_in_s=round(EXPIRY_S))
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWAL_S):
