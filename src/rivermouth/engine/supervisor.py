@@ -203,6 +203,8 @@ class Supervisor:
                     failure: Exception = error
                 except Exception as error:
                     restarts += 1
+                    if self._stop.is_set():
+                        return  # whoever stops a service ends its JVM too; the ledger knows what is done
                     if has_ended(self._spark) or (not keep_following and restarts > _DRAIN_RESTARTS):
                         raise
                     failure = error
