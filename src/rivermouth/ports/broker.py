@@ -329,5 +329,7 @@ def _listens(port: int) -> bool:
 
 
 def _tail(log: Path) -> str:
+    """The last lines that say something; frames of stacks only fill the room of their cause."""
     with log.open(encoding="utf-8", errors="replace") as lines:
-        return "".join(deque(lines, maxlen=_TAIL_LINES)).rstrip()
+        telling = (line for line in lines if not line.startswith("\tat "))
+        return "".join(deque(telling, maxlen=_TAIL_LINES)).rstrip()
