@@ -7,7 +7,8 @@ already (``CHILD_GATEWAY``), says ``{"jvm": pid}`` and waits for one line of JSO
 ``on`` (name of a step, or of a class of events), ``nth`` (counted from 1), ``who`` (python, jvm, both),
 ``after_return`` (kill only after foreachBatch's callback has returned, with the JVM frozen before it hears of
 it), ``keep_jvm`` (the JVM outlives Python: its standard input stays open), ``freeze_jvm`` (stop it, so that it
-goes on later), ``delay_s``; ``replay``: ask for a replay before (drain) or between batches (follow);
+goes on later), ``delay_s``, ``once_writing`` (kill when a data file of that table has been begun);
+``replay``: ask for a replay before (drain) or between batches (follow);
 ``restart``: make a new session when the JVM is gone. A child that follows and is not killed stops when it has
 caught up, unless it shall ``stay``.
 """
@@ -94,10 +95,19 @@ class Killer:
             # The JVM cannot hear that the callback has returned, so its own commit file is never written.
             os.kill(self._jvm, signal.SIGSTOP)
             threading.Timer(0.3, self._kill).start()
+        elif order.get("once_writing"):
+            threading.Thread(target=self._kill_once_writing, args=[Path(order["once_writing"])], daemon=True).start()
         elif order.get("delay_s"):
             threading.Timer(order["delay_s"], self._kill).start()
         else:
             self._kill()
+
+    def _kill_once_writing(self, table: Path) -> None:
+        """Kills as soon as the JVM has begun another data file of the table."""
+        before = set(table.glob("**/*.parquet"))
+        while set(table.glob("**/*.parquet")) <= before:
+            time.sleep(0.001)
+        self._kill()
 
     def _kill(self) -> None:
         order = self._order or {}
