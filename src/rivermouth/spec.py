@@ -333,8 +333,9 @@ class Format(Noun):
             rows: Has the envelope columns (``names.ENVELOPE``), ``__value`` binary.
 
         Returns:
-            ``rows`` with ``__data`` (a struct of the payload columns; null where ``__value`` is null or was
-            refused) and ``__decoded`` (boolean, never null; true where ``__value`` is null).
+            ``rows`` with ``__data`` (a struct of the payload columns: null ones where ``__value`` is null, and
+            whatever they are where it was refused) and ``__decoded`` (boolean, never null; true where ``__value``
+            is null).
         """
         raise NotImplementedError
 

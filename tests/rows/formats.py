@@ -43,11 +43,18 @@ def outcomes(spark, form, values):
         row[names.OFFSET]: (row[names.REASON], row[names.FIELD], row[names.MESSAGE])
         for row in explained.select(names.OFFSET, names.REASON, names.FIELD, names.MESSAGE).collect()
     }
-    found = decoded.select(names.OFFSET, names.DECODED, names.DATA).orderBy(names.OFFSET).collect()
+    # What became of a refused value means nothing, and may be nothing that Python knows.
+    data = F.when(F.col(names.DECODED), F.col(names.DATA))
+    found = decoded.select(names.OFFSET, names.DECODED, data).orderBy(names.OFFSET).collect()
     assert [row[0] for row in found] == list(range(len(values)))
     assert {row[0] for row in found if not row[1]} == set(told)
-    assert all(row[2] is None for row in found if not row[1])
-    return [Outcome(row[2].asDict(True) if row[2] is not None else None, *told.get(row[0], ())) for row in found]
+    made = []
+    for offset, is_decoded, data in found:
+        columns = data.asDict(True) if is_decoded else None
+        assert values[offset] is not None or set(columns.values()) == {None}
+        payload = None if values[offset] is None else columns
+        made.append(Outcome(payload, *told.get(offset, ())))
+    return made
 
 
 def outcome(spark, form, value):

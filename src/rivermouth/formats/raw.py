@@ -27,7 +27,7 @@ class Raw(Format):
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Every value decodes to itself."""
-        data = f"CASE WHEN {names.VALUE} IS NOT NULL THEN struct({names.VALUE} AS value) END"
+        data = f"struct({names.VALUE} AS value)"
         return rows.withColumns({names.DATA: F.expr(data), names.DECODED: F.lit(True)})
 
     def explain(self, rows: DataFrame) -> DataFrame:

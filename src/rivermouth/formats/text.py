@@ -29,10 +29,7 @@ class Text(Format):
     def decode(self, rows: DataFrame) -> DataFrame:
         """Valid UTF-8 to text, byte for byte: nothing is trimmed, replaced or normalised."""
         valid = f"coalesce({is_utf8(names.VALUE)}, true)"
-        data = (
-            f"CASE WHEN {names.DECODED} AND {names.VALUE} IS NOT NULL "
-            f"THEN struct(CAST({names.VALUE} AS STRING) AS value) END"
-        )
+        data = f"struct(CAST({names.VALUE} AS STRING) AS value)"
         return rows.withColumn(names.DECODED, F.expr(valid)).withColumn(names.DATA, F.expr(data))
 
     def explain(self, rows: DataFrame) -> DataFrame:

@@ -42,6 +42,9 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     # A condition that cannot be evaluated is NULL, and NULL fails the expectation, not the batch.
     "spark.sql.ansi.enabled": "false",
+    # Split at its operators, the code of a stage hands over more arguments than HotSpot's compilers take, and
+    # stays interpreted.
+    "spark.sql.codegen.splitConsumeFuncByOperator": "false",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Delta makes this many tasks after every commit; the tables' states are small.
@@ -238,7 +241,8 @@ def _java_options(cores: int) -> str:
     # Stopping a query in mid-batch from Python needs a deep stack in the query's thread.
     collector = "-XX:+UseParallelGC" if cores <= _SMALL_MACHINE_CORES else "-XX:+UseG1GC"
     # Out of memory, a JVM may live on without being able to do anything: better it ends and another one starts.
-    return f"-Xss16m -XX:+ExitOnOutOfMemoryError {collector}"
+    # Nor does HotSpot compile methods as long as the code of a stage with a dozen columns, unless it is told to.
+    return f"-Xss16m -XX:+ExitOnOutOfMemoryError -XX:-DontCompileHugeMethods {collector}"
 
 
 def _text(value: str | float) -> str:
