@@ -22,6 +22,9 @@ _CLIENT_DEFAULTS: Final[Mapping[str, str]] = {
     "max.poll.records": "50000",
     "max.partition.fetch.bytes": str(16 << 20),
     "fetch.max.bytes": str(64 << 20),
+    # Spark fetches what it knows to be there, so only the fetch ahead of its last one ever waits at the log's
+    # end; and until that one is answered the broker answers nothing else on the connection.
+    "fetch.max.wait.ms": "5",
     "receive.buffer.bytes": str(1 << 20),
     "isolation.level": "read_committed",
 }

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 from rivermouth.rows.checks import failed_column
+from rivermouth.rows.generated_code import by_reference
 from rivermouth.rows.routing import DEAD_LETTER
 from rivermouth.rows.schema import HEADERS_TYPE
 
@@ -163,10 +164,10 @@ def dead_letters(
         F.when(refused, F.col(names.MESSAGE)).otherwise(_message(flow)).alias("message"),
         _failed_names(flow).alias("failed_expectations"),
         F.lit(1).alias("schema_version"),
-        F.lit(entry).cast("bigint").alias("batch"),
+        by_reference(F.lit(entry).cast("bigint")).alias("batch"),
         F.lit(1).alias("attempt"),
         F.lit("open").alias("status"),
-        F.current_timestamp().alias("dead_lettered_at"),
+        by_reference(F.current_timestamp()).alias("dead_lettered_at"),
     ]
     return dead.select(*columns)
 

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 from rivermouth.errors import ColumnCollision
+from rivermouth.rows.generated_code import by_reference
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -136,7 +137,7 @@ def conform(rows: DataFrame, flow: Flow, payload: list[str]) -> DataFrame:
 
 def _metadata(column: str, flow: Flow) -> Column:
     if column == "ingested_at":
-        return F.current_timestamp()
+        return by_reference(F.current_timestamp())
     if column == "kafka_key":
         key = F.col(names.KEY)
         return key.cast("string") if flow.key_as_text else key
