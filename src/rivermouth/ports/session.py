@@ -51,6 +51,8 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.databricks.delta.snapshotPartitions": "2",
     # Spark's list without kafka: its newer reader does not turn each record into a Row and back.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+    # Spark would ask Python for the line of every column expression: a batch makes some hundreds of them.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.redaction.regex": REDACTION,

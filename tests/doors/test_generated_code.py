@@ -1,0 +1,23 @@
+"""Spark's code for one batch serves the next: what is compiled anew costs more than a small batch itself."""
+
+from __future__ import annotations
+
+from tests.crashes.scene import Scene
+
+GOOD = b'{"id": 1, "amount": 2.5, "name": "ann", "at": "2026-01-01T00:00:00Z"}'
+BAD = b'{"id": "seven"}'
+
+
+def test_a_batch_like_the_one_before_compiles_nothing(broker, tmp_path, spark):
+    scene = Scene.make(broker, tmp_path, partitions=1)
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    before = []
+    for _ in range(4):
+        scene.send(GOOD, GOOD, BAD)
+        before.append(compiled.getCount())
+        outcome = scene.drain(spark)
+        assert outcome.error is None, str(outcome.error)
+        assert (outcome.counts.written, outcome.counts.dead_lettered) == (2, 1)
+    assert before[1] > before[0]
+    # The first makes the tables, the second is the first that finds them.
+    assert compiled.getCount() == before[2]
