@@ -348,11 +348,13 @@ def _long_double(value: _Number, declared: T.DecimalType) -> bool:
 def _time(value: Any, form: re.Pattern[str], what: str) -> str | None:
     if not isinstance(value, str):
         return _kind(value)
-    if form.fullmatch(value):
-        try:
-            dt.datetime.fromisoformat(value[:19].replace(" ", "T"))
-        except ValueError:
-            pass
-        else:
-            return None
-    return f"a string that is no {what}"
+    return None if form.fullmatch(value) and _is_in_the_calendar(value) else f"a string that is no {what}"
+
+
+def _is_in_the_calendar(text: str) -> bool:
+    """Whether there is such a day and time; ``text`` has the form of one."""
+    try:
+        dt.datetime.fromisoformat(text[:19].replace(" ", "T"))
+    except ValueError:
+        return False
+    return True
