@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,10 +46,11 @@ class Worker:
 
     def __init__(self, name: str, session: str, folder: Path, servers: str) -> None:
         self.name = name
-        self._folder = folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        # One contestant may have a process in several groups.
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder))
         self._servers = servers
         self._runs = 0
-        self._folder.mkdir(parents=True)
         self.log = self._folder / "worker.log"
         read_end, write_end = os.pipe()
         with self.log.open("wb") as log:
