@@ -55,6 +55,7 @@ def test_decode_keeps_every_row_and_column_and_says_what_it_refused(spark, case)
     found = decoded.select(names.VALUE, names.DECODED, names.DATA, "mine").collect()
     assert [row[0] if row[0] is None else bytes(row[0]) for row in found] == [*good, None, *bad]
     assert [row[1] for row in found] == [True] * (len(good) + 1) + [False] * len(bad)
+    assert None not in [row[2] for row in found]
     assert set(found[len(good)][2]) == {None}
     assert {row[3] for row in found} == {"kept"}
 

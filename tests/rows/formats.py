@@ -44,16 +44,17 @@ def outcomes(spark, form, values):
         for row in explained.select(names.OFFSET, names.REASON, names.FIELD, names.MESSAGE).collect()
     }
     # What became of a refused value means nothing, and may be nothing that Python knows.
-    data = F.when(F.col(names.DECODED), F.col(names.DATA))
-    found = decoded.select(names.OFFSET, names.DECODED, data).orderBy(names.OFFSET).collect()
+    meant = F.when(F.col(names.DECODED), F.col(names.DATA))
+    found = decoded.select(names.OFFSET, names.DECODED, meant).orderBy(names.OFFSET).collect()
     assert [row[0] for row in found] == list(range(len(values)))
     assert {row[0] for row in found if not row[1]} == set(told)
     made = []
     for offset, is_decoded, data in found:
         columns = data.asDict(True) if is_decoded else None
-        assert values[offset] is not None or set(columns.values()) == {None}
-        payload = None if values[offset] is None else columns
-        made.append(Outcome(payload, *told.get(offset, ())))
+        if values[offset] is None:
+            assert set(columns.values()) == {None}
+            columns = None
+        made.append(Outcome(columns, *told.get(offset, ())))
     return made
 
 

@@ -30,7 +30,7 @@ class Text(Format):
         """Valid UTF-8 to text, byte for byte: nothing is trimmed, replaced or normalised."""
         valid = f"coalesce({is_utf8(names.VALUE)}, true)"
         data = f"struct(CAST({names.VALUE} AS STRING) AS value)"
-        return rows.withColumn(names.DECODED, F.expr(valid)).withColumn(names.DATA, F.expr(data))
+        return rows.withColumns({names.DATA: F.expr(data), names.DECODED: F.expr(valid)})
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """The only reason is ``INVALID_UTF8``."""

@@ -240,11 +240,17 @@ def local_folder_conf(folder: Path) -> dict[str, str]:
 
 
 def _java_options(cores: int) -> str:
-    # Stopping a query in mid-batch from Python needs a deep stack in the query's thread.
     collector = "-XX:+UseParallelGC" if cores <= _SMALL_MACHINE_CORES else "-XX:+UseG1GC"
-    # Out of memory, a JVM may live on without being able to do anything: better it ends and another one starts.
-    # Nor does HotSpot compile methods as long as the code of a stage with a dozen columns, unless it is told to.
-    return f"-Xss16m -XX:+ExitOnOutOfMemoryError -XX:-DontCompileHugeMethods {collector}"
+    options = (
+        # Stopping a query in mid-batch from Python needs a deep stack in the query's thread.
+        "-Xss16m",
+        # Out of memory, a JVM may live on without being able to do anything: better it ends and another one starts.
+        "-XX:+ExitOnOutOfMemoryError",
+        # HotSpot leaves methods as long as the code of a stage with a dozen columns interpreted.
+        "-XX:-DontCompileHugeMethods",
+        collector,
+    )
+    return " ".join(options)
 
 
 def _text(value: str | float) -> str:

@@ -156,6 +156,7 @@ def _convert_leaf(read: str, declared: T.DataType) -> str:
             return f"CASE WHEN {_castable(text)} THEN try_cast({text} AS {sql}) END"
         case T.TimestampType():
             # Only what begins with a date: a bare time would become one of today, a bare year a first of January.
+            # Two dashes where a date has them are found sooner than a date is parsed.
             dated = f"(instr({read}, '-') = 5 AND locate('-', {read}, 6) = 8) OR try_cast({read} AS date) IS NOT NULL"
             form = f"octet_length({read}) >= {_SHORTEST_TIMESTAMP} AND ({dated})"
             return f"CASE WHEN {form} THEN try_cast({read} AS timestamp) END"
