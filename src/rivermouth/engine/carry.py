@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine import microbatch
 from rivermouth.engine.events import BatchDone, BatchRetried
 from rivermouth.engine.opening import check_topics
+from rivermouth.engine.recovery import recover
 from rivermouth.errors import BatchFailed, CommitLost, RivermouthError, first_line
 from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
@@ -129,7 +130,7 @@ def _look_again(run: RunningFlow) -> None:
     with run.lock:
         standing = run.ledger.standing(delta.table_state(run.spark, run.places.table).transactions)
         run.standing = dataclasses.replace(standing, entry=dataclasses.replace(standing.entry, flow=run.flow.name))
-        microbatch.recover(run)
+        recover(run)
 
 
 def _tell_group(run: RunningFlow) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.events import FlowOpened, StepReached, Warned
-from rivermouth.engine.microbatch import recover
+from rivermouth.engine.recovery import recover
 from rivermouth.engine.running import RunningFlow
 from rivermouth.engine.table import change_table, create_table, register_table, table_changes, table_shape
 from rivermouth.errors import (

@@ -10,7 +10,8 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth.engine.events import Replayed
-from rivermouth.engine.microbatch import judged, recover, table_rows
+from rivermouth.engine.recovery import recover
+from rivermouth.engine.steps import judged, table_rows
 from rivermouth.names import COORDINATES
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import dead_letter, routing
