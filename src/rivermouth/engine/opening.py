@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rivermouth.engine.events import FlowOpened, StepReached, Warned
+from rivermouth.engine.events import FlowOpened, StepReached
 from rivermouth.engine.recovery import recover
 from rivermouth.engine.running import RunningFlow
 from rivermouth.engine.table import change_table, create_table, register_table, table_changes, table_shape
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.events import Listener
+    from rivermouth.engine.table import TableShape
     from rivermouth.ports.kafka import Topic
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
@@ -51,48 +52,72 @@ def open_flow(
     files = PlacedFiles(session)
     shape = table_shape(session, flow)
     topics = kafka.topics(flow)
-    topic_ids = {name: topic.id for name, topic in topics.items()}
-    ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
     created = not delta.exists(files, places.table)
     if created:
         start = kafka.resolve_starting(flow, topics)
+        topic_ids = {name: topic.id for name, topic in topics.items()}
         first = first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
         listener(StepReached(flow.name, 0, "create"))
         create_table(session, flow, places, shape, first)
         listener(StepReached(flow.name, 0, "created"))
     if places.catalog:
         register_table(session, flow, places)
-    state = delta.table_state(session, places.table)
+    run = standing_flow(
+        session, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=listener
+    )
+    if run.changes:
+        change_table(session, flow, places.table, run.changes)
+        run.warn(f"the declared schema {run.changes}")
+    entry = run.standing.entry
+    recover(run)
+    unheeded = without_effect(flow, entry)
+    if unheeded is not None:
+        run.warn(unheeded)
+    why = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
+    run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, why))
+    return run
+
+
+def standing_flow(
+    spark: SparkSession,
+    flow: Flow,
+    places: FlowPlaces,
+    *,
+    kafka: Kafka,
+    source: KafkaSource,
+    topics: Mapping[str, Topic],
+    shape: TableShape,
+    listener: Listener,
+) -> RunningFlow:
+    """The flow as its table and its ledger say, judged against Kafka; the table is there. Reads only.
+
+    Raises:
+        RivermouthError: What is wrong with the table, its ledger or the topics.
+    """
+    files = PlacedFiles(spark)
+    state = delta.table_state(spark, places.table)
     changes = table_changes(flow, places.table, state, shape)
-    if changes:
-        change_table(session, flow, places.table, changes)
-        listener(Warned(flow.name, f"the declared schema {changes}"))
-    standing = ledger.standing(state.transactions)
-    standing = replace(standing, entry=replace(standing.entry, flow=flow.name))
+    table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
+    standing = table_ledger.standing(state.transactions)
     run = RunningFlow(
         flow=flow,
         places=places,
-        spark=session,
+        spark=spark,
         files=files,
         kafka=kafka,
         source=source,
         sink=flow.sink,  # type: ignore[arg-type]
-        ledger=ledger,
-        dead_letters=DeadLetterTable(session, files, places.dead_letter_table, target=places.full_name),
+        ledger=table_ledger,
+        dead_letters=DeadLetterTable(spark, files, places.dead_letter_table, target=places.full_name),
         payload=shape.payload,
         columns=shape.columns.names,
         table_id=state.table_id,
-        standing=standing,
+        standing=replace(standing, entry=replace(standing.entry, flow=flow.name)),
         listener=listener,
-        topic_ids=topic_ids,
+        topic_ids={name: topic.id for name, topic in topics.items()},
+        changes=changes,
     )
     check_topics(run, topics)
-    recover(run)
-    unheeded = without_effect(flow, standing.entry)
-    if unheeded is not None:
-        run.warn(unheeded)
-    why = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {standing.entry.number}"
-    run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, why))
     return run
 
 

@@ -6,23 +6,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.carry import max_offsets
-from rivermouth.engine.opening import check_topics, source_of, without_effect
-from rivermouth.engine.running import RunningFlow
-from rivermouth.engine.table import table_changes, table_shape
+from rivermouth.engine.opening import source_of, standing_flow, without_effect
+from rivermouth.engine.table import table_shape
 from rivermouth.errors import RivermouthError
 from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles, files_for
-from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows import ledger
-from rivermouth.sinks.dead_letters import DeadLetterTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.events import Event
+    from rivermouth.engine.running import RunningFlow
     from rivermouth.engine.supervisor import FlowOrder
     from rivermouth.engine.table import TableShape
     from rivermouth.ports.kafka import Topic
@@ -135,48 +133,25 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Kafka, named: FlowPla
         ranges=ranges,
         offsets=offsets,
         batches=-(-offsets // max_offsets(flow)),
-        warnings=_warnings(spark, order, shape, standing_still),
+        warnings=_warnings(spark, order, standing_still),
     )
 
 
 def _standing_still(
     spark: SparkSession, order: FlowOrder, kafka: Kafka, shape: TableShape, topics: dict[str, Topic]
 ) -> RunningFlow | None:
-    """The flow as a run would open it, its table, ledger and topics judged; None where there is no table yet."""
+    """The flow as a run would open it; None where there is no table yet."""
     flow, places = order.flow, order.places
-    files = PlacedFiles(spark)
-    if not delta.exists(files, places.table):
+    if not delta.exists(PlacedFiles(spark), places.table):
         return None
-    state = delta.table_state(spark, places.table)
-    table_changes(flow, places.table, state, shape)
-    table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
-    run = RunningFlow(
-        flow=flow,
-        places=places,
-        spark=spark,
-        files=files,
-        kafka=kafka,
-        source=source_of(flow, order.bootstrap_servers, order.options),
-        sink=flow.sink,  # type: ignore[arg-type]
-        ledger=table_ledger,
-        dead_letters=DeadLetterTable(spark, files, places.dead_letter_table, target=places.full_name),
-        payload=shape.payload,
-        columns=shape.columns.names,
-        table_id=state.table_id,
-        standing=table_ledger.standing(state.transactions),
-        listener=_nobody,
-        topic_ids={name: topic.id for name, topic in topics.items()},
-    )
-    check_topics(run, topics)
-    return run
+    source = source_of(flow, order.bootstrap_servers, order.options)
+    return standing_flow(spark, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
 
 
-def _warnings(spark: SparkSession, order: FlowOrder, shape: TableShape, run: RunningFlow | None) -> tuple[str, ...]:
+def _warnings(spark: SparkSession, order: FlowOrder, run: RunningFlow | None) -> tuple[str, ...]:
     found = []
     if run is not None:
-        state = delta.table_state(spark, order.places.table)
-        changes = table_changes(order.flow, order.places.table, state, shape)
-        found += [f"the declared schema {changes}"] if changes else []
+        found += [f"the declared schema {run.changes}"] if run.changes else []
         said = without_effect(order.flow, run.standing.entry)
         found += [said] if said else []
         if run.standing.counts is None and run.standing.entry.unsettled:
