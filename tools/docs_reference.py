@@ -193,18 +193,14 @@ def _plain_type(node: Mapping[str, Any], places: Mapping[str, str]) -> str:
 
 def error_page() -> str:
     """The page of the errors."""
-    source = inspect.getsource(errors)
-    marks = [(match.start(), match[1]) for match in re.finditer(r"^# --- (.+?) -+$", source, re.MULTILINE)]
     parts = [
         "# Errors",
         _PROSE["error_1"],
         _PROSE["error_2"],
     ]
-    for index, (start, title) in enumerate(marks):
-        end = marks[index + 1][0] if index + 1 < len(marks) else len(source)
-        parts.append(f"## {title[0].upper()}{title[1:]}")
-        classes = re.findall(r"^class (\w+)\(", source[start:end], re.MULTILINE)
-        parts += [_error(getattr(errors, name)) for name in classes]
+    for room in (errors.written, errors.lake, errors.ledger, errors.kafka, errors.running, errors.machine):
+        parts.append(f"## {(room.__doc__ or '').partition(':')[0]}")
+        parts += [_error(value) for value in vars(room).values() if getattr(value, "__module__", "") == room.__name__]
     return "\n\n".join(parts)
 
 

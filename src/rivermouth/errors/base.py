@@ -1,0 +1,60 @@
+"""The base of all errors: a stable code, facts, and text made of them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+
+class RivermouthError(Exception):
+    """Base of all errors that a user may meet.
+
+    Args:
+        at: Where the cause stands, as ``file:line``; None where no file is involved.
+        **facts: What the texts of the class name; each is an attribute afterwards.
+    """
+
+    code: ClassVar[str] = "RIVERMOUTH"
+    what: ClassVar[str] = "{detail}"
+    hint: ClassVar[str] = ""
+
+    def __init__(self, *, at: str | None = None, **facts: object) -> None:
+        self.at = at
+        self.facts = facts
+        for name, value in facts.items():
+            setattr(self, name, value)
+        super().__init__(self.what.format(**facts))
+
+    @property
+    def message(self) -> str:
+        """The sentence that says what failed and what was not done."""
+        return self.what.format(**self.facts)
+
+    @property
+    def next_step(self) -> str:
+        """The hint with its facts filled in; empty where there is none."""
+        return self.hint.format(**self.facts)
+
+    def located(self, at: str | None) -> Self:
+        """The same error, standing at ``at`` unless it already names a place."""
+        return type(self)(at=self.at or at, **self.facts)
+
+    def __str__(self) -> str:
+        lines = [f"[{self.code}] {self.message}"]
+        if self.at:
+            lines.append(f"  at: {self.at}")
+        if self.next_step:
+            lines.append(f"  hint: {self.next_step}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.at, self.facts))
+
+
+def _rebuild(cls: type[RivermouthError], at: str | None, facts: dict[str, object]) -> RivermouthError:
+    return cls(at=at, **facts)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the stack that Spark puts behind it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

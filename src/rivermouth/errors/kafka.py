@@ -1,0 +1,88 @@
+"""Kafka: errors of brokers, topics, offsets and groups."""
+
+from __future__ import annotations
+
+from rivermouth.errors.base import RivermouthError
+
+
+class BrokerUnreachable(RivermouthError):
+    """No broker answered in time."""
+
+    code = "BROKER_UNREACHABLE"
+    what = "no Kafka broker answered at {bootstrap_servers} within {timeout_s} s; nothing was read"
+    hint = "rivermouth dev kafka"
+
+
+class TopicMissing(RivermouthError):
+    """A topic that the broker does not have."""
+
+    code = "TOPIC_MISSING"
+    what = "flow {flow}: topic {topic!r} does not exist on the broker; nothing was read"
+    hint = "{fix}"
+
+
+class PartitionMissing(RivermouthError):
+    """A partition that the topic does not have."""
+
+    code = "PARTITION_MISSING"
+    what = "flow {flow}: topic {topic!r} has no partition {partition} (it has {count}); nothing was read"
+    hint = "correct the partition in assign, starting_offsets or ending_offsets"
+
+
+class TopicPatternEmpty(RivermouthError):
+    """A pattern that matches no topic."""
+
+    code = "TOPIC_PATTERN_EMPTY"
+    what = "flow {flow}: no topic matches {pattern!r}; nothing was read"
+    hint = "rivermouth plan {flow}"
+
+
+class GroupWithoutOffsets(RivermouthError):
+    """A consumer group to take over that has committed nothing."""
+
+    code = "GROUP_WITHOUT_OFFSETS"
+    what = "flow {flow}: consumer group {group!r} has no committed offsets for {topic!r}; nothing was read"
+    hint = "starting_offsets: earliest"
+
+
+class KafkaRefused(RivermouthError):
+    """The broker refused what was asked of it."""
+
+    code = "KAFKA_REFUSED"
+    what = "the broker refused {request}: {detail}; nothing was read"
+    hint = "check the credentials and the access rights of this client"
+
+
+class TopicPatternInvalid(RivermouthError):
+    """A topic pattern that is no regular expression."""
+
+    code = "TOPIC_PATTERN_INVALID"
+    what = "flow {flow}: topic_pattern {pattern!r} is no regular expression: {detail}; nothing was read"
+    hint = "topic_pattern: orders-.*"
+
+
+class SourceNotRead(RivermouthError):
+    """Offsets were given for a topic or partition that the flow does not read."""
+
+    code = "SOURCE_NOT_READ"
+    what = "flow {flow}: {setting} names {source}, which the flow does not read; nothing was read"
+    hint = "{fix}"
+
+
+class OffsetsOutOfRange(RivermouthError):
+    """An offset that Kafka does not hold was asked for."""
+
+    code = "OFFSETS_OUT_OF_RANGE"
+    what = (
+        "flow {flow}: {setting}: offset {offset} of topic {topic} partition {partition} is outside of what can be "
+        "read, {first} to {end}; nothing was read"
+    )
+    hint = "{fix}"
+
+
+class ProduceFailed(RivermouthError):
+    """Records that the broker did not take."""
+
+    code = "PRODUCE_FAILED"
+    what = "topic {topic}: {failed} of {sent} records were not delivered: {detail}; the others were"
+    hint = "rivermouth dev produce {topic} FILE"

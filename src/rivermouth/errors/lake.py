@@ -1,0 +1,53 @@
+"""The lake: errors of its files, its tables and their leases."""
+
+from __future__ import annotations
+
+from rivermouth.errors.base import RivermouthError
+
+
+class LakeNotWritable(RivermouthError):
+    """The lake's folder cannot be made or written."""
+
+    code = "LAKE_NOT_WRITABLE"
+    what = "cannot write into the lake {lake}: {detail}; nothing was written"
+    hint = "check the owner and the free space of the folder, or set lake: to another one"
+
+
+class LakeNotReadable(RivermouthError):
+    """A file of the lake cannot be read, though it may be there."""
+
+    code = "LAKE_NOT_READABLE"
+    what = "cannot read {place}: {detail}"
+    hint = "check the credentials and the address of the lake, in spark: conf for object stores"
+
+
+class TableMismatch(RivermouthError):
+    """The table on storage does not have the columns that the flow writes."""
+
+    code = "TABLE_MISMATCH"
+    what = "flow {flow}: table {table} does not fit the flow: {detail}; nothing was written"
+    hint = "write into a new table, or declare the schema that the table has"
+
+
+class TableForeign(RivermouthError):
+    """The table exists and no flow of this name has ever written it."""
+
+    code = "TABLE_FOREIGN"
+    what = "flow {flow}: table {table} exists and carries no ledger of this flow ({detail}); nothing was written"
+    hint = "name another table, or move this one away"
+
+
+class TableBusy(RivermouthError):
+    """Another process writes into this table."""
+
+    code = "TABLE_BUSY"
+    what = "flow {flow}: table {table} is being written by {holder}; nothing was written"
+    hint = "stop the other run, or wait: its lease ends {expires_in_s} s after its last sign of life"
+
+
+class LeaseLost(RivermouthError):
+    """This process held the table's lease and another one took it over."""
+
+    code = "LEASE_LOST"
+    what = "flow {flow}: the lease on table {table} was taken over by {holder}; the batch in hand was not written"
+    hint = "rivermouth status"

@@ -1,0 +1,111 @@
+"""The ledger: errors of its entries, and of tables and topics that do not agree with it."""
+
+from __future__ import annotations
+
+from rivermouth.errors.base import RivermouthError
+
+
+class LedgerUnreadable(RivermouthError):
+    """A ledger entry that cannot be parsed."""
+
+    code = "LEDGER_UNREADABLE"
+    what = "table {table}: the ledger entry at version {version} cannot be read: {detail}; nothing was written"
+    hint = "keep the table as it is and report the entry's format number"
+
+
+class LedgerTooNew(RivermouthError):
+    """A ledger entry written by a newer rivermouth."""
+
+    code = "LEDGER_TOO_NEW"
+    what = "table {table}: its ledger has format {found}, this rivermouth reads up to {supported}; nothing was written"
+    hint = "pip install --upgrade rivermouth"
+
+
+class LedgerLost(RivermouthError):
+    """The table says that entries exist, and none is in its log or beside it."""
+
+    code = "LEDGER_LOST"
+    what = "table {table}: its state names ledger entry {entry}, but the log no longer holds it; nothing was written"
+    hint = "restore {side_file} from a backup"
+
+
+class LedgerVoid(RivermouthError):
+    """Someone else changed the table's data after the last entry."""
+
+    code = "LEDGER_VOID"
+    what = (
+        "table {table}: version {version} ({operation}) changed its data after ledger entry {entry}; "
+        "nothing was written"
+    )
+    hint = "RESTORE the table to version {last_version}, the last one that this flow wrote"
+
+
+class LedgerGap(RivermouthError):
+    """The planned range begins after the offset that the ledger expects."""
+
+    code = "LEDGER_GAP"
+    what = (
+        "flow {flow}: topic {topic} partition {partition}: offsets {start} to {end} (exclusive) are in no batch; "
+        "nothing was written"
+    )
+    hint = "rivermouth run {flow}"
+
+
+class OffsetsExpired(RivermouthError):
+    """Kafka no longer holds offsets that the ledger expects."""
+
+    code = "OFFSETS_EXPIRED"
+    what = (
+        "flow {flow}: topic {topic} partition {partition}: offsets {start} to {end} (exclusive) are no longer in "
+        "Kafka; nothing was written"
+    )
+    hint = "raise the topic's retention, and write a new table or restore the topic"
+
+
+class OffsetsBeyondEnd(RivermouthError):
+    """The ledger is ahead of the topic: it was recreated or truncated."""
+
+    code = "OFFSETS_BEYOND_END"
+    what = (
+        "flow {flow}: topic {topic} partition {partition}: the ledger expects offset {next_offset}, the topic ends "
+        "at {end}; nothing was written"
+    )
+    hint = "check that bootstrap_servers names the right cluster, or write a new table"
+
+
+class TopicRecreated(RivermouthError):
+    """A topic of the same name, but another one, than the ledger knows."""
+
+    code = "TOPIC_RECREATED"
+    what = (
+        "flow {flow}: topic {topic} was deleted and created again: its id is {found}, the ledger knows {expected}; "
+        "nothing was written"
+    )
+    hint = "write the new topic into a new table"
+
+
+class CommitLost(RivermouthError):
+    """Another writer committed the ledger entry that this process was writing."""
+
+    code = "COMMIT_LOST"
+    what = (
+        "flow {flow}: ledger entry {entry} of table {table} was committed by another process; "
+        "this batch was not written"
+    )
+    hint = "stop the other run, then: rivermouth run {flow}"
+
+
+class CountsDisagree(RivermouthError):
+    """The parts of a batch do not add up to what was consumed."""
+
+    code = "COUNTS_DISAGREE"
+    what = "flow {flow}: entry {entry}: {detail}"
+    hint = "rivermouth status {flow} --output json, and report it: this must not happen"
+
+
+class CheckpointForeign(RivermouthError):
+    """The checkpoint belongs to another flow."""
+
+    code = "CHECKPOINT_FOREIGN"
+    what = "flow {flow}: the checkpoint {checkpoint} belongs to flow {owner!r}; nothing was written"
+    hint = "give the flow a checkpoint of its own"

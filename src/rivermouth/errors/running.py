@@ -1,0 +1,64 @@
+"""Running: errors of batches, flows and requests."""
+
+from __future__ import annotations
+
+from rivermouth.errors.base import RivermouthError
+
+
+class ExpectationFailed(RivermouthError):
+    """A record broke an expectation whose action is fail."""
+
+    code = "EXPECTATION_FAILED"
+    what = "flow {flow}: expectation {name!r} failed at {topic}-{partition} offset {offset}; the batch was not written"
+    hint = "rivermouth run {flow}, once the record is explained; or action: dead_letter"
+
+
+class BatchFailed(RivermouthError):
+    """A batch failed again and again, also when it was made smaller."""
+
+    code = "BATCH_FAILED"
+    what = "flow {flow}: offsets {ranges} failed {attempts} times: {detail}; they were not written"
+    hint = "rivermouth run {flow}, after the cause is mended; nothing before these offsets is affected"
+
+
+class FlowsFailed(RivermouthError):
+    """At least one flow of a run failed; the others went on."""
+
+    code = "FLOWS_FAILED"
+    what = "{failed} of {total} flows failed: {names}"
+    hint = "rivermouth status"
+
+
+class FlowBroken(RivermouthError):
+    """A flow ended for a reason that rivermouth has no word for."""
+
+    code = "FLOW_BROKEN"
+    what = "flow {flow}: {detail}; the batch in hand was not written, or will be found at the next start"
+    hint = "rivermouth run {flow}"
+
+
+class EngineLost(RivermouthError):
+    """The JVM of the Spark driver ended again and again."""
+
+    code = "ENGINE_LOST"
+    what = (
+        "flow {flow}: Spark's JVM ended {times} times, most likely for lack of memory, the last time with at most "
+        "{max_offsets} offsets a batch; the batch in hand was not written"
+    )
+    hint = "spark: {{driver_memory: 4g}}"
+
+
+class RequestUnanswered(RivermouthError):
+    """The writer of a table could not do what it was asked to."""
+
+    code = "REQUEST_FAILED"
+    what = "flow {flow}: its writer could not {kind} the dead letters: {detail}; nothing was marked"
+    hint = "rivermouth status {flow}"
+
+
+class StopTimeout(RivermouthError):
+    """A batch did not end within the bound after a request to stop."""
+
+    code = "STOP_TIMEOUT"
+    what = "flow {flow}: the batch in hand did not end within {timeout_s} s and was abandoned; it was not written"
+    hint = "rivermouth run {flow}"

@@ -1,0 +1,176 @@
+"""What the user wrote: errors in the project file, in its values and in the arguments of commands."""
+
+from __future__ import annotations
+
+from rivermouth.errors.base import RivermouthError
+
+
+class ProjectNotFound(RivermouthError):
+    """There is no project file where one was looked for."""
+
+    code = "PROJECT_NOT_FOUND"
+    what = "no project file at {path}; nothing was read"
+    hint = "rivermouth init"
+
+
+class ProjectExists(RivermouthError):
+    """A project file would be written over."""
+
+    code = "PROJECT_EXISTS"
+    what = "{path} is there already; it was not changed"
+    hint = "edit {path}, or name another file: -f other.yml"
+
+
+class ProjectInvalid(RivermouthError):
+    """The project file is no YAML, or a value in it does not fit."""
+
+    code = "PROJECT_INVALID"
+    what = "{detail}; nothing was run"
+    hint = "{fix}"
+
+
+class ProjectProblems(ProjectInvalid):
+    """Several problems of one project, told all at once.
+
+    Args:
+        at: Not used: each problem has a place of its own.
+        **facts: ``count``, ``file`` and ``problems``, a tuple of the errors in the order of the file.
+    """
+
+    what = "{count} problems in {file}; nothing was run"
+    hint = ""
+
+    def __str__(self) -> str:
+        problems = self.facts["problems"]
+        return "\n".join([super().__str__(), *(str(problem) for problem in problems)])  # type: ignore[attr-defined]
+
+
+class UnknownKey(RivermouthError):
+    """A key that the project file does not know."""
+
+    code = "UNKNOWN_KEY"
+    what = "unknown key {key!r} in {where}; nothing was run"
+    hint = "{fix}"
+
+
+class UnknownKind(RivermouthError):
+    """A format, sink or action of a name that nothing answers to."""
+
+    code = "UNKNOWN_KIND"
+    what = "unknown {family} {name!r}; nothing was run"
+    hint = "{fix}"
+
+
+class NotSupported(RivermouthError):
+    """A setting that is known but not built yet: refused, never ignored."""
+
+    code = "NOT_SUPPORTED"
+    what = "{setting} is not supported yet; nothing was run"
+    hint = "remove {setting}"
+
+
+class EnvironmentMissing(RivermouthError):
+    """A ``${NAME}`` without default whose variable is not set."""
+
+    code = "ENVIRONMENT_MISSING"
+    what = "environment variable {name} is not set; nothing was run"
+    hint = "export {name}=..., or write ${{{name}:-default}}"
+
+
+class KafkaOptionRefused(RivermouthError):
+    """A Kafka option that rivermouth or Spark decides itself, or one that loads code."""
+
+    code = "KAFKA_OPTION_REFUSED"
+    what = "kafka option {option!r} is refused: {reason}; nothing was run"
+    hint = "{fix}"
+
+
+class KafkaClientUnable(RivermouthError):
+    """A Kafka option that the Java client takes and librdkafka cannot."""
+
+    code = "KAFKA_CLIENT_UNABLE"
+    what = (
+        "kafka option {option!r} cannot be handed to librdkafka, by which rivermouth asks for topics and offsets: "
+        "{reason}; nothing was run"
+    )
+    hint = "{fix}"
+
+
+class PlaceInvalid(RivermouthError):
+    """A template of a place that cannot be filled, or a place that cannot be one."""
+
+    code = "PLACE_INVALID"
+    what = "{setting}: {detail}; nothing was run"
+    hint = "{fix}"
+
+
+class TableShared(RivermouthError):
+    """Two flows write into one table or keep one checkpoint."""
+
+    code = "TABLE_SHARED"
+    what = "flows {first!r} and {second!r} share the {place} {location}; neither was run"
+    hint = "give each flow its own table"
+
+
+class TopicNameEmpty(RivermouthError):
+    """A topic without a name."""
+
+    code = "TOPIC_NAME_EMPTY"
+    what = "{where}: the name of a topic is empty; nothing was run"
+    hint = "{fix}"
+
+
+class TopicNameInvalid(RivermouthError):
+    """A name that no Kafka topic can bear."""
+
+    code = "TOPIC_NAME_INVALID"
+    what = "{where}: {name!r} is no name of a Kafka topic: {reason}; nothing was run"
+    hint = "{fix}"
+
+
+class ArgumentInvalid(RivermouthError):
+    """An argument that cannot be read, or that contradicts another one."""
+
+    code = "ARGUMENT_INVALID"
+    what = "{argument}: {detail}; nothing was run"
+    hint = "{fix}"
+
+
+class FlowUnknown(RivermouthError):
+    """A flow was named that the project does not have."""
+
+    code = "FLOW_UNKNOWN"
+    what = "no flow named {name!r} in this project; nothing was run"
+    hint = "{fix}"
+
+
+class SchemaInvalid(RivermouthError):
+    """A declared schema that Spark cannot read or Delta cannot hold."""
+
+    code = "SCHEMA_INVALID"
+    what = "flow {flow}: the schema cannot be used: {detail}; nothing was run"
+    hint = 'write it as DDL, for example: schema: "id bigint, at timestamp"'
+
+
+class ColumnCollision(RivermouthError):
+    """A payload column bears the name of a metadata column."""
+
+    code = "COLUMN_COLLISION"
+    what = "flow {flow}: column {column!r} stands both in the payload and in the metadata columns; nothing was run"
+    hint = "metadata_columns: {{{metadata}: another_name}}"
+
+
+class ExpectationInvalid(RivermouthError):
+    """An expectation's condition that Spark cannot analyse over the flow's columns."""
+
+    code = "EXPECTATION_INVALID"
+    what = "flow {flow}: expectation {name!r} cannot be used: {detail}; nothing was run"
+    hint = "rivermouth plan {flow}"
+
+
+class LayoutInvalid(RivermouthError):
+    """Partition or cluster columns that the table does not have or cannot use."""
+
+    code = "LAYOUT_INVALID"
+    what = "flow {flow}: the table's layout cannot be used: {detail}; nothing was run"
+    hint = "rivermouth plan {flow}"
