@@ -16,6 +16,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import CommitProperties, write_deltalake
 
+from rivermouth.cli.status import status_text
 from rivermouth.engine.status import PartitionStatus, project_status
 from rivermouth.errors import LakeNotWritable
 from rivermouth.ports.lake_reader import LakeReader
@@ -170,6 +171,18 @@ def test_counts_of_a_batch_that_was_cut_off_are_pending(lake, filled):
     assert status.partitions == (PartitionStatus(name, 0, 15, 20, 5),)
     assert (status.totals, status.dead_letters) == (FIRST + SECOND, 3)
     assert (status.processing_rate, status.batch_duration_s, status.finished_at) == (None, None, None)
+    assert "    its counts are pending until the next start\n" in status_text(status)
+
+
+def test_counts_are_pending_while_the_writer_settles_its_batch(lake, filled):
+    name = filled(20)
+    pair = lake.flow(topics=[name])
+    entries = lake.two_batches(pair, name, {0: 10})
+    lake.commit(pair, entries[2].after_batch({name: {0: (10, 15)}}, SECOND, {}))
+    with Lease(LocalFiles(), pair[1].lease_file, flow="orders", table=pair[1].table):
+        (status,) = lake.status(pair)
+    assert status.message == "the counts of the last batch are pending: its writer is settling it"
+    assert "    its counts are pending until its writer has settled it\n" in status_text(status)
 
 
 def test_a_log_without_entries_leaves_the_side_file(lake, filled):

@@ -69,7 +69,8 @@ def _batches(status: FlowStatus) -> list[str]:
             f"{last.dead_lettered:,} dead-lettered"
         )
     elif status.pending:
-        lines.append("    its counts are pending until the next start")
+        until = "the next start" if status.writer is None else "its writer has settled it"
+        lines.append(f"    its counts are pending until {until}")
     lines.append(
         f"  so far: {totals.consumed:,} consumed, {totals.written + totals.merged:,} written, {totals.dropped:,} "
         f"dropped, {status.dead_letters:,} dead-lettered"

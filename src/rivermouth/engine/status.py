@@ -82,7 +82,8 @@ class FlowStatus:
         trigger_s: Time from batch to batch that the flow asks for.
         finished_at: When the last batch was done, in seconds since the epoch.
         last_batch: Where its records went; None if there was none.
-        pending: Whether the counts of the newest entry are not known yet; they are after the next start.
+        pending: Whether the counts of the newest entry are not known yet: its writer is settling it, or the next
+            start does.
         totals: Counts of all batches whose counts are known.
         dead_letters: Records that ever went to the dead letters; how many are open only their table knows.
     """
@@ -311,7 +312,8 @@ def _message(status: FlowStatus, flow: Flow) -> str:
     if status.entry is None:
         return f"never ran; would start at {flow.starting_offsets.text()}"
     if status.pending:
-        return "the counts of the last batch are pending: the next start settles them"
+        who = "the next start settles them" if status.writer is None else "its writer is settling it"
+        return f"the counts of the last batch are pending: {who}"
     if not status.lag:
         return "up to date"
     if status.writer is None:
