@@ -68,3 +68,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def quoted(column: str) -> str:
     """A column name between backticks, for use in SQL text."""
     return "`" + column.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A text for use in SQL text, whatever it holds and however the session reads backslashes and variables."""
+    if text.isascii() and text.isprintable() and not {"'", "\\", "$"} & set(text):
+        return f"'{text}'"
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"

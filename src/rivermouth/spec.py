@@ -28,7 +28,7 @@ from rivermouth.extend import find_kind
 from rivermouth.names import COORDINATES, DEFAULT_METADATA_COLUMNS, METADATA_COLUMNS, did_you_mean
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)\s*$")
@@ -351,8 +351,8 @@ class Format(Noun):
         """
         raise NotImplementedError
 
-    def observations(self, rows: DataFrame) -> dict[str, Column]:  # noqa: ARG002 - for formats that need it
-        """Aggregates over routed rows that are counted in the same pass as the write, by the name of the count.
+    def observations(self) -> dict[str, str]:
+        """SQL aggregates over routed rows, counted in the same pass as the write, by the name of the count.
 
         ``undeclared_fields`` (bigint) is the one that reports know.
         """

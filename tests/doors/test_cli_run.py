@@ -194,6 +194,19 @@ def test_validate_tells_all_that_spark_finds(shop):
     )
 
 
+def test_a_condition_with_a_name_of_its_own_is_none(shop):
+    shop.edit("amount < 100", "amount < 100 AS few")
+    code, _out, err = shop.say("validate")
+    assert code == 1
+    assert re.fullmatch(
+        r"\[EXPECTATION_INVALID\] flow orders: expectation 'small' cannot be used: "
+        r"it cannot stand in brackets: \[PARSE_SYNTAX_ERROR\] .+; nothing was run\n"
+        rf"  at: rivermouth\.yml:{line_of(shop, '  orders:')}\n"
+        r"  hint: .+\n",
+        err,
+    )
+
+
 def test_a_run_says_what_became_of_every_record(shop):
     shop.send(*VALUES)
     code, out, err = shop.say("run")

@@ -27,6 +27,8 @@ def failed(spark, rows, *conditions):
         ("NULL", [True, True, True]),
         ("true", [False, False, False]),
         ("x / 0 = 1", [True, True, True]),
+        ("x > 0 -- at last", [False, True, True]),
+        ("x > 0 OR true", [False, False, False]),
         ("CAST('no number' AS int) = x", [True, True, True]),
     ],
 )

@@ -43,7 +43,7 @@ def a_flow(**fields):
 def letters(spark, flow, *records):
     source = [(key, value, "t", 0, offset, AT, 0, HEADERS) for offset, (key, value) in enumerate(records)]
     rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
-    rows = checks.check(schema.conform(rows, flow, ["id"]), flow.expectations)
+    rows = checks.check(schema.conform(rows, flow), flow.expectations)
     return dead_letter.dead_letters(
         routing.route(rows, flow), flow, target="s.t", entry=7, topic_ids={"t": "id-of-t", "other": None}
     )
@@ -105,7 +105,7 @@ def test_a_record_that_passes_by_now_says_so(spark):
     flow = a_flow(expectations=[])
     source = [(b"k", b'{"id": 2}', "t", 0, 0, AT, 0, None)]
     rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
-    rows = checks.check(schema.conform(rows, flow, ["id"]), ())
+    rows = checks.check(schema.conform(rows, flow), ())
     routed = rows.withColumn(names.ROUTE, F.lit(routing.DEAD_LETTER))
     found = dead_letter.dead_letters(routed, flow, target="s.t", entry=1, topic_ids={}).collect()
     assert [(row["stage"], row["reason"], row["message"], row["topic_id"]) for row in found] == [

@@ -81,18 +81,19 @@ def test_rows_take_on_the_shape_and_keep_what_is_needed_on_the_way(spark):
     )
     columns = "__topic string, __partition int, __offset bigint, __timestamp timestamp, __timestamp_type int, "
     columns += "__headers array<struct<key:string,value:binary>>, __key binary, __value binary, "
-    columns += "__data struct<id:bigint,`odd name`:string>, __decoded boolean"
+    columns += "__data struct<id:bigint,`odd name`:string>, __decoded boolean, __key_valid boolean"
     rows = [
-        ("t", 1, 2, AT, 0, None, "grün".encode(), b"v", (7, "x"), True),
-        ("t", 1, 3, AT, 0, None, None, None, None, True),
+        ("t", 1, 2, AT, 0, None, "grün".encode(), b"v", (7, "x"), True, True),
+        ("t", 1, 3, AT, 0, None, None, None, None, True, True),
     ]
-    found = schema.conform(spark.createDataFrame(rows, columns), flow, PAYLOAD.names)
+    found = schema.conform(spark.createDataFrame(rows, columns), flow)
     visible = [name for name in found.columns if not name.startswith("__")]
     assert visible == ["id", "odd name", "kafka_topic", "kafka_partition", "off", "ts", "k", "ingested_at", "day"]
     assert {name for name in found.columns if name.startswith("__")} == set(columns.replace(",", " ").split()) & {
         *names.ENVELOPE,
         names.DATA,
         names.DECODED,
+        names.KEY_VALID,
     }
     first, second = (row.asDict() for row in found.orderBy("off").collect())
     assert first["ingested_at"] is not None

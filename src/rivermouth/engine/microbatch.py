@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.engine.events import BatchDone, BatchSkipped
 from rivermouth.engine.recovery import recount, recover
-from rivermouth.engine.steps import aggregates, judged, letters_of, settled, table_rows
+from rivermouth.engine.steps import aggregate, judged, letters_of, settled, table_rows
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import envelope, ledger, routing
@@ -59,14 +59,14 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     routed = judged(rows, run)  # 2-5 decode, conform, check, route
     block = routing.block_size(ledger.size(ranges))
     observation = Observation()
-    observed = routed.observe(observation, *aggregates(routed, run, block))
+    observed = routed.observe(observation, aggregate(run, block))
 
     run.reached("write")
-    table = table_rows(observed.where(F.col(names.ROUTE) == routing.TABLE), run)
+    table = table_rows(observed.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
     commit = run.sink.write(  # 6 rows and entry in one commit
         table, run.ledger, entry, table_id=run.table_id, after_version=before.version
     )
-    seen = observation.get
+    seen = observation.get["counts"].asDict()
     counts = routing.counted(run.flow, seen)
     run.standing = Standing(entry, commit.version)
     run.reached("written")
@@ -93,8 +93,8 @@ def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, ru
     rows = envelope.read(whole.batch(run.spark, routing.marked(ranges, blocks, block)))
     suspects = routing.nearby(rows, blocks, block)
     marks = Observation()
-    mark = routing.mark_of(*names.COORDINATES, among=F.lit(True))
-    found = letters_of(judged(suspects, run), run).observe(marks, mark.alias("mark"))
+    mark = F.expr(f"{routing.mark_of(*names.COORDINATES)} AS mark")
+    found = letters_of(judged(suspects, run), run).observe(marks, mark)
     run.reached("bury")
     buried = run.dead_letters.write(found, run.standing.entry)
     run.reached("buried")

@@ -109,7 +109,6 @@ def standing_flow(
         sink=flow.sink,  # type: ignore[arg-type]
         ledger=table_ledger,
         dead_letters=DeadLetterTable(spark, files, places.dead_letter_table, target=places.full_name),
-        payload=shape.payload,
         columns=shape.columns.names,
         table_id=state.table_id,
         standing=replace(standing, entry=replace(standing.entry, flow=flow.name)),

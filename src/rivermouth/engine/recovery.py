@@ -10,7 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.engine.steps import aggregates, judged, letters_of, settled
+from rivermouth.engine.steps import aggregate, judged, letters_of, settled
 from rivermouth.rows import envelope, ledger, routing
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def recount(run: RunningFlow, ranges: Ranges) -> Counts:
         present, [names.TOPIC, names.PARTITION, names.OFFSET], "left"
     )
     written = F.col("__present").isNotNull()
-    block = routing.block_size(ledger.size(ranges))
+    counted = aggregate(run, routing.block_size(ledger.size(ranges)))
     table = routed.where(written).withColumn(names.ROUTE, F.lit(routing.TABLE))
-    counts = routing.counted(run.flow, table.agg(*aggregates(table, run, block)).collect()[0].asDict())
+    counts = routing.counted(run.flow, table.agg(counted).collect()[0]["counts"].asDict())
     other = F.when(F.col(names.ROUTE) == routing.TABLE, routing.DEAD_LETTER).otherwise(F.col(names.ROUTE))
     rest = routed.where(~written).drop("__present").withColumn(names.ROUTE, other).persist(StorageLevel.DISK_ONLY)
     try:
-        counts += routing.counted(run.flow, rest.agg(*aggregates(rest, run, block)).collect()[0].asDict())
+        counts += routing.counted(run.flow, rest.agg(counted).collect()[0]["counts"].asDict())
         if counts.dead_lettered or run.dead_letters.exists():
             run.reached("bury")
             run.dead_letters.complete(letters_of(rest, run), entry, counts.dead_lettered, run.flow.previously)

@@ -39,7 +39,6 @@ class RunningFlow:
         sink: Writes the table.
         ledger: The table's ledger.
         dead_letters: The table of dead letters.
-        payload: Names of the payload columns.
         columns: Names of the table's columns, in order.
         table_id: Delta's UUID of the table.
         standing: The newest ledger entry; replaced after each commit.
@@ -60,7 +59,6 @@ class RunningFlow:
     sink: Append
     ledger: TableLedger
     dead_letters: DeadLetterTable
-    payload: list[str]
     columns: list[str]
     table_id: str
     standing: Standing

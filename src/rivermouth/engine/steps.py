@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
 from rivermouth import names
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import CountsDisagree
@@ -12,10 +14,7 @@ from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import checks, dead_letter, envelope, routing, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from rivermouth.engine.running import RunningFlow
     from rivermouth.rows.ledger import Counts, Ranges
@@ -26,25 +25,22 @@ def judged(rows: DataFrame, run: RunningFlow) -> DataFrame:
     run.reached("decode")
     rows = envelope.decode(rows, run.flow)
     run.reached("conform")
-    rows = schema.conform(rows, run.flow, run.payload)
+    rows = schema.conform(rows, run.flow)
     run.reached("check")
     rows = checks.check(rows, run.flow.expectations)
     run.reached("route")
     return routing.route(rows, run.flow)
 
 
-def aggregates(routed: DataFrame, run: RunningFlow, block: int) -> list[Any]:
-    """What is counted of routed rows in the pass that writes or looks at them, each under its name."""
-    columns: Mapping[str, Any] = {
-        **routing.counting(run.flow, block),
-        **run.flow.format.observations(routed),
-    }
-    return [column.alias(name) for name, column in columns.items()]
+def aggregate(run: RunningFlow, block: int) -> Column:
+    """What is counted of routed rows in the pass that writes or looks at them: a struct ``counts``."""
+    counts = {**routing.counting(run.flow, block), **run.flow.format.observations()}
+    return F.expr(f"struct({', '.join(f'{sql} AS {name}' for name, sql in counts.items())}) AS counts")
 
 
 def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:
     """Conformed rows with the table's columns alone, in its order."""
-    return rows.select(*(names.quoted(name) for name in run.columns))
+    return rows.selectExpr(*(names.quoted(name) for name in run.columns))
 
 
 def letters_of(routed: DataFrame, run: RunningFlow) -> DataFrame:

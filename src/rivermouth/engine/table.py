@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType
 
 from rivermouth.errors import ExpectationInvalid, LayoutInvalid, SchemaInvalid, TableMismatch, first_line
 from rivermouth.ports import delta
-from rivermouth.rows import schema
+from rivermouth.rows import checks, schema
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
@@ -178,6 +178,11 @@ def _check_expectations(spark: SparkSession, flow: Flow, columns: StructType) ->
         if len(found) != 1 or found[0].dataType.simpleString() != "boolean":
             detail = f"its condition is {found[0].dataType.simpleString()}, not boolean"
             raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=detail)
+        try:
+            empty.selectExpr(checks.met(expectation.condition))
+        except PySparkException as error:
+            detail = f"it cannot stand in brackets: {first_line(error)}"
+            raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=detail) from error
 
 
 def _commented(columns: StructType, flow: Flow) -> StructType:

@@ -67,7 +67,6 @@ class Json(Format):
         """
         schema = self._schema()
         key = _unguessable_key()
-        kept = [quoted(column) for column in rows.columns]
         reads = [f"__read_{number}" for number in range(len(schema.fields))]
         dones = [f"__done_{number}" for number in range(len(schema.fields))]
         fields = list(zip(reads, dones, schema.fields, strict=True))
@@ -75,10 +74,8 @@ class Json(Format):
         # What can be said of the bytes is said before Spark's parser, which no code is generated for.
         prepared = rows.selectExpr("*", f"{_with_last(key)} AS __document", f"{_TEXT_SOUND} AS __text_sound")
         document = F.inline(F.array(_parsed(schema, key))).alias(*reads, "__last", "__corrupt")
-        parsed = prepared.select(*kept, "__text_sound", document)
-        converted = parsed.selectExpr(
-            *kept,
-            *reads,
+        converted = prepared.select("*", document).selectExpr(
+            "*",
             "__text_sound AND __corrupt IS NULL AND __last = 1 AS __sound",
             *(f"{json_types.convert(read, field.dataType)} AS {done}" for read, done, field in fields),
         )
@@ -88,7 +85,8 @@ class Json(Format):
         fits = f"coalesce(__sound AND NOT coalesce({misfits or 'false'}, false), false)"
         data = ", ".join(f"{done} AS {quoted(field.name)}" for _, done, field in fields)
         decoded = f"{names.VALUE} IS NULL OR {fits} AS {names.DECODED}"
-        return converted.selectExpr(*kept, decoded, f"struct({data}) AS {names.DATA}")
+        ours = ", ".join(["__document", "__text_sound", *reads, "__last", "__corrupt", "__sound", *dones])
+        return converted.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """Each value is read again in Python, which names the first thing that is wrong with it.
@@ -98,21 +96,20 @@ class Json(Format):
         """
         schema = self._schema().json()
         verdict = json_reasons.explainer(schema)
-        refused = F.when(~F.col(names.DECODED), F.col(names.VALUE))
-        explained = rows.withColumn("__verdict", verdict(refused))
+        refused = F.expr(f"CASE WHEN NOT {names.DECODED} THEN {names.VALUE} END")
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
-        told = explained.withColumns({name: F.col(f"__verdict.{part}") for name, part in parts.items()})
-        return told.drop("__verdict")
+        told = (f"__verdict.{part} AS {name}" for name, part in parts.items())
+        return rows.withColumn("__verdict", verdict(refused)).selectExpr("* EXCEPT (__verdict)", *told)
 
-    def observations(self, rows: DataFrame) -> dict[str, Column]:  # noqa: ARG002 - one sample serves every frame
+    def observations(self) -> dict[str, str]:
         """``undeclared_fields`` (bigint): fields of the records at one offset in 1,024 that the schema lacks.
 
         Only fields of the document itself are counted, not those of nested objects.
         """
-        declared = F.array(*(F.lit(field.name) for field in self._schema().fields))
-        extra = F.size(F.array_except(F.expr(f"json_object_keys({_TEXT})"), declared))
-        sampled = F.expr(f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL")
-        return {"undeclared_fields": F.coalesce(F.sum(F.when(sampled, extra)), F.lit(0).cast("bigint"))}
+        declared = ", ".join(names.literal(field.name) for field in self._schema().fields)
+        extra = f"size(array_except(json_object_keys({_TEXT}), array({declared})))"
+        sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"
+        return {"undeclared_fields": f"coalesce(sum(CASE WHEN {sampled} THEN {extra} END), CAST(0 AS BIGINT))"}
 
     def _schema(self) -> StructType:
         """The schema as declared, NOT NULL included.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from rivermouth import names
@@ -27,13 +26,12 @@ class Raw(Format):
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Every value decodes to itself."""
-        data = f"struct({names.VALUE} AS value)"
-        return rows.withColumns({names.DATA: F.expr(data), names.DECODED: F.lit(True)})
+        return rows.selectExpr("*", f"struct({names.VALUE} AS value) AS {names.DATA}", f"true AS {names.DECODED}")
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """No row is ever refused, so this sees none; its columns are null."""
-        nothing = F.lit(None).cast("string")
-        return rows.withColumns({names.REASON: nothing, names.FIELD: nothing, names.MESSAGE: nothing})
+        told = (f"CAST(NULL AS STRING) AS {name}" for name in (names.REASON, names.FIELD, names.MESSAGE))
+        return rows.selectExpr("*", *told)
 
 
 KIND = Raw

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StringType, StructField, StructType
 
 from rivermouth import names
@@ -28,18 +27,16 @@ class Text(Format):
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Valid UTF-8 to text, byte for byte: nothing is trimmed, replaced or normalised."""
-        valid = f"coalesce({is_utf8(names.VALUE)}, true)"
-        data = f"struct(CAST({names.VALUE} AS STRING) AS value)"
-        return rows.withColumns({names.DATA: F.expr(data), names.DECODED: F.expr(valid)})
+        data = f"struct(CAST({names.VALUE} AS STRING) AS value) AS {names.DATA}"
+        return rows.selectExpr("*", data, f"coalesce({is_utf8(names.VALUE)}, true) AS {names.DECODED}")
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """The only reason is ``INVALID_UTF8``."""
-        return rows.withColumns(
-            {
-                names.REASON: F.lit("INVALID_UTF8"),
-                names.FIELD: F.lit(None).cast("string"),
-                names.MESSAGE: F.lit("the value is not valid UTF-8"),
-            }
+        return rows.selectExpr(
+            "*",
+            f"'INVALID_UTF8' AS {names.REASON}",
+            f"CAST(NULL AS STRING) AS {names.FIELD}",
+            f"'the value is not valid UTF-8' AS {names.MESSAGE}",
         )
 
 

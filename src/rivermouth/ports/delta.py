@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _COMMIT_FILE = re.compile(r"^(\d{20})\.json$")
 _HARMLESS: Final = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UPGRADE PROTOCOL"})
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
+_DELTA: Final = "org.apache.spark.sql.delta"
 METADATA_CONF: Final = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -213,22 +214,22 @@ def _append_onto(rows: DataFrame, location: str, version: int, app_id: str, app_
     """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere."""
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - Delta's transactions have no Python API
     session: Any = rows.sparkSession._jsparkSession  # noqa: SLF001
-    delta, none = jvm.org.apache.spark.sql.delta, jvm.scala.Option.empty()
+    # By whole names: py4j would look into every jar for a class that is called "org", and so on.
+    option, to_scala = getattr(jvm, "scala.Option"), jvm.PythonUtils
+    none, some = option.empty(), option.apply
     # Delta takes its settings from the thread's session.
-    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
-    log = delta.DeltaLog.forTable(session, location)
+    getattr(jvm, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
+    log = getattr(jvm, f"{_DELTA}.DeltaLog").forTable(session, location)
     transaction = log.startTransaction(none, none)
     if transaction.readVersion() != version:
         return False
     # As if the number had been looked for: a commit with one of this application that comes first is a conflict.
     transaction.readTxn().addOne(app_id)
-    to_scala = jvm.org.apache.spark.api.python.PythonUtils
-    mode = jvm.org.apache.spark.sql.SaveMode.Append
-    options = delta.DeltaOptions(to_scala.toScalaMap({}), session.sessionState().conf())
-    writer = delta.commands.WriteIntoDelta(
+    mode = getattr(jvm, "org.apache.spark.sql.SaveMode").Append
+    writer = getattr(jvm, f"{_DELTA}.commands.WriteIntoDelta")(
         log,
         mode,
-        options,
+        getattr(jvm, f"{_DELTA}.DeltaOptions")(to_scala.toScalaMap({}), session.sessionState().conf()),
         to_scala.toSeq([]),
         to_scala.toScalaMap({}),
         rows._jdf,  # noqa: SLF001
@@ -237,9 +238,9 @@ def _append_onto(rows: DataFrame, location: str, version: int, app_id: str, app_
         False,
     )
     actions = writer.write(transaction, session, none, False)
-    number = delta.actions.SetTransaction(app_id, app_version, jvm.scala.Option.apply(int(time.time() * 1000)))
-    some = jvm.scala.Option.apply
-    operation = getattr(delta, "DeltaOperations$Write")(
+    set_transaction = getattr(jvm, f"{_DELTA}.actions.SetTransaction")
+    number = set_transaction(app_id, app_version, some(int(time.time() * 1000)))
+    operation = getattr(jvm, f"{_DELTA}.DeltaOperations$Write")(
         mode, some(to_scala.toSeq([])), none, some(metadata), none, none, none, none, none
     )
     transaction.commit(actions.appended(number), operation)
@@ -249,8 +250,9 @@ def _append_onto(rows: DataFrame, location: str, version: int, app_id: str, app_
 def table_state(spark: SparkSession, location: str) -> TableState:
     """What the table's newest snapshot says: id, version, columns, and transaction numbers by application."""
     jvm: Any = spark._jvm  # noqa: SLF001 - the transaction numbers have no public Python API
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, location)  # noqa: SLF001
-    snapshot = log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
+    log = getattr(jvm, f"{_DELTA}.DeltaLog").forTable(spark._jsparkSession, location)  # noqa: SLF001
+    none = getattr(jvm, "scala.Option").empty()
+    snapshot = log.update(False, none, none)
     from pyspark.sql.types import StructType  # noqa: PLC0415 - only for the annotation elsewhere
 
     metadata = snapshot.metadata()

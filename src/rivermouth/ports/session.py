@@ -62,6 +62,8 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+_ASKED_FOR: Final = ("PythonUtils", "PythonSQLUtils", "functions", "org.apache.spark.sql.functions")
+
 
 def start(
     settings: SparkSettings, *, app_name: str, extra: Mapping[str, str] | None = None, log: Path | None = None
@@ -115,6 +117,7 @@ def start(
         PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
+        _keep_classes(session)
     except RivermouthError:
         raise
     except Exception as error:
@@ -122,6 +125,16 @@ def start(
         fix = f"less {log}" if log is not None else "read what Spark said on this terminal"
         raise SparkNotStarted(detail=_cause(error, log), fix=fix) from error
     return session
+
+
+def _keep_classes(spark: SparkSession) -> None:
+    """Spares each batch PySpark's search for classes that it asks the JVM for by name, again and again.
+
+    py4j looks for such a name in every package that was imported and in every jar, and does not remember.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark keeps it there
+    for name in _ASKED_FOR:
+        setattr(jvm, name, getattr(jvm, name))
 
 
 def for_flow(spark: SparkSession) -> SparkSession:

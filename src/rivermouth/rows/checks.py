@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from rivermouth.spec import Expectation
+
+_JUDGEABLE: Final = f"{names.DECODED} AND {names.KEY_VALID} AND {names.VALUE} IS NOT NULL"
 
 
 def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
@@ -22,18 +22,17 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     A condition counts as met only if it is TRUE; NULL fails. Rows without a decoded value are not judged:
     they fail nothing.
     """
-    judged = judgeable()
-    return rows.withColumns(
-        {
-            failed_column(i): judged & ~F.coalesce(F.expr(each.condition), F.lit(False))
-            for i, each in enumerate(expectations)
-        }
+    if not expectations:
+        return rows
+    failed = (
+        f"{_JUDGEABLE} AND NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations)
     )
+    return rows.selectExpr("*", *failed)
 
 
-def judgeable() -> Column:
-    """Whether a row has a decoded value that expectations can look at."""
-    return F.col(names.DECODED) & F.col(names.KEY_VALID) & F.col(names.VALUE).isNotNull()
+def met(condition: str) -> str:
+    """SQL: whether a condition is TRUE; never null. It stands on a line of its own, as it may end in a comment."""
+    return f"coalesce((\n{condition}\n), false)"
 
 
 def failed_column(index: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, fields
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -148,65 +148,61 @@ def dead_letters(
         entry: Number of the ledger entry of their batch.
         topic_ids: Kafka's UUID by topic.
     """
-    ids = {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id}
-    dead = flow.format.explain(routed.where(F.col(names.ROUTE) == DEAD_LETTER))
-    refused = ~F.col(names.DECODED)
-    judged = F.col(names.KEY_VALID) & F.col(names.VALUE).isNotNull()
-    field = F.when(~F.col(names.KEY_VALID), "kafka_key")
-    columns = [
-        *(F.col(source).alias(column) for column, source in _SOURCES.items()),
-        _topic_id(ids).alias("topic_id"),
-        F.lit(flow.name).alias("flow"),
-        F.lit(target).alias("target"),
-        F.when(refused, "decode").when(judged, "expectation").otherwise("decode").alias("stage"),
-        F.when(refused, F.col(names.REASON)).otherwise(_reason(flow)).alias("reason"),
-        F.when(refused, F.col(names.FIELD)).otherwise(field).alias("field"),
-        F.when(refused, F.col(names.MESSAGE)).otherwise(_message(flow)).alias("message"),
-        _failed_names(flow).alias("failed_expectations"),
-        F.lit(1).alias("schema_version"),
-        by_reference(F.lit(entry).cast("bigint")).alias("batch"),
-        F.lit(1).alias("attempt"),
-        F.lit("open").alias("status"),
-        by_reference(F.current_timestamp()).alias("dead_lettered_at"),
-    ]
-    return dead.select(*columns)
+    dead = flow.format.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}'"))
+    refused = f"NOT {names.DECODED}"
+    judged = f"{names.KEY_VALID} AND {names.VALUE} IS NOT NULL"
+    columns = {
+        **_SOURCES,
+        "topic_id": _topic_id(topic_ids),
+        "flow": names.literal(flow.name),
+        "target": names.literal(target),
+        "stage": f"CASE WHEN {refused} THEN 'decode' WHEN {judged} THEN 'expectation' ELSE 'decode' END",
+        "reason": f"CASE WHEN {refused} THEN {names.REASON} {_reason(flow)} END",
+        "field": f"CASE WHEN {refused} THEN {names.FIELD} WHEN NOT {names.KEY_VALID} THEN 'kafka_key' END",
+        "message": f"CASE WHEN {refused} THEN {names.MESSAGE} {_message(flow)} END",
+        "failed_expectations": _failed_names(flow),
+        "schema_version": "1",
+        "batch": by_reference(f"CAST({entry} AS BIGINT)"),
+        "attempt": "1",
+        "status": "'open'",
+        "dead_lettered_at": by_reference("current_timestamp()"),
+    }
+    return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in columns.items()))
 
 
-def _reason(flow: Flow) -> Column:
+def _reason(flow: Flow) -> str:
     return (
-        F.when(~F.col(names.KEY_VALID), "KEY_INVALID_UTF8")
-        .when(F.col(names.VALUE).isNull(), "NULL_VALUE")
-        .when(_refused(flow), "EXPECTATION")
-        .otherwise("RULES_CHANGED")
+        f"WHEN NOT {names.KEY_VALID} THEN 'KEY_INVALID_UTF8' WHEN {names.VALUE} IS NULL THEN 'NULL_VALUE' "
+        f"WHEN {_refused(flow)} THEN 'EXPECTATION' ELSE 'RULES_CHANGED'"
     )
 
 
-def _message(flow: Flow) -> Column:
+def _message(flow: Flow) -> str:
     passes = "it passes the flow's rules now, and did not when its batch was written"
     return (
-        F.when(~F.col(names.KEY_VALID), "the key is not valid UTF-8")
-        .when(F.col(names.VALUE).isNull(), "the value is null")
-        .when(~_refused(flow), passes)
-        .otherwise(F.concat(F.lit("failed: "), F.concat_ws(", ", _failed_names(flow))))
+        f"WHEN NOT {names.KEY_VALID} THEN 'the key is not valid UTF-8' "
+        f"WHEN {names.VALUE} IS NULL THEN 'the value is null' "
+        f"WHEN NOT ({_refused(flow)}) THEN {names.literal(passes)} "
+        f"ELSE concat('failed: ', concat_ws(', ', {_failed_names(flow)}))"
     )
 
 
-def _refused(flow: Flow) -> Column:
-    """Whether an expectation failed whose action sends the record to the dead letters."""
-    failed = [F.col(failed_column(i)) for i, each in enumerate(flow.expectations) if each.route == DEAD_LETTER]
-    return reduce(or_, failed, F.lit(False))
+def _refused(flow: Flow) -> str:
+    """SQL: whether an expectation failed whose action sends the record to the dead letters."""
+    failed = [failed_column(i) for i, each in enumerate(flow.expectations) if each.route == DEAD_LETTER]
+    return " OR ".join(failed) or "false"
 
 
-def _failed_names(flow: Flow) -> Column:
-    none = F.array().cast("array<string>")
-    if not flow.expectations:
-        return none
-    failed = [F.when(F.col(failed_column(index)), F.lit(each.name)) for index, each in enumerate(flow.expectations)]
-    return F.coalesce(F.array_compact(F.array(*failed)), none)
+def _failed_names(flow: Flow) -> str:
+    failed = [
+        f"CASE WHEN {failed_column(index)} THEN {names.literal(each.name)} END"
+        for index, each in enumerate(flow.expectations)
+    ]
+    names_or_none = f"array_compact(array({', '.join(failed)}))" if failed else "array()"
+    return f"CAST({names_or_none} AS array<string>)"
 
 
-def _topic_id(ids: Mapping[str, str]) -> Column:
-    if not ids:
-        return F.lit(None).cast("string")
-    pairs = [part for topic, topic_id in ids.items() for part in (F.lit(topic), F.lit(topic_id))]
-    return F.create_map(*pairs)[F.col(names.TOPIC)]
+def _topic_id(topic_ids: Mapping[str, str | None]) -> str:
+    known = {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id}
+    cases = (f"WHEN {names.literal(topic)} THEN {names.literal(topic_id)}" for topic, topic_id in known.items())
+    return f"CASE {names.TOPIC} {' '.join(cases)} END" if known else "CAST(NULL AS STRING)"

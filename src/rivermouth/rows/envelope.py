@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.rows.ledger import Ranges, flat
 from rivermouth.rows.utf8 import is_utf8
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from rivermouth.spec import Flow
 
@@ -41,10 +37,10 @@ def read(batch: DataFrame, within: Ranges | None = None) -> DataFrame:
         ``__timestamp`` timestamp, ``__timestamp_type`` int, ``__headers`` array of (key, value) or null,
         ``__key`` and ``__value`` binary.
     """
-    no_headers = F.lit(None).cast("array<struct<key:string,value:binary>>")
-    columns = [F.col(source) if source in batch.columns else no_headers.alias(source) for source in _SOURCE_COLUMNS]
-    rows = batch.select(
-        *(column.alias(target) for column, target in zip(columns, _SOURCE_COLUMNS.values(), strict=True))
+    missing = _SOURCE_COLUMNS.keys() - set(batch.columns)
+    nothing = "CAST(NULL AS array<struct<key:string,value:binary>>)"
+    rows = batch.selectExpr(
+        *(f"{nothing if source in missing else source} AS {target}" for source, target in _SOURCE_COLUMNS.items())
     )
     return rows if within is None else rows.where(inside(within))
 
@@ -57,19 +53,16 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
         value) and ``__key_valid`` (boolean, never null).
     """
     decoded = flow.format.decode(rows)
-    if not (flow.key_as_text and "kafka_key" in flow.metadata_columns):
-        return decoded.withColumn(names.KEY_VALID, F.lit(True))
-    valid = F.expr(f"coalesce({is_utf8(names.KEY)}, true)")
-    return decoded.withColumn(names.KEY_VALID, valid)
+    checked = flow.key_as_text and "kafka_key" in flow.metadata_columns
+    valid = f"coalesce({is_utf8(names.KEY)}, true)" if checked else "true"
+    return decoded.selectExpr("*", f"{valid} AS {names.KEY_VALID}")
 
 
-def inside(ranges: Ranges) -> Column:
-    """Whether a row with ``__topic``, ``__partition`` and ``__offset`` lies in one of ``ranges``."""
+def inside(ranges: Ranges) -> str:
+    """SQL: whether a row with ``__topic``, ``__partition`` and ``__offset`` lies in one of ``ranges``."""
     parts = [
-        (F.col(names.TOPIC) == topic)
-        & (F.col(names.PARTITION) == partition)
-        & (F.col(names.OFFSET) >= start)
-        & (F.col(names.OFFSET) < end)
+        f"({names.TOPIC} = {names.literal(topic)} AND {names.PARTITION} = {partition}"
+        f" AND {names.OFFSET} >= {start} AND {names.OFFSET} < {end})"
         for topic, partition, start, end in flat(ranges)
     ]
-    return reduce(or_, parts, F.lit(False))
+    return " OR ".join(parts) or "false"

@@ -15,7 +15,7 @@ from rivermouth.rows.ledger import Counts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from rivermouth.rows.ledger import Ranges
     from rivermouth.spec import Flow
@@ -31,6 +31,8 @@ _FAILURE = re.compile(_FAIL_MARK + r"\|(\d+)\|([A-Za-z0-9._-]+)\|(\d+)\|(\d+)\|"
 BLOCK_OFFSETS: Final = 16
 """Smallest number of neighbouring offsets that share one mark in ``blocks``."""
 _MAX_BLOCKS = 1 << 17
+# Never part of a mark: topics have only letters, digits, dots, underscores and dashes.
+_BETWEEN_MARKS: Final = ","
 # A list in the query spares a small batch the job of a join. Names of topics hold nothing to be escaped.
 _FEW_BLOCKS = 500
 
@@ -40,45 +42,44 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
 
     A failed expectation whose action is ``fail`` ends the Spark job; ``expectation_failure`` reads its error.
     """
-    actions = {each.route for each in flow.expectations}
-    verdict = F.when(~F.col(names.DECODED) | ~F.col(names.KEY_VALID), DEAD_LETTER)
-    verdict = verdict.when(F.col(names.VALUE).isNull(), _NULL_VALUE_ROUTES[flow.null_values])
+    cases = [
+        f"WHEN NOT ({names.DECODED} AND {names.KEY_VALID}) THEN '{DEAD_LETTER}'",
+        f"WHEN {names.VALUE} IS NULL THEN '{_NULL_VALUE_ROUTES[flow.null_values]}'",
+    ]
     for action in ("fail", DEAD_LETTER, DROPPED):
-        if action not in actions:
-            continue
         for index, each in enumerate(flow.expectations):
             if each.route == action:
-                outcome = _raise(index) if action == "fail" else F.lit(action)
-                verdict = verdict.when(F.col(failed_column(index)), outcome)
-    return rows.withColumn(names.ROUTE, verdict.otherwise(TABLE))
+                outcome = _raise(index) if action == "fail" else f"'{action}'"
+                cases.append(f"WHEN {failed_column(index)} THEN {outcome}")
+    return rows.selectExpr("*", f"CASE {' '.join(cases)} ELSE '{TABLE}' END AS {names.ROUTE}")
 
 
-def counting(flow: Flow, block_offsets: int) -> dict[str, Column]:
-    """Aggregates over routed rows, for ``observe``; ``counted`` reads them.
+def counting(flow: Flow, block_offsets: int) -> dict[str, str]:
+    """SQL of aggregates over routed rows, for ``observe``, by the name of the count; ``counted`` reads them.
 
     ``blocks`` marks where the dead letters lie: the set of ``partition:offset div block_offsets:topic``, as
     one string, so that only those neighbourhoods are looked at again. Its size is bounded by the batch's
     offsets over ``block_offsets``, however many dead letters there are. ``dead_mark`` tells which they are.
     """
-    routed = F.col(names.ROUTE)
-    dead = routed == DEAD_LETTER
+    dead = f"{names.ROUTE} = '{DEAD_LETTER}'"
+    coordinates = (names.TOPIC, names.PARTITION, names.OFFSET)
     aggregates = {
-        "consumed": F.count(F.lit(1)),
-        "written": F.count_if(routed == TABLE),
-        "dropped": F.count_if(routed == DROPPED),
-        "dead_lettered": F.count_if(dead),
-        "dead_mark": mark_of(names.TOPIC, names.PARTITION, names.OFFSET, among=dead),
-        "null_values": F.count_if(F.col(names.VALUE).isNull() & (routed == DROPPED)),
-        "blocks": F.array_join(F.collect_set(F.when(dead, block_mark(block_offsets))), "\n"),
+        "consumed": "count(1)",
+        "written": f"count_if({names.ROUTE} = '{TABLE}')",
+        "dropped": f"count_if({names.ROUTE} = '{DROPPED}')",
+        "dead_lettered": f"count_if({dead})",
+        "dead_mark": mark_of(*coordinates, among=dead),
+        "null_values": f"count_if({names.VALUE} IS NULL AND {names.ROUTE} = '{DROPPED}')",
+        "blocks": f"array_join(collect_set(CASE WHEN {dead} THEN {block_mark(block_offsets)} END), '{_BETWEEN_MARKS}')",
     }
     for index, _each in enumerate(flow.expectations):
-        aggregates[failed_column(index)] = F.count_if(F.col(failed_column(index)))
+        aggregates[failed_column(index)] = f"count_if({failed_column(index)})"
     return aggregates
 
 
-def mark_of(topic: str, partition: str, offset: str, *, among: Column) -> Column:
-    """Aggregate over coordinates: a number by which two sets of records are told apart, null for none."""
-    return F.bit_xor(F.when(among, F.xxhash64(topic, partition, offset)))
+def mark_of(topic: str, partition: str, offset: str, *, among: str = "true") -> str:
+    """SQL aggregate over coordinates: a number by which two sets of records are told apart, null for none."""
+    return f"bit_xor(CASE WHEN {among} THEN xxhash64({topic}, {partition}, {offset}) END)"
 
 
 def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:
@@ -94,16 +95,15 @@ def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:
     )
 
 
-def block_mark(block_offsets: int) -> Column:
-    """``partition:block:topic`` of an envelope row; the topic stands last, as it may hold any character."""
-    block = F.floor(F.col(names.OFFSET) / F.lit(block_offsets)).cast("string")
-    return F.concat(F.col(names.PARTITION).cast("string"), F.lit(":"), block, F.lit(":"), F.col(names.TOPIC))
+def block_mark(block_offsets: int) -> str:
+    """SQL: ``partition:block:topic`` of an envelope row; the topic stands last."""
+    return f"concat({names.PARTITION}, ':', {names.OFFSET} DIV {block_offsets}, ':', {names.TOPIC})"
 
 
 def marked(ranges: Ranges, blocks: str, block_offsets: int) -> Ranges:
     """The parts of ``ranges`` from the first to the last marked block of each partition."""
     found: Ranges = {}
-    for mark in blocks.split("\n"):
+    for mark in blocks.split(_BETWEEN_MARKS):
         number, block, topic = mark.split(":", 2)
         partition, offset = int(number), int(block) * block_offsets
         start, end = ranges[topic][partition]
@@ -115,12 +115,12 @@ def marked(ranges: Ranges, blocks: str, block_offsets: int) -> Ranges:
 
 def nearby(rows: DataFrame, blocks: str, block_offsets: int) -> DataFrame:
     """The envelope rows that lie in a marked block."""
-    marks = blocks.split("\n")
-    placed = rows.withColumn("__mark", block_mark(block_offsets))
+    marks = blocks.split(_BETWEEN_MARKS)
     if len(marks) <= _FEW_BLOCKS:
         listed = ", ".join(f"'{mark}'" for mark in marks)
-        return placed.where(f"__mark IN ({listed})").drop("__mark")
-    table = rows.sparkSession.range(1).select(F.explode(F.split(F.lit(blocks), "\n")).alias("__mark"))
+        return rows.where(f"{block_mark(block_offsets)} IN ({listed})")
+    placed = rows.selectExpr("*", f"{block_mark(block_offsets)} AS __mark")
+    table = rows.sparkSession.range(1).select(F.explode(F.split(F.lit(blocks), _BETWEEN_MARKS)).alias("__mark"))
     return placed.join(F.broadcast(table), "__mark", "left_semi").drop("__mark")
 
 
@@ -144,11 +144,6 @@ def expectation_failure(flow: Flow, error_text: str) -> ExpectationFailed | None
     )
 
 
-def _raise(index: int) -> Column:
-    coordinates = [names.TOPIC, names.PARTITION, names.OFFSET]
-    text = F.concat(
-        F.lit(f"{_FAIL_MARK}|{index}|"),
-        F.concat_ws("|", *(F.col(name).cast("string") for name in coordinates)),
-        F.lit("|"),
-    )
-    return F.raise_error(text).cast("string")
+def _raise(index: int) -> str:
+    coordinates = f"concat_ws('|', {names.TOPIC}, {names.PARTITION}, {names.OFFSET})"
+    return f"CAST(raise_error(concat('{_FAIL_MARK}|{index}|', {coordinates}, '|')) AS STRING)"

@@ -23,7 +23,7 @@ from rivermouth.errors import ColumnCollision
 from rivermouth.rows.generated_code import by_reference
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from rivermouth.spec import Flow
 
@@ -52,6 +52,7 @@ _METADATA_SOURCES = {
     "kafka_timestamp_type": names.TIMESTAMP_TYPE,
     "kafka_headers": names.HEADERS,
 }
+_KEPT = (*names.ENVELOPE, names.DATA, names.DECODED, names.KEY_VALID)
 
 
 def table_columns(flow: Flow, payload: StructType) -> StructType:
@@ -120,28 +121,25 @@ def widens(old: DataType, new: DataType) -> bool:
     return (before, after) in _WIDENINGS
 
 
-def conform(rows: DataFrame, flow: Flow, payload: list[str]) -> DataFrame:
+def conform(rows: DataFrame, flow: Flow) -> DataFrame:
     """Decoded rows in the table's shape; the columns of the way (``__…``) stay beside them.
 
     Args:
         rows: As ``envelope.decode`` returns them.
         flow: Names the metadata and derived columns.
-        payload: The names of the payload columns, in order.
     """
-    columns = [F.col(f"{names.DATA}.{names.quoted(name)}").alias(name) for name in payload]
-    metadata = [_metadata(column, flow).alias(name) for column, name in flow.metadata_columns.items()]
-    shaped = rows.select(*columns, *metadata, *(F.col(name) for name in rows.columns if name.startswith("__")))
+    metadata = [f"{_metadata(column, flow)} AS {names.quoted(name)}" for column, name in flow.metadata_columns.items()]
+    shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT)
     derived = {name: F.expr(expression) for name, expression in derived_columns(flow).items()}
     return shaped.withColumns(derived) if derived else shaped
 
 
-def _metadata(column: str, flow: Flow) -> Column:
+def _metadata(column: str, flow: Flow) -> str:
     if column == "ingested_at":
-        return by_reference(F.current_timestamp())
+        return by_reference("current_timestamp()")
     if column == "kafka_key":
-        key = F.col(names.KEY)
-        return key.cast("string") if flow.key_as_text else key
-    return F.col(_METADATA_SOURCES[column])
+        return f"CAST({names.KEY} AS STRING)" if flow.key_as_text else names.KEY
+    return _METADATA_SOURCES[column]
 
 
 def _metadata_type(column: str, flow: Flow) -> DataType:
