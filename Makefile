@@ -18,10 +18,10 @@ setup: .venv/.jars ## Bring uv, the locked environment, the jars and, if need be
 demo: setup ## Carry a topic of a broker of its own into a table, and show it
 	$(BIN)/rivermouth demo
 
-test: setup ## Run the tests, the fast ones first
+test: setup .venv/.classes ## Run the tests, the fast ones first
 	$(BIN)/python -m pytest $(PYTEST)
 
-crashes: setup ## Run the crash tests with every combination instead of a sample
+crashes: setup .venv/.classes ## Run the crash tests with every combination instead of a sample
 	RIVERMOUTH_ALL_CRASHES=1 $(BIN)/python -m pytest tests/crashes $(PYTEST)
 
 check: setup ## Everything but the tests: style, types, floors, lock
@@ -64,4 +64,9 @@ clean: ## Remove what was made here; downloaded jars stay in the user's cache
 .venv/.jars: .venv/.locked src/rivermouth/ports/jars.lock.json
 	$(BIN)/python -m rivermouth.ports.jars
 	$(BIN)/python -m rivermouth.ports.java
+	@touch $@
+
+# Spark's JVM starts in less time with it, and the tests start it often.
+.venv/.classes: .venv/.jars
+	$(BIN)/python -m rivermouth.project.warm_up
 	@touch $@

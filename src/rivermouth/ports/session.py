@@ -16,7 +16,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from rivermouth.errors import RivermouthError, SparkNotStarted
-from rivermouth.ports import jars, java
+from rivermouth.ports import class_archive, jars, java
 from rivermouth.rows.environment import expand
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ _LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)
 REDACTION: Final = r"(?i)secret|password|passwd|token|access[._-]?key|jaas|credential|\.pem|private|keystore|truststore"
 
 _CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+_CLASS_PATH: Final = "spark.driver.extraClassPath"
 
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -88,25 +90,7 @@ def start(
     os.environ["JAVA_HOME"] = str(found.home)
     # Spark's Python workers must find this package too; by default they run whatever python3 is on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    local = settings.master.startswith("local")
-    cores = os.cpu_count() or 1
-    conf: dict[str, str] = {
-        **_SETTINGS,
-        "spark.master": settings.master,
-        "spark.app.name": app_name,
-        "spark.driver.memory": settings.driver_memory,
-        "spark.sql.shuffle.partitions": str(2 * cores),
-        "spark.jars": ",".join(path.as_uri() for path in jars.classpath("spark")),
-        "spark.driver.extraJavaOptions": _java_options(cores),
-    }
-    if local:
-        conf |= {
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-            "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
-        }
-    conf |= dict(extra or {})
-    conf |= {key: expand(_text(value), os.environ) for key, value in settings.conf.items()}
+    conf = _conf(settings, found, app_name, extra or {})
     try:
         if SparkContext._gateway is None:  # noqa: SLF001 - PySpark keeps it there
             _launch(conf, log)
@@ -135,6 +119,36 @@ def _keep_classes(spark: SparkSession) -> None:
     jvm: Any = spark._jvm  # noqa: SLF001 - PySpark keeps it there
     for name in _ASKED_FOR:
         setattr(jvm, name, getattr(jvm, name))
+
+
+def _conf(settings: SparkSettings, found: java.Java, app_name: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a session: ours, then those of ``extra``, then the user's."""
+    cores = os.cpu_count() or 1
+    conf: dict[str, str] = {
+        **_SETTINGS,
+        "spark.master": settings.master,
+        "spark.app.name": app_name,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.driver.extraJavaOptions": _java_options(cores),
+    }
+    users = {key: expand(_text(value), os.environ) for key, value in settings.conf.items()}
+    files = jars.classpath("spark")
+    if settings.master.startswith("local"):
+        # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
+        ours = [str(path) for path in files]
+        conf |= {
+            _CLASS_PATH: os.pathsep.join(ours),
+            "spark.driver.defaultJavaOptions": class_archive.java_options(found),
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        }
+        if _CLASS_PATH in users:
+            users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
+    else:
+        conf["spark.jars"] = ",".join(path.as_uri() for path in files)
+    return {**conf, **extra, **users}
 
 
 def for_flow(spark: SparkSession) -> SparkSession:

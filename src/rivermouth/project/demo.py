@@ -81,12 +81,17 @@ def demo(folder: Path, door: operate.Door = operate.NOBODY) -> Demo:
     port = port_of(Project.load(file)) if again else None
     door.say("starting a Kafka broker")
     with Broker.start(port, folder / BROKER_FOLDER, heap=_HEAP) as broker:
-        if not again:
-            file.write_text(_template().format(address=broker.bootstrap_servers), encoding="utf-8")
-        sent = {topic: _send(broker, topic, records, door) for topic, records in _topics().items()}
-        project = Project.load(file)
+        project = Project.load(file) if again else write_project(folder, broker.bootstrap_servers)
+        sent = {topic: _send(broker, topic, records, door) for topic, records in topics().items()}
         outcomes = operate.run(project, door=door)
     return Demo(folder, project, broker.bootstrap_servers, sent, again, outcomes)
+
+
+def write_project(folder: Path, bootstrap_servers: str) -> Project:
+    """The demonstration's project, written into ``folder`` in the place of what was there."""
+    file = folder / FILE_NAME
+    file.write_text(_template().format(address=bootstrap_servers), encoding="utf-8")
+    return Project.load(file)
 
 
 def port_of(project: Project) -> int | None:
@@ -115,7 +120,8 @@ def github_records() -> Iterator[Record]:
         yield None, document, ()
 
 
-def _topics() -> dict[str, Iterator[Record]]:
+def topics() -> dict[str, Iterator[Record]]:
+    """The demonstration's topics, each with its records."""
     return {"zeek": zeek_records(), "github": github_records()}
 
 

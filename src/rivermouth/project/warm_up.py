@@ -1,0 +1,73 @@
+"""A short run of the demonstration's flows, after which Spark starts faster: its classes are archived."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from rivermouth.engine.events import BatchDone, Event
+from rivermouth.ports import class_archive, session
+from rivermouth.ports.broker import Broker
+from rivermouth.ports.kafka_produce import produce
+from rivermouth.project import operate
+from rivermouth.project.demo import topics, write_project
+from rivermouth.spec import SparkSettings
+
+_RECORDS: Final = 300
+# To write some 200 MB of linked classes takes a JVM many seconds, on a busy machine a minute.
+_END_TIMEOUT_S: Final = 600.0
+
+
+def warm_up() -> Path | None:
+    """Carries a few records in both ways of running, and archives the classes of the JVM that did.
+
+    Returns:
+        The archive; None if this Java makes none, as one without an archive of its own classes.
+
+    Raises:
+        RivermouthError: What kept the flows from running.
+
+    Guarantees:
+        Everything but the archive is in a temporary folder that is gone afterwards. Run twice: the second archive
+        takes the place of the first. Stopped half-way: there is no new archive.
+    """
+    with tempfile.TemporaryDirectory(prefix="rivermouth-warm-up-") as name, class_archive.recording() as options:
+        folder = Path(name)
+        extra = {**session.local_folder_conf(folder / "spark"), "spark.driver.defaultJavaOptions": options}
+        settings = SparkSettings(master="local[2]", driver_memory="1g")
+        spark = session.start(settings, app_name="rivermouth warm-up", extra=extra, log=folder / "spark.log")
+        try:
+            _carry(folder)
+        finally:
+            session.end(spark, _END_TIMEOUT_S)
+    return class_archive.kept()
+
+
+def _carry(folder: Path) -> None:
+    stop = operate.Stop()
+
+    def end_after_a_batch(event: Event) -> None:
+        if isinstance(event, BatchDone):
+            stop.ask()
+
+    with Broker.start(data_dir=folder / "broker", heap="512m") as broker:
+        project = write_project(folder, broker.bootstrap_servers)
+        _send(broker, 0)
+        operate.raise_failures(operate.run(project))
+        _send(broker, _RECORDS)
+        operate.raise_failures(operate.run(project, follow=True, door=operate.Door(end_after_a_batch, stop=stop)))
+
+
+def _send(broker: Broker, first: int) -> None:
+    for topic, records in topics().items():
+        some = itertools.islice(records, first, first + _RECORDS)
+        produce(broker.bootstrap_servers, {}, topic, some, partitions=2)
+
+
+if __name__ == "__main__":
+    archive = warm_up()
+    told = "this Java makes no archive" if archive is None else f"{archive.stat().st_size / 1e6:.0f} MB in {archive}"
+    sys.stdout.write(f"Classes of Spark: {told}\n")

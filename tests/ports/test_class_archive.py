@@ -1,0 +1,108 @@
+"""Archives of classes: which one a JVM takes, and that none is ever half made."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rivermouth.ports import class_archive, jars, java, session
+from rivermouth.spec import SparkSettings
+
+
+@pytest.fixture
+def archives(tmp_path, monkeypatch):
+    """A folder of archives of its own."""
+    monkeypatch.setenv(jars.FOLDER_VARIABLE, str(jars.cache_folder()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert class_archive.kept() is None
+    return class_archive.folder()
+
+
+def run_java(options):
+    """A small program in a JVM with these options."""
+    path = f"{os.environ[jars.FOLDER_VARIABLE]}/*"
+    command = [java.find().executable, *options.replace('"', "").split(), "-cp", path]
+    done = subprocess.run(
+        [*command, "kafka.tools.StorageTool", "random-uuid"], check=True, capture_output=True, text=True
+    )
+    return done.stdout + done.stderr
+
+
+def record():
+    with class_archive.recording() as options:
+        run_java(options)
+    return class_archive.kept()
+
+
+def can_archive():
+    """Whether this Java brings an archive of its own classes, without which it makes no other."""
+    return any(java.find().home.glob("lib/server/classes*.jsa"))
+
+
+def test_what_one_jvm_left_the_next_one_takes(archives):
+    kept = record()
+    assert (kept is not None) == can_archive()
+    assert list(archives.iterdir()) == ([kept] if kept else [])
+    options = class_archive.java_options(java.find())
+    assert (str(kept) in options) == can_archive()
+    assert len(run_java(options).split()) == 1
+
+
+def test_a_newer_one_takes_the_place_of_this_environments_older_ones(archives):
+    archives.mkdir(parents=True)
+    mine = archives / f"{class_archive._environment()}-0123456789ab.4.jsa"
+    others = archives / "0123456789ab-0123456789ab.4.jsa"
+    for path in (mine, others):
+        path.write_text("1234")
+    kept = record()
+    assert others.exists()
+    assert mine.exists() == (kept is None)
+
+
+def test_one_that_was_cut_short_is_not_taken(archives):
+    archives.mkdir(parents=True)
+    content = class_archive._content(java.find())
+    whole = archives / f"{class_archive._environment()}-{content}.4.jsa"
+    whole.write_text("1234")
+    assert class_archive.kept() == whole
+    assert f'-XX:SharedArchiveFile="{whole}"' in class_archive.java_options(java.find())
+    whole.write_text("123")
+    assert class_archive.kept() is None
+    assert class_archive.java_options(java.find()) == ""
+
+
+@pytest.mark.parametrize("left", [None, "no archive"])
+def test_a_jvm_that_left_nothing_usable_changes_nothing(left, archives):
+    with class_archive.recording() as options:
+        if left:
+            Path(options.split('"')[1]).write_text(left)
+    assert [path for path in archives.iterdir() if path.is_dir()] == []
+    # A file that no JVM understands is passed over without a word.
+    assert len(run_java(class_archive.java_options(java.find())).split()) == 1
+
+
+def test_spark_takes_it(spark):
+    """The suite's own session: the set-up made an archive before it, where this Java can make one."""
+    kept = class_archive.kept()
+    maps = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()
+    assert kept is None or str(kept) in maps
+
+
+def test_the_jars_stand_in_front_of_sparks_own_and_behind_the_users(monkeypatch):
+    ours = os.pathsep.join(str(path) for path in jars.classpath("spark"))
+    found = java.find()
+    alone = session._conf(SparkSettings(master="local[2]"), found, "test", {})
+    assert (alone["spark.driver.extraClassPath"], "spark.jars" in alone) == (ours, False)
+    conf = {"spark.driver.extraClassPath": "/opt/mine.jar", "spark.jars": "/opt/other.jar"}
+    both = session._conf(SparkSettings(master="local[2]", conf=conf), found, "test", {})
+    assert both["spark.driver.extraClassPath"] == f"/opt/mine.jar{os.pathsep}{ours}"
+    assert both["spark.jars"] == "/opt/other.jar"
+
+
+def test_executors_elsewhere_get_the_jars_from_the_driver():
+    conf = session._conf(SparkSettings(master="spark://somewhere:7077"), java.find(), "test", {})
+    assert conf["spark.jars"].split(",") == [path.as_uri() for path in jars.classpath("spark")]
+    assert not {"spark.driver.extraClassPath", "spark.driver.defaultJavaOptions"} & set(conf)
