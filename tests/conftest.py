@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
 
@@ -13,6 +14,11 @@ from rivermouth.ports.broker import Broker
 
 # Fast ones first; a folder that is not named here comes last.
 ORDER = ("rows", "laws", "contracts", "ports", "doors", "docs", "crashes")
+
+# Spark's own variables for the options of every JVM that it starts, here and in processes of their own. The second
+# compiler pays off only in processes that live longer than a test run.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # No deadline: the first example of a law pays for Spark's start. No database: nothing but the printed
 # seed decides which examples there are.
@@ -43,8 +49,7 @@ def spark(tmp_path_factory):
     settings = SparkSettings(master="local[2]", driver_memory="1g")
     extra = {
         **session.local_folder_conf(tmp_path_factory.mktemp("spark")),
-        # The JVM's second compiler pays off only in processes that live longer than a test run.
-        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC",
     }
     running = session.start(settings, app_name="rivermouth-tests", extra=extra)
     yield running

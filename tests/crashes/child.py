@@ -37,8 +37,7 @@ from rivermouth.ports import session
 from rivermouth.spec import SparkSettings
 
 SHORT_LIVED = {
-    # The second compiler of the JVM pays off only in processes that live longer than these.
-    "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
 }
 
