@@ -7,6 +7,8 @@ PYTHON ?= python3
 # An installed uv is used as it is; else one from PyPI is put into .tools, beside nothing else.
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
+# Processes for the tests: starts and commits leave a core idle, and each process has a Spark and a broker of its own.
+WORKERS ?= 2
 
 .PHONY: help setup demo test crashes check format lock bench clean
 
@@ -19,10 +21,10 @@ demo: setup ## Carry a topic of a broker of its own into a table, and show it
 	$(BIN)/rivermouth demo
 
 test: setup .venv/.classes ## Run the tests, the fast ones first
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
 
 crashes: setup .venv/.classes ## Run the crash tests with every combination instead of a sample
-	RIVERMOUTH_ALL_CRASHES=1 $(BIN)/python -m pytest tests/crashes $(PYTEST)
+	RIVERMOUTH_ALL_CRASHES=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/crashes $(PYTEST)
 
 check: setup ## Everything but the tests: style, types, floors, lock
 	$(BIN)/ruff check

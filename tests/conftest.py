@@ -1,4 +1,4 @@
-"""What all tests share: one broker, topics of their own, the same examples everywhere."""
+"""What all tests of a process share: one broker, topics of their own, the same examples everywhere."""
 
 from __future__ import annotations
 
@@ -38,6 +38,11 @@ def pytest_collection_modifyitems(items):
         return ORDER.index(folder) if folder in ORDER else len(ORDER)
 
     items.sort(key=place)
+    for item in items:
+        # Of several processes (-n), one does all the tests that share something costly.
+        shared = [each.scope for found in item._fixtureinfo.name2fixturedefs.values() for each in found]
+        if "module" in shared:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
