@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import click
+import py4j.java_gateway
 import pytest
 
 import rivermouth
@@ -296,3 +298,11 @@ def test_tables_of_text():
     assert columns(("x", "rate"), [("a", 12.34), ("b", 1234.5)]) == "x   rate\na   12.3\nb  1,234"
     assert [count(1, "batch"), count(2, "batch"), count(1000, "offset")] == ["1 batch", "2 batches", "1,000 offsets"]
     assert to_json({"a": b"\xff", 1: [None, 2.5]}) == '{"a": "ff", "1": [null, 2.5]}'
+
+
+@pytest.mark.parametrize(("file", "passes"), [(py4j.java_gateway.__file__, False), (__file__, True)])
+def test_py4j_says_nothing_of_a_jvm_that_ends_in_mid_answer(file, passes):
+    """It does so through the root logger."""
+    assert invoke(["kinds"]) == 0
+    record = logging.LogRecord("root", logging.ERROR, file, 1, "Exception while sending command.", (), None)
+    assert bool(logging.getLogger().filter(record)) == passes

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import click
@@ -111,3 +112,9 @@ def _quiet_libraries() -> None:
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    # Of a JVM that ends in mid-answer it speaks through the root logger, whose filters are asked for nobody else.
+    return Path(record.pathname).parent.name != "py4j"
