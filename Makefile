@@ -7,8 +7,8 @@ PYTHON ?= python3
 # An installed uv is used as it is; else one from PyPI is put into .tools, beside nothing else.
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
-# Processes for the tests: starts and commits leave a core idle, and each process has a Spark and a broker of its own.
-WORKERS ?= 2
+# Processes for the tests beside this one, each with a Spark and a broker of its own; 0: this one alone.
+WORKERS ?= 0
 
 .PHONY: help setup demo test crashes check format lock bench clean
 
