@@ -43,6 +43,12 @@ _ENTRY: Final = re.compile(r"^(?: {4})(\w+): (.+(?:\n {5,}.+)*)", re.MULTILINE)
 _SECTION: Final = re.compile(r"^(Attributes|Args|Returns|Raises|Guarantees):$", re.MULTILINE)
 
 _PLAINEST_FLOW: Final = spec.Flow(name="plainest", topics="t", format="raw", table="s.t", sink="append")
+_JSON_TYPES: Final[Mapping[str, str]] = {
+    "Decision": "[decision](ledger-entry.md#decision)",
+    "tuple[Decision, ...]": "list of [decisions](#decision)",
+    "Mapping[int, tuple[int, int]]": "object of [from, to]",
+    "Mapping[str, Mapping[int, tuple[int, ...]]]": "object of object of list of number",
+}
 _FIELDS_HEAD: Final = ("| field | type | meaning |", "|---|---|---|")
 _LINK_WORDS: Final[Mapping[str, str]] = {
     "StartingOffsets": "offsets",
@@ -255,6 +261,8 @@ def _json_type(annotation: str) -> str:
         return ", ".join(f"`{word}`" for word in re.findall(r"'(\w+)'|\"(\w+)\"", annotation) for word in word if word)
     words = {"str": "text", "int": "number", "float": "number", "bool": "true or false", "None": "null"}
     words |= {"Offsets": "offsets", "Ranges": "ranges", "Counts": "[counts](#counts)"}
+    if annotation in _JSON_TYPES:
+        return _JSON_TYPES[annotation]
     if annotation.startswith("Mapping["):
         inner = annotation.removeprefix("Mapping[str, ").removesuffix("]")
         return f"object of {_json_type(inner)}"
@@ -333,6 +341,7 @@ def ledger_page() -> str:
             f"```json\n{text}\n```",
             _PROSE["ledger_1"],
             f"## Entry\n\n{_summary(ledger.Entry)}\n\n{_fields(ledger.Entry)}",
+            f"## Decision\n\n{_summary(ledger.Decision)}\n\n{_fields(ledger.Decision)}",
             f"## Counts\n\n{_summary(ledger.Counts)}\n\n{_fields(ledger.Counts)}",
         ]
     )

@@ -24,6 +24,7 @@ STAGE: Final = "__stage"
 KEY_VALID: Final = "__key_valid"
 ROUTE: Final = "__route"
 FAILED_PREFIX: Final = "__failed_"
+EPOCH: Final = "__epoch"
 
 ENVELOPE: Final = (TOPIC, PARTITION, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS, KEY, VALUE)
 
@@ -48,6 +49,12 @@ DEFAULT_METADATA_COLUMNS: Final = (
 )
 # A record's identity: these may be renamed but never left out, or nobody could prove exactly once.
 COORDINATES: Final = ("kafka_topic", "kafka_partition", "kafka_offset")
+
+# A table gets it when a new epoch of a topic begins: null and 0 are the first epoch.
+EPOCH_COLUMN: Final = "kafka_epoch"
+
+IN_TABLE: Final = {TOPIC: "kafka_topic", PARTITION: "kafka_partition", OFFSET: "kafka_offset"}
+"""The coordinates of the way as those of a table, of dead letters too."""
 
 STATE_FOLDER: Final = "_rivermouth"
 

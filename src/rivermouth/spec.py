@@ -391,6 +391,8 @@ class Flow(Noun):
         assign: Partitions by topic: ``{orders: [0, 1]}``.
         starting_offsets: Where to start while the flow has no ledger yet.
         ending_offsets: Where a bounded run ends; not together with ``--follow``.
+        on_data_loss: What happens where Kafka no longer holds what was not read yet, or a topic was created again:
+            ``fail`` stops the flow until somebody decides, ``record`` records the loss in the ledger and goes on.
         group_id: Consumer group under which progress is shown to Kafka's own tools; never read back.
         format: How the value of a record becomes columns.
         key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8.
@@ -410,6 +412,7 @@ class Flow(Noun):
     assign: dict[str, tuple[int, ...]] = {}
     starting_offsets: StartingOffsets = StartingOffsets(kind="earliest")
     ending_offsets: EndingOffsets | None = None
+    on_data_loss: Literal["fail", "record"] = "fail"
     group_id: str | None = None
     format: Annotated[SerializeAsAny[Format], BeforeValidator(_kind_from_yaml("formats"))]
     key_format: Literal["raw", "text"] | None = None

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from tests.crashes import oracle
 from tests.crashes.oracle import Audit, Coordinates, Record, Rule, Rules
 
+from rivermouth.cli.decisions import wanted
 from rivermouth.engine.events import Event, StepReached
 from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
+from rivermouth.ports.kafka import Kafka
 from rivermouth.rows.places import FlowPlaces, resolve
 from rivermouth.spec import Flow, ProjectSpec
 
@@ -81,6 +83,7 @@ class Scene:
         topics: The flow's topics.
         options: Further fields of the flow, as in the YAML.
         events: What the runs in this process have told.
+        decision: What the next runs decide, in the words of the command's options.
     """
 
     bootstrap_servers: str
@@ -88,6 +91,7 @@ class Scene:
     topics: list[str]
     options: dict[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
+    decision: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def make(cls, broker: Any, folder: Path, *, partitions: int = 2, **options: Any) -> Scene:
@@ -109,6 +113,33 @@ class Scene:
     def make_topic(self, name: str, partitions: int = 2) -> None:
         admin = self.admin
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+
+    def make_topic_anew(self, partitions: int = 2) -> None:
+        """Deletes the topic and makes another one of its name."""
+        admin = self.admin
+        admin.delete_topics([self.topic])[self.topic].result(30)
+        with Kafka(self.bootstrap_servers) as kafka:
+            while kafka.describe([self.topic]):
+                pass
+        self.make_topic(self.topic, partitions)
+
+    @property
+    def topic_id(self) -> str | None:
+        with Kafka(self.bootstrap_servers) as kafka:
+            return kafka.describe([self.topic])[self.topic].id
+
+    def drop_before(self, offset: int, partition: int = 0) -> None:
+        """Takes the records before ``offset`` away, as retention would."""
+        admin, place = self.admin, TopicPartition(self.topic, partition, offset)
+        admin.delete_records([place])[place].result(30)
+
+    def pretend_the_ledger_is_at(self, offset: int, *, instead_of: int) -> None:
+        """Edits the ledger's own text, because no real broker can be made to lose records on demand."""
+        newest = max(self.table.glob("_delta_log/*.json"))
+        newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+        known, pretended = (rf"\"next\":{{\"0\":{number}}}" for number in (instead_of, offset))
+        newest.write_text(newest.read_text().replace(known, pretended))
+        self.side_file.unlink()
 
     def add_partitions(self, total: int) -> None:
         admin = self.admin
@@ -166,7 +197,10 @@ class Scene:
 
     @property
     def order(self) -> FlowOrder:
-        return FlowOrder(self.flow, self.places, self.bootstrap_servers, {})
+        options = {"accept_loss": [], "new_epoch": [], "rewind": [], "why": "", **self.decision}
+        return FlowOrder(
+            self.flow, self.places, self.bootstrap_servers, {}, wanted=wanted(**options, flows=[self.flow.name])
+        )
 
     @property
     def table(self) -> Path:
@@ -248,11 +282,14 @@ class Scene:
             "folder": str(self.folder),
             "topics": self.topics,
             "options": self.options,
+            "decision": self.decision,
         }
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Scene:
-        return cls(body["bootstrap_servers"], Path(body["folder"]), body["topics"], body["options"])
+        return cls(
+            body["bootstrap_servers"], Path(body["folder"]), body["topics"], body["options"], decision=body["decision"]
+        )
 
 
 class CaughtUp:

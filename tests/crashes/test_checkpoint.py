@@ -155,5 +155,5 @@ def test_the_checkpoint_of_another_flow_is_refused(followed, tmp_path, spark):
     assert str(outcome.error) == (
         f"[CHECKPOINT_FOREIGN] flow shop: the checkpoint {scene.checkpoint} belongs to flow 'other'; "
         "nothing was written\n"
-        "  hint: give the flow a checkpoint of its own"
+        "  hint: in flow shop: places: {checkpoint: ./checkpoints/shop}"
     )

@@ -161,14 +161,19 @@ CHANGES = (
 @pytest.mark.parametrize(("operation", "change"), CHANGES if EVERYTHING else CHANGES[2:4])
 def test_a_change_of_data_by_someone_else_makes_the_ledger_void_until_it_is_undone(operation, change, scene, spark):
     location = str(scene.table)
-    last, entry = versions(scene.table)[-1], oracle.ledger_of(scene.table)[-1]["entry"]
+    last, entries = versions(scene.table)[-1], oracle.ledger_of(scene.table)
+    entry, kept = entries[-1]["entry"], entries[1 if operation == "RESTORE" else -1]["topics"][scene.topic]["next"]
+    # A table that was restored goes on where that version stood, in all partitions; else one word is enough.
+    rewinds = [f"--rewind {scene.topic}-{partition}:{offset}" for partition, offset in kept.items()]
+    options = " ".join(rewinds if operation == "RESTORE" else rewinds[:1])
     writer = change(DeltaTable.forPath(spark, location), spark.read.format("delta").load(location).limit(3))
     if operation == "WRITE":
         writer.save(location)
     assert refused(scene, spark) == (
         f"[LEDGER_VOID] table {location}: version {last + 1} ({operation}) changed its data after ledger entry "
         f"{entry}; nothing was written\n"
-        f"  hint: RESTORE the table to version {last}, the last one that this flow wrote"
+        f"  hint: RESTORE the table to version {last}, the last one that this flow wrote; or keep it as it is: "
+        f'rivermouth run shop {options} --why "REASON"'
     )
     DeltaTable.forPath(spark, location).restoreToVersion(last)
     go_on(scene, spark)
@@ -184,10 +189,12 @@ def test_a_change_of_data_while_the_flow_runs_stops_it_before_the_next_batch(mak
 
     outcome = scene.drain(spark, disturb)
     assert outcome.batches == 1
+    stood = oracle.ledger_of(scene.table)[-1]["topics"][scene.topic]["next"]["0"]
     assert str(outcome.error) == (
         f"[LEDGER_VOID] table {scene.table}: version 2 (DELETE) changed its data after ledger entry 1; "
         "nothing was written\n"
-        "  hint: RESTORE the table to version 1, the last one that this flow wrote"
+        "  hint: RESTORE the table to version 1, the last one that this flow wrote; or keep it as it is: "
+        f'rivermouth run shop --rewind {scene.topic}-0:{stood} --why "REASON"'
     )
 
 

@@ -4,41 +4,24 @@ from __future__ import annotations
 
 import signal
 
-from confluent_kafka import TopicPartition
 from tests.crashes.scene import CaughtUp
 
 from rivermouth.engine.events import BatchDone, StepReached
-from rivermouth.ports.kafka import Kafka
-
-
-def drop_before(scene, offset, partition=0):
-    """Takes the records before ``offset`` away, as retention would."""
-    admin, place = scene.admin, TopicPartition(scene.topic, partition, offset)
-    admin.delete_records([place])[place].result(30)
-
-
-def id_of(scene):
-    with Kafka(scene.bootstrap_servers) as kafka:
-        return kafka.describe([scene.topic])[scene.topic].id
 
 
 def test_a_topic_that_was_deleted_and_made_again_is_refused(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.produce(100, partitions=1)
     assert scene.drain(spark).error is None
-    before, admin = id_of(scene), scene.admin
-    admin.delete_topics([scene.topic])[scene.topic].result(30)
-    with Kafka(scene.bootstrap_servers) as kafka:
-        while kafka.describe([scene.topic]):
-            pass
-    scene.make_topic(scene.topic, 1)
+    before = scene.topic_id
+    scene.make_topic_anew(1)
     # With more records than before, so that its offsets alone would look right.
     scene.produce(300, partitions=1)
     for outcome in (scene.drain(spark), scene.follow(spark, until=lambda _event: False)):
         assert str(outcome.error) == (
             f"[TOPIC_RECREATED] flow shop: topic {scene.topic} was deleted and created again: its id is "
-            f"{id_of(scene)}, the ledger knows {before}; nothing was written\n"
-            "  hint: write the new topic into a new table"
+            f"{scene.topic_id}, the ledger knows {before}; nothing was written\n"
+            f'  hint: rivermouth run shop --new-epoch {scene.topic} --why "REASON"'
         )
 
 
@@ -47,12 +30,12 @@ def test_records_that_kafka_dropped_before_they_were_read_are_a_stop(make_scene,
     scene.send(*[b'{"id": 1}'] * 10)
     assert scene.drain(spark).error is None
     scene.send(*[b'{"id": 1}'] * 20)
-    drop_before(scene, 25)
+    scene.drop_before(25)
     for outcome in (scene.drain(spark), scene.follow(spark, until=lambda _event: False)):
         assert str(outcome.error) == (
             f"[OFFSETS_EXPIRED] flow shop: topic {scene.topic} partition 0: offsets 10 to 25 (exclusive) are no "
             "longer in Kafka; nothing was written\n"
-            "  hint: raise the topic's retention, and write a new table or restore the topic"
+            f'  hint: rivermouth run shop --accept-loss {scene.topic}-0:10-25 --why "REASON"'
         )
 
 
@@ -60,7 +43,7 @@ def test_records_that_kafka_dropped_after_they_were_read_are_none(make_scene, sp
     scene = make_scene(partitions=1)
     scene.send(*[b'{"id": 1}'] * 10)
     assert scene.drain(spark).error is None
-    drop_before(scene, 10)
+    scene.drop_before(10)
     scene.send(*[b'{"id": 2, "amount": 1, "name": "x"}'] * 5)
     outcome = scene.drain(spark)
     assert outcome.error is None
@@ -72,15 +55,12 @@ def test_a_ledger_ahead_of_the_topic_is_a_stop(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.send(*[b'{"id": 1}'] * 10)
     assert scene.drain(spark).error is None
-    # The ledger's own text is edited here, because no real broker can be made to lose records on demand.
-    newest = max(scene.table.glob("_delta_log/*.json"))
-    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
-    newest.write_text(newest.read_text().replace('\\"next\\":{\\"0\\":10}', '\\"next\\":{\\"0\\":99}'))
-    scene.side_file.unlink()
+    scene.pretend_the_ledger_is_at(99, instead_of=10)
     assert str(scene.drain(spark).error) == (
         f"[OFFSETS_BEYOND_END] flow shop: topic {scene.topic} partition 0: the ledger expects offset 99, the topic "
         "ends at 10; nothing was written\n"
-        "  hint: check that bootstrap_servers names the right cluster, or write a new table"
+        "  hint: check that bootstrap_servers names the right cluster; if the topic was cut: "
+        f'rivermouth run shop --rewind {scene.topic}-0:10 --why "REASON"'
     )
 
 
@@ -184,22 +164,17 @@ def test_an_open_transaction_is_waited_for(make_scene, spark):
 def test_a_topic_that_is_recreated_between_two_batches_is_noticed(make_scene, spark):
     scene = make_scene(partitions=1, trigger={"max_offsets": 100})
     scene.send(*[b'{"id": 1}'] * 300)
-    before = id_of(scene)
+    before = scene.topic_id
 
     def recreate(event):
         if isinstance(event, StepReached) and event.step == "settle" and len(scene.told(BatchDone)) == 1:
-            admin = scene.admin
-            admin.delete_topics([scene.topic])[scene.topic].result(30)
-            with Kafka(scene.bootstrap_servers) as kafka:
-                while kafka.describe([scene.topic]):
-                    pass
-            scene.make_topic(scene.topic, 1)
+            scene.make_topic_anew(1)
             scene.send(*[b'{"id": 2}'] * 300)
 
     outcome = scene.drain(spark, recreate)
     assert outcome.batches == 2
     assert str(outcome.error) == (
         f"[TOPIC_RECREATED] flow shop: topic {scene.topic} was deleted and created again: its id is "
-        f"{id_of(scene)}, the ledger knows {before}; nothing was written\n"
-        "  hint: write the new topic into a new table"
+        f"{scene.topic_id}, the ledger knows {before}; nothing was written\n"
+        f'  hint: rivermouth run shop --new-epoch {scene.topic} --why "REASON"'
     )

@@ -72,7 +72,9 @@ def test_every_page_is_reached_from_the_readme():
 def test_decisions_are_numbered_and_have_their_parts():
     folder = ROOT / "docs/adr"
     pages = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
-    assert [int(path.name[:4]) for path in pages] == list(range(1, len(pages) + 1))
+    numbers = [int(path.name[:4]) for path in pages]
+    # Numbers may be left out: pages that are written at the same time take theirs apart.
+    assert len(set(numbers)) == len(numbers) > 0
     for path in pages:
         headings = re.findall(r"^## (.+)$", path.read_text("utf-8"), re.MULTILINE)
         assert headings == ["Context", "Decision", "Consequences"], path.name

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import CommitProperties, write_deltalake
 
+from rivermouth.cli.output import plain
 from rivermouth.cli.status import status_text
 from rivermouth.engine.status import PartitionStatus, project_status
 from rivermouth.errors import LakeNotWritable
@@ -23,7 +25,7 @@ from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.ports.table_ledger import Standing, TableLedger
-from rivermouth.rows.ledger import Counts, first_entry
+from rivermouth.rows.ledger import Counts, Decision, first_entry
 from rivermouth.rows.places import resolve
 from rivermouth.spec import Flow, ProjectSpec
 
@@ -290,6 +292,45 @@ def test_offsets_that_are_gone_or_not_there(lake, filled, broker):
         f"flow second: topic {ahead} partition 0: the ledger expects offset 12, the topic ends at 10; "
         "nothing was written"
     )
+
+
+def test_a_flow_whose_records_are_about_to_expire_is_warned(lake, filled, broker):
+    name = filled(100, 100)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for partition in (0, 1):
+        place = TopicPartition(name, partition, 50)
+        admin.delete_records([place])[place].result()
+    pair = lake.flow(topics=[name])
+    lake.two_batches(pair, name, {0: 54, 1: 56})
+    (status,) = lake.status(pair)
+    assert status.code is None
+    warning = (
+        f"{name} partition 0 is about to lose unread records: the flow stands 4 offsets behind the first of 50 that "
+        "Kafka holds"
+    )
+    assert status.warnings == (warning,)
+    assert f"  warning: {warning}\n" in status_text(status)
+
+
+def test_recorded_losses_are_shown_for_ever(lake, filled):
+    name = filled(10)
+    pair = lake.flow(topics=[name])
+    entries = lake.two_batches(pair, name, {0: 6})
+    decision = Decision(
+        "accept_loss", 3, name, {0: (6, 8)}, who="ann@host", at="2026-01-31T12:00:00+00:00", why="known"
+    )
+    totals = FIRST + SECOND + Counts(lost=2)
+    lost = replace(entries[2], number=3, kind="decision", decisions=(decision,), totals=totals, attempt="x")
+    lost = replace(lost, next_offsets={name: {0: 8}}, settled={name: {0: 8}})
+    lake.commit(pair, lost)
+    lake.commit(pair, lost.after_batch({name: {0: (8, 10)}}, Counts(), {}))
+    (status,) = lake.status(pair)
+    assert (status.lost, status.decisions) == (2, (decision,))
+    assert (
+        "  lost: 2 offsets, by 1 decision\n"
+        f"    entry 3, 2026-01-31T12:00:00+00:00, ann@host: offsets 6 to 8 (exclusive) of {name}-0 are lost (known)\n"
+    ) in status_text(status)
+    assert plain(status)["decisions"][0]["moves"] == {"0": [6, 8]}
 
 
 def test_a_table_that_somebody_else_changed_shows_the_last_known_standing(lake, filled):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rivermouth.errors import LedgerGap
 from rivermouth.rows import ledger
-from rivermouth.rows.ledger import Counts, Entry, first_entry
+from rivermouth.rows.ledger import Counts, Decision, Entry, first_entry
 
 TOPICS = st.sampled_from(["orders", "clicks", "a.b-c_d"])
 OFFSET = st.integers(0, 60)
@@ -29,18 +29,32 @@ COUNTS = st.builds(
     expectations=st.dictionaries(st.text(min_size=1, max_size=8), COUNT, max_size=3),
     undeclared_fields=COUNT,
     replayed=COUNT,
+    lost=COUNT,
+)
+DECISIONS = st.builds(
+    Decision,
+    kind=st.sampled_from(["accept_loss", "new_epoch", "rewind"]),
+    entry=st.integers(0, 10**9),
+    topic=TOPICS,
+    moves=st.dictionaries(st.integers(0, 3), RANGE, max_size=3),
+    topic_id=st.none() | st.text(max_size=22),
+    who=st.text(max_size=8),
+    at=st.text(max_size=8),
+    why=st.text(max_size=8),
+    mark=st.text(max_size=8),
 )
 ENTRIES = st.builds(
     Entry,
     flow=st.text(min_size=1, max_size=8),
     number=st.integers(0, 10**9),
-    kind=st.sampled_from(["create", "batch", "replay", "maintenance"]),
+    kind=st.sampled_from(["create", "batch", "replay", "maintenance", "decision"]),
     next_offsets=OFFSETS,
     settled=st.just({}),
     topic_ids=st.dictionaries(TOPICS, st.none() | st.text(max_size=22), max_size=3),
     totals=COUNTS,
     attempt=st.text(max_size=8),
     starting_offsets=st.text(max_size=8),
+    decisions=st.lists(DECISIONS, max_size=3).map(tuple),
 ).map(lambda entry: dataclasses.replace(entry, settled=entry.next_offsets))
 
 

@@ -112,7 +112,7 @@ def test_the_checkpoint_of_another_flow_is_refused_but_for_the_old_name(place):
         checkpoints(place).inspect("g", "id-1")
     assert str(caught.value) == (
         f"[CHECKPOINT_FOREIGN] flow g: the checkpoint {place} belongs to flow 'f'; nothing was written\n"
-        "  hint: give the flow a checkpoint of its own"
+        "  hint: in flow g: places: {checkpoint: ./checkpoints/g}"
     )
     assert checkpoints(place).inspect("g", "id-1", previously="f").state == "usable"
 

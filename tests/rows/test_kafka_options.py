@@ -65,7 +65,7 @@ REFUSED = [
     (
         "failOnDataLoss",
         "it is an option of Spark's source, not of Kafka",
-        "remove it; lost offsets always stop the flow",
+        "write on_data_loss in the flow: fail or record",
     ),
     ("maxOffsetsPerTrigger", "it is an option of Spark's source, not of Kafka", "use trigger: {max_offsets: ...}"),
     (

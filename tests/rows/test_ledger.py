@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rivermouth.errors import LedgerTooNew, LedgerUnreadable
 from rivermouth.rows import ledger
-from rivermouth.rows.ledger import Counts, Entry, first_entry
+from rivermouth.rows.ledger import Counts, Decision, Entry, first_entry
 
-# Written once by format 1. Never change a golden file: a new format gets a new one beside it.
+# Each was written once by its format. Never change a golden file: a new format gets a new one beside it.
 GOLDEN = Path(__file__).parent.parent / "data" / "ledger"
 
 ENTRY = Entry(
@@ -30,14 +31,36 @@ ENTRY = Entry(
         expectations={"positive_amount": 5},
         undeclared_fields=2,
         replayed=1,
+        lost=3,
     ),
     attempt="3b241101e2bb42558caf4136c566a962",
     starting_offsets="earliest",
+    epochs={"orders": {0: (3, 5), 10: (3,)}},
+    decisions=(
+        Decision(
+            kind="accept_loss",
+            entry=6,
+            topic="orders",
+            moves={1: (4, 7)},
+            topic_id="4Rf_dVVZRxGu-0kq3rNkYQ",
+            who="ann@host",
+            at="2026-01-31T12:00:00+00:00",
+            why="known",
+            mark="9d5ed678fe57bcca610140957afab571",
+        ),
+    ),
 )
+# What format 1 could say of it.
+ENTRY_1 = replace(ENTRY, totals=replace(ENTRY.totals, lost=0), epochs={}, decisions=())
 
 
 def test_format_1_is_read():
     text = (GOLDEN / "format_1.json").read_text()
+    assert Entry.from_json(text, table="t", version=8) == ENTRY_1
+
+
+def test_format_2_is_read():
+    text = (GOLDEN / "format_2.json").read_text()
     assert Entry.from_json(text, table="t", version=8) == ENTRY
 
 
@@ -65,7 +88,7 @@ def test_a_newer_format_is_refused():
     with pytest.raises(LedgerTooNew) as caught:
         Entry.from_json(json.dumps(body), table="/lake/silver/orders", version=8)
     assert str(caught.value) == (
-        "[LEDGER_TOO_NEW] table /lake/silver/orders: its ledger has format 2, this rivermouth reads up to 1; "
+        "[LEDGER_TOO_NEW] table /lake/silver/orders: its ledger has format 3, this rivermouth reads up to 2; "
         "nothing was written\n"
         "  hint: pip install --upgrade rivermouth"
     )

@@ -11,6 +11,7 @@ import click
 
 from rivermouth.cli.output import Output, count, is_terminal, plain, to_json
 from rivermouth.engine import events
+from rivermouth.rows import decisions
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _KINDS: Final = {
     events.BatchSkipped: "batch_skipped",
     events.BatchRetried: "batch_retried",
     events.CheckpointReplaced: "checkpoint_replaced",
+    events.DecisionRecorded: "decision_recorded",
     events.Warned: "warned",
     events.Replayed: "replayed",
     events.FlowRestarted: "flow_restarted",
@@ -212,8 +214,8 @@ def event_text(event: events.Event) -> str | None:
         case events.CheckpointReplaced():
             kept = f"; the old one is {event.moved_to}" if event.moved_to else ""
             return f"{event.flow}: new checkpoint, as {event.reason}{kept}"
-        case events.Warned():
-            return f"{event.flow}: warning: {event.message}"
+        case events.DecisionRecorded() | events.Warned():
+            return f"{event.flow}: {_said(event)}"
         case events.Replayed():
             return f"{event.flow}: {replayed_text(event)}"
         case events.FlowRestarted():
@@ -225,6 +227,12 @@ def event_text(event: events.Event) -> str | None:
             return f"{event.flow}: {how}, {count(event.batches, 'batch')} in {event.duration_s:.1f} s"
         case _:
             return None
+
+
+def _said(event: events.DecisionRecorded | events.Warned) -> str:
+    if isinstance(event, events.Warned):
+        return f"warning: {event.message}"
+    return f"recorded in ledger entry {event.entry}: {decisions.text(event.decision)}"
 
 
 def replayed_text(done: events.Replayed) -> str:

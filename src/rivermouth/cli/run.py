@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermouth.cli.attend import attended, door
+from rivermouth.cli.decisions import wanted, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, to_json
 from rivermouth.errors import FlowBroken
@@ -15,26 +16,45 @@ from rivermouth.errors import FlowBroken
 if TYPE_CHECKING:
     from rivermouth.engine.supervisor import FlowOutcome
     from rivermouth.project.load import Project
+    from rivermouth.rows.decisions import Wanted
 
 
 @click.command()
 @with_flows
 @click.option("--follow", is_flag=True, help="Go on at each flow's trigger until stopped.")
 @click.option("--debug", is_flag=True, help="A trial: few records, and _debug behind the name of every place.")
+@with_decisions
 @with_project
-def run(output: Output, flows: tuple[str, ...], file: str, *, follow: bool, debug: bool) -> None:
+def run(
+    output: Output,
+    flows: tuple[str, ...],
+    file: str,
+    *,
+    follow: bool,
+    debug: bool,
+    accept_loss: tuple[str, ...],
+    new_epoch: tuple[str, ...],
+    rewind: tuple[str, ...],
+    why: str,
+) -> None:
     """Carry the records of all flows, or of those named, into their tables.
 
     Without --follow everything that is there by now is read, and then the run ends. Ctrl-C and SIGTERM end it
     after the batch in hand; the next run goes on from there.
+
+    Where Kafka no longer holds what a flow expects, it stops until somebody decides: --accept-loss, --new-epoch and
+    --rewind record the decision in the table's ledger, with --why, and the flow goes on.
     """
     from rivermouth.project.load import Project
 
+    decided = wanted(accept_loss, new_epoch, rewind, why=why, flows=flows)
     project = Project.load(file).with_debug(debug=debug)
-    carry(project, flows, follow=follow, output=output)
+    carry(project, flows, follow=follow, output=output, decided=decided)
 
 
-def carry(project: Project, flows: Sequence[str], *, follow: bool, output: Output) -> list[FlowOutcome]:
+def carry(
+    project: Project, flows: Sequence[str], *, follow: bool, output: Output, decided: Wanted | None = None
+) -> list[FlowOutcome]:
     """Runs flows with progress, a summary and a clean end.
 
     Raises:
@@ -48,7 +68,9 @@ def carry(project: Project, flows: Sequence[str], *, follow: bool, output: Outpu
     shown = progress(output)
     with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
         try:
-            outcomes = attended(lambda: operate.run(project, flows, follow=follow, door=given), given.stop, shown.say)
+            outcomes = attended(
+                lambda: operate.run(project, flows, follow=follow, door=given, wanted=decided), given.stop, shown.say
+            )
         finally:
             shown.close()
         summarise(outcomes, stopped=given.stop.asked, output=output)

@@ -9,9 +9,11 @@ import click
 
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, count, indented, plain
+from rivermouth.rows import decisions
 
 if TYPE_CHECKING:
     from rivermouth.engine.status import FlowStatus
+    from rivermouth.rows.ledger import Decision
 
 
 @click.command()
@@ -36,6 +38,7 @@ def status_text(status: FlowStatus) -> str:
     if status.code is not None:
         lines[0] = f"{status.flow}: [{status.code}] {status.message}"
         lines += [f"  hint: {status.hint}"] if status.hint else []
+    lines += [f"  warning: {warning}" for warning in status.warnings]
     if status.writer is not None:
         lines.append(f"  written by {status.writer}")
     if status.entry is not None:
@@ -75,7 +78,15 @@ def _batches(status: FlowStatus) -> list[str]:
         f"  so far: {totals.consumed:,} consumed, {totals.written + totals.merged:,} written, {totals.dropped:,} "
         f"dropped, {status.dead_letters:,} dead-lettered"
     )
+    if status.decisions or status.lost:
+        lines.append(f"  lost: {count(status.lost, 'offset')}, by {count(len(status.decisions), 'decision')}")
+        lines += [f"    {decision_text(decision)}" for decision in status.decisions]
     return lines
+
+
+def decision_text(decision: Decision) -> str:
+    """One decision, for a person."""
+    return f"entry {decision.entry}, {decision.at}, {decision.who}: {decisions.text(decision)} ({decision.why})"
 
 
 def _rate(rows_per_s: float | None) -> str:

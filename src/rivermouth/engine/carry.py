@@ -6,8 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.engine import microbatch
+from rivermouth.engine.decide import check_topics
 from rivermouth.engine.events import BatchDone, BatchRetried
-from rivermouth.engine.opening import check_topics
 from rivermouth.engine.recovery import recover
 from rivermouth.errors import BatchFailed, CommitLost, RivermouthError, first_line
 from rivermouth.ports import delta

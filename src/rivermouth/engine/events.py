@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rivermouth.rows.ledger import Counts, Ranges
+from rivermouth.rows.ledger import Counts, Decision, Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class StepReached(Event):
         entry: Number of the newest entry in the table's ledger.
         step: Name of the step that comes next: create (the table's first commit), created; judge, read, decode,
             conform, check, route, write (the table's commit), written, dead_letters, bury (their commit), buried,
-            settle; recover; replay_write and replay_mark.
+            settle; recover; replay_write and replay_mark; decide (the commit of a decision), decided.
     """
 
     entry: int
@@ -112,6 +112,19 @@ class CheckpointReplaced(Event):
 
     reason: str
     moved_to: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecorded(Event):
+    """A decision about data that is gone stands in the table's ledger.
+
+    Attributes:
+        entry: Number of the ledger entry that records it.
+        decision: What was decided.
+    """
+
+    entry: int
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rivermouth.engine.decide import check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, StepReached
 from rivermouth.engine.recovery import recover
 from rivermouth.engine.running import RunningFlow
 from rivermouth.engine.table import change_table, create_table, register_table, table_changes, table_shape
-from rivermouth.errors import (
-    OffsetsBeyondEnd,
-    OffsetsExpired,
-    TopicRecreated,
-)
+from rivermouth.errors import LedgerVoid
 from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_source import KafkaSource
@@ -21,7 +18,7 @@ from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles
 from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows.kafka_options import source_options
-from rivermouth.rows.ledger import Entry, Offsets, first_entry
+from rivermouth.rows.ledger import Entry, first_entry
 from rivermouth.sinks.dead_letters import DeadLetterTable
 
 if TYPE_CHECKING:
@@ -32,14 +29,31 @@ if TYPE_CHECKING:
     from rivermouth.engine.events import Listener
     from rivermouth.engine.table import TableShape
     from rivermouth.ports.kafka import Topic
+    from rivermouth.rows.decisions import Wanted
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
 
 
 def open_flow(
-    spark: SparkSession, flow: Flow, places: FlowPlaces, *, kafka: Kafka, source: KafkaSource, listener: Listener
+    spark: SparkSession,
+    flow: Flow,
+    places: FlowPlaces,
+    *,
+    kafka: Kafka,
+    source: KafkaSource,
+    listener: Listener,
+    wanted: Wanted | None = None,
 ) -> RunningFlow:
     """The flow, ready for its next batch. The caller holds the table's lease.
+
+    Args:
+        spark: The session that all flows share.
+        flow: The flow.
+        places: Where its things lie.
+        kafka: The cluster's admin side.
+        source: The cluster as Spark reads it.
+        listener: Gets the events.
+        wanted: A decision about data that is gone, to be recorded first.
 
     Raises:
         RivermouthError: What is wrong with the flow, its table, its ledger or its topics.
@@ -54,17 +68,26 @@ def open_flow(
     topics = kafka.topics(flow)
     created = not delta.exists(files, places.table)
     if created:
-        start = kafka.resolve_starting(flow, topics)
         topic_ids = {name: topic.id for name, topic in topics.items()}
-        first = first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
+        start, said = kafka.resolve_starting(flow, topics), flow.starting_offsets.text()
         listener(StepReached(flow.name, 0, "create"))
-        create_table(session, flow, places, shape, first)
+        create_table(session, flow, places, shape, first_entry(flow.name, start, topic_ids, starting_offsets=said))
         listener(StepReached(flow.name, 0, "created"))
     if places.catalog:
         register_table(session, flow, places)
     run = standing_flow(
-        session, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=listener
+        session,
+        flow,
+        places,
+        kafka=kafka,
+        source=source,
+        topics=topics,
+        shape=shape,
+        listener=listener,
+        even_void=bool(wanted and wanted.rewinds),
     )
+    decide(run, topics, wanted)
+    check_topics(run, topics)
     if run.changes:
         change_table(session, flow, places.table, run.changes)
         run.warn(f"the declared schema {run.changes}")
@@ -88,18 +111,29 @@ def standing_flow(
     topics: Mapping[str, Topic],
     shape: TableShape,
     listener: Listener,
+    even_void: bool = False,
 ) -> RunningFlow:
-    """The flow as its table and its ledger say, judged against Kafka; the table is there. Reads only.
+    """The flow as its table and its ledger say, before it is held against Kafka; the table is there. Reads only.
+
+    With ``even_void`` also where others changed the table after the newest entry: then ``void`` says so.
 
     Raises:
-        RivermouthError: What is wrong with the table, its ledger or the topics.
+        RivermouthError: What is wrong with the table or its ledger.
     """
     files = PlacedFiles(spark)
     state = delta.table_state(spark, places.table)
     changes = table_changes(flow, places.table, state, shape)
     table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
-    standing = table_ledger.standing(state.transactions)
-    run = RunningFlow(
+    void = None
+    try:
+        standing = table_ledger.standing(state.transactions)
+    except LedgerVoid as error:
+        if not even_void:
+            raise
+        standing, void = table_ledger.standing(state.transactions, even_void=True), error
+    if standing.entry.epochs:
+        check_epoch_column(flow, shape.columns.names)
+    return RunningFlow(
         flow=flow,
         places=places,
         spark=spark,
@@ -115,35 +149,8 @@ def standing_flow(
         listener=listener,
         topic_ids={name: topic.id for name, topic in topics.items()},
         changes=changes,
+        void=void,
     )
-    check_topics(run, topics)
-    return run
-
-
-def check_topics(run: RunningFlow, topics: Mapping[str, Topic]) -> None:
-    """Nothing, if Kafka still holds what the ledger expects next.
-
-    Raises:
-        TopicRecreated: A topic has another id than the ledger knows.
-        OffsetsExpired: Offsets that were not read yet are gone.
-        OffsetsBeyondEnd: A topic ends before the offset that the ledger expects.
-    """
-    entry = run.standing.entry
-    for name, topic in topics.items():
-        expected = entry.topic_ids.get(name)
-        if expected and topic.id and expected != topic.id:
-            raise TopicRecreated(flow=run.flow.name, topic=name, found=topic.id, expected=expected)
-    first = run.kafka.beginning_offsets(topics)
-    last = run.kafka.end_offsets(topics)
-    for name, partition, offset in _flat(entry.next_offsets):
-        end = last.get(name, {}).get(partition)
-        if end is not None and offset > end:
-            raise OffsetsBeyondEnd(flow=run.flow.name, topic=name, partition=partition, next_offset=offset, end=end)
-    needed = entry.next_offsets if run.standing.counts is not None else entry.settled
-    for name, partition, offset in _flat(needed):
-        start = first.get(name, {}).get(partition)
-        if start is not None and offset < start:
-            raise OffsetsExpired(flow=run.flow.name, topic=name, partition=partition, start=offset, end=start)
 
 
 def without_effect(flow: Flow, entry: Entry) -> str | None:
@@ -164,7 +171,3 @@ def source_of(flow: Flow, bootstrap_servers: str, options: Mapping[str, str]) ->
         headers="kafka_headers" in flow.metadata_columns,
         min_partitions=flow.trigger.min_partitions,
     )
-
-
-def _flat(offsets: Offsets) -> list[tuple[str, int, int]]:
-    return [(topic, partition, offset) for topic, parts in offsets.items() for partition, offset in parts.items()]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.carry import max_offsets
+from rivermouth.engine.decide import found_of, needed_of, now
 from rivermouth.engine.opening import source_of, standing_flow, without_effect
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import RivermouthError
@@ -14,7 +15,7 @@ from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles, files_for
-from rivermouth.rows import ledger
+from rivermouth.rows import decisions, ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.supervisor import FlowOrder
     from rivermouth.engine.table import TableShape
     from rivermouth.ports.kafka import Topic
+    from rivermouth.rows.decisions import Found
     from rivermouth.rows.ledger import Offsets, Ranges
     from rivermouth.spec import Flow
 
@@ -113,12 +115,16 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Kafka, named: FlowPla
     shape = table_shape(spark, flow)
     topics = kafka.topics(flow)
     standing_still = _standing_still(spark, order, kafka, shape, topics)
+    warnings = _warnings(spark, order, standing_still)
     if standing_still is None:
         start = kafka.resolve_starting(flow, topics)
         why, entry = start_text(flow), None
     else:
         entry = standing_still.standing.entry.number
-        start = ledger.filled(standing_still.standing.entry.next_offsets, kafka.beginning_offsets(topics))
+        found = found_of(kafka, flow, topics)
+        next_offsets, said = _decided(standing_still, found)
+        warnings += said
+        start = ledger.filled(next_offsets, found.first)
         why = f"ledger entry {entry} of the table"
     ranges = ledger.between(_only(start, topics), kafka.resolve_ending(flow, topics))
     offsets = ledger.size(ranges)
@@ -133,8 +139,26 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Kafka, named: FlowPla
         ranges=ranges,
         offsets=offsets,
         batches=-(-offsets // max_offsets(flow)),
-        warnings=_warnings(spark, order, standing_still),
+        warnings=warnings,
     )
+
+
+def _decided(run: RunningFlow, found: Found) -> tuple[Offsets, tuple[str, ...]]:
+    """Where a run would go on, and what ``on_data_loss: record`` would decide before.
+
+    Raises:
+        RivermouthError: What would stop the run.
+    """
+    name, entry, needed = run.flow.name, run.standing.entry, needed_of(run.standing)
+    if run.flow.on_data_loss == "record":
+        ruling = decisions.rule(name, entry, needed, found, decisions.by_setting(entry, needed, found, at=now()))
+        if ruling is not None:
+            said = (f"a run records first: {decisions.text(decision)}" for decision in ruling.decisions)
+            return ruling.next_offsets, tuple(said)
+    problem = decisions.problem(name, entry, needed, found)
+    if problem is not None:
+        raise problem
+    return entry.next_offsets, ()
 
 
 def _standing_still(

@@ -10,8 +10,18 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.engine.steps import aggregate, judged, letters_of, settled
+from rivermouth.engine.steps import (
+    aggregate,
+    as_coordinates,
+    judged,
+    letters_of,
+    rows_within,
+    settled,
+    table_coordinates,
+    with_epoch,
+)
 from rivermouth.rows import envelope, ledger, routing
+from rivermouth.rows.epochs import epoch_now
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,6 +43,9 @@ def recover(run: RunningFlow) -> None:
     if entry.kind == "replay":
         run.reached("recover")
         finish_replay(run)
+    elif entry.kind == "decision":
+        run.reached("recover")
+        finish_decision(run)
     elif ranges:
         run.reached("recover")
         counts = recount(run, ranges)
@@ -42,18 +55,45 @@ def recover(run: RunningFlow) -> None:
         run.ledger.keep(run.standing)
 
 
-def recount(run: RunningFlow, ranges: Ranges) -> Counts:
+def recount(run: RunningFlow, ranges: Ranges, gone: Ranges | None = None) -> Counts:
     """Counts the newest entry's batch by what is in the table, and sees to it that all else is where it belongs.
 
     What the table has was written, whatever the flow's rules say by now: they may have been changed since, or
     depend on the time of day. A record that it does not have and that passes now becomes a dead letter.
 
+    Args:
+        run: The flow.
+        ranges: The batch's.
+        gone: What of them Kafka no longer holds, as was decided.
+
     Guarantees:
         Run twice: the second time finds the dead letters and writes none.
     """
+    if not gone:
+        return _recounted(run, ranges, complete=True)
+    # Its letters are there whole or not at all; those of records that are gone could not be made again.
+    buried = run.dead_letters.newest_entry(run.standing.entry.flow, run.flow.previously) >= run.standing.entry.number
+    found = rows_within(run, gone).distinct().count()
+    letters = _letters_within(run, gone).count() if buried else 0
+    counts = ledger.Counts(
+        consumed=found + letters,
+        written=found,
+        dead_lettered=letters,
+        lost=ledger.size(gone) - found - letters,
+    )
+    rest = ledger.without(ranges, gone)
+    return counts + _recounted(run, rest, complete=not buried) if rest else counts
+
+
+def _letters_within(run: RunningFlow, ranges: Ranges) -> DataFrame:
+    letters = run.dead_letters.frame().where(F.col("batch") == run.standing.entry.number)
+    return as_coordinates(letters).where(envelope.inside(ranges))
+
+
+def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     entry = run.standing.entry
     whole = dataclasses.replace(run.source, headers=True)
-    present = coordinates_within(run, ranges).withColumn("__present", F.lit(True))
+    present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
     routed = judged(envelope.read(whole.batch(run.spark, ranges)), run).join(
         present, [names.TOPIC, names.PARTITION, names.OFFSET], "left"
     )
@@ -65,21 +105,13 @@ def recount(run: RunningFlow, ranges: Ranges) -> Counts:
     rest = routed.where(~written).drop("__present").withColumn(names.ROUTE, other).persist(StorageLevel.DISK_ONLY)
     try:
         counts += routing.counted(run.flow, rest.agg(counted).collect()[0]["counts"].asDict())
-        if counts.dead_lettered or run.dead_letters.exists():
+        if complete and (counts.dead_lettered or run.dead_letters.exists()):
             run.reached("bury")
             run.dead_letters.complete(letters_of(rest, run), entry, counts.dead_lettered, run.flow.previously)
             run.reached("buried")
     finally:
         rest.unpersist()
     return counts
-
-
-def coordinates_within(run: RunningFlow, ranges: Ranges) -> DataFrame:
-    """``__topic``, ``__partition`` and ``__offset`` of the table's rows within ``ranges``."""
-    columns = zip(names.COORDINATES, (names.TOPIC, names.PARTITION, names.OFFSET), strict=True)
-    renamed = [F.col(names.quoted(run.flow.metadata_columns[name])).alias(target) for name, target in columns]
-    table = run.spark.read.format("delta").load(run.places.table).select(*renamed)
-    return table.where(envelope.inside(ranges)).distinct()
 
 
 def finish_replay(run: RunningFlow) -> None:
@@ -89,12 +121,38 @@ def finish_replay(run: RunningFlow) -> None:
         Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
     """
     standing = run.standing
-    keys = [F.col(names.quoted(run.flow.metadata_columns[name])).alias(name) for name in names.COORDINATES]
-    table = run.spark.read.format("delta").load(run.places.table).select(*keys)
-    letters = run.dead_letters.frame().where(F.col("status") == "open").select(*names.COORDINATES).distinct()
-    moved = table.join(F.broadcast(letters), list(names.COORDINATES), "left_semi").distinct()
+    letters = with_epoch(run, run.dead_letters.frame().where(F.col("status") == "open"))
+    keys = [*names.COORDINATES, names.EPOCH]
+    there = table_coordinates(run).withColumnsRenamed(names.IN_TABLE)
+    opened = F.broadcast(letters.select(*keys, "batch").distinct())
+    moved = there.join(opened, keys).select(*names.COORDINATES, "batch").distinct()
     run.dead_letters.mark(moved.withColumn("new_status", F.lit("replayed")))
     commit = run.ledger.commit_of(standing.entry, standing.version - 1)
     replayed = 0 if commit is None else commit.rows_written or 0
     run.standing = dataclasses.replace(standing, counts=ledger.Counts(replayed=replayed))
+    run.ledger.keep(run.standing)
+
+
+def finish_decision(run: RunningFlow) -> None:
+    """Gives up the open dead letters that the newest entry, a rewind, reads again.
+
+    They come again if they still do not fit.
+
+    Guarantees:
+        Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
+    """
+    entry = run.standing.entry
+    again: Ranges = {}
+    for decision in entry.decisions:
+        if decision.entry == entry.number and decision.kind == "rewind":
+            for partition, (before, after) in decision.moves.items():
+                again.setdefault(decision.topic, {})[partition] = (after, before)
+    if again and run.dead_letters.exists():
+        # Of an epoch that begins with this very entry no letter can be there.
+        now = epoch_now(entry, F.col("kafka_topic"), F.col("kafka_partition"))
+        letters = with_epoch(run, run.dead_letters.frame().where(F.col("status") == "open"))
+        mine = as_coordinates(letters.where(F.col(names.EPOCH) == now), "batch").where(envelope.inside(again))
+        given_up = mine.withColumnsRenamed(names.IN_TABLE).distinct().withColumn("new_status", F.lit("discarded"))
+        run.dead_letters.mark(given_up)
+    run.standing = dataclasses.replace(run.standing, counts=ledger.Counts())
     run.ledger.keep(run.standing)

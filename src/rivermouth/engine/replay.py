@@ -11,19 +11,20 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth.engine.events import Replayed
 from rivermouth.engine.recovery import recover
-from rivermouth.engine.steps import judged, table_rows
-from rivermouth.names import COORDINATES
+from rivermouth.engine.steps import judged, table_coordinates, table_rows, with_epoch
+from rivermouth.names import COORDINATES, EPOCH, IN_TABLE
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import dead_letter, routing
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from rivermouth.engine.running import RunningFlow
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
-_KEYS = list(COORDINATES)
+_KEYS = [*COORDINATES, "batch"]
+_ROW_KEYS = [*COORDINATES, EPOCH]
 
 
 def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> Replayed:
@@ -79,9 +80,11 @@ def _prepare(run: RunningFlow) -> None:
 
 
 def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool) -> Replayed:
-    routed = judged(dead_letter.as_envelope(letters).distinct(), run)
+    tried_again = dead_letter.as_envelope(with_epoch(run, letters), "batch", EPOCH).distinct()
+    routed = judged(tried_again, run, ("__batch", EPOCH))
     passing = routed.where(F.col("__route") == routing.TABLE)
-    coordinates = passing.select(*(_coordinate(run, key) for key in _KEYS)).persist(StorageLevel.DISK_ONLY)
+    keys = (F.col(name).alias(key) for name, key in IN_TABLE.items())
+    coordinates = passing.select(*keys, F.col("__batch").alias("batch"), EPOCH).persist(StorageLevel.DISK_ONLY)
     try:
         tried, passed = letters.count(), coordinates.count()
         if not dry_run:
@@ -96,19 +99,15 @@ def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool) -
 
 def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Counts:
     """The passing rows that the table does not have, with an entry that moves no offset; not settled yet."""
-    names = [run.flow.metadata_columns[key] for key in _KEYS]
-    table = run.spark.read.format("delta").load(run.places.table).select(*_renamed(names))
-    present = table.join(F.broadcast(coordinates), _KEYS, "left_semi").distinct()
-    missing = table_rows(passing, run).join(
-        F.broadcast(present.select(*(F.col(key).alias(name) for key, name in zip(_KEYS, names, strict=True)))),
-        names,
-        "left_anti",
-    )
+    there = table_coordinates(run).withColumnsRenamed(IN_TABLE)
+    present = there.join(F.broadcast(coordinates), _ROW_KEYS, "left_semi").distinct()
+    back = {key: name for name, key in IN_TABLE.items()}
+    missing = passing.join(F.broadcast(present.withColumnsRenamed(back)), [*back.values(), EPOCH], "left_anti")
     before = run.standing
     entry = before.entry.carried("replay", before.counts or Counts())
     run.reached("replay_write")
     commit = run.sink.write(
-        missing.select(*table_rows(passing, run).columns),
+        table_rows(missing, run),
         run.ledger,
         entry,
         table_id=run.table_id,
@@ -130,11 +129,3 @@ def _open_letters(run: RunningFlow, wanted: DeadLetterFilter) -> DataFrame:
     letters = run.dead_letters.frame()
     mine = (F.col("flow").isin(run.flow.name, run.flow.previously or run.flow.name)) & (F.col("status") == "open")
     return letters.where(mine & wanted.condition())
-
-
-def _coordinate(run: RunningFlow, key: str) -> Column:
-    return F.col(f"`{run.flow.metadata_columns[key]}`").alias(key)
-
-
-def _renamed(names: list[str]) -> list[Column]:
-    return [F.col(f"`{name}`").alias(key) for key, name in zip(_KEYS, names, strict=True)]

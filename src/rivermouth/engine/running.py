@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.table import TableChanges
+    from rivermouth.errors import LedgerVoid
     from rivermouth.ports.kafka import Kafka
     from rivermouth.ports.kafka_source import KafkaSource
     from rivermouth.ports.lease import Lease
@@ -46,6 +47,7 @@ class RunningFlow:
         stopping: Set when the flow shall end after the batch in hand.
         listener: Gets the events.
         topic_ids: Kafka's UUIDs of the topics as they were found.
+        void: What others did to the table's data after the newest entry; then only a decision may follow.
         changes: What the declared schema asks of the table, as it was when the flow was looked at.
         lease: The table's, if the flow runs under one.
     """
@@ -64,6 +66,7 @@ class RunningFlow:
     standing: Standing
     listener: Listener
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
+    void: LedgerVoid | None = None
     changes: TableChanges | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -13,23 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from rivermouth.errors import (
-    BrokerUnreachable,
-    OffsetsBeyondEnd,
-    OffsetsExpired,
-    RivermouthError,
-    TableForeign,
-    TopicRecreated,
-)
+from rivermouth.errors import BrokerUnreachable, RivermouthError, TableForeign
 from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.table_ledger import Standing, TableLedger
-from rivermouth.rows.ledger import Counts
+from rivermouth.rows import decisions
+from rivermouth.rows.decisions import Found
+from rivermouth.rows.ledger import Counts, Decision
 
 if TYPE_CHECKING:
-    from rivermouth.ports.kafka import Topic
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.ledger import Offsets
     from rivermouth.rows.places import FlowPlaces
@@ -38,6 +32,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 RATE_WINDOW_S: Final = 60.0
+NEAR_START: Final = 0.1
+"""A flow is near the start of a log if less than this part of what Kafka holds lies before it."""
 _THREADS: Final = 8
 
 
@@ -86,6 +82,9 @@ class FlowStatus:
             start does.
         totals: Counts of all batches whose counts are known.
         dead_letters: Records that ever went to the dead letters; how many are open only their table knows.
+        lost: Offsets that decisions called lost, ever: an upper bound of the records.
+        decisions: What was decided about data that is gone, oldest first.
+        warnings: What will be in trouble if nothing happens.
     """
 
     flow: str
@@ -107,6 +106,9 @@ class FlowStatus:
     pending: bool = False
     totals: Counts = field(default_factory=Counts)
     dead_letters: int = 0
+    lost: int = 0
+    decisions: tuple[Decision, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def project_status(
@@ -236,6 +238,8 @@ def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
         pending=standing.counts is None and bool(entry.unsettled),
         totals=totals,
         dead_letters=totals.dead_lettered,
+        lost=totals.lost,
+        decisions=entry.decisions,
     )
 
 
@@ -259,9 +263,13 @@ def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka
         lag=sum(lags) if len(lags) == len(partitions) else None,
         furthest_behind=max((part for part in partitions if part.lag), key=lambda part: part.lag or 0, default=None),
         input_rate=round(max(0, came) / RATE_WINDOW_S, 3),
+        warnings=_warnings(partitions, first, ends),
     )
-    problem = _disagreement(flow, standing, topics, first, ends) if standing is not None else None
-    return status if problem is None or status.code is not None else _failed(status, problem)
+    if standing is None or status.code is not None:
+        return status
+    found = Found({name: topic.id for name, topic in topics.items()}, first, ends, whole=not flow.assign)
+    problem = decisions.problem(flow.name, standing.entry, standing.entry.next_offsets, found)
+    return status if problem is None else _failed(status, problem)
 
 
 def _reads(flow: Flow) -> Mapping[str, tuple[int, ...]] | None:
@@ -284,22 +292,21 @@ def _partitions(
     return tuple(result)
 
 
-def _disagreement(
-    flow: Flow, standing: Standing, topics: Mapping[str, Topic], first: Offsets, ends: Offsets
-) -> RivermouthError | None:
-    """What would keep the next run from going on: topics made anew, offsets that are gone or not there yet."""
-    entry = standing.entry
-    for name, topic in topics.items():
-        expected = entry.topic_ids.get(name)
-        if expected and topic.id and expected != topic.id:
-            return TopicRecreated(flow=flow.name, topic=name, found=topic.id, expected=expected)
-        for partition, offset in sorted(entry.next_offsets.get(name, {}).items()):
-            start, end = first[name].get(partition), ends[name].get(partition)
-            if start is not None and offset < start:
-                return OffsetsExpired(flow=flow.name, topic=name, partition=partition, start=offset, end=start)
-            if end is not None and offset > end:
-                return OffsetsBeyondEnd(flow=flow.name, topic=name, partition=partition, next_offset=offset, end=end)
-    return None
+def _warnings(partitions: Sequence[PartitionStatus], first: Offsets, ends: Offsets) -> tuple[str, ...]:
+    """Partitions whose unread records Kafka is about to drop, as far as that can be seen from offsets."""
+    found = []
+    for part in partitions:
+        start = first.get(part.topic, {}).get(part.partition)
+        if start is None or part.next_offset is None or not part.lag:
+            continue
+        ahead, retained = part.next_offset - start, ends[part.topic][part.partition] - start
+        # A log that begins at 0 was never cut.
+        if start > 0 and 0 <= ahead < NEAR_START * retained:
+            found.append(
+                f"{part.topic} partition {part.partition} is about to lose unread records: the flow stands {ahead} "
+                f"offsets behind the first of {retained} that Kafka holds"
+            )
+    return tuple(found)
 
 
 def _failed(status: FlowStatus, error: RivermouthError) -> FlowStatus:

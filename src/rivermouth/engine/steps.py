@@ -12,20 +12,23 @@ from rivermouth.engine.events import BatchDone
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import checks, dead_letter, envelope, routing, schema
+from rivermouth.rows.epochs import epoch_now, epoch_then
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
     from rivermouth.engine.running import RunningFlow
     from rivermouth.rows.ledger import Counts, Ranges
 
 
-def judged(rows: DataFrame, run: RunningFlow) -> DataFrame:
-    """Envelope rows with their columns, failed expectations and route: steps 2 to 5."""
+def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) -> DataFrame:
+    """Envelope rows with their columns, failed expectations and route: steps 2 to 5; ``beside`` stays as it is."""
     run.reached("decode")
     rows = envelope.decode(rows, run.flow)
     run.reached("conform")
-    rows = schema.conform(rows, run.flow)
+    rows = schema.conform(rows, run.flow, beside)
     run.reached("check")
     rows = checks.check(rows, run.flow.expectations)
     run.reached("route")
@@ -39,8 +42,44 @@ def aggregate(run: RunningFlow, block: int) -> Column:
 
 
 def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:
-    """Conformed rows with the table's columns alone, in its order."""
-    return rows.selectExpr(*(names.quoted(name) for name in run.columns))
+    """Conformed rows with the table's columns alone, in its order; the epoch too, once a topic had more than one."""
+    columns = [names.quoted(name) for name in run.columns]
+    entry = run.standing.entry
+    if not entry.epochs:
+        return rows.selectExpr(*columns)
+    now = epoch_now(entry, F.col(names.TOPIC), F.col(names.PARTITION))
+    # A replay knows the epoch of each of its records.
+    epoch = F.col(names.EPOCH) if names.EPOCH in rows.columns else now
+    return rows.select(*columns, epoch.alias(names.EPOCH_COLUMN))
+
+
+def table_coordinates(run: RunningFlow) -> DataFrame:
+    """``__topic``, ``__partition``, ``__offset`` and ``__epoch`` of the table's rows: which records they are."""
+    columns = zip(names.COORDINATES, (names.TOPIC, names.PARTITION, names.OFFSET), strict=True)
+    renamed = [F.col(names.quoted(run.flow.metadata_columns[name])).alias(target) for name, target in columns]
+    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if run.standing.entry.epochs else F.lit(0)
+    table = run.spark.read.format("delta").load(run.places.table)
+    return table.select(*renamed, epoch.alias(names.EPOCH))
+
+
+def rows_within(run: RunningFlow, ranges: Ranges) -> DataFrame:
+    """``__topic``, ``__partition`` and ``__offset`` of the table's rows within ``ranges``, of the epoch of now."""
+    found = table_coordinates(run).where(envelope.inside(ranges))
+    if run.standing.entry.epochs:
+        now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+        found = found.where(F.col(names.EPOCH) == now)
+    return found.drop(names.EPOCH)
+
+
+def with_epoch(run: RunningFlow, letters: DataFrame) -> DataFrame:
+    """Dead letters with ``__epoch``: that of the batch which buried them."""
+    columns = (F.col(name) for name in ("kafka_topic", "kafka_partition", "batch"))
+    return letters.withColumn(names.EPOCH, epoch_then(run.standing.entry, *columns))
+
+
+def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
+    """``__topic``, ``__partition`` and ``__offset`` of dead letters, and the columns in ``more``."""
+    return letters.select(*(F.col(column).alias(name) for name, column in names.IN_TABLE.items()), *more)
 
 
 def letters_of(routed: DataFrame, run: RunningFlow) -> DataFrame:

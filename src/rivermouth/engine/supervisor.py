@@ -12,7 +12,16 @@ from rivermouth.engine.carry import drain, max_offsets
 from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener
 from rivermouth.engine.follow import follow
 from rivermouth.engine.opening import open_flow, source_of
-from rivermouth.errors import BrokerUnreachable, EngineLost, FlowBroken, RivermouthError, first_line
+from rivermouth.errors import (
+    BrokerUnreachable,
+    EngineLost,
+    FlowBroken,
+    OffsetsExpired,
+    PartitionsFewer,
+    RivermouthError,
+    TopicRecreated,
+    first_line,
+)
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import abandon, has_ended
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.running import RunningFlow
+    from rivermouth.rows.decisions import Wanted
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
 
@@ -42,6 +52,7 @@ class FlowOrder:
         bootstrap_servers: The cluster.
         options: Client options, resolved.
         at: Where the flow stands in its file.
+        wanted: A decision about data that is gone, to be recorded before the first batch.
     """
 
     flow: Flow
@@ -49,6 +60,7 @@ class FlowOrder:
     bootstrap_servers: str
     options: Mapping[str, str] = field(repr=False)
     at: str | None = None
+    wanted: Wanted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +205,16 @@ class Supervisor:
         ):
             opened = False
             while not self._stop.is_set():
+                carrying = False
                 try:
                     run = self._open(order, kafka, lease, listener)
-                    opened = True
+                    opened = carrying = True
                     delay_s = _FIRST_DELAY_S if self._follow_or_drain(run, keep_following=keep_following) else delay_s
+                except (OffsetsExpired, PartitionsFewer, TopicRecreated):
+                    # Gone since the flow was opened. Where it may, the next opening records that and goes on.
+                    if not (carrying and order.flow.on_data_loss == "record"):
+                        raise
+                    continue
                 except RivermouthError as error:
                     if not (keep_following and opened and isinstance(error, BrokerUnreachable)):
                         raise
@@ -218,7 +236,9 @@ class Supervisor:
 
     def _open(self, order: FlowOrder, kafka: Kafka, lease: Lease, listener: Listener) -> RunningFlow:
         source = source_of(order.flow, order.bootstrap_servers, order.options)
-        run = open_flow(self._spark, order.flow, order.places, kafka=kafka, source=source, listener=listener)
+        run = open_flow(
+            self._spark, order.flow, order.places, kafka=kafka, source=source, listener=listener, wanted=order.wanted
+        )
         run.lease = lease
         self._running[order.flow.name] = run
         if self._stop.is_set():

@@ -37,7 +37,10 @@ class LedgerVoid(RivermouthError):
         "table {table}: version {version} ({operation}) changed its data after ledger entry {entry}; "
         "nothing was written"
     )
-    hint = "RESTORE the table to version {last_version}, the last one that this flow wrote"
+    hint = (
+        "RESTORE the table to version {last_version}, the last one that this flow wrote; or keep it as it is: "
+        'rivermouth run {flow} {options} --why "REASON"'
+    )
 
 
 class LedgerGap(RivermouthError):
@@ -59,7 +62,7 @@ class OffsetsExpired(RivermouthError):
         "flow {flow}: topic {topic} partition {partition}: offsets {start} to {end} (exclusive) are no longer in "
         "Kafka; nothing was written"
     )
-    hint = "raise the topic's retention, and write a new table or restore the topic"
+    hint = 'rivermouth run {flow} {options} --why "REASON"'
 
 
 class OffsetsBeyondEnd(RivermouthError):
@@ -70,7 +73,10 @@ class OffsetsBeyondEnd(RivermouthError):
         "flow {flow}: topic {topic} partition {partition}: the ledger expects offset {next_offset}, the topic ends "
         "at {end}; nothing was written"
     )
-    hint = "check that bootstrap_servers names the right cluster, or write a new table"
+    hint = (
+        "check that bootstrap_servers names the right cluster; if the topic was cut: "
+        'rivermouth run {flow} --rewind {topic}-{partition}:{end} --why "REASON"'
+    )
 
 
 class TopicRecreated(RivermouthError):
@@ -81,7 +87,48 @@ class TopicRecreated(RivermouthError):
         "flow {flow}: topic {topic} was deleted and created again: its id is {found}, the ledger knows {expected}; "
         "nothing was written"
     )
-    hint = "write the new topic into a new table"
+    hint = 'rivermouth run {flow} --new-epoch {topic} --why "REASON"'
+
+
+class PartitionsFewer(RivermouthError):
+    """A topic has fewer partitions than the ledger knows, so it was created again."""
+
+    code = "PARTITIONS_FEWER"
+    what = (
+        "flow {flow}: topic {topic} was deleted and created again: the ledger knows {expected} partitions, it has "
+        "{found}; nothing was written"
+    )
+    hint = 'rivermouth run {flow} --new-epoch {topic} --why "REASON"'
+
+
+class RewindDoubles(RivermouthError):
+    """A rewind would read records again that the table has."""
+
+    code = "REWIND_DOUBLES"
+    what = (
+        "flow {flow}: table {table} has {rows} rows of topic {topic} partition {partition}, offsets {first} to {last}, "
+        "that would be read again and stand there twice; nothing was recorded"
+    )
+    hint = "DELETE FROM delta.`{table}` WHERE {condition}"
+
+
+class EpochColumnTaken(RivermouthError):
+    """The payload has a column of the name that epochs need."""
+
+    code = "EPOCH_COLUMN_TAKEN"
+    what = (
+        "flow {flow}: rows of a new epoch bear it in the column {column}, and the payload has one of that name; "
+        "nothing was written"
+    )
+    hint = "write the topic as it is now into a new table, by another flow"
+
+
+class DecisionRefused(RivermouthError):
+    """A decision about data that is gone does not fit what is gone."""
+
+    code = "DECISION_REFUSED"
+    what = "flow {flow}: {option} is refused: {detail}; nothing was recorded"
+    hint = "{fix}"
 
 
 class CommitLost(RivermouthError):
@@ -108,4 +155,4 @@ class CheckpointForeign(RivermouthError):
 
     code = "CHECKPOINT_FOREIGN"
     what = "flow {flow}: the checkpoint {checkpoint} belongs to flow {owner!r}; nothing was written"
-    hint = "give the flow a checkpoint of its own"
+    hint = "in flow {flow}: places: {{checkpoint: ./checkpoints/{flow}}}"

@@ -45,8 +45,8 @@ class Checkpoints:
         self._files = files
         self.location = location.rstrip("/")
 
-    def inspect(self, flow: str, table_id: str, *, previously: str | None = None) -> Checkpoint:
-        """What lies there, judged file by file.
+    def inspect(self, flow: str, table_id: str | None, *, previously: str | None = None) -> Checkpoint:
+        """What lies there, judged file by file; ``table_id`` None where the table's is not known.
 
         Raises:
             CheckpointForeign: Another flow left its mark there.
@@ -62,9 +62,17 @@ class Checkpoints:
             return Checkpoint("damaged", detail=f"no {_OWNER_FILE}")
         if owner.get("flow") not in {flow, previously or flow}:
             raise CheckpointForeign(flow=flow, checkpoint=self.location, owner=owner.get("flow"))
-        if owner.get("table_id") != table_id:
+        if table_id is not None and owner.get("table_id") != table_id:
             return Checkpoint("damaged", detail="it belongs to a table that was there before")
         return self._inspect_batches()
+
+    def query_id(self) -> str | None:
+        """Spark's id of the query; None where there is none to be read."""
+        try:
+            body = json.loads(self._files.read(f"{self.location}/metadata") or "null")
+        except ValueError:
+            return None
+        return str(body["id"]) if isinstance(body, dict) and "id" in body else None
 
     def claim(self, flow: str, table_id: str) -> None:
         """Leaves the flow's mark, so that no other flow takes the checkpoint for its own."""

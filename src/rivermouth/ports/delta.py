@@ -105,6 +105,16 @@ def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
     )
 
 
+def table_id(files: LakeFiles, location: str) -> str | None:
+    """The table's UUID, as its log tells it; None where the commit that gave it is no longer there."""
+    for version in reversed(commit_versions(files, location)):
+        text = files.read(f"{_log(location)}/{version:020d}.json") or ""
+        for line in text.splitlines():
+            if '"metaData"' in line and (found := json.loads(line).get("metaData")):
+                return str(found["id"])
+    return None
+
+
 def create(spark: SparkSession, location: str, layout: TableLayout, *, metadata: str) -> None:
     """Makes the table, empty, with ``metadata`` in the commit that makes it.
 

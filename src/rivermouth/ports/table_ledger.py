@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rivermouth.errors import CommitLost, LedgerLost, LedgerTooNew, LedgerUnreadable, LedgerVoid, TableForeign
 from rivermouth.ports import delta
-from rivermouth.rows.ledger import Counts, Entry
+from rivermouth.ports.kafka_offsets import flat_offsets
+from rivermouth.rows.ledger import Counts, Entry, Offsets
 
 if TYPE_CHECKING:
     from rivermouth.ports.storage import LakeFiles
@@ -52,11 +53,12 @@ class TableLedger:
         self.location = location
         self.side_file = side_file
 
-    def standing(self, transactions: Mapping[str, int] | None = None) -> Standing:
+    def standing(self, transactions: Mapping[str, int] | None = None, *, even_void: bool = False) -> Standing:
         """The newest entry, from the log or, where the log was cleaned, from the side file.
 
         Args:
             transactions: The snapshot's transaction numbers, if a session is at hand to read them.
+            even_void: Whatever others did after the entry: the version is then the table's newest.
 
         Raises:
             LedgerVoid: Someone else changed data after the last entry.
@@ -72,9 +74,22 @@ class TableLedger:
                 continue
             entry = self._entry(commit)
             if entry is not None:
-                return self._judged(Standing(entry, version), side, foreign)
+                standing = self._judged(Standing(entry, version), side, [] if even_void else foreign)
+                return replace(standing, version=foreign[0].version) if even_void and foreign else standing
             foreign.append(commit)
         return self._without_log(side, foreign, transactions or {})
+
+    def newest(self, count: int) -> list[Standing]:
+        """So many of the newest entries that are still in the log, the newest first."""
+        found: list[Standing] = []
+        for version in reversed(delta.commit_versions(self._files, self.location)):
+            commit = delta.read_commit(self._files, self.location, version)
+            entry = None if commit is None else self._entry(commit)
+            if entry is not None:
+                found.append(Standing(entry, version))
+            if len(found) == count:
+                break
+        return found
 
     def commit_of(self, entry: Entry, after_version: int) -> delta.Commit | None:
         """The commit that carries ``entry``, looked for in the versions after ``after_version``.
@@ -88,7 +103,7 @@ class TableLedger:
         for commit in self._commits_after(after_version):
             found = self._entry(commit)
             if found is not None and found.attempt == entry.attempt:
-                self._check_foreign(foreign, entry.number - 1, after_version)
+                self._check_foreign(foreign, replace(entry, number=entry.number - 1), after_version)
                 return commit
             foreign.append(commit)
         return None
@@ -105,25 +120,46 @@ class TableLedger:
             entry = self._entry(commit)
             if entry is not None:
                 raise CommitLost(flow=self._flow, entry=entry.number, table=self.location)
-        self._check_foreign(commits, standing.entry.number, standing.version)
+        self._check_foreign(commits, standing.entry, standing.version)
 
     def _commits_after(self, version: int) -> Iterator[delta.Commit]:
         # One look a commit: listing a long log would cost more with every batch.
         while (commit := delta.read_commit(self._files, self.location, version := version + 1)) is not None:
             yield commit
 
-    def _check_foreign(self, commits: list[delta.Commit], entry: int, last_version: int) -> None:
+    def _check_foreign(self, commits: list[delta.Commit], entry: Entry, last_version: int) -> None:
         # Restored to what the last entry left, the table is as if nothing had been done to it.
         healed = max((commit.version for commit in commits if commit.restored_version == last_version), default=-1)
         for commit in commits:
             if commit.changes_data and commit.version > healed:
                 raise LedgerVoid(
+                    flow=self._flow,
                     table=self.location,
                     version=commit.version,
                     operation=commit.operation,
-                    entry=entry,
+                    entry=entry.number,
                     last_version=last_version,
+                    **self._keeping(commits, entry),
                 )
+
+    def _keeping(self, commits: list[delta.Commit], entry: Entry) -> dict[str, Any]:
+        """How the table could be kept as it is: ``moved`` is where a restored one goes on, ``options`` says it."""
+        offsets = entry.next_offsets
+        restored_version = next((c.restored_version for c in reversed(commits) if c.restored_version is not None), -1)
+        for version in range(restored_version, -1, -1):
+            commit = delta.read_commit(self._files, self.location, version)
+            restored = None if commit is None else self._entry(commit)
+            if restored is not None:
+                offsets = restored.next_offsets
+                break
+        moved: Offsets = {}
+        for topic, partition, offset in flat_offsets(offsets):
+            if offset != entry.next_offsets.get(topic, {}).get(partition):
+                moved.setdefault(topic, {})[partition] = offset
+        # Where nothing moves one word is enough to say that somebody has looked.
+        named = list(flat_offsets(moved)) or list(flat_offsets(offsets))[:1]
+        options = " ".join(f"--rewind {topic}-{partition}:{offset}" for topic, partition, offset in named)
+        return {"moved": moved, "options": options}
 
     def read_side_file(self) -> Standing | None:
         """What the side file says; None if there is none or it is damaged, for it is only a cache."""
@@ -162,7 +198,7 @@ class TableLedger:
         if found.entry.flow not in self._names:
             detail = f"its ledger is that of flow {found.entry.flow!r}"
             raise TableForeign(flow=self._flow, table=self.location, detail=detail)
-        self._check_foreign(foreign[::-1], found.entry.number, found.version)
+        self._check_foreign(foreign[::-1], found.entry, found.version)
         if side is not None and side.entry.attempt == found.entry.attempt:
             return replace(side, version=found.version)
         return found

@@ -26,6 +26,7 @@ from rivermouth.spec import EndingOffsets
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rivermouth.rows.decisions import Wanted
     from rivermouth.spec import Flow
 
 DEBUG_OFFSETS: Final = 1000
@@ -180,7 +181,14 @@ def reach(project: Project) -> None:
         kafka.cluster_id()
 
 
-def run(project: Project, names: Sequence[str] = (), *, follow: bool = False, door: Door = NOBODY) -> list[FlowOutcome]:
+def run(
+    project: Project,
+    names: Sequence[str] = (),
+    *,
+    follow: bool = False,
+    door: Door = NOBODY,
+    wanted: Wanted | None = None,
+) -> list[FlowOutcome]:
     """Carries the flows of these names, or all, side by side in one Spark session.
 
     Args:
@@ -188,6 +196,7 @@ def run(project: Project, names: Sequence[str] = (), *, follow: bool = False, do
         names: Flows; all where empty.
         follow: Go on at each flow's trigger until ``door.stop`` is asked; else end when all is read.
         door: Hears of it, and may stop it.
+        wanted: A decision about data that is gone, for the one flow that is named.
 
     Returns:
         An outcome a flow, in the order of the file; a flow that failed did not stop the others.
@@ -199,15 +208,15 @@ def run(project: Project, names: Sequence[str] = (), *, follow: bool = False, do
         Run twice: the second run goes on where the tables' ledgers stand. Stopped anywhere: every record is in
         the table and its dead letters once, or comes with the next run.
     """
-    wanted = orders(project, names, follow=follow)
+    chosen = [replace(order, wanted=wanted) for order in orders(project, names, follow=follow)]
     reach(project)
     engine = Spark(project, door)
     with engine as spark:
         if project.debug and not follow:
-            wanted = [_limited(spark, order) for order in wanted]
+            chosen = [_limited(spark, order) for order in chosen]
         supervisor = Supervisor(spark, _without_echo(door), serve, restart=engine.restart)
         with door.stop.over(supervisor, engine.kill):
-            outcomes = supervisor.run(wanted, keep_following=follow)
+            outcomes = supervisor.run(chosen, keep_following=follow)
     if door.stop.asked:
         # Whoever told the flows to end may have ended Spark too: what broke by that is no failure.
         return [replace(each, error=None) if isinstance(each.error, FlowBroken) else each for each in outcomes]

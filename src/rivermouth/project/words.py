@@ -42,6 +42,7 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "SparkSettings": {"config": "conf", "options": "conf", "memory": "driver_memory"},
     "Places": {"path": "table", "checkpoint_location": "checkpoint", "dead_letters": "dead_letter_table"},
     "Flow": {
+        "fail_on_data_loss": "on_data_loss",
         "topic": "topics",
         "subscribe": "topics",
         "subscribe_pattern": "topic_pattern",
@@ -75,7 +76,6 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "quality": "expectations",
         "rules": "expectations",
         "partitioned_by": "write it as table: {name: ..., partition_by: [...]}",
-        "fail_on_data_loss": "remove it; lost offsets always stop the flow",
         "mode": "sink",
         "keys": "write it as sink: {type: ..., keys: [...]}",
     },

@@ -131,9 +131,10 @@ class DeadLetterFilter:
         return cls(**{**body, **times})
 
 
-def as_envelope(letters: DataFrame) -> DataFrame:
-    """Dead letters as envelope rows again, for another try."""
-    return letters.select(*(F.col(column).alias(source) for column, source in _SOURCES.items()))
+def as_envelope(letters: DataFrame, *more: str) -> DataFrame:
+    """Dead letters as envelope rows again, for another try, with the columns in ``more`` as ``__<name>``."""
+    beside = (F.col(name).alias(f"__{name.removeprefix('__')}") for name in more)
+    return letters.select(*(F.col(column).alias(source) for column, source in _SOURCES.items()), *beside)
 
 
 def dead_letters(

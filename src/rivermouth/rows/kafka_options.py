@@ -56,7 +56,7 @@ _SOURCE_OPTIONS: Final[Mapping[str, str]] = {
     "subscribePattern": "use topic_pattern:",
     "assign": "use assign:",
     "topic": "use topics:",
-    "failOnDataLoss": "remove it; lost offsets always stop the flow",
+    "failOnDataLoss": "write on_data_loss in the flow: fail or record",
     "maxOffsetsPerTrigger": "use trigger: {max_offsets: ...}",
     "minOffsetsPerTrigger": "use trigger: {min_offsets: ..., max_delay: ...}",
     "maxTriggerDelay": "use trigger: {max_delay: ...}",

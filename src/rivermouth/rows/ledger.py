@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from rivermouth.errors import LedgerGap, LedgerTooNew, LedgerUnreadable
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 Offsets = dict[str, dict[int, int]]
 """Topic to partition to an offset."""
@@ -37,6 +37,8 @@ class Counts:
         expectations: Failures by the name of the expectation.
         undeclared_fields: Fields outside the declared schema, counted on a sample of the records.
         replayed: Rows that a replay brought from the dead letters; they were consumed before.
+        lost: Offsets that were gone before they were read or settled, and called lost by a decision; an upper bound
+            of the records. They were not consumed.
     """
 
     consumed: int = 0
@@ -48,6 +50,7 @@ class Counts:
     expectations: Mapping[str, int] = field(default_factory=dict)
     undeclared_fields: int = 0
     replayed: int = 0
+    lost: int = 0
 
     @property
     def adds_up(self) -> bool:
@@ -69,6 +72,34 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """What somebody decided about data that is gone; it stands in every entry from then on.
+
+    Attributes:
+        kind: accept_loss, new_epoch or rewind.
+        entry: Number of the entry that recorded it.
+        topic: The topic.
+        moves: By partition, where the flow stood and where it went on: what lies between was lost (accept_loss), is
+            read again (rewind) or belongs to another incarnation of the topic (new_epoch).
+        topic_id: Kafka's UUID of the topic from then on.
+        who: User and host; ``on_data_loss`` where the flow's own setting decided.
+        at: When, as ISO 8601 in UTC.
+        why: The reason that was given.
+        mark: A random mark, so that one command is recorded once.
+    """
+
+    kind: Literal["accept_loss", "new_epoch", "rewind"]
+    entry: int
+    topic: str
+    moves: Mapping[int, tuple[int, int]]
+    topic_id: str | None = None
+    who: str = ""
+    at: str = ""
+    why: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One ledger entry; it stands in the ``userMetadata`` of the commit that it describes.
 
@@ -82,17 +113,22 @@ class Entry:
         totals: Sum of the counts of all entries before this one.
         attempt: A random mark, so that a writer can tell its own commit from another's.
         starting_offsets: What the user had written when the table was made; it has no effect any more.
+        epochs: By topic and partition, the numbers of the entries with which a new epoch of it began: the same
+            offsets are other records since then. A partition in its first epoch is not named.
+        decisions: What was decided about data that is gone, oldest first.
     """
 
     flow: str
     number: int
-    kind: Literal["create", "batch", "replay", "maintenance"]
+    kind: Literal["create", "batch", "replay", "maintenance", "decision"]
     next_offsets: Offsets
     settled: Offsets
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
     totals: Counts = Counts()
     attempt: str = ""
     starting_offsets: str = ""
+    epochs: Mapping[str, Mapping[int, tuple[int, ...]]] = field(default_factory=dict)
+    decisions: tuple[Decision, ...] = ()
 
     def to_json(self) -> str:
         """The entry as one line of JSON, keys in a fixed order."""
@@ -101,6 +137,7 @@ class Entry:
                 "id": self.topic_ids.get(topic),
                 "next": {str(partition): offset for partition, offset in sorted(partitions.items())},
                 "settled": {str(p): offset for p, offset in sorted(self.settled.get(topic, {}).items())},
+                "epochs": {str(p): list(begun) for p, begun in sorted(self.epochs.get(topic, {}).items())},
             }
             for topic, partitions in sorted(self.next_offsets.items())
         }
@@ -113,6 +150,7 @@ class Entry:
             "totals": asdict(self.totals),
             "attempt": self.attempt,
             "starting_offsets": self.starting_offsets,
+            "decisions": [asdict(decision) for decision in self.decisions],
         }
         return json.dumps(body, separators=(",", ":"))
 
@@ -142,6 +180,9 @@ class Entry:
                 totals=Counts(**body["totals"]),
                 attempt=body["attempt"],
                 starting_offsets=body["starting_offsets"],
+                # Format 1 knew neither epochs nor decisions.
+                epochs={topic: _epochs(part["epochs"]) for topic, part in topics.items() if part.get("epochs")},
+                decisions=tuple(_decision(part) for part in body.get("decisions", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"{type(error).__name__} at {error}"
@@ -177,6 +218,11 @@ class Entry:
             totals=self.totals + counts,
             attempt=uuid.uuid4().hex,
         )
+
+    @property
+    def begun(self) -> dict[tuple[str, int], tuple[int, ...]]:
+        """``epochs`` by (topic, partition)."""
+        return {(topic, p): entries for topic, parts in self.epochs.items() for p, entries in parts.items()}
 
     @property
     def unsettled(self) -> Ranges:
@@ -304,6 +350,17 @@ def filled(offsets: Offsets, defaults: Offsets) -> Offsets:
     return {topic: {**defaults.get(topic, {}), **offsets.get(topic, {})} for topic in topics}
 
 
+def without(ranges: Ranges, gone: Ranges) -> Ranges:
+    """What is left of ``ranges`` once ``gone``, a beginning or an end of each that it names, is taken away."""
+    rest: Ranges = {}
+    for topic, partition, start, end in flat(ranges):
+        low, high = gone.get(topic, {}).get(partition, (start, start))
+        left = (high, end) if low <= start else (start, min(low, end))
+        if left[0] < left[1]:
+            rest.setdefault(topic, {})[partition] = left
+    return rest
+
+
 def text(ranges: Ranges) -> str:
     """``orders-0:5..9, orders-1:0..3`` (ends exclusive), for messages."""
     return ", ".join(f"{topic}-{partition}:{start}..{end}" for topic, partition, start, end in flat(ranges))
@@ -315,6 +372,15 @@ def _object(body: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def _decision(body: Mapping[str, Any]) -> Decision:
+    moves = {int(partition): (int(start), int(end)) for partition, (start, end) in body["moves"].items()}
+    return Decision(**{**body, "moves": moves})
+
+
+def _epochs(part: Mapping[str, list[int]]) -> dict[int, tuple[int, ...]]:
+    return {int(partition): tuple(entries) for partition, entries in part.items()}
 
 
 def _offsets(part: Mapping[str, int]) -> dict[int, int]:

@@ -23,6 +23,8 @@ from rivermouth.errors import ColumnCollision
 from rivermouth.rows.generated_code import by_reference
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from rivermouth.spec import Flow
@@ -121,15 +123,16 @@ def widens(old: DataType, new: DataType) -> bool:
     return (before, after) in _WIDENINGS
 
 
-def conform(rows: DataFrame, flow: Flow) -> DataFrame:
+def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
     """Decoded rows in the table's shape; the columns of the way (``__…``) stay beside them.
 
     Args:
         rows: As ``envelope.decode`` returns them.
         flow: Names the metadata and derived columns.
+        beside: Further columns of ``rows`` that stay.
     """
     metadata = [f"{_metadata(column, flow)} AS {names.quoted(name)}" for column, name in flow.metadata_columns.items()]
-    shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT)
+    shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *beside)
     derived = {name: F.expr(expression) for name, expression in derived_columns(flow).items()}
     return shaped.withColumns(derived) if derived else shaped
 

@@ -112,15 +112,15 @@ class DeadLetterTable:
         """Sets what became of open dead letters.
 
         Args:
-            verdicts: ``kafka_topic``, ``kafka_partition``, ``kafka_offset`` and ``new_status``; a letter that
-                stays open has been tried once more.
+            verdicts: ``kafka_topic``, ``kafka_partition``, ``kafka_offset``, ``batch`` (the coordinates alone may
+                be those of another epoch) and ``new_status``; a letter that stays open has been tried once more.
 
         Guarantees:
             Run twice: a letter that is no longer open is left as it is. Stopped half-way: all or none.
         """
         from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
-        same = " AND ".join(f"letter.{name} = verdict.{name}" for name in COORDINATES)
+        same = " AND ".join(f"letter.{name} = verdict.{name}" for name in (*COORDINATES, "batch"))
         (
             DeltaTable.forPath(self._spark, self.location)
             .alias("letter")

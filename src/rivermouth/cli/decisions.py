@@ -1,0 +1,102 @@
+"""The options of ``run`` by which a user decides about data that is gone."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from rivermouth.errors import ArgumentInvalid
+
+if TYPE_CHECKING:
+    from rivermouth.rows.decisions import Wanted
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_PARTITION: Final = re.compile(r"^(?P<topic>.+)-(?P<partition>\d+):(?P<rest>.+)$")
+_RANGE: Final = re.compile(r"^(\d+)-(\d+)$")
+_EARLIEST: Final = "earliest"
+
+
+def with_decisions(command: Command) -> Command:
+    """``--accept-loss``, ``--new-epoch``, ``--rewind`` and ``--why``."""
+    for option in reversed(
+        (
+            click.option(
+                "--accept-loss",
+                multiple=True,
+                metavar="TOPIC-PARTITION:FROM-TO",
+                help="Record that exactly these offsets are gone (TO is not among them), and go on behind them.",
+            ),
+            click.option(
+                "--new-epoch",
+                multiple=True,
+                metavar="TOPIC",
+                help="Record that the topic was created again, and read it from its beginning.",
+            ),
+            click.option(
+                "--rewind",
+                multiple=True,
+                metavar="TOPIC-PARTITION:OFFSET",
+                help="Record that the partition is read again from this offset, or from earliest. The table must not "
+                "have these rows. A table that others changed is kept as it is.",
+            ),
+            click.option("--why", default="", help="The reason of a decision; it stands in the ledger for ever."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def wanted(
+    accept_loss: Sequence[str], new_epoch: Sequence[str], rewind: Sequence[str], *, why: str, flows: Sequence[str]
+) -> Wanted | None:
+    """What the options decide; None without one.
+
+    Raises:
+        ArgumentInvalid: One cannot be read, the reason is missing, or not exactly one flow was named.
+    """
+    from rivermouth.engine.decide import now
+    from rivermouth.rows.decisions import EARLIEST, Wanted
+
+    given = ["--accept-loss"] * bool(accept_loss) + ["--new-epoch"] * bool(new_epoch) + ["--rewind"] * bool(rewind)
+    if not given:
+        if why:
+            raise ArgumentInvalid(argument="--why", detail="there is no decision to give a reason for", fix="remove it")
+        return None
+    if len(flows) != 1:
+        fix = f"rivermouth run FLOW {given[0]} ..."
+        raise ArgumentInvalid(argument=given[0], detail="name the one flow that it is about", fix=fix)
+    if not why:
+        raise ArgumentInvalid(argument=given[0], detail="a decision needs a reason", fix='--why "REASON"')
+    losses: dict[str, dict[int, tuple[int, int]]] = {}
+    for text in accept_loss:
+        topic, partition, rest = _parted("--accept-loss", text, "orders-0:10-25")
+        ends = _RANGE.match(rest)
+        if ends is None or int(ends[1]) >= int(ends[2]):
+            raise _unreadable("--accept-loss", text, "orders-0:10-25")
+        losses.setdefault(topic, {})[partition] = (int(ends[1]), int(ends[2]))
+    rewinds: dict[str, dict[int, int]] = {}
+    for text in rewind:
+        topic, partition, rest = _parted("--rewind", text, "orders-0:10")
+        if rest != _EARLIEST and not rest.isdecimal():
+            raise _unreadable("--rewind", text, "orders-0:10")
+        rewinds.setdefault(topic, {})[partition] = EARLIEST if rest == _EARLIEST else int(rest)
+    who = f"{getpass.getuser()}@{socket.gethostname()}"
+    return Wanted(losses, tuple(new_epoch), rewinds, who=who, at=now(), why=why, mark=uuid.uuid4().hex)
+
+
+def _parted(option: str, text: str, example: str) -> tuple[str, int, str]:
+    found = _PARTITION.match(text)
+    if found is None:
+        raise _unreadable(option, text, example)
+    return found["topic"], int(found["partition"]), found["rest"]
+
+
+def _unreadable(option: str, text: str, example: str) -> ArgumentInvalid:
+    return ArgumentInvalid(argument=option, detail=f"{text!r} cannot be read", fix=f"{option} {example}")

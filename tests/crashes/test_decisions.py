@@ -1,0 +1,356 @@
+"""Data that is gone is decided about: recorded once, whatever happens, and nothing else is lost or doubled."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from delta.tables import DeltaTable
+from tests.crashes import oracle
+from tests.crashes.scene import EXPECTATIONS, RULES
+
+from rivermouth.engine.events import BatchDone, DecisionRecorded, StepReached
+from rivermouth.engine.plan import plan_flow
+from rivermouth.engine.requests import Request, perform
+from rivermouth.engine.status import project_status
+from rivermouth.rows.dead_letter import DeadLetterFilter
+
+GOOD = b'{"id": 1, "amount": 1, "name": "x"}'
+NOBODY = b'{"id": 2, "amount": 1, "name": "nobody"}'
+MENDED = tuple(each for each in EXPECTATIONS if each["name"] != "known_name")
+
+
+def decided(scene, spark, **decision):
+    """A run that decides; the outcome."""
+    scene.decision = {"why": "we know", **decision}
+    try:
+        return scene.drain(spark)
+    finally:
+        scene.decision = {}
+
+
+def hinted(error):
+    """The decision in an error's hint, as the command would read it."""
+    words = shlex.split(str(error).partition("hint: ")[2].partition("rivermouth ")[2])
+    decision = {"accept_loss": [], "new_epoch": [], "rewind": []}
+    assert words[:2] == ["run", "shop"]
+    for option, value in zip(words[2::2], words[3::2], strict=True):
+        if option != "--why":
+            decision[option.removeprefix("--").replace("-", "_")].append(value)
+    return decision
+
+
+def decisions(scene):
+    """The decisions in the newest entry, and the entries that recorded them."""
+    entries = oracle.ledger_of(scene.table)
+    kept, made = entries[-1]["decisions"], [each["entry"] for each in entries if each["kind"] == "decision"]
+    assert sorted({each["entry"] for each in kept}) == made
+    return kept
+
+
+def status_of(scene):
+    (status,) = project_status([(scene.flow, scene.places)], bootstrap_servers=scene.bootstrap_servers, options={})
+    return status
+
+
+def counted(scene):
+    return oracle.counted(scene.table, scene.side_file)
+
+
+def at_of(row):
+    return row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
+
+
+def holds_epoch(scene, epoch, records):
+    """Whether the table and its dead letters have exactly these records in that epoch, each once."""
+    places = {at: oracle.expected(record, RULES).place for at, record in records.items()}
+    rows = [at_of(row) for row in oracle.rows_of(scene.table) if (row.get("kafka_epoch") or 0) == epoch]
+    begun = [0, *(each["entry"] for each in decisions(scene) if each["kind"] == "new_epoch"), 10**9]
+    letters = [
+        at_of(each) for each in oracle.rows_of(scene.dead_letters) if begun[epoch] <= each["batch"] < begun[epoch + 1]
+    ]
+    assert Counter(rows) == Counter(at for at, place in places.items() if place == "table")
+    assert Counter(letters) == Counter(at for at, place in places.items() if place == "dead_letter")
+    return True
+
+
+@pytest.fixture
+def gap(make_scene, spark):
+    """A flow at offset 10 of a topic that begins at 25 and ends at 30."""
+    scene = make_scene(partitions=1)
+    scene.send(*[GOOD] * 10)
+    assert scene.drain(spark).error is None
+    scene.send(*[GOOD] * 20)
+    scene.drop_before(25)
+    return scene
+
+
+# --- a gap -------------------------------------------------------------------------------------------
+
+
+def test_what_is_gone_is_recorded_by_the_command_in_the_hint_and_the_flow_goes_on(gap, spark):
+    decision = hinted(gap.drain(spark).error)
+    assert decision["accept_loss"] == [f"{gap.topic}-0:10-25"]
+    outcome = decided(gap, spark, **decision)
+    assert outcome.error is None, str(outcome.error)
+    assert outcome.counts.written == 5
+    (recorded,) = decisions(gap)
+    assert (recorded["kind"], recorded["topic"], recorded["moves"]) == ("accept_loss", gap.topic, {"0": [10, 25]})
+    assert (recorded["why"], "@" in recorded["who"]) == ("we know", True)
+    assert [each.decision.kind for each in gap.told(DecisionRecorded)] == ["accept_loss"]
+    # Typed once more it finds itself.
+    assert decided(gap, spark, **decision).error is None
+    assert len(decisions(gap)) == 1
+    assert {name: counted(gap)[name] for name in ("consumed", "written", "lost")} == {
+        "consumed": 15,
+        "written": 15,
+        "lost": 15,
+    }
+    status = status_of(gap)
+    assert (status.message, status.lost, [each.kind for each in status.decisions]) == (
+        "up to date",
+        15,
+        ["accept_loss"],
+    )
+
+
+def test_another_range_than_the_one_that_is_gone_is_refused_and_nothing_is_recorded(gap, spark):
+    assert str(decided(gap, spark, accept_loss=[f"{gap.topic}-0:10-30"]).error) == (
+        f"[DECISION_REFUSED] flow shop: --accept-loss {gap.topic}-0:10-30 is refused: what is gone is "
+        f"{gap.topic}-0:10-25; nothing was recorded\n"
+        f'  hint: rivermouth run shop --accept-loss {gap.topic}-0:10-25 --why "REASON"'
+    )
+    assert decisions(gap) == []
+
+
+@pytest.mark.parametrize("step", ["decide", "decided"])
+def test_killed_before_or_after_its_commit_a_decision_is_recorded_once(step, gap, children, spark):
+    decision = {"accept_loss": [f"{gap.topic}-0:10-25"]}
+    gap.decision = {"why": "we know", **decision}
+    child = children.run(gap, own_jvm=False, kill={"on": step, "who": "python"})
+    assert child.code == -signal.SIGKILL, child.said()
+    assert len(decisions(gap)) == (1 if step == "decided" else 0)
+    outcome = decided(gap, spark, **decision)
+    assert outcome.error is None, str(outcome.error)
+    assert len(decisions(gap)) == 1
+    assert (counted(gap)["lost"], counted(gap)["written"]) == (15, 15)
+    assert len(oracle.rows_of(gap.table)) == 15
+
+
+def test_dead_letters_that_kafka_dropped_before_they_settled_are_lost_and_counted(make_scene, children, spark):
+    scene = make_scene(partitions=1)
+    scene.send(*[GOOD, NOBODY, b"{bad", GOOD] * 5)
+    child = children.run(scene, own_jvm=False, kill={"on": "dead_letters", "who": "python"})
+    assert child.code == -signal.SIGKILL, child.said()
+    scene.drop_before(8)
+    decision = hinted(scene.drain(spark).error)
+    assert decision["accept_loss"] == [f"{scene.topic}-0:0-8"]
+    outcome = decided(scene, spark, **decision)
+    assert outcome.error is None, str(outcome.error)
+    counts = counted(scene)
+    # Of the first eight the table has four; the other four were dead letters.
+    assert {name: counts[name] for name in ("consumed", "written", "dead_lettered", "lost")} == {
+        "consumed": 16,
+        "written": 10,
+        "dead_lettered": 6,
+        "lost": 4,
+    }
+    assert len(oracle.rows_of(scene.table)) == 10
+    assert sorted(at_of(each)[2] for each in oracle.rows_of(scene.dead_letters)) == [9, 10, 13, 14, 17, 18]
+
+
+# --- another topic -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["written", "buried"])
+def test_a_new_epoch_has_its_own_records_also_if_its_first_batch_is_cut_off(step, make_scene, children, spark):
+    scene = make_scene(partitions=2)
+    scene.produce(300)
+    assert scene.drain(spark).error is None
+    first = scene.records()
+    scene.make_topic_anew(2)
+    scene.produce(300, seed=2)
+    decision = hinted(scene.drain(spark).error)
+    assert decision["new_epoch"] == [scene.topic]
+    scene.decision = {"why": "we know", **decision}
+    child = children.run(scene, own_jvm=False, kill={"on": step, "who": "python"})
+    assert child.code == -signal.SIGKILL, child.said()
+    outcome = decided(scene, spark, **decision)
+    assert outcome.error is None, str(outcome.error)
+    assert len(decisions(scene)) == 1
+    assert holds_epoch(scene, 0, first)
+    assert holds_epoch(scene, 1, scene.records())
+
+
+def test_a_replay_tells_dead_letters_of_one_epoch_from_those_of_another(make_scene, spark):
+    scene = make_scene(partitions=1)
+    scene.send(NOBODY, GOOD)
+    assert scene.drain(spark).error is None
+    scene.make_topic_anew(1)
+    scene.send(NOBODY, NOBODY)
+    assert decided(scene, spark, new_epoch=[scene.topic]).error is None
+    scene.options["expectations"] = MENDED
+    done = []
+
+    def once(run):
+        done.append(perform(run, Request("replay", DeadLetterFilter())))
+        run.stopping.set()
+
+    outcome = scene.follow(spark, until=lambda _event: bool(done), between_batches=once)
+    assert outcome.error is None, str(outcome.error)
+    assert (done[0]["tried"], done[0]["replayed"]) == (3, 3)
+    rows = Counter((row["kafka_offset"], row["kafka_epoch"] or 0) for row in oracle.rows_of(scene.table))
+    assert rows == {(0, 0): 1, (1, 0): 1, (0, 1): 1, (1, 1): 1}
+    assert {each["status"] for each in oracle.rows_of(scene.dead_letters)} == {"replayed"}
+
+
+def test_a_payload_with_the_column_of_the_epochs_cannot_begin_one(make_scene, spark):
+    form = {"type": "json", "schema": "id bigint, Kafka_Epoch int"}
+    scene = make_scene(partitions=1, format=form, expectations=[])
+    scene.send(GOOD)
+    assert scene.drain(spark).error is None
+    scene.make_topic_anew(1)
+    assert str(decided(scene, spark, new_epoch=[scene.topic]).error) == (
+        "[EPOCH_COLUMN_TAKEN] flow shop: rows of a new epoch bear it in the column kafka_epoch, and the payload has "
+        "one of that name; nothing was written\n"
+        "  hint: write the topic as it is now into a new table, by another flow"
+    )
+
+
+def test_a_replay_that_was_cut_off_is_finished_before_anything_is_decided(make_scene, children, spark):
+    scene = make_scene(partitions=1)
+    scene.send(NOBODY, GOOD)
+    assert scene.drain(spark).error is None
+    scene.options["expectations"] = MENDED
+    request = Path(scene.places.requests, "asked.json")
+    request.parent.mkdir(parents=True)
+    request.write_text(Request("replay", DeadLetterFilter()).to_json())
+    kill = {"on": "replay_mark", "who": "python"}
+    child = children.run(scene, own_jvm=False, follow=True, stay=True, kill=kill)
+    assert child.code == -signal.SIGKILL, child.said()
+    scene.make_topic_anew(1)
+    scene.send(GOOD)
+    outcome = decided(scene, spark, new_epoch=[scene.topic])
+    assert outcome.error is None, str(outcome.error)
+    assert [each["status"] for each in oracle.rows_of(scene.dead_letters)] == ["replayed"]
+    assert (counted(scene)["replayed"], counted(scene)["written"]) == (1, 2)
+    assert len(oracle.rows_of(scene.table)) == 3
+
+
+# --- decided beforehand ------------------------------------------------------------------------------
+
+
+def test_a_flow_that_records_losses_goes_on_behind_a_gap_and_a_plan_says_so(gap, spark):
+    gap.options["on_data_loss"] = "record"
+    plan = plan_flow(spark, gap.order)
+    assert plan.problem is None
+    assert plan.ranges == {gap.topic: {0: (25, 30)}}
+    said = f"a run records first: offsets 10 to 25 (exclusive) of {gap.topic}-0 are lost"
+    assert said in plan.warnings
+    assert decisions(gap) == []
+    outcome = gap.drain(spark)
+    assert (outcome.error, outcome.counts.written) == (None, 5)
+    (recorded,) = decisions(gap)
+    assert (recorded["who"], recorded["moves"]) == ("on_data_loss", {"0": [10, 25]})
+    assert counted(gap)["lost"] == 15
+
+
+def test_a_flow_that_records_losses_goes_on_with_a_topic_that_is_recreated_between_two_batches(make_scene, spark):
+    scene = make_scene(partitions=1, trigger={"max_offsets": 100}, on_data_loss="record")
+    scene.send(*[GOOD] * 300)
+
+    def recreate(event):
+        if isinstance(event, StepReached) and event.step == "settle" and len(scene.told(BatchDone)) == 1:
+            scene.make_topic_anew(1)
+            scene.send(*[GOOD] * 150)
+
+    outcome = scene.drain(spark, recreate)
+    assert outcome.error is None, str(outcome.error)
+    epochs = Counter(row["kafka_epoch"] or 0 for row in oracle.rows_of(scene.table))
+    assert epochs == {0: 200, 1: 150}
+    assert [each["kind"] for each in decisions(scene)] == ["new_epoch"]
+
+
+def test_a_flow_that_records_losses_goes_on_with_a_topic_that_is_recreated_while_it_follows(make_scene, spark):
+    scene = make_scene(partitions=1, on_data_loss="record")
+    scene.send(*[GOOD] * 100)
+
+    def recreate(event):
+        if isinstance(event, BatchDone) and len(scene.told(BatchDone)) == 1:
+            scene.make_topic_anew(1)
+            scene.send(*[GOOD] * 50)
+        return sum(done.counts.written for done in scene.told(BatchDone)) >= 150
+
+    outcome = scene.follow(spark, until=recreate)
+    assert outcome.error is None, str(outcome.error)
+    rows = Counter((row["kafka_epoch"] or 0, row["kafka_offset"]) for row in oracle.rows_of(scene.table))
+    assert rows == {(0, offset): 1 for offset in range(100)} | {(1, offset): 1 for offset in range(50)}
+    assert [each["kind"] for each in decisions(scene)] == ["new_epoch"]
+
+
+# --- back --------------------------------------------------------------------------------------------
+
+
+def test_a_rewind_is_refused_while_the_table_has_the_rows_and_reads_them_again_when_they_are_taken_away(
+    make_scene, spark
+):
+    scene = make_scene(partitions=1)
+    scene.send(*[GOOD, NOBODY] * 10)
+    assert scene.drain(spark).error is None
+    error = decided(scene, spark, rewind=[f"{scene.topic}-0:7"]).error
+    condition = f"`kafka_topic` = '{scene.topic}' AND `kafka_partition` = 0 AND `kafka_offset` >= 8"
+    assert str(error) == (
+        f"[REWIND_DOUBLES] flow shop: table {scene.table} has 6 rows of topic {scene.topic} partition 0, offsets 8 to "
+        "18, that would be read again and stand there twice; nothing was recorded\n"
+        f"  hint: DELETE FROM delta.`{scene.table}` WHERE {condition}"
+    )
+    spark.sql(error.next_step)
+    # Others changed the table now, so that the flow stops until that is decided too.
+    assert "[LEDGER_VOID]" in str(scene.drain(spark).error)
+    outcome = decided(scene, spark, rewind=[f"{scene.topic}-0:7"])
+    assert outcome.error is None, str(outcome.error)
+    assert Counter(row["kafka_offset"] for row in oracle.rows_of(scene.table)) == dict.fromkeys(range(0, 20, 2), 1)
+    letters = Counter((each["kafka_offset"], each["status"]) for each in oracle.rows_of(scene.dead_letters))
+    again = {(offset, status): 1 for offset in range(7, 20, 2) for status in ("open", "discarded")}
+    assert letters == {(offset, "open"): 1 for offset in range(1, 7, 2)} | again
+    assert scene.drain(spark).error is None
+
+
+def test_a_table_that_others_restored_is_kept_by_the_command_in_the_hint(make_scene, spark):
+    scene = make_scene(partitions=2)
+    for _ in range(3):
+        scene.send(*[GOOD] * 10)
+        scene.send(*[GOOD] * 10, partition=1)
+        assert scene.drain(spark).error is None
+    DeltaTable.forPath(spark, str(scene.table)).restoreToVersion(1)
+    error = scene.drain(spark).error
+    assert str(error) == (
+        f"[LEDGER_VOID] table {scene.table}: version 4 (RESTORE) changed its data after ledger entry 3; nothing was "
+        "written\n"
+        "  hint: RESTORE the table to version 3, the last one that this flow wrote; or keep it as it is: "
+        f'rivermouth run shop --rewind {scene.topic}-0:10 --rewind {scene.topic}-1:10 --why "REASON"'
+    )
+    # Of the other partition rows went too: not to name it would lose them.
+    assert str(decided(scene, spark, rewind=[f"{scene.topic}-0:10"]).error) == str(error)
+    outcome = decided(scene, spark, **hinted(error))
+    assert outcome.error is None, str(outcome.error)
+    assert outcome.counts.written == 40
+    rows = Counter(at_of(row) for row in oracle.rows_of(scene.table))
+    assert rows == {(scene.topic, partition, offset): 1 for partition in (0, 1) for offset in range(30)}
+
+
+def test_a_topic_that_was_cut_goes_on_there_and_its_new_records_are_others(make_scene, spark):
+    scene = make_scene(partitions=1)
+    scene.send(*[GOOD] * 10)
+    assert scene.drain(spark).error is None
+    scene.pretend_the_ledger_is_at(99, instead_of=10)
+    decision = hinted(scene.drain(spark).error)
+    assert decision["rewind"] == [f"{scene.topic}-0:10"]
+    scene.send(*[GOOD] * 5)
+    # Meanwhile there are more: what the ledger believes to have read there is not what is there now.
+    assert decided(scene, spark, **decision).error is None
+    epochs = Counter((row["kafka_epoch"] or 0) for row in oracle.rows_of(scene.table))
+    assert epochs == {0: 10, 1: 5}

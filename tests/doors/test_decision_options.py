@@ -1,0 +1,108 @@
+"""The options that decide about data that is gone: read strictly, before anything is run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rivermouth.cli.decisions import wanted
+from rivermouth.cli.main import invoke
+from rivermouth.cli.progress import event_json, event_text
+from rivermouth.engine.events import DecisionRecorded
+from rivermouth.errors import ArgumentInvalid
+from rivermouth.rows.decisions import EARLIEST, text
+from rivermouth.rows.ledger import Decision
+
+LOST = Decision("accept_loss", 3, "a-b", {0: (10, 25)}, who="ann@host", at="2026-01-31T12:00:00+00:00", why="known")
+
+
+def read(accept_loss=(), new_epoch=(), rewind=(), why="known", flows=("shop",)):
+    return wanted(accept_loss, new_epoch, rewind, why=why, flows=flows)
+
+
+def test_all_of_them_together():
+    found = read(["a-b-0:10-25", "a-b-12:0-1"], ["clicks"], ["t-0:7", "t-1:earliest"])
+    assert found.losses == {"a-b": {0: (10, 25), 12: (0, 1)}}
+    assert (found.epochs, found.rewinds) == (("clicks",), {"t": {0: 7, 1: EARLIEST}})
+    assert ("@" in found.who, found.why, bool(found.at), bool(found.mark)) == (True, "known", True, True)
+
+
+def test_without_one_nothing_is_decided():
+    assert read(why="") is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"accept_loss": ["t:1-2"]},
+            (
+                "[ARGUMENT_INVALID] --accept-loss: 't:1-2' cannot be read; nothing was run\n"
+                "  hint: --accept-loss orders-0:10-25"
+            ),
+        ),
+        (
+            {"accept_loss": ["t-0:5-5"]},
+            (
+                "[ARGUMENT_INVALID] --accept-loss: 't-0:5-5' cannot be read; nothing was run\n"
+                "  hint: --accept-loss orders-0:10-25"
+            ),
+        ),
+        (
+            {"rewind": ["t-0:latest"]},
+            "[ARGUMENT_INVALID] --rewind: 't-0:latest' cannot be read; nothing was run\n  hint: --rewind orders-0:10",
+        ),
+        (
+            {"new_epoch": ["t"], "why": ""},
+            '[ARGUMENT_INVALID] --new-epoch: a decision needs a reason; nothing was run\n  hint: --why "REASON"',
+        ),
+        (
+            {"new_epoch": ["t"], "flows": ()},
+            (
+                "[ARGUMENT_INVALID] --new-epoch: name the one flow that it is about; nothing was run\n"
+                "  hint: rivermouth run FLOW --new-epoch ..."
+            ),
+        ),
+        (
+            {"why": "because"},
+            "[ARGUMENT_INVALID] --why: there is no decision to give a reason for; nothing was run\n  hint: remove it",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_refused(options, message):
+    with pytest.raises(ArgumentInvalid) as caught:
+        read(**options)
+    assert str(caught.value) == message
+
+
+def test_the_command_refuses_before_it_looks_at_the_project(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["run", "--new-epoch", "t", "--output", "json"]) == 1
+    assert json.loads(capsys.readouterr().err)["code"] == "ARGUMENT_INVALID"
+
+
+def test_a_recorded_decision_as_text_and_as_json():
+    event = DecisionRecorded("shop", 3, LOST)
+    assert event_text(event) == "shop: recorded in ledger entry 3: offsets 10 to 25 (exclusive) of a-b-0 are lost"
+    assert event_json(event) == {
+        "event": "decision_recorded",
+        "flow": "shop",
+        "entry": 3,
+        "decision": {
+            "kind": "accept_loss",
+            "entry": 3,
+            "topic": "a-b",
+            "moves": {"0": [10, 25]},
+            "topic_id": None,
+            "who": "ann@host",
+            "at": "2026-01-31T12:00:00+00:00",
+            "why": "known",
+            "mark": "",
+        },
+    }
+
+
+def test_decisions_in_words():
+    assert text(Decision("new_epoch", 1, "t", {0: (5, 0)})) == "topic t is read from its beginning as another one"
+    assert text(Decision("rewind", 1, "t", {0: (9, 4)})) == "t-0 from 9 back to 4: read again from there"
