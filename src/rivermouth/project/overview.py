@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rivermouth.engine.checkpoints import CheckpointReport, checkpoint_report
 from rivermouth.engine.status import FlowStatus, project_status
 from rivermouth.project.load import Project
 from rivermouth.project.validate import validate_static
@@ -24,11 +25,26 @@ def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.
     """
     flows = project.flows(tuple(names))
     validate_static(project)
-    spec = project.spec
     return project_status(
         [(flow, project.places(flow.name)) for flow in flows],
         bootstrap_servers=project.bootstrap_servers,
         options=project.kafka_options(),
-        spark_conf={name: expand(str(value), project.environ) for name, value in spec.spark.conf.items()},
+        spark_conf=_spark_conf(project),
         timeout_s=timeout_s,
     )
+
+
+def checkpoint(project: Project, name: str) -> CheckpointReport:
+    """What lies at the checkpoint of one flow beside its ledger, and what a start would do; changes nothing.
+
+    Raises:
+        FlowUnknown: The project has no flow of this name.
+        RivermouthError: The project itself is wrong, or the lake does not answer.
+    """
+    (flow,) = project.flows((name,))
+    validate_static(project)
+    return checkpoint_report(flow, project.places(name), spark_conf=_spark_conf(project))
+
+
+def _spark_conf(project: Project) -> dict[str, str]:
+    return {name: expand(str(value), project.environ) for name, value in project.spec.spark.conf.items()}

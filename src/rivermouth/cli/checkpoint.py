@@ -1,0 +1,82 @@
+"""``rivermouth checkpoint``: what lies there beside the ledger, without starting Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rivermouth.cli.options import with_project
+from rivermouth.cli.output import Output, columns, indented, plain
+
+if TYPE_CHECKING:
+    from rivermouth.engine.checkpoints import CheckpointReport
+    from rivermouth.rows.ledger import Ranges
+
+
+@click.group()
+def checkpoint() -> None:
+    """Checkpoints: caches of what the tables' ledgers say."""
+
+
+@checkpoint.command()
+@click.argument("flow")
+@with_project
+def show(output: Output, flow: str, file: str) -> None:
+    """Print a flow's checkpoint, the newest entries of its ledger, and what a restart would do.
+
+    Changes nothing, and asks neither Spark nor Kafka: rivermouth status says what Kafka holds.
+    """
+    from rivermouth.project import overview
+    from rivermouth.project.load import Project
+
+    found = overview.checkpoint(Project.load(file), flow)
+    output.result(report_text(found), plain(found))
+
+
+def report_text(report: CheckpointReport) -> str:
+    """The report, for a person."""
+    detail = f": {report.detail}" if report.detail else ""
+    lines = [f"{report.flow}: checkpoint {report.place}", f"  state: {report.state}{detail}"]
+    if report.query_id is not None:
+        lines.append(f"  query: {report.query_id}")
+    known = report.next_offsets or {}
+    places = sorted(
+        {
+            (t, p)
+            for each in (known, report.committed, report.planned)
+            for t, parts in (each or {}).items()
+            for p in parts
+        }
+    )
+    if places:
+        rows = [
+            (
+                topic,
+                str(partition),
+                *(_at(each, topic, partition) for each in (report.committed, report.planned, known)),
+            )
+            for topic, partition in places
+        ]
+        head = ("topic", "partition", "committed", "planned", "ledger")
+        lines.append(indented(columns(head, rows), "    "))
+    if report.ledger:
+        lines.append("  newest ledger entries:")
+        entries = [(str(each.entry), str(each.version), each.kind, _moved(each.ranges)) for each in report.ledger]
+        lines.append(indented(columns(("entry", "version", "kind", "offsets"), entries), "    "))
+    if report.problem is not None:
+        lines.append(f"  problem: [{report.problem.code}] {report.problem.message}")
+        lines += [f"  hint: {report.problem.next_step}"] if report.problem.next_step else []
+    else:
+        lines.append(f"  a restart: {report.restart}")
+    return "\n".join(lines)
+
+
+def _at(offsets: dict[str, dict[int, int]] | None, topic: str, partition: int) -> int | None:
+    return (offsets or {}).get(topic, {}).get(partition)
+
+
+def _moved(ranges: Ranges) -> str:
+    from rivermouth.rows.ledger import text
+
+    return text(ranges) or "none"
