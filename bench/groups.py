@@ -46,7 +46,7 @@ class Sizes:
     repetitions: int
     looks: int = 60
     hundreds: int = 40
-    hundreds_warm_up: int = 40
+    hundreds_warm_up: int = 150
     latency_s: float = 40.0
     rate: int = 1000
     memory: int = 10_000_000

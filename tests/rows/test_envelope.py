@@ -75,3 +75,15 @@ def test_a_key_that_becomes_text_must_be_utf8(fields, valid, spark):
     rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), a_flow(**fields))
     assert [row[names.KEY_VALID] for row in rows_of(rows)] == valid
     assert {names.DATA, names.DECODED} <= set(rows.columns)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "offsets", "min_partitions", "tasks"),
+    [(4, 25, None, 1), (4, 250, None, 1), (4, 251, None, 2), (4, 1000, None, 4), (4, 25, 4, 4), (17, 1, None, 3)],
+)
+def test_a_small_batch_is_read_in_few_tasks(spark, partitions, offsets, min_partitions, tasks):
+    flow = a_flow(trigger={"min_partitions": min_partitions})
+    ranges = {"t": dict.fromkeys(range(partitions), (0, offsets))}
+    rows = envelope.in_few_tasks(spark.range(0, 100, 1, partitions), ranges, flow)
+    assert rows.rdd.getNumPartitions() == tasks
+    assert rows.count() == 100

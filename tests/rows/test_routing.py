@@ -124,7 +124,9 @@ def test_a_mark_tells_sets_of_coordinates_apart(spark):
     assert mark(-1) is None
 
 
-@pytest.mark.parametrize(("offsets", "size"), [(0, 16), (1, 16), (2_000_000, 16), (2**21 + 1, 17), (10**9, 7630)])
+@pytest.mark.parametrize(
+    ("offsets", "size"), [(0, 1), (1, 1), (2**17, 1), (2**17 + 1, 2), (2_000_000, 16), (2**21 + 1, 32), (10**9, 8192)]
+)
 def test_blocks_grow_with_the_batch_so_that_their_number_is_bounded(offsets, size):
     assert routing.block_size(offsets) == size
     assert offsets / size <= 2**17

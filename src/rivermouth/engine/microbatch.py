@@ -56,6 +56,7 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
 
     run.reached("read")
     rows = envelope.read(batch, None if ranges == planned else ranges)  # 1 coordinates, key, value
+    rows = envelope.in_few_tasks(rows, ranges, run.flow)
     routed = judged(rows, run)  # 2-5 decode, conform, check, route
     block = routing.block_size(ledger.size(ranges))
     observation = Observation()
@@ -90,7 +91,8 @@ def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, ru
         return counts
     blocks = seen["blocks"]
     whole = dataclasses.replace(run.source, headers=True)
-    rows = envelope.read(whole.batch(run.spark, routing.marked(ranges, blocks, block)))
+    marked = routing.marked(ranges, blocks, block)
+    rows = envelope.in_few_tasks(envelope.read(whole.batch(run.spark, marked)), marked, run.flow)
     suspects = routing.nearby(rows, blocks, block)
     marks = Observation()
     mark = F.expr(f"{routing.mark_of(*names.COORDINATES)} AS mark")

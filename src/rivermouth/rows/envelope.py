@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
-from rivermouth.rows.ledger import Ranges, flat
+from rivermouth.rows.ledger import Ranges, flat, size
 from rivermouth.rows.utf8 import is_utf8
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ _SOURCE_COLUMNS = {
     "key": names.KEY,
     "value": names.VALUE,
 }
+
+# So many offsets are worth a task; and so many partitions, one after the other, are soon fetched.
+_TASK_OFFSETS: Final = 1_000
+_TASK_PARTITIONS: Final = 8
 
 
 def read(batch: DataFrame, within: Ranges | None = None) -> DataFrame:
@@ -43,6 +47,24 @@ def read(batch: DataFrame, within: Ranges | None = None) -> DataFrame:
         *(f"{nothing if source in missing else source} AS {target}" for source, target in _SOURCE_COLUMNS.items())
     )
     return rows if within is None else rows.where(inside(within))
+
+
+def in_few_tasks(rows: DataFrame, ranges: Ranges, flow: Flow) -> DataFrame:
+    """The same rows in fewer tasks, and so in fewer files, where the batch is small.
+
+    Spark makes a task of each Kafka partition, which costs some 40 ms of CPU however few its records are. A flow
+    that says itself into how many tasks its batches go (``min_partitions``) is left alone.
+
+    Args:
+        rows: A frame of ``ranges``.
+        ranges: The offsets of the batch.
+        flow: Its flow.
+    """
+    partitions = len(list(flat(ranges)))
+    if flow.trigger.min_partitions:
+        return rows
+    tasks = max(-(-size(ranges) // _TASK_OFFSETS), -(-partitions // _TASK_PARTITIONS))
+    return rows.coalesce(tasks) if tasks < partitions else rows
 
 
 def decode(rows: DataFrame, flow: Flow) -> DataFrame:

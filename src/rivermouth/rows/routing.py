@@ -28,8 +28,6 @@ _NULL_VALUE_ROUTES = {"drop": DROPPED, "keep": TABLE, "dead_letter": DEAD_LETTER
 _FAIL_MARK = "RIVERMOUTH_EXPECTATION_FAILED"
 _FAILURE = re.compile(_FAIL_MARK + r"\|(\d+)\|([A-Za-z0-9._-]+)\|(\d+)\|(\d+)\|")
 
-BLOCK_OFFSETS: Final = 16
-"""Smallest number of neighbouring offsets that share one mark in ``blocks``."""
 _MAX_BLOCKS = 1 << 17
 # Never part of a mark: topics have only letters, digits, dots, underscores and dashes.
 _BETWEEN_MARKS: Final = ","
@@ -125,8 +123,12 @@ def nearby(rows: DataFrame, blocks: str, block_offsets: int) -> DataFrame:
 
 
 def block_size(offsets: int) -> int:
-    """How many neighbouring offsets share a mark, so that a batch has at most some 130,000 marks."""
-    return max(BLOCK_OFFSETS, -(-offsets // _MAX_BLOCKS))
+    """How many neighbouring offsets share a mark, so that a batch has at most some 130,000 marks.
+
+    A power of two: another number would be another query, compiled anew.
+    """
+    blocks = -(-offsets // _MAX_BLOCKS)
+    return 1 << max(0, blocks - 1).bit_length()
 
 
 def expectation_failure(flow: Flow, error_text: str) -> ExpectationFailed | None:
