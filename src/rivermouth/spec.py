@@ -310,9 +310,14 @@ class Format(Noun):
     """Base of the formats: how the value of a record becomes columns.
 
     A subclass lives in ``formats/<type>.py`` (assigned there to ``KIND``) and is pure: frames in, frames out.
+
+    Attributes:
+        type: Its name in YAML.
+        refuses: Whether there is any value that ``decode`` refuses.
     """
 
     type: str
+    refuses: ClassVar[bool] = True
 
     def below(self, _base: Path) -> Self:
         """The same format with the files that it names resolved against the project file's folder."""

@@ -58,6 +58,7 @@ def test_decode_keeps_every_row_and_column_and_says_what_it_refused(spark, case)
     assert None not in [row[2] for row in found]
     assert set(found[len(good)][2]) == {None}
     assert {row[3] for row in found} == {"kept"}
+    assert form.refuses == bool(bad)
 
 
 def test_decode_yields_exactly_the_declared_columns(spark, case):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -19,6 +19,7 @@ class Raw(Format):
     """
 
     type: Literal["raw"] = "raw"
+    refuses: ClassVar[bool] = False
 
     def columns(self, spark: SparkSession) -> StructType:  # noqa: ARG002 - the same for every session
         """``value`` BINARY."""

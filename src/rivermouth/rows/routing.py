@@ -58,6 +58,7 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, str]:
     ``blocks`` marks where the dead letters lie: the set of ``partition:offset div block_offsets:topic``, as
     one string, so that only those neighbourhoods are looked at again. Its size is bounded by the batch's
     offsets over ``block_offsets``, however many dead letters there are. ``dead_mark`` tells which they are.
+    A flow that can have none does without both.
     """
     dead = f"{names.ROUTE} = '{DEAD_LETTER}'"
     coordinates = (names.TOPIC, names.PARTITION, names.OFFSET)
@@ -66,13 +67,22 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, str]:
         "written": f"count_if({names.ROUTE} = '{TABLE}')",
         "dropped": f"count_if({names.ROUTE} = '{DROPPED}')",
         "dead_lettered": f"count_if({dead})",
-        "dead_mark": mark_of(*coordinates, among=dead),
         "null_values": f"count_if({names.VALUE} IS NULL AND {names.ROUTE} = '{DROPPED}')",
-        "blocks": f"array_join(collect_set(CASE WHEN {dead} THEN {block_mark(block_offsets)} END), '{_BETWEEN_MARKS}')",
     }
+    if may_bury(flow):
+        marks = f"collect_set(CASE WHEN {dead} THEN {block_mark(block_offsets)} END)"
+        aggregates["blocks"] = f"array_join({marks}, '{_BETWEEN_MARKS}')"
+        aggregates["dead_mark"] = mark_of(*coordinates, among=dead)
     for index, _each in enumerate(flow.expectations):
         aggregates[failed_column(index)] = f"count_if({failed_column(index)})"
     return aggregates
+
+
+def may_bury(flow: Flow) -> bool:
+    """Whether a record of the flow can become a dead letter."""
+    keys_are_judged = flow.key_as_text and "kafka_key" in flow.metadata_columns
+    by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.expectations}
+    return flow.format.refuses or keys_are_judged or by_rule
 
 
 def mark_of(topic: str, partition: str, offset: str, *, among: str = "true") -> str:
