@@ -59,7 +59,7 @@ class Target:
     def row(self) -> tuple[str, ...]:
         """For a table."""
         sign = "≥" if self.at_least else "≤"
-        digits = 0 if self.unit == "ms" else 2
+        digits = {"ms": 0, "s": 2}.get(self.unit, 3)
         return (
             self.what,
             f"{self.found:.{digits}f} {self.unit}",
