@@ -26,7 +26,7 @@ from rivermouth.errors import (
     TopicPatternInvalid,
 )
 from rivermouth.ports.kafka import Kafka, _notation, spark_pattern
-from rivermouth.ports.kafka_offsets import filled, flat_offsets
+from rivermouth.ports.kafka_offsets import completed, flat_offsets
 from rivermouth.spec import Flow
 
 
@@ -441,7 +441,7 @@ VECTORS = st.dictionaries(st.sampled_from("abc"), st.dictionaries(st.integers(0,
 def test_filling_takes_each_offset_from_the_first_vector_that_has_one(offsets, rest):
     known = {(topic, partition): offset for topic, partition, offset in flat_offsets(rest)}
     known |= {(topic, partition): offset for topic, partition, offset in flat_offsets(offsets) if offset >= 0}
-    result = filled(offsets, rest)
+    result = completed(offsets, rest)
     assert {(topic, partition): offset for topic, partition, offset in flat_offsets(result)} == known
 
 

@@ -32,15 +32,15 @@ from rivermouth.names import did_you_mean
 from rivermouth.ports.kafka_client import KafkaClient
 from rivermouth.ports.kafka_groups import GroupCommit, commit_offsets, group_offsets
 from rivermouth.ports.kafka_offsets import (
-    EARLIEST,
     LATEST,
     check_range,
     check_read,
-    filled,
+    completed,
     flat_offsets,
     symbols_resolved,
 )
 from rivermouth.rows.kafka_options import isolation_level
+from rivermouth.rows.ledger import EARLIEST
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -211,7 +211,7 @@ class Kafka:
         found = self._list_offsets(topics, OffsetSpec.for_timestamp(max(0, timestamp_ms)), self._isolation)
         if all(offset >= 0 for _topic, _partition, offset in flat_offsets(found)):
             return found
-        return filled(found, self.end_offsets(topics))
+        return completed(found, self.end_offsets(topics))
 
     # --- consumer groups ---
 
@@ -231,7 +231,7 @@ class Kafka:
         found = group_offsets(self._client, group, list(_partitions(topics)))
         if all(offset < 0 for _topic, _partition, offset in flat_offsets(found)):
             raise GroupWithoutOffsets(flow=flow, group=group, topic=", ".join(topics))
-        return filled(found, self.beginning_offsets(topics))
+        return completed(found, self.beginning_offsets(topics))
 
     def commit(self, group: str, offsets: Offsets) -> GroupCommit:
         """Commits progress to a consumer group, for Kafka's own lag tools; never raises a Kafka error.
@@ -275,7 +275,7 @@ class Kafka:
             check_read(flow, setting, start.offsets, topics)
             wanted = symbols_resolved(start.offsets, {EARLIEST: first, LATEST: self.end_offsets(topics)})
         check_range(flow.name, setting, wanted, first, self.end_offsets(topics), fix)
-        return filled(wanted, first)
+        return completed(wanted, first)
 
     def resolve_ending(self, flow: Flow, topics: Mapping[str, Topic]) -> Offsets:
         """A concrete end (exclusive) for every partition of ``topics``, as ``flow.ending_offsets`` says.
@@ -300,7 +300,7 @@ class Kafka:
         wanted = symbols_resolved(ending.offsets, {LATEST: last})
         first, fix = self.beginning_offsets(topics), "ending_offsets: {{topic}: {{partition}: -1}}"
         check_range(flow.name, "ending_offsets", wanted, first, last, fix)
-        return filled(wanted, last)
+        return completed(wanted, last)
 
     # --- inside ---
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rivermouth.rows.ledger import Offsets
     from rivermouth.spec import Flow
 
-EARLIEST: Final = -2
 LATEST: Final = -1
 
 
@@ -25,7 +24,7 @@ def flat_offsets(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
             yield topic, partition, offsets[topic][partition]
 
 
-def filled(offsets: Offsets, rest: Offsets) -> Offsets:
+def completed(offsets: Offsets, rest: Offsets) -> Offsets:
     """``offsets``, and where they name no offset (none at all, or a negative one) that of ``rest``."""
     result = {topic: dict(partitions) for topic, partitions in rest.items()}
     for topic, partition, offset in flat_offsets(offsets):

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from rivermouth.spec import Flow
 
-EARLIEST: Final = -2
-
 _CLIENT_DEFAULTS: Final[Mapping[str, str]] = {
     # Fewer, larger fetches: one poll of the default 500 records costs more than its records.
     "max.poll.records": "50000",

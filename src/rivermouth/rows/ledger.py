@@ -16,6 +16,9 @@ from rivermouth.errors import LedgerGap, LedgerTooNew, LedgerUnreadable
 
 FORMAT: Final = 2
 
+EARLIEST: Final = -2
+"""In place of an offset: the first one that Kafka holds. The number is Kafka's own."""
+
 Offsets = dict[str, dict[int, int]]
 """Topic to partition to an offset."""
 
