@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rivermouth import names
-from rivermouth.errors import ColumnCollision
+from rivermouth.errors import ColumnCollision, ColumnReserved
 from rivermouth.rows import schema
 from rivermouth.spec import Flow
 
@@ -57,6 +57,27 @@ def test_a_payload_column_of_the_same_name_is_refused_in_any_case_of_letters():
         "nothing was run\n"
         "  hint: metadata_columns: {kafka_offset: another_name}"
     )
+
+
+RESERVED = ["__epoch", "__Timestamp", "__offset", "__key", "__value", "__data", "__route", "__failed_0", "__batch"]
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_a_column_with_a_name_of_the_way_is_refused(name):
+    with pytest.raises(ColumnReserved) as caught:
+        schema.table_columns(a_flow(), StructType([StructField(name, LongType())]))
+    assert str(caught.value) == (
+        f"[COLUMN_RESERVED] flow f: column {name!r} has a name that rivermouth keeps for itself; nothing was run\n"
+        f"  hint: leave {name} out of the schema, or write the value whole: format: text"
+    )
+    with pytest.raises(ColumnReserved) as caught:
+        schema.table_columns(a_flow(metadata_columns={"kafka_offset": name}), PAYLOAD)
+    assert str(caught.value).endswith("  hint: metadata_columns: {kafka_offset: another_name}")
+
+
+def test_other_names_with_two_underscores_are_the_users():
+    payload = StructType([StructField(name, StringType()) for name in ("__op", "__deleted", "__source_ts_ms")])
+    assert schema.table_columns(a_flow(), payload).names[:3] == payload.names
 
 
 def test_partition_columns_are_plain_derived_by_name_or_named_after_their_expression():

@@ -160,6 +160,14 @@ class ColumnCollision(RivermouthError):
     hint = "metadata_columns: {{{metadata}: another_name}}"
 
 
+class ColumnReserved(RivermouthError):
+    """A column bears a name that records have on their way into the table."""
+
+    code = "COLUMN_RESERVED"
+    what = "flow {flow}: column {column!r} has a name that rivermouth keeps for itself; nothing was run"
+    hint = "{fix}"
+
+
 class ExpectationInvalid(RivermouthError):
     """An expectation's condition that Spark cannot analyse over the flow's columns."""
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from rivermouth import names
-from rivermouth.errors import ColumnCollision
+from rivermouth.errors import ColumnCollision, ColumnReserved
 from rivermouth.rows.generated_code import by_reference
 
 if TYPE_CHECKING:
@@ -54,6 +54,24 @@ _METADATA_SOURCES = {
     "kafka_timestamp_type": names.TIMESTAMP_TYPE,
     "kafka_headers": names.HEADERS,
 }
+_RESERVED = frozenset(
+    {
+        *names.ENVELOPE,
+        names.DATA,
+        names.DECODED,
+        names.KEY_VALID,
+        names.ROUTE,
+        names.EPOCH,
+        names.REASON,
+        names.FIELD,
+        names.MESSAGE,
+        # Of single steps: replay, recovery, the reasons of dead letters.
+        "__batch",
+        "__mark",
+        "__present",
+        "__verdict",
+    }
+)
 _KEPT = (*names.ENVELOPE, names.DATA, names.DECODED, names.KEY_VALID)
 
 
@@ -62,13 +80,25 @@ def table_columns(flow: Flow, payload: StructType) -> StructType:
 
     Raises:
         ColumnCollision: A payload column bears the name of a metadata column, in any case of letters.
+        ColumnReserved: A column bears a name of the way, in any case of letters.
     """
     metadata = [StructField(name, _metadata_type(column, flow)) for column, name in flow.metadata_columns.items()]
     taken = {field.name.lower(): column for field, column in zip(metadata, flow.metadata_columns, strict=True)}
+    for field in metadata:
+        if _is_reserved(field.name):
+            fix = f"metadata_columns: {{{taken[field.name.lower()]}: another_name}}"
+            raise ColumnReserved(flow=flow.name, column=field.name, fix=fix)
     for field in payload:
+        if _is_reserved(field.name):
+            fix = f"leave {field.name} out of the schema, or write the value whole: format: text"
+            raise ColumnReserved(flow=flow.name, column=field.name, fix=fix)
         if field.name.lower() in taken:
             raise ColumnCollision(flow=flow.name, column=field.name, metadata=taken[field.name.lower()])
     return StructType([*payload.fields, *metadata])
+
+
+def _is_reserved(name: str) -> bool:
+    return name.lower() in _RESERVED or name.lower().startswith(names.FAILED_PREFIX)
 
 
 def derived_columns(flow: Flow) -> dict[str, str]:
