@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from deltalake import CommitProperties, write_deltalake
 
 from rivermouth.cli.main import invoke
 from rivermouth.project.load import Project
-from rivermouth.rows.ledger import Counts, first_entry
+from rivermouth.rows.ledger import Counts, Decision, first_entry
 
 PROJECT = """
 lake: ./lake
@@ -29,9 +30,11 @@ class Shop:
         self.places = Project.load(folder / "rivermouth.yml").places("shop")
         self.checkpoint = Path(self.places.checkpoint)
 
-    def entries(self, number=3):
+    def entries(self, number=3, decisions=()):
         entry = first_entry("shop", {"t": {0: 0}}, {"t": "id"})
         for index in range(number):
+            if index == number - 1:
+                entry = replace(entry, decisions=decisions)
             properties = CommitProperties(custom_metadata={"userMetadata": entry.to_json()})
             write_deltalake(self.places.table, pa.table({"a": [1]}), mode="append", commit_properties=properties)
             entry = entry.after_batch({"t": {0: (index * 5, index * 5 + 5)}}, Counts(), {})
@@ -112,6 +115,12 @@ def test_a_checkpoint_that_stands_elsewhere_or_is_damaged_is_replaced(shop, caps
     (shop.checkpoint / "offsets" / "0").write_text("")
     assert "  state: damaged: offsets/0 is missing, cut short or of an unknown version\n" in shown(capsys)
     assert "the checkpoint is moved aside (offsets/0" in shown(capsys)
+
+
+def test_after_a_decision_a_checkpoint_is_replaced_though_its_offsets_are_the_ledgers(shop, capsys):
+    shop.entries(decisions=(Decision("new_epoch", 2, "t", {0: (5, 0)}),))
+    shop.batches(5, 10)
+    assert "with run --follow the checkpoint is replaced (the ledger stands elsewhere)" in shown(capsys)
 
 
 def test_a_checkpoint_of_another_flow_stops_the_start(shop, capsys):

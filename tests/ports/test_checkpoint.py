@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from rivermouth.errors import CheckpointForeign
 from rivermouth.ports.checkpoint import Checkpoint, Checkpoints
 from rivermouth.ports.storage import LocalFiles
+from rivermouth.rows.ledger import Counts, Decision, first_entry
 
 # As Spark 4.2.0 wrote them; the crash tests see to it that it still does.
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795238585341,"conf":{"spark.sql.shuffle.partitions":"4"}}'
@@ -39,6 +41,25 @@ def checkpoints(place):
 
 def inspect(place):
     return checkpoints(place).inspect("f", "id-1")
+
+
+def test_it_agrees_with_a_ledger_that_stands_where_it_stands_unless_a_decision_moved_that():
+    found = Checkpoint("usable", committed={"t": {0: 0}}, planned={"t": {0: 500}})
+    begun = first_entry("f", {"t": {0: 0}}, {"t": "one"})
+    entry = begun.after_batch({"t": {0: (0, 500)}}, Counts(), {})
+    assert found.agrees_with(begun)
+    assert found.agrees_with(entry)
+    assert not found.agrees_with(entry.after_batch({"t": {0: (500, 501)}}, Counts(), {}))
+    # The topic was made anew before the planned batch was written: offset 0 is that of another record.
+    anew = replace(begun, number=1, kind="decision", decisions=(Decision("new_epoch", 1, "t", {0: (0, 0)}),))
+    for later in (anew, anew.carried("replay", Counts()), anew.after_batch({"t": {0: (0, 500)}}, Counts(), {})):
+        assert not found.agrees_with(later)
+        assert replace(found, decided=1).agrees_with(later)
+
+
+def test_it_knows_the_last_decision_before_it(place):
+    checkpoints(place).claim("f", "id-1", decided=7)
+    assert inspect(place).decided == 7
 
 
 def test_nothing_there(tmp_path):

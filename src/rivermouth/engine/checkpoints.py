@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rivermouth.errors import CheckpointForeign, RivermouthError
 from rivermouth.ports import delta
-from rivermouth.ports.checkpoint import Checkpoints
+from rivermouth.ports.checkpoint import Checkpoint, Checkpoints
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.table_ledger import TableLedger
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rivermouth.ports.storage import LakeFiles
-    from rivermouth.rows.ledger import Offsets, Ranges
+    from rivermouth.rows.ledger import Entry, Offsets, Ranges
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
 
@@ -87,18 +87,21 @@ def checkpoint_report(
         LakeNotReadable: The lake does not answer.
     """
     files = LakeReader(spark_conf or {}, timeout_s=timeout_s)
-    report = _with_checkpoint(CheckpointReport(flow.name, places.checkpoint), flow, places, files)
-    report = _with_ledger(report, flow, places, files)
-    return replace(report, restart=_restart(report))
+    report, found = _with_checkpoint(CheckpointReport(flow.name, places.checkpoint), flow, places, files)
+    report, entry = _with_ledger(report, flow, places, files)
+    goes_on = found is not None and entry is not None and found.agrees_with(entry)
+    return replace(report, restart=_restart(report, goes_on=goes_on))
 
 
-def _with_checkpoint(report: CheckpointReport, flow: Flow, places: FlowPlaces, files: LakeFiles) -> CheckpointReport:
+def _with_checkpoint(
+    report: CheckpointReport, flow: Flow, places: FlowPlaces, files: LakeFiles
+) -> tuple[CheckpointReport, Checkpoint | None]:
     checkpoints = Checkpoints(files, places.checkpoint)
     try:
         found = checkpoints.inspect(flow.name, delta.table_id(files, places.table), previously=flow.previously)
     except CheckpointForeign as error:
-        return replace(report, state="foreign", detail=error.message, problem=error)
-    return replace(
+        return replace(report, state="foreign", detail=error.message, problem=error), None
+    report = replace(
         report,
         state=found.state,
         detail=found.detail,
@@ -107,14 +110,19 @@ def _with_checkpoint(report: CheckpointReport, flow: Flow, places: FlowPlaces, f
         planned=found.planned,
         ranges=_between(found.committed, found.planned),
     )
+    return report, found
 
 
-def _with_ledger(report: CheckpointReport, flow: Flow, places: FlowPlaces, files: LakeFiles) -> CheckpointReport:
+def _with_ledger(
+    report: CheckpointReport, flow: Flow, places: FlowPlaces, files: LakeFiles
+) -> tuple[CheckpointReport, Entry | None]:
     if not delta.exists(files, places.table):
-        return report
+        return report, None
+    entry = None
     ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
     try:
-        report = replace(report, next_offsets=ledger.standing().entry.next_offsets)
+        entry = ledger.standing().entry
+        report = replace(report, next_offsets=entry.next_offsets)
     except RivermouthError as error:
         report = replace(report, problem=report.problem or error)
     found = ledger.newest(ENTRIES + 1)
@@ -128,7 +136,7 @@ def _with_ledger(report: CheckpointReport, flow: Flow, places: FlowPlaces, files
         )
         for index, each in enumerate(found[:ENTRIES])
     ]
-    return replace(report, ledger=tuple(lines))
+    return replace(report, ledger=tuple(lines)), entry
 
 
 def _between(start: Offsets | None, end: Offsets | None) -> Ranges:
@@ -142,12 +150,11 @@ def _between(start: Offsets | None, end: Offsets | None) -> Ranges:
     return moved
 
 
-def _restart(report: CheckpointReport) -> str:
+def _restart(report: CheckpointReport, *, goes_on: bool) -> str:
     if report.problem is not None:
         return f"nothing would start: {report.problem.message}"
     if report.next_offsets is None:
         return "the table is made and read from starting_offsets"
-    goes_on = report.next_offsets in (report.committed, report.planned)
     if report.state == "usable" and goes_on:
         return "run --follow goes on with this query; run reads from the ledger's offsets"
     if report.state == "none":

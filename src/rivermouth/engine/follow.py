@@ -86,12 +86,12 @@ def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> bool:
         run.emit(CheckpointReplaced(run.flow.name, found.detail, checkpoints.set_aside()))
     elif found.state == "usable":
         # A batch that Spark planned and did not call done comes again: the ledger says whether to skip or write it.
-        kept = run.standing.entry.next_offsets in (found.committed, found.planned)
+        kept = found.agrees_with(run.standing.entry)
         if not kept:
             checkpoints.remove()
         if not kept and (found.planned or found.committed):
             run.emit(CheckpointReplaced(run.flow.name, "the ledger stands elsewhere", None))
-    checkpoints.claim(run.flow.name, run.table_id)
+    checkpoints.claim(run.flow.name, run.table_id, decided=run.standing.entry.decided)
     return kept
 
 
@@ -130,7 +130,7 @@ def _start(run: RunningFlow, callback: _Callback) -> StreamingQuery:
     start = run.standing.entry.next_offsets
     # Spark wants a word on every partition; those that the ledger does not know begin at their earliest.
     named = {
-        name: {partition: start.get(name, {}).get(partition, -2) for partition in topic.partitions}
+        name: {partition: start.get(name, {}).get(partition, ledger.EARLIEST) for partition in topic.partitions}
         for name, topic in topics.items()
     }
     frame = run.source.stream(run.spark, flow, named)

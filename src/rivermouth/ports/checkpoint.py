@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from rivermouth.errors import CheckpointForeign
@@ -16,6 +16,7 @@ from rivermouth.rows.ledger import Offsets, Ranges
 
 if TYPE_CHECKING:
     from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.ledger import Entry
 
 _VERSION: Final = "v1"
 _OWNER_FILE: Final = "rivermouth.json"
@@ -30,12 +31,19 @@ class Checkpoint:
         committed: End offsets of the last batch whose commit file exists; None before the first batch.
         planned: End offsets of the batch after it, if one was planned.
         detail: What is damaged.
+        decided: Number of the ledger entry with the last decision before the checkpoint was made; 0 without one.
     """
 
     state: Literal["none", "usable", "damaged"]
     committed: Offsets | None = None
     planned: Offsets | None = None
     detail: str = ""
+    decided: int = 0
+
+    def agrees_with(self, entry: Entry) -> bool:
+        """Whether a query with this checkpoint goes on where the ledger stands."""
+        # Since a decision the same offsets may be other records than those that were planned.
+        return self.decided == entry.decided and entry.next_offsets in (self.committed, self.planned)
 
 
 class Checkpoints:
@@ -64,7 +72,7 @@ class Checkpoints:
             raise CheckpointForeign(flow=flow, checkpoint=self.location, owner=owner.get("flow"))
         if table_id is not None and owner.get("table_id") != table_id:
             return Checkpoint("damaged", detail="it belongs to a table that was there before")
-        return self._inspect_batches()
+        return replace(self._inspect_batches(), decided=owner.get("decided", 0))
 
     def query_id(self) -> str | None:
         """Spark's id of the query; None where there is none to be read."""
@@ -74,9 +82,10 @@ class Checkpoints:
             return None
         return str(body["id"]) if isinstance(body, dict) and "id" in body else None
 
-    def claim(self, flow: str, table_id: str) -> None:
-        """Leaves the flow's mark, so that no other flow takes the checkpoint for its own."""
-        self._files.write(f"{self.location}/{_OWNER_FILE}", json.dumps({"flow": flow, "table_id": table_id}))
+    def claim(self, flow: str, table_id: str, *, decided: int = 0) -> None:
+        """Leaves the flow's mark, so that no other flow takes the checkpoint for its own, nor this one an old one."""
+        body = {"flow": flow, "table_id": table_id, "decided": decided}
+        self._files.write(f"{self.location}/{_OWNER_FILE}", json.dumps(body))
 
     def set_aside(self) -> str:
         """Moves the checkpoint to ``<place>.broken-<time>`` and says where."""

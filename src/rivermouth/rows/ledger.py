@@ -228,6 +228,11 @@ class Entry:
         return {(topic, p): entries for topic, parts in self.epochs.items() for p, entries in parts.items()}
 
     @property
+    def decided(self) -> int:
+        """Number of the entry that recorded the last decision; 0 without one."""
+        return max((decision.entry for decision in self.decisions), default=0)
+
+    @property
     def unsettled(self) -> Ranges:
         """The ranges whose dead letters this entry does not yet call complete."""
         return between(self.settled, self.next_offsets)
