@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -103,6 +104,18 @@ def test_what_others_do_is_told_apart_by_whether_it_changes_data(spark, location
 
 def test_a_commit_that_is_not_there_is_none(location):
     assert commit(location, 1) is None
+
+
+def test_the_newest_commit_of_a_flow_names_the_table(tmp_path):
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    # Version 0, which made the table, was cleaned; the newest commit is another one's.
+    for version, action in (
+        (7, {"txn": {"appId": "rivermouth/shop/id-1", "version": 3}}),
+        (8, {"txn": {"appId": "others/1", "version": 9}}),
+    ):
+        (log / f"{version:020d}.json").write_text(json.dumps({"commitInfo": {}}) + "\n" + json.dumps(action))
+    assert delta.table_id(LocalFiles(), str(tmp_path / "t")) == "id-1"
 
 
 def test_a_folder_without_a_log_is_no_table(tmp_path):

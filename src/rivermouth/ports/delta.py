@@ -106,12 +106,17 @@ def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
 
 
 def table_id(files: LakeFiles, location: str) -> str | None:
-    """The table's UUID, as its log tells it; None where the commit that gave it is no longer there."""
+    """The table's UUID, as its newest commits tell it; None where none that is still there does.
+
+    A flow's commits name it in their transaction, so that the log is not read back to where it began.
+    """
     for version in reversed(commit_versions(files, location)):
         text = files.read(f"{_log(location)}/{version:020d}.json") or ""
         for line in text.splitlines():
             if '"metaData"' in line and (found := json.loads(line).get("metaData")):
                 return str(found["id"])
+            if '"txn"' in line and (found := json.loads(line).get("txn")) and found["appId"].startswith("rivermouth/"):
+                return str(found["appId"].rpartition("/")[2])
     return None
 
 
