@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from rivermouth.errors import RivermouthError
     from rivermouth.project.load import Project
     from rivermouth.project.operate import ingest
+    from rivermouth.rows.gone import LossDecision
 
     __version__: str
 
-__all__ = ["Project", "RivermouthError", "__version__", "ingest"]
+__all__ = ["LossDecision", "Project", "RivermouthError", "__version__", "ingest"]
 
 _HOMES = {
+    "LossDecision": "rivermouth.rows.gone",
     "Project": "rivermouth.project.load",
     "RivermouthError": "rivermouth.errors",
     "ingest": "rivermouth.project.operate",

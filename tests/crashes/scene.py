@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from tests.crashes import oracle
 from tests.crashes.oracle import Audit, Coordinates, Record, Rule, Rules
 
-from rivermouth.cli.decisions import wanted
+from rivermouth.cli.decisions import decision
 from rivermouth.engine.events import Event, StepReached
 from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
 from rivermouth.ports.kafka import Kafka
@@ -199,7 +199,7 @@ class Scene:
     def order(self) -> FlowOrder:
         options = {"accept_loss": [], "new_epoch": [], "rewind": [], "why": "", **self.decision}
         return FlowOrder(
-            self.flow, self.places, self.bootstrap_servers, {}, wanted=wanted(**options, flows=[self.flow.name])
+            self.flow, self.places, self.bootstrap_servers, {}, decision=decision(**options, flows=[self.flow.name])
         )
 
     @property

@@ -2,79 +2,29 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from delta.tables import DeltaTable
 from tests.crashes import oracle
-from tests.crashes.scene import EXPECTATIONS, RULES
+from tests.crashes.deciding import (
+    GOOD,
+    MENDED,
+    NOBODY,
+    at_of,
+    counted,
+    decided,
+    decisions,
+    hinted,
+    holds_epoch,
+    status_of,
+)
 
 from rivermouth.engine.events import BatchDone, DecisionRecorded, StepReached
 from rivermouth.engine.plan import plan_flow
 from rivermouth.engine.requests import Request, perform
-from rivermouth.engine.status import project_status
 from rivermouth.rows.dead_letter import DeadLetterFilter
-
-GOOD = b'{"id": 1, "amount": 1, "name": "x"}'
-NOBODY = b'{"id": 2, "amount": 1, "name": "nobody"}'
-MENDED = tuple(each for each in EXPECTATIONS if each["name"] != "known_name")
-
-
-def decided(scene, spark, **decision):
-    """A run that decides; the outcome."""
-    scene.decision = {"why": "we know", **decision}
-    try:
-        return scene.drain(spark)
-    finally:
-        scene.decision = {}
-
-
-def hinted(error):
-    """The decision in an error's hint, as the command would read it."""
-    words = shlex.split(str(error).partition("hint: ")[2].partition("rivermouth ")[2])
-    decision = {"accept_loss": [], "new_epoch": [], "rewind": []}
-    assert words[:2] == ["run", "shop"]
-    for option, value in zip(words[2::2], words[3::2], strict=True):
-        if option != "--why":
-            decision[option.removeprefix("--").replace("-", "_")].append(value)
-    return decision
-
-
-def decisions(scene):
-    """The decisions in the newest entry, and the entries that recorded them."""
-    entries = oracle.ledger_of(scene.table)
-    kept, made = entries[-1]["decisions"], [each["entry"] for each in entries if each["kind"] == "decision"]
-    assert sorted({each["entry"] for each in kept}) == made
-    return kept
-
-
-def status_of(scene):
-    (status,) = project_status([(scene.flow, scene.places)], bootstrap_servers=scene.bootstrap_servers, options={})
-    return status
-
-
-def counted(scene):
-    return oracle.counted(scene.table, scene.side_file)
-
-
-def at_of(row):
-    return row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
-
-
-def holds_epoch(scene, epoch, records):
-    """Whether the table and its dead letters have exactly these records in that epoch, each once."""
-    places = {at: oracle.expected(record, RULES).place for at, record in records.items()}
-    rows = [at_of(row) for row in oracle.rows_of(scene.table) if (row.get("kafka_epoch") or 0) == epoch]
-    begun = [0, *(each["entry"] for each in decisions(scene) if each["kind"] == "new_epoch"), 10**9]
-    letters = [
-        at_of(each) for each in oracle.rows_of(scene.dead_letters) if begun[epoch] <= each["batch"] < begun[epoch + 1]
-    ]
-    assert Counter(rows) == Counter(at for at, place in places.items() if place == "table")
-    assert Counter(letters) == Counter(at for at, place in places.items() if place == "dead_letter")
-    return True
 
 
 @pytest.fixture
@@ -289,68 +239,3 @@ def test_a_flow_that_records_losses_goes_on_with_a_topic_that_is_recreated_while
     rows = Counter((row["kafka_epoch"] or 0, row["kafka_offset"]) for row in oracle.rows_of(scene.table))
     assert rows == {(0, offset): 1 for offset in range(100)} | {(1, offset): 1 for offset in range(50)}
     assert [each["kind"] for each in decisions(scene)] == ["new_epoch"]
-
-
-# --- back --------------------------------------------------------------------------------------------
-
-
-def test_a_rewind_is_refused_while_the_table_has_the_rows_and_reads_them_again_when_they_are_taken_away(
-    make_scene, spark
-):
-    scene = make_scene(partitions=1)
-    scene.send(*[GOOD, NOBODY] * 10)
-    assert scene.drain(spark).error is None
-    error = decided(scene, spark, rewind=[f"{scene.topic}-0:7"]).error
-    condition = f"`kafka_topic` = '{scene.topic}' AND `kafka_partition` = 0 AND `kafka_offset` >= 8"
-    assert str(error) == (
-        f"[REWIND_DOUBLES] flow shop: table {scene.table} has 6 rows of topic {scene.topic} partition 0, offsets 8 to "
-        "18, that would be read again and stand there twice; nothing was recorded\n"
-        f"  hint: DELETE FROM delta.`{scene.table}` WHERE {condition}"
-    )
-    spark.sql(error.next_step)
-    # Others changed the table now, so that the flow stops until that is decided too.
-    assert "[LEDGER_VOID]" in str(scene.drain(spark).error)
-    outcome = decided(scene, spark, rewind=[f"{scene.topic}-0:7"])
-    assert outcome.error is None, str(outcome.error)
-    assert Counter(row["kafka_offset"] for row in oracle.rows_of(scene.table)) == dict.fromkeys(range(0, 20, 2), 1)
-    letters = Counter((each["kafka_offset"], each["status"]) for each in oracle.rows_of(scene.dead_letters))
-    again = {(offset, status): 1 for offset in range(7, 20, 2) for status in ("open", "discarded")}
-    assert letters == {(offset, "open"): 1 for offset in range(1, 7, 2)} | again
-    assert scene.drain(spark).error is None
-
-
-def test_a_table_that_others_restored_is_kept_by_the_command_in_the_hint(make_scene, spark):
-    scene = make_scene(partitions=2)
-    for _ in range(3):
-        scene.send(*[GOOD] * 10)
-        scene.send(*[GOOD] * 10, partition=1)
-        assert scene.drain(spark).error is None
-    DeltaTable.forPath(spark, str(scene.table)).restoreToVersion(1)
-    error = scene.drain(spark).error
-    assert str(error) == (
-        f"[LEDGER_VOID] table {scene.table}: version 4 (RESTORE) changed its data after ledger entry 3; nothing was "
-        "written\n"
-        "  hint: RESTORE the table to version 3, the last one that this flow wrote; or keep it as it is: "
-        f'rivermouth run shop --rewind {scene.topic}-0:10 --rewind {scene.topic}-1:10 --why "REASON"'
-    )
-    # Of the other partition rows went too: not to name it would lose them.
-    assert str(decided(scene, spark, rewind=[f"{scene.topic}-0:10"]).error) == str(error)
-    outcome = decided(scene, spark, **hinted(error))
-    assert outcome.error is None, str(outcome.error)
-    assert outcome.counts.written == 40
-    rows = Counter(at_of(row) for row in oracle.rows_of(scene.table))
-    assert rows == {(scene.topic, partition, offset): 1 for partition in (0, 1) for offset in range(30)}
-
-
-def test_a_topic_that_was_cut_goes_on_there_and_its_new_records_are_others(make_scene, spark):
-    scene = make_scene(partitions=1)
-    scene.send(*[GOOD] * 10)
-    assert scene.drain(spark).error is None
-    scene.pretend_the_ledger_is_at(99, instead_of=10)
-    decision = hinted(scene.drain(spark).error)
-    assert decision["rewind"] == [f"{scene.topic}-0:10"]
-    scene.send(*[GOOD] * 5)
-    # Meanwhile there are more: what the ledger believes to have read there is not what is there now.
-    assert decided(scene, spark, **decision).error is None
-    epochs = Counter((row["kafka_epoch"] or 0) for row in oracle.rows_of(scene.table))
-    assert epochs == {0: 10, 1: 5}

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 
 import pytest
 
-from rivermouth.cli.decisions import wanted
+from rivermouth import LossDecision, Project
+from rivermouth.cli.decisions import decision
 from rivermouth.cli.main import invoke
 from rivermouth.cli.progress import event_json, event_text
+from rivermouth.cli.status import status_text
 from rivermouth.engine.events import DecisionRecorded
+from rivermouth.engine.status import FlowStatus
 from rivermouth.errors import ArgumentInvalid
-from rivermouth.rows.decisions import EARLIEST, text
-from rivermouth.rows.ledger import Decision
+from rivermouth.rows.decisions import text
+from rivermouth.rows.ledger import EARLIEST, Decision
 
 LOST = Decision("accept_loss", 3, "a-b", {0: (10, 25)}, who="ann@host", at="2026-01-31T12:00:00+00:00", why="known")
 
 
 def read(accept_loss=(), new_epoch=(), rewind=(), why="known", flows=("shop",)):
-    return wanted(accept_loss, new_epoch, rewind, why=why, flows=flows)
+    return decision(accept_loss, new_epoch, rewind, why=why, flows=flows)
 
 
 def test_all_of_them_together():
@@ -80,6 +85,63 @@ def test_the_command_refuses_before_it_looks_at_the_project(capsys, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     assert invoke(["run", "--new-epoch", "t", "--output", "json"]) == 1
     assert json.loads(capsys.readouterr().err)["code"] == "ARGUMENT_INVALID"
+
+
+def test_a_user_without_a_name_is_known_by_its_number(monkeypatch):
+    def nameless():
+        raise KeyError
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    assert read(["t-0:1-2"]).who.startswith(f"{os.getuid()}@")
+
+
+PROJECT = """\
+lake: ./lake
+kafka: {bootstrap_servers: "localhost:1"}
+flows:
+  orders: {topics: [orders], format: text, table: bronze.orders}
+  clicks: {topics: [clicks], format: text, table: bronze.clicks}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flows", "debug", "message"),
+    [
+        (
+            (),
+            False,
+            (
+                "[ARGUMENT_INVALID] decision: it is about one flow, and several would run; nothing was run\n"
+                "  hint: rivermouth run FLOW ..."
+            ),
+        ),
+        (
+            ("orders",),
+            True,
+            (
+                "[ARGUMENT_INVALID] --debug: a decision cannot be tried; nothing was run\n"
+                "  hint: rivermouth run orders ..., without --debug"
+            ),
+        ),
+    ],
+)
+def test_a_decision_is_for_one_flow_and_no_trial(flows, debug, message, tmp_path):
+    (tmp_path / "rivermouth.yml").write_text(PROJECT)
+    project = Project.load(tmp_path / "rivermouth.yml").with_debug(debug=debug)
+    with pytest.raises(ArgumentInvalid) as caught:
+        project.run(*flows, decision=LossDecision(epochs=("orders",), why="known"))
+    assert str(caught.value) == message
+
+
+def test_decisions_stand_in_the_status_beside_what_was_lost():
+    rewound = Decision("rewind", 2, "t", {0: (9, 4)}, who="ann@host", at="now", why="known")
+    said = status_text(FlowStatus("shop", "lake/t", entry=3, decisions=(rewound,)))
+    assert "lost" not in said
+    assert (
+        "  1 decision about data that is gone:\n"
+        "    entry 2, now, ann@host: t-0 from 9 back to 4: read again from there (known)\n"
+    ) in said
+    assert "  lost: 5 offsets\n" in status_text(FlowStatus("shop", "lake/t", entry=3, lost=5))
 
 
 def test_a_recorded_decision_as_text_and_as_json():

@@ -294,6 +294,31 @@ def test_offsets_that_are_gone_or_not_there(lake, filled, broker):
     )
 
 
+def test_what_the_next_run_records_by_itself_is_a_warning_and_no_stop(lake, filled, broker):
+    name = filled(10)
+    place = TopicPartition(name, 0, 8)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_records([place])[place].result()
+    pair = lake.flow(topics=[name], on_data_loss="record")
+    lake.two_batches(pair, name, {0: 6})
+    (status,) = lake.status(pair)
+    assert status.code is None
+    assert f"a run records first: offsets 6 to 8 (exclusive) of {name}-0 are lost" in status.warnings
+
+
+def test_a_batch_that_was_not_settled_and_whose_records_are_gone_is_a_stop(lake, filled, broker):
+    name = filled(10)
+    place = TopicPartition(name, 0, 5)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_records([place])[place].result()
+    pair = lake.flow(topics=[name])
+    lake.two_batches(pair, name, {0: 8})
+    Path(pair[1].ledger_file).unlink()
+    (status,) = lake.status(pair)
+    assert status.code == "OFFSETS_EXPIRED"
+    assert status.hint == f'rivermouth run orders --accept-loss {name}-0:4-5 --why "REASON"'
+
+
 def test_a_flow_whose_records_are_about_to_expire_is_warned(lake, filled, broker):
     name = filled(100, 100)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -327,7 +352,8 @@ def test_recorded_losses_are_shown_for_ever(lake, filled):
     (status,) = lake.status(pair)
     assert (status.lost, status.decisions) == (2, (decision,))
     assert (
-        "  lost: 2 offsets, by 1 decision\n"
+        "  lost: 2 offsets\n"
+        "  1 decision about data that is gone:\n"
         f"    entry 3, 2026-01-31T12:00:00+00:00, ann@host: offsets 6 to 8 (exclusive) of {name}-0 are lost (known)\n"
     ) in status_text(status)
     assert plain(status)["decisions"][0]["moves"] == {"0": [6, 8]}

@@ -3,15 +3,20 @@
 import json
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from rivermouth import LossDecision
+from rivermouth.engine import supervisor as supervision
 from rivermouth.engine.events import BatchDone, BatchRetried, FlowFailed, FlowFinished, FlowRestarted, Warned
 from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.errors import BrokerUnreachable
 from rivermouth.ports.broker import Broker
 from rivermouth.rows.places import resolve
 from rivermouth.spec import Flow, ProjectSpec
@@ -58,6 +63,39 @@ class Scene:
     def offsets(self, order):
         rows = self.spark.read.format("delta").load(order.places.table)
         return sorted(tuple(row) for row in rows.select("kafka_partition", "kafka_offset").collect())
+
+
+def test_a_decision_is_handed_over_once_a_run(monkeypatch):
+    """What an earlier run recorded is nothing new at first; after a batch it would be."""
+    flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": "text", "table": "s.t"})
+    decision, handed, calls = LossDecision(epochs=("t",)), [], []
+
+    def opened(*_arguments, decision, **_more):
+        handed.append(decision)
+        if len(handed) == 1:
+            raise RuntimeError
+        return SimpleNamespace(stopping=threading.Event())
+
+    def following(*_arguments):
+        calls.append(1)
+        if len(calls) == 1:
+            raise BrokerUnreachable(bootstrap_servers="s", timeout_s=1)
+        return 0
+
+    for name, fake in {
+        "open_flow": opened,
+        "follow": following,
+        "Kafka": lambda *_: nullcontext(),
+        "Lease": lambda *_, **__: nullcontext(),
+        "files_for": lambda *_: None,
+        "has_ended": lambda _: False,
+        "_FIRST_DELAY_S": 0.01,
+    }.items():
+        monkeypatch.setattr(supervision, name, fake)
+    places = SimpleNamespace(lake="", table="", lease_file="")
+    order = FlowOrder(flow, places, "s", {}, decision=decision)
+    (outcome,) = Supervisor(None, lambda _: None, lambda _: None).run([order], keep_following=True)
+    assert (outcome.error, handed) == (None, [decision, decision, None])
 
 
 @pytest.fixture

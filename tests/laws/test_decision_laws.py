@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rivermouth.errors import DecisionRefused, OffsetsExpired
 from rivermouth.rows import decisions, ledger
-from rivermouth.rows.decisions import Found, Wanted
+from rivermouth.rows.gone import Found, LossDecision, gone, problem
 from rivermouth.rows.ledger import Counts, first_entry
 
 OFFSET = st.integers(0, 30)
@@ -30,18 +30,18 @@ def a_flow(parts):
 @given(PARTITIONS)
 def test_what_is_gone_is_what_is_needed_and_lies_before_what_kafka_holds(parts):
     entry, needed, found = a_flow(parts)
-    lacking = decisions.gone(needed, found.first)
+    lacking = gone(needed, found.first)
     expected = {("t", p, o) for p, kept in found.first["t"].items() for o in range(needed["t"][p], kept)}
     assert cells(lacking) == expected
-    problem = decisions.problem("shop", entry, needed, found)
-    assert isinstance(problem, OffsetsExpired) if lacking else problem is None
+    stopped = problem("shop", entry, needed, found)
+    assert isinstance(stopped, OffsetsExpired) if lacking else stopped is None
 
 
 @given(PARTITIONS)
 def test_all_that_is_gone_called_lost_moves_the_ledger_behind_it_and_no_further(parts):
     entry, needed, found = a_flow(parts)
-    lacking = decisions.gone(needed, found.first)
-    ruling = decisions.rule("shop", entry, needed, found, Wanted(losses=lacking))
+    lacking = gone(needed, found.first)
+    ruling = decisions.rule("shop", entry, needed, found, LossDecision(losses=lacking))
     if not lacking:
         assert ruling is None
         return
@@ -52,22 +52,22 @@ def test_all_that_is_gone_called_lost_moves_the_ledger_behind_it_and_no_further(
     unread = {cell for cell in cells(lacking) if cell[2] >= entry.next_offsets["t"][cell[1]]}
     assert after.totals == Counts(lost=len(unread))
     assert after.unsettled == {}
-    assert decisions.problem("shop", after, after.next_offsets, found) is None
-    assert decisions.rule("shop", after, after.next_offsets, found, Wanted(losses=lacking)) is None
+    assert problem("shop", after, after.next_offsets, found) is None
+    assert decisions.rule("shop", after, after.next_offsets, found, LossDecision(losses=lacking)) is None
 
 
 @given(PARTITIONS, st.data())
 def test_less_than_all_that_is_gone_and_anything_else_is_refused(parts, data):
     entry, needed, found = a_flow(parts)
-    lacking = decisions.gone(needed, found.first).get("t", {})
+    lacking = gone(needed, found.first).get("t", {})
     p = data.draw(st.sampled_from(sorted(parts)))
     start, end = sorted(data.draw(st.tuples(OFFSET, st.integers(31, 60))))
     with pytest.raises(DecisionRefused):
-        decisions.rule("shop", entry, needed, found, Wanted(losses={"t": {**lacking, p: (start, end)}}))
+        decisions.rule("shop", entry, needed, found, LossDecision(losses={"t": {**lacking, p: (start, end)}}))
     if len(lacking) > 1:
         part = dict(sorted(lacking.items())[1:])
         with pytest.raises(OffsetsExpired):
-            decisions.rule("shop", entry, needed, found, Wanted(losses={"t": part}))
+            decisions.rule("shop", entry, needed, found, LossDecision(losses={"t": part}))
 
 
 @given(PARTITIONS, st.integers(1, 4))
@@ -75,7 +75,7 @@ def test_each_new_epoch_is_one_more_in_every_partition_and_starts_at_its_beginni
     entry, _needed, found = a_flow(parts)
     for index in range(times):
         anew = Found({"t": f"id-{index}"}, found.first, found.end)
-        wanted = Wanted(epochs=("t",))
+        wanted = LossDecision(epochs=("t",))
         entry = decisions.rule("shop", entry, entry.next_offsets, anew, wanted).entry_after(entry, Counts())
         assert decisions.rule("shop", entry, entry.next_offsets, anew, wanted) is None
     assert entry.next_offsets == found.first
@@ -85,10 +85,10 @@ def test_each_new_epoch_is_one_more_in_every_partition_and_starts_at_its_beginni
 @given(PARTITIONS)
 def test_without_takes_a_beginning_away_and_nothing_else(parts):
     ranges = {"t": {p: tuple(sorted((a, b))) for p, (a, b, _c) in parts.items()}}
-    gone = {
+    away = {
         "t": {
             p: (a, min(max(a, c), b))
             for (p, (a, b)), (_a, _b, c) in zip(ranges["t"].items(), parts.values(), strict=True)
         }
     }
-    assert cells(ledger.without(ranges, gone)) == cells(ranges) - cells(gone)
+    assert cells(ledger.without(ranges, away)) == cells(ranges) - cells(away)

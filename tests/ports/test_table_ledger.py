@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from rivermouth.errors import CommitLost, LedgerLost, LedgerUnreadable, LedgerVoid, TableForeign
 from rivermouth.ports.storage import LocalFiles
-from rivermouth.ports.table_ledger import Standing, TableLedger, app_id
-from rivermouth.rows.ledger import Counts, first_entry
+from rivermouth.ports.table_ledger import Standing, TableLedger, app_id, narrowed
+from rivermouth.rows.ledger import EARLIEST, Counts, first_entry
 
 FILES = LocalFiles()
 FIRST = first_entry("f", {"t": {0: 0}}, {"t": "id"})
@@ -87,6 +88,66 @@ def test_a_change_of_data_makes_it_void_until_the_table_is_restored(log, ledger)
     log.add(operation="UPDATE")
     with pytest.raises(LedgerVoid, match=r"version 6 \(UPDATE\)"):
         ledger.standing()
+
+
+def void(look):
+    with pytest.raises(LedgerVoid) as caught:
+        look()
+    return caught.value
+
+
+@pytest.mark.parametrize("parameters", [{"version": None, "timestamp": "2026-01-31 12:00:00"}, {"version": "1"}])
+def test_a_restore_of_which_nobody_knows_what_it_left_goes_on_at_the_earliest(parameters, log, ledger):
+    """To a point in time, or to a version whose entry is no longer in the log: what is there still is told then."""
+    for version in (0, 1):
+        log.cut(version)
+    log.add(operation="RESTORE", **parameters)
+    error = void(ledger.standing)
+    assert error.facts["moved"] == {"t": {0: EARLIEST}}
+    assert error.next_step.endswith('rivermouth run f --rewind t-0:earliest --why "REASON"')
+
+
+def test_after_a_restore_each_partition_is_named_whose_rows_went(log, ledger):
+    """Also those that the restored version did not know yet, and those of which a new epoch has begun since."""
+    grown = THIRD.after_batch({"t": {1: (0, 4)}, "u": {0: (3, 8)}}, Counts(), {"t": "id", "u": "id-u"})
+    anew = replace(
+        grown, number=4, kind="decision", next_offsets={"t": {0: 9, 1: 0}, "u": {0: 8}}, epochs={"t": {1: (4,)}}
+    )
+    log.add(grown).add(anew).add(operation="RESTORE", version="2")
+    error = void(ledger.standing)
+    assert error.facts["moved"] == {"t": {1: EARLIEST}, "u": {0: EARLIEST}}
+    assert error.facts["options"] == "--rewind t-1:earliest --rewind u-0:earliest"
+    log.add(operation="RESTORE", version="3")
+    assert void(ledger.standing).facts["moved"] == {"t": {1: EARLIEST}}
+
+
+def test_a_restore_of_a_restore_is_followed_to_its_rows(log, ledger):
+    log.add(operation="RESTORE", version="1").add(operation="DELETE").add(operation="RESTORE", version="3")
+    assert void(ledger.standing).facts["moved"] == {"t": {0: 5}}
+
+
+def test_a_delete_moves_nothing(log, ledger):
+    log.add(operation="DELETE")
+    error = void(ledger.standing)
+    assert (error.facts["moved"], error.facts["options"]) == ({}, "--rewind t-0:9")
+
+
+def test_of_what_a_flow_reads_no_more_nothing_has_to_be_decided(log, ledger):
+    fourth = THIRD.after_batch({"u": {0: (0, 4), 1: (0, 4)}}, Counts(), {"u": "id-u"})
+    log.add(fourth).add(operation="RESTORE", version="1")
+    error = void(ledger.standing)
+    assert error.facts["options"] == "--rewind t-0:5 --rewind u-0:earliest --rewind u-1:earliest"
+    assert narrowed(error, {"u": [1], "v": [0]}).facts["options"] == "--rewind u-1:earliest"
+    assert narrowed(error, {"t": [0]}).next_step.endswith('rivermouth run f --rewind t-0:5 --why "REASON"')
+
+
+def test_a_void_table_without_a_log_can_be_decided_about(log, ledger):
+    for version in (0, 1, 2):
+        log.cut(version)
+    known = {app_id("f", "table-id"): 2}
+    ledger.keep(Standing(THIRD, 2, Counts()))
+    log.add(operation="UPDATE")
+    assert ledger.standing(known, even_void=True) == Standing(THIRD, 3, Counts())
 
 
 def test_an_entry_of_our_own_that_we_do_not_know_is_told_apart_from_a_change_by_others(log, ledger):

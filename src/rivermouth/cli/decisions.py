@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import socket
 import uuid
@@ -14,7 +15,7 @@ import click
 from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
-    from rivermouth.rows.decisions import Wanted
+    from rivermouth.rows.gone import LossDecision
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -53,16 +54,17 @@ def with_decisions(command: Command) -> Command:
     return command
 
 
-def wanted(
+def decision(
     accept_loss: Sequence[str], new_epoch: Sequence[str], rewind: Sequence[str], *, why: str, flows: Sequence[str]
-) -> Wanted | None:
+) -> LossDecision | None:
     """What the options decide; None without one.
 
     Raises:
         ArgumentInvalid: One cannot be read, the reason is missing, or not exactly one flow was named.
     """
     from rivermouth.engine.decide import now
-    from rivermouth.rows.decisions import EARLIEST, Wanted
+    from rivermouth.rows.gone import LossDecision
+    from rivermouth.rows.ledger import EARLIEST
 
     given = ["--accept-loss"] * bool(accept_loss) + ["--new-epoch"] * bool(new_epoch) + ["--rewind"] * bool(rewind)
     if not given:
@@ -87,8 +89,15 @@ def wanted(
         if rest != _EARLIEST and not rest.isdecimal():
             raise _unreadable("--rewind", text, "orders-0:10")
         rewinds.setdefault(topic, {})[partition] = EARLIEST if rest == _EARLIEST else int(rest)
-    who = f"{getpass.getuser()}@{socket.gethostname()}"
-    return Wanted(losses, tuple(new_epoch), rewinds, who=who, at=now(), why=why, mark=uuid.uuid4().hex)
+    who = f"{_user()}@{socket.gethostname()}"
+    return LossDecision(losses, tuple(new_epoch), rewinds, who=who, at=now(), why=why, mark=uuid.uuid4().hex)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())  # in a container it may have no name
 
 
 def _parted(option: str, text: str, example: str) -> tuple[str, int, str]:

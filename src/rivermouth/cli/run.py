@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermouth.cli.attend import attended, door
-from rivermouth.cli.decisions import wanted, with_decisions
+from rivermouth.cli.decisions import decision, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, to_json
 from rivermouth.errors import FlowBroken
@@ -16,7 +16,7 @@ from rivermouth.errors import FlowBroken
 if TYPE_CHECKING:
     from rivermouth.engine.supervisor import FlowOutcome
     from rivermouth.project.load import Project
-    from rivermouth.rows.decisions import Wanted
+    from rivermouth.rows.gone import LossDecision
 
 
 @click.command()
@@ -47,13 +47,13 @@ def run(
     """
     from rivermouth.project.load import Project
 
-    decided = wanted(accept_loss, new_epoch, rewind, why=why, flows=flows)
+    decided = decision(accept_loss, new_epoch, rewind, why=why, flows=flows)
     project = Project.load(file).with_debug(debug=debug)
     carry(project, flows, follow=follow, output=output, decided=decided)
 
 
 def carry(
-    project: Project, flows: Sequence[str], *, follow: bool, output: Output, decided: Wanted | None = None
+    project: Project, flows: Sequence[str], *, follow: bool, output: Output, decided: LossDecision | None = None
 ) -> list[FlowOutcome]:
     """Runs flows with progress, a summary and a clean end.
 
@@ -69,7 +69,7 @@ def carry(
     with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
         try:
             outcomes = attended(
-                lambda: operate.run(project, flows, follow=follow, door=given, wanted=decided), given.stop, shown.say
+                lambda: operate.run(project, flows, follow=follow, door=given, decision=decided), given.stop, shown.say
             )
         finally:
             shown.close()

@@ -78,8 +78,10 @@ def _batches(status: FlowStatus) -> list[str]:
         f"  so far: {totals.consumed:,} consumed, {totals.written + totals.merged:,} written, {totals.dropped:,} "
         f"dropped, {status.dead_letters:,} dead-lettered"
     )
-    if status.decisions or status.lost:
-        lines.append(f"  lost: {count(status.lost, 'offset')}, by {count(len(status.decisions), 'decision')}")
+    if status.lost:
+        lines.append(f"  lost: {count(status.lost, 'offset')}")
+    if status.decisions:
+        lines.append(f"  {count(len(status.decisions), 'decision')} about data that is gone:")
         lines += [f"    {decision_text(decision)}" for decision in status.decisions]
     return lines
 

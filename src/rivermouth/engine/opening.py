@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rivermouth.engine.decide import check_epoch_column, check_topics, decide
+from rivermouth.engine.decide import add_epoch_column, check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, StepReached
 from rivermouth.engine.recovery import recover
 from rivermouth.engine.running import RunningFlow
@@ -16,7 +16,7 @@ from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles
-from rivermouth.ports.table_ledger import TableLedger
+from rivermouth.ports.table_ledger import TableLedger, narrowed
 from rivermouth.rows.kafka_options import source_options
 from rivermouth.rows.ledger import Entry, first_entry
 from rivermouth.sinks.dead_letters import DeadLetterTable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.events import Listener
     from rivermouth.engine.table import TableShape
     from rivermouth.ports.kafka import Topic
-    from rivermouth.rows.decisions import Wanted
+    from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
 
@@ -42,7 +42,7 @@ def open_flow(
     kafka: Kafka,
     source: KafkaSource,
     listener: Listener,
-    wanted: Wanted | None = None,
+    decision: LossDecision | None = None,
 ) -> RunningFlow:
     """The flow, ready for its next batch. The caller holds the table's lease.
 
@@ -53,7 +53,7 @@ def open_flow(
         kafka: The cluster's admin side.
         source: The cluster as Spark reads it.
         listener: Gets the events.
-        wanted: A decision about data that is gone, to be recorded first.
+        decision: About data that is gone, to be recorded first.
 
     Raises:
         RivermouthError: What is wrong with the flow, its table, its ledger or its topics.
@@ -84,9 +84,12 @@ def open_flow(
         topics=topics,
         shape=shape,
         listener=listener,
-        even_void=bool(wanted and wanted.rewinds),
+        even_void=bool(decision),
     )
-    decide(run, topics, wanted)
+    if run.standing.entry.epochs:
+        # Whoever restored the table to before the first epoch, or dropped the column, took it away.
+        add_epoch_column(run)
+    decide(run, topics, decision)
     check_topics(run, topics)
     if run.changes:
         change_table(session, flow, places.table, run.changes)
@@ -128,9 +131,10 @@ def standing_flow(
     try:
         standing = table_ledger.standing(state.transactions)
     except LedgerVoid as error:
+        void = narrowed(error, {name: topic.partitions for name, topic in topics.items()})
         if not even_void:
-            raise
-        standing, void = table_ledger.standing(state.transactions, even_void=True), error
+            raise void from None
+        standing = table_ledger.standing(state.transactions, even_void=True)
     if standing.entry.epochs:
         check_epoch_column(flow, shape.columns.names)
     return RunningFlow(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.carry import max_offsets
-from rivermouth.engine.decide import found_of, needed_of, now
+from rivermouth.engine.decide import found_of, now
 from rivermouth.engine.opening import source_of, standing_flow, without_effect
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import RivermouthError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.supervisor import FlowOrder
     from rivermouth.engine.table import TableShape
     from rivermouth.ports.kafka import Topic
-    from rivermouth.rows.decisions import Found
+    from rivermouth.rows.gone import Found
     from rivermouth.rows.ledger import Offsets, Ranges
     from rivermouth.spec import Flow
 
@@ -149,16 +149,12 @@ def _decided(run: RunningFlow, found: Found) -> tuple[Offsets, tuple[str, ...]]:
     Raises:
         RivermouthError: What would stop the run.
     """
-    name, entry, needed = run.flow.name, run.standing.entry, needed_of(run.standing)
-    if run.flow.on_data_loss == "record":
-        ruling = decisions.rule(name, entry, needed, found, decisions.by_setting(entry, needed, found, at=now()))
-        if ruling is not None:
-            said = (f"a run records first: {decisions.text(decision)}" for decision in ruling.decisions)
-            return ruling.next_offsets, tuple(said)
-    problem = decisions.problem(name, entry, needed, found)
-    if problem is not None:
-        raise problem
-    return entry.next_offsets, ()
+    flow, standing = run.flow, run.standing
+    records = flow.on_data_loss == "record"
+    ruling = decisions.foreseen(flow.name, standing.entry, standing.needed, found, records=records, at=now())
+    if ruling is None:
+        return standing.entry.next_offsets, ()
+    return ruling.next_offsets, tuple(f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
 
 
 def _standing_still(

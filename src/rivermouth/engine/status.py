@@ -20,7 +20,7 @@ from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.table_ledger import Standing, TableLedger
 from rivermouth.rows import decisions
-from rivermouth.rows.decisions import Found
+from rivermouth.rows.gone import Found
 from rivermouth.rows.ledger import Counts, Decision
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class FlowStatus:
         dead_letters: Records that ever went to the dead letters; how many are open only their table knows.
         lost: Offsets that decisions called lost, ever: an upper bound of the records.
         decisions: What was decided about data that is gone, oldest first.
-        warnings: What will be in trouble if nothing happens.
+        warnings: What will be in trouble if nothing happens, and what the next run records as lost.
     """
 
     flow: str
@@ -267,9 +267,17 @@ def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka
     )
     if standing is None or status.code is not None:
         return status
-    found = Found({name: topic.id for name, topic in topics.items()}, first, ends, whole=not flow.assign)
-    problem = decisions.problem(flow.name, standing.entry, standing.entry.next_offsets, found)
-    return status if problem is None else _failed(status, problem)
+    # An open transaction ends what can be read; the log itself goes on.
+    whole, last = not flow.assign, kafka.end_offsets(topics, "read_uncommitted")
+    found = Found({name: topic.id for name, topic in topics.items()}, first, last, whole=whole)
+    records = flow.on_data_loss == "record"
+    try:
+        ruling = decisions.foreseen(flow.name, standing.entry, standing.needed, found, records=records, at="")
+    except RivermouthError as error:
+        return _failed(status, error)
+    foreseen = () if ruling is None else ruling.decisions
+    said = (f"{decisions.FORESEEN}: {decisions.text(each)}" for each in foreseen)
+    return replace(status, warnings=(*status.warnings, *said))
 
 
 def _reads(flow: Flow) -> Mapping[str, tuple[int, ...]] | None:

@@ -53,13 +53,16 @@ def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:
     return rows.select(*columns, epoch.alias(names.EPOCH_COLUMN))
 
 
-def table_coordinates(run: RunningFlow) -> DataFrame:
-    """``__topic``, ``__partition``, ``__offset`` and ``__epoch`` of the table's rows: which records they are."""
+def table_coordinates(run: RunningFlow, *more: Column) -> DataFrame:
+    """``__topic``, ``__partition``, ``__offset`` and ``__epoch`` of the table's rows: which records they are.
+
+    With the columns in ``more`` beside them.
+    """
     columns = zip(names.COORDINATES, (names.TOPIC, names.PARTITION, names.OFFSET), strict=True)
     renamed = [F.col(names.quoted(run.flow.metadata_columns[name])).alias(target) for name, target in columns]
     epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if run.standing.entry.epochs else F.lit(0)
     table = run.spark.read.format("delta").load(run.places.table)
-    return table.select(*renamed, epoch.alias(names.EPOCH))
+    return table.select(*renamed, epoch.alias(names.EPOCH), *more)
 
 
 def rows_within(run: RunningFlow, ranges: Ranges) -> DataFrame:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.rows.decisions import Wanted
+    from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
 
@@ -52,7 +52,7 @@ class FlowOrder:
         bootstrap_servers: The cluster.
         options: Client options, resolved.
         at: Where the flow stands in its file.
-        wanted: A decision about data that is gone, to be recorded before the first batch.
+        decision: About data that is gone, to be recorded before the first batch.
     """
 
     flow: Flow
@@ -60,7 +60,7 @@ class FlowOrder:
     bootstrap_servers: str
     options: Mapping[str, str] = field(repr=False)
     at: str | None = None
-    wanted: Wanted | None = None
+    decision: LossDecision | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,7 @@ class Supervisor:
         self._telling = threading.Lock()
         self._running: dict[str, RunningFlow] = {}
         self._failed: set[str] = set()
+        self._decided: set[str] = set()
 
     def stop(self) -> None:
         """Tells all flows to end after the batch in hand. Returns at once."""
@@ -236,11 +237,15 @@ class Supervisor:
 
     def _open(self, order: FlowOrder, kafka: Kafka, lease: Lease, listener: Listener) -> RunningFlow:
         source = source_of(order.flow, order.bootstrap_servers, order.options)
+        name = order.flow.name
+        decision = None if name in self._decided else order.decision
         run = open_flow(
-            self._spark, order.flow, order.places, kafka=kafka, source=source, listener=listener, wanted=order.wanted
+            self._spark, order.flow, order.places, kafka=kafka, source=source, listener=listener, decision=decision
         )
+        # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
+        self._decided.add(name)
         run.lease = lease
-        self._running[order.flow.name] = run
+        self._running[name] = run
         if self._stop.is_set():
             run.stopping.set()
         return run

@@ -75,7 +75,7 @@ class OffsetsBeyondEnd(RivermouthError):
     )
     hint = (
         "check that bootstrap_servers names the right cluster; if the topic was cut: "
-        'rivermouth run {flow} --rewind {topic}-{partition}:{end} --why "REASON"'
+        'rivermouth run {flow} {options} --why "REASON"'
     )
 
 
@@ -87,7 +87,7 @@ class TopicRecreated(RivermouthError):
         "flow {flow}: topic {topic} was deleted and created again: its id is {found}, the ledger knows {expected}; "
         "nothing was written"
     )
-    hint = 'rivermouth run {flow} --new-epoch {topic} --why "REASON"'
+    hint = 'rivermouth run {flow} {options} --why "REASON"'
 
 
 class PartitionsFewer(RivermouthError):
@@ -98,7 +98,7 @@ class PartitionsFewer(RivermouthError):
         "flow {flow}: topic {topic} was deleted and created again: the ledger knows {expected} partitions, it has "
         "{found}; nothing was written"
     )
-    hint = 'rivermouth run {flow} --new-epoch {topic} --why "REASON"'
+    hint = 'rivermouth run {flow} {options} --why "REASON"'
 
 
 class RewindDoubles(RivermouthError):
@@ -113,13 +113,10 @@ class RewindDoubles(RivermouthError):
 
 
 class EpochColumnTaken(RivermouthError):
-    """The payload has a column of the name that epochs need."""
+    """The payload or the table has a column of the name that epochs need."""
 
     code = "EPOCH_COLUMN_TAKEN"
-    what = (
-        "flow {flow}: rows of a new epoch bear it in the column {column}, and the payload has one of that name; "
-        "nothing was written"
-    )
+    what = "flow {flow}: rows of a new epoch bear it in the column {column}, and {detail}; nothing was written"
     hint = "write the topic as it is now into a new table, by another flow"
 
 

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from rivermouth.errors import CommitLost, LedgerLost, LedgerTooNew, LedgerUnreadable, LedgerVoid, TableForeign
 from rivermouth.ports import delta
 from rivermouth.ports.kafka_offsets import flat_offsets
-from rivermouth.rows.ledger import Counts, Entry, Offsets
+from rivermouth.rows.gone import LossDecision
+from rivermouth.rows.ledger import EARLIEST, Counts, Entry, Offsets
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rivermouth.ports.storage import LakeFiles
 
 
@@ -31,6 +34,11 @@ class Standing:
     version: int
     counts: Counts | None = None
     report: Mapping[str, Any] | None = None
+
+    @property
+    def needed(self) -> Offsets:
+        """From where the flow has to read: a batch that is not settled is read once more."""
+        return self.entry.next_offsets if self.counts is not None else self.entry.settled
 
 
 class TableLedger:
@@ -77,7 +85,7 @@ class TableLedger:
                 standing = self._judged(Standing(entry, version), side, [] if even_void else foreign)
                 return replace(standing, version=foreign[0].version) if even_void and foreign else standing
             foreign.append(commit)
-        return self._without_log(side, foreign, transactions or {})
+        return self._without_log(side, foreign, transactions or {}, even_void=even_void)
 
     def newest(self, count: int) -> list[Standing]:
         """So many of the newest entries that are still in the log, the newest first."""
@@ -144,22 +152,28 @@ class TableLedger:
 
     def _keeping(self, commits: list[delta.Commit], entry: Entry) -> dict[str, Any]:
         """How the table could be kept as it is: ``moved`` is where a restored one goes on, ``options`` says it."""
-        offsets = entry.next_offsets
-        restored_version = next((c.restored_version for c in reversed(commits) if c.restored_version is not None), -1)
-        for version in range(restored_version, -1, -1):
-            commit = delta.read_commit(self._files, self.location, version)
-            restored = None if commit is None else self._entry(commit)
-            if restored is not None:
-                offsets = restored.next_offsets
-                break
+        restored = next((commit for commit in reversed(commits) if commit.operation == "RESTORE"), None)
+        then = entry if restored is None else self._entry_of(restored.version)
         moved: Offsets = {}
-        for topic, partition, offset in flat_offsets(offsets):
-            if offset != entry.next_offsets.get(topic, {}).get(partition):
-                moved.setdefault(topic, {})[partition] = offset
-        # Where nothing moves one word is enough to say that somebody has looked.
-        named = list(flat_offsets(moved)) or list(flat_offsets(offsets))[:1]
-        options = " ".join(f"--rewind {topic}-{partition}:{offset}" for topic, partition, offset in named)
-        return {"moved": moved, "options": options}
+        for topic, partition, offset in flat_offsets(entry.next_offsets):
+            same = then is not None and then.begun.get((topic, partition)) == entry.begun.get((topic, partition))
+            # Where nobody can say what the table still has of this epoch, it is held against all of it.
+            before = then.next_offsets.get(topic, {}).get(partition, EARLIEST) if then and same else EARLIEST
+            if before != offset:
+                moved.setdefault(topic, {})[partition] = before
+        return {"moved": moved, "stands": entry.next_offsets, "options": _options(moved, entry.next_offsets)}
+
+    def _entry_of(self, version: int) -> Entry | None:
+        """The entry whose rows that version of the table holds; None where the log does not tell."""
+        there = set(delta.commit_versions(self._files, self.location))
+        known: int | None = version
+        while known is not None and known in there:
+            commit = delta.read_commit(self._files, self.location, known)
+            entry = None if commit is None else self._entry(commit)
+            if commit is None or entry is not None:
+                return entry
+            known = commit.restored_version if commit.operation == "RESTORE" else known - 1
+        return None
 
     def read_side_file(self) -> Standing | None:
         """What the side file says; None if there is none or it is damaged, for it is only a cache."""
@@ -204,7 +218,7 @@ class TableLedger:
         return found
 
     def _without_log(
-        self, side: Standing | None, foreign: list[delta.Commit], transactions: Mapping[str, int]
+        self, side: Standing | None, foreign: list[delta.Commit], transactions: Mapping[str, int], *, even_void: bool
     ) -> Standing:
         known = max((number for app, number in transactions.items() if self._is_ours(app)), default=None)
         if known is None:
@@ -212,10 +226,28 @@ class TableLedger:
         if side is None or side.entry.number != known:
             raise LedgerLost(table=self.location, entry=known, side_file=self.side_file)
         later = [commit for commit in foreign if commit.version > side.version]
-        return self._judged(side, side, later)
+        standing = self._judged(side, side, [] if even_void else later)
+        return replace(standing, version=later[0].version) if even_void and later else standing
 
     def _is_ours(self, app_id: str) -> bool:
         return any(app_id.startswith(f"rivermouth/{name}/") for name in self._names)
+
+
+def narrowed(error: LedgerVoid, reads: Mapping[str, Collection[int]]) -> LedgerVoid:
+    """The same, about what the flow reads: of what it reads no more nothing can be decided, and nothing has to be."""
+    facts: dict[str, Any] = error.facts
+    moved, stands = (
+        {t: {p: parts[p] for p in parts if p in reads[t]} for t, parts in facts[name].items() if t in reads}
+        for name in ("moved", "stands")
+    )
+    moved = {topic: parts for topic, parts in moved.items() if parts}
+    return LedgerVoid(**{**facts, "moved": moved, "options": _options(moved, stands)})
+
+
+def _options(moved: Offsets, stands: Offsets) -> str:
+    # Where nothing moves one word is enough to say that somebody has looked.
+    one = {topic: {p: offset} for topic, p, offset in list(flat_offsets(stands))[:1]}
+    return LossDecision(rewinds=moved or one).options
 
 
 def app_id(flow: str, table_id: str) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.plan import FlowPlan
     from rivermouth.engine.status import FlowStatus
     from rivermouth.engine.supervisor import FlowOutcome
-    from rivermouth.rows.decisions import Wanted
+    from rivermouth.rows.gone import LossDecision
 
 FILE_NAME: Final = "rivermouth.yml"
 
@@ -195,7 +195,7 @@ class Project:
     # --- what can be done with it; the work itself loads Spark, so it is imported when it is asked for ---
 
     def run(
-        self, *names: str, follow: bool = False, listener: Listener | None = None, wanted: Wanted | None = None
+        self, *names: str, follow: bool = False, listener: Listener | None = None, decision: LossDecision | None = None
     ) -> list[FlowOutcome]:
         """Carries the flows of these names, or all; see ``project.operate.run``.
 
@@ -203,7 +203,7 @@ class Project:
             names: Flows; all where none is named.
             follow: Go on at each flow's trigger; else end when all is read.
             listener: Gets every event.
-            wanted: A decision about data that is gone, for the one flow that is named.
+            decision: One about data that is gone, for the one flow that is named.
 
         Returns:
             An outcome a flow, in the order of the file.
@@ -219,7 +219,7 @@ class Project:
         from rivermouth.project import operate  # noqa: PLC0415
 
         door = operate.NOBODY if listener is None else operate.Door(listener=listener)
-        outcomes = operate.run(self, names, follow=follow, door=door, wanted=wanted)
+        outcomes = operate.run(self, names, follow=follow, door=door, decision=decision)
         operate.raise_failures(outcomes)
         return outcomes
 

@@ -26,7 +26,7 @@ from rivermouth.spec import EndingOffsets
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.rows.decisions import Wanted
+    from rivermouth.rows.gone import LossDecision
     from rivermouth.spec import Flow
 
 DEBUG_OFFSETS: Final = 1000
@@ -187,7 +187,7 @@ def run(
     *,
     follow: bool = False,
     door: Door = NOBODY,
-    wanted: Wanted | None = None,
+    decision: LossDecision | None = None,
 ) -> list[FlowOutcome]:
     """Carries the flows of these names, or all, side by side in one Spark session.
 
@@ -196,19 +196,23 @@ def run(
         names: Flows; all where empty.
         follow: Go on at each flow's trigger until ``door.stop`` is asked; else end when all is read.
         door: Hears of it, and may stop it.
-        wanted: A decision about data that is gone, for the one flow that is named.
+        decision: About data that is gone, for the one flow that is named.
 
     Returns:
         An outcome a flow, in the order of the file; a flow that failed did not stop the others.
 
     Raises:
+        ArgumentInvalid: A decision for more than one flow, or for a trial.
         RivermouthError: Nothing was run at all.
 
     Guarantees:
         Run twice: the second run goes on where the tables' ledgers stand. Stopped anywhere: every record is in
         the table and its dead letters once, or comes with the next run.
     """
-    chosen = [replace(order, wanted=wanted) for order in orders(project, names, follow=follow)]
+    chosen = orders(project, names, follow=follow)
+    if decision:
+        _check_decision(project, [order.flow.name for order in chosen])
+        chosen = [replace(order, decision=decision) for order in chosen]
     reach(project)
     engine = Spark(project, door)
     with engine as spark:
@@ -289,6 +293,17 @@ def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
     if outcome.error is not None:
         raise outcome.error
     return outcome
+
+
+def _check_decision(project: Project, names: Sequence[str]) -> None:
+    flow = names[0] if len(names) == 1 else "FLOW"
+    if len(names) != 1:
+        detail, fix = "it is about one flow, and several would run", f"rivermouth run {flow} ..."
+        raise ArgumentInvalid(argument="decision", detail=detail, fix=fix)
+    if project.debug:
+        # A trial's table is another one, and the bound of a trial is worked out before the decision is.
+        detail, fix = "a decision cannot be tried", f"rivermouth run {flow} ..., without --debug"
+        raise ArgumentInvalid(argument="--debug", detail=detail, fix=fix)
 
 
 def _without_echo(door: Door) -> Listener:
