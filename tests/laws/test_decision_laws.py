@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rivermouth.errors import DecisionRefused, OffsetsExpired
+from rivermouth.errors import DecisionRefused, OffsetsExpired, RivermouthError
 from rivermouth.rows import decisions, ledger
-from rivermouth.rows.gone import Found, LossDecision, gone, problem
+from rivermouth.rows.gone import Found, LossDecision, gone, problem, undecided
 from rivermouth.rows.ledger import Counts, first_entry
 
 OFFSET = st.integers(0, 30)
@@ -68,6 +70,53 @@ def test_less_than_all_that_is_gone_and_anything_else_is_refused(parts, data):
         part = dict(sorted(lacking.items())[1:])
         with pytest.raises(OffsetsExpired):
             decisions.rule("shop", entry, needed, found, LossDecision(losses={"t": part}))
+
+
+PARTS = st.dictionaries(st.integers(0, 2), st.tuples(OFFSET, OFFSET, OFFSET, OFFSET, st.booleans()), min_size=1)
+TOPICS = st.dictionaries(st.sampled_from("abc"), st.tuples(st.sampled_from(["one", "two", None]), PARTS), min_size=1)
+
+
+def a_broken_flow(topics):
+    """Topics made anew, partitions that are missing, logs that were cut or have a gap, all at once."""
+    stood = {topic: {p: part[0] for p, part in parts.items()} for topic, (_id, parts) in topics.items()}
+    needed = {t: {p: min(part[:2]) for p, part in parts.items()} for t, (_id, parts) in topics.items()}
+    there = {t: {p: part for p, part in parts.items() if part[4]} for t, (_id, parts) in topics.items()}
+    first = {t: {p: min(part[2:4]) for p, part in parts.items()} for t, parts in there.items()}
+    end = {t: {p: max(part[2:4]) for p, part in parts.items()} for t, parts in there.items()}
+    entry = first_entry("shop", stood, dict.fromkeys(topics, "one"))
+    return replace(entry, settled=needed), needed, Found({t: each[0] for t, each in topics.items()}, first, end)
+
+
+@given(TOPICS)
+def test_what_the_hint_names_settles_all_that_stops_a_flow(topics):
+    entry, needed, found = a_broken_flow(topics)
+    wanted = undecided(entry, needed, found)
+    stopped = problem("shop", entry, needed, found)
+    assert bool(wanted) == (stopped is not None)
+    if stopped is not None:
+        assert stopped.next_step.endswith(wanted.command("shop"))
+        ruling = decisions.rule("shop", entry, needed, found, wanted)
+        after = ruling.entry_after(entry, Counts())
+        assert problem("shop", after, after.next_offsets, found) is None
+        # What of the last batch is left to be read once more, Kafka has.
+        rest = ledger.without(entry.unsettled, ruling.unsettled)
+        for topic, p, start, stop in ledger.flat(rest):
+            assert found.first[topic][p] <= start < stop <= found.end[topic][p]
+
+
+@given(TOPICS, st.data())
+def test_whatever_part_of_it_is_typed_the_next_hint_is_the_whole(topics, data):
+    entry, needed, found = a_broken_flow(topics)
+    whole = undecided(entry, needed, found)
+    part = LossDecision(
+        losses={topic: parts for topic, parts in whole.losses.items() if data.draw(st.booleans())},
+        epochs=tuple(topic for topic in whole.epochs if data.draw(st.booleans())),
+        rewinds={topic: parts for topic, parts in whole.rewinds.items() if data.draw(st.booleans())},
+    )
+    if part and part != whole:
+        with pytest.raises(RivermouthError) as caught:
+            decisions.rule("shop", entry, needed, found, part)
+        assert caught.value.next_step.endswith(whole.command("shop"))
 
 
 @given(PARTITIONS, st.integers(1, 4))
