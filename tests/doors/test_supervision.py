@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rivermouth import LossDecision
 from rivermouth.engine import supervisor as supervision
 from rivermouth.engine.events import BatchDone, BatchRetried, FlowFailed, FlowFinished, FlowRestarted, Warned
+from rivermouth.engine.opening import source_of
 from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import FlowOrder, Supervisor
 from rivermouth.errors import BrokerUnreachable
@@ -63,6 +64,14 @@ class Scene:
     def offsets(self, order):
         rows = self.spark.read.format("delta").load(order.places.table)
         return sorted(tuple(row) for row in rows.select("kafka_partition", "kafka_offset").collect())
+
+
+def test_the_clusters_options_reach_sparks_consumer():
+    flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": "text", "table": "s.t"})
+    options = {"isolation.level": "read_uncommitted", "kafka.security.protocol": "SSL"}
+    found = source_of(flow, "host:9092", options)._options()
+    assert (found["kafka.isolation.level"], found["kafka.security.protocol"]) == ("read_uncommitted", "SSL")
+    assert not [name for name in found if name.startswith("kafka.kafka.")]
 
 
 def test_a_decision_is_handed_over_once_a_run(monkeypatch):

@@ -14,7 +14,6 @@ from rivermouth.rows.kafka_options import (
     client_options,
     isolation_level,
     problems,
-    source_options,
 )
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="p;w=\\"d";'
@@ -162,10 +161,6 @@ def test_options_come_out_as_each_client_writes_them():
         "max.poll.records": "500",
         "check.crcs": "true",
         "a.new.option": "x",
-    }
-    assert source_options({"client.id": "c"}) == {
-        "kafka.isolation.level": "read_committed",
-        "kafka.client.id": "c",
     }
     assert isolation_level({"kafka.isolation.level": "read_uncommitted"}) == "read_uncommitted"
 

@@ -217,15 +217,6 @@ def checked(options: Mapping[str, str | float | bool]) -> dict[str, str]:
     return {"isolation.level": ISOLATION_LEVEL} | {plain_name(name): text(value) for name, value in options.items()}
 
 
-def source_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
-    """The checked options with the prefix by which Spark's Kafka source hands them to its consumer.
-
-    Raises:
-        KafkaOptionRefused: The first option that may not be set.
-    """
-    return {f"kafka.{name}": value for name, value in checked(options).items()}
-
-
 def client_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
     """The options in librdkafka's words, for admin requests and for reading committed offsets.
 
