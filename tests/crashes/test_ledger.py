@@ -16,6 +16,7 @@ from tests.crashes.scene import RULES, Scene
 
 from rivermouth.engine.carry import carry
 from rivermouth.engine.events import BatchDone, BatchSkipped, StepReached
+from rivermouth.rows.ledger import FORMAT
 
 EVERYTHING = bool(os.environ.get("RIVERMOUTH_ALL_CRASHES"))
 
@@ -289,13 +290,13 @@ def test_a_ledger_of_a_newer_format_is_refused(scene, spark):
     lines = [json.loads(line) for line in newest.read_text().splitlines()]
     for line in lines:
         if "commitInfo" in line:
-            entry = json.loads(line["commitInfo"]["userMetadata"]) | {"rivermouth": 2}
+            entry = json.loads(line["commitInfo"]["userMetadata"]) | {"rivermouth": FORMAT + 1}
             line["commitInfo"]["userMetadata"] = json.dumps(entry)
     newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
     newest.write_text("\n".join(map(json.dumps, lines)) + "\n")
     assert refused(scene, spark) == (
-        f"[LEDGER_TOO_NEW] table {scene.table}: its ledger has format 2, this rivermouth reads up to 1; "
-        "nothing was written\n"
+        f"[LEDGER_TOO_NEW] table {scene.table}: its ledger has format {FORMAT + 1}, "
+        f"this rivermouth reads up to {FORMAT}; nothing was written\n"
         "  hint: pip install --upgrade rivermouth"
     )
 
