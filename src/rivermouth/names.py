@@ -46,14 +46,14 @@ DEFAULT_METADATA_COLUMNS: Final = (
     "kafka_key",
     "ingested_at",
 )
+IN_TABLE: Final = {TOPIC: "kafka_topic", PARTITION: "kafka_partition", OFFSET: "kafka_offset"}
+"""The coordinates of the way as those of a table, of dead letters too."""
+
 # A record's identity: these may be renamed but never left out, or nobody could prove exactly once.
-COORDINATES: Final = ("kafka_topic", "kafka_partition", "kafka_offset")
+COORDINATES: Final = tuple(IN_TABLE.values())
 
 # A table gets it when a new epoch of a topic begins: null and 0 are the first epoch.
 EPOCH_COLUMN: Final = "kafka_epoch"
-
-IN_TABLE: Final = {TOPIC: "kafka_topic", PARTITION: "kafka_partition", OFFSET: "kafka_offset"}
-"""The coordinates of the way as those of a table, of dead letters too."""
 
 STATE_FOLDER: Final = "_rivermouth"
 

@@ -94,9 +94,7 @@ def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     entry = run.standing.entry
     whole = dataclasses.replace(run.source, headers=True)
     present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
-    routed = judged(envelope.read(whole.batch(run.spark, ranges)), run).join(
-        present, [names.TOPIC, names.PARTITION, names.OFFSET], "left"
-    )
+    routed = judged(envelope.read(whole.batch(run.spark, ranges)), run).join(present, [*names.IN_TABLE], "left")
     written = F.col("__present").isNotNull()
     counted = aggregate(run, routing.block_size(ledger.size(ranges)))
     table = routed.where(written).withColumn(names.ROUTE, F.lit(routing.TABLE))

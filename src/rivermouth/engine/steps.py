@@ -58,8 +58,8 @@ def table_coordinates(run: RunningFlow, *more: Column) -> DataFrame:
 
     With the columns in ``more`` beside them.
     """
-    columns = zip(names.COORDINATES, (names.TOPIC, names.PARTITION, names.OFFSET), strict=True)
-    renamed = [F.col(names.quoted(run.flow.metadata_columns[name])).alias(target) for name, target in columns]
+    called = run.flow.metadata_columns
+    renamed = [F.col(names.quoted(called[name])).alias(target) for target, name in names.IN_TABLE.items()]
     epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if run.standing.entry.epochs else F.lit(0)
     table = run.spark.read.format("delta").load(run.places.table)
     return table.select(*renamed, epoch.alias(names.EPOCH), *more)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _CHECK_TIMEOUT_S: Final = 60
 # One that does not fit any more is no news to who runs a flow; it is passed over.
-_SILENT: Final = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
+_SILENT: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def folder() -> Path:
@@ -36,8 +36,8 @@ def folder() -> Path:
 
 def java_options(found: Java) -> str:
     """Options with which a JVM of ``found`` uses the archive of this environment; empty if there is none."""
-    kept = _kept(found)
-    return "" if kept is None else f'-XX:SharedArchiveFile="{kept}" {_SILENT}'
+    archive = _kept(found)
+    return "" if archive is None else f'-XX:SharedArchiveFile="{archive}" -Xshare:auto {_SILENT}'
 
 
 @contextmanager
@@ -53,13 +53,13 @@ def recording() -> Iterator[str]:
     folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder()) as scratch:
         fresh = Path(scratch) / "classes.jsa"
-        yield f'-XX:ArchiveClassesAtExit="{fresh}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+        yield f'-XX:ArchiveClassesAtExit="{fresh}" {_SILENT}'
         if fresh.is_file() and _opens(found, fresh):
             older = _of_this_environment()
-            kept = folder() / f"{_environment()}-{_content(found)}.{fresh.stat().st_size}.jsa"
-            fresh.replace(kept)
+            archive = folder() / f"{_environment()}-{_content(found)}.{fresh.stat().st_size}.jsa"
+            fresh.replace(archive)
             for path in older:
-                if path != kept:
+                if path != archive:
                     path.unlink(missing_ok=True)
 
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from rivermouth.spec import Expectation
 
-_JUDGEABLE: Final = f"{names.DECODED} AND {names.KEY_VALID} AND {names.VALUE} IS NOT NULL"
+JUDGEABLE: Final = f"{names.DECODED} AND {names.KEY_VALID} AND {names.VALUE} IS NOT NULL"
+"""SQL: whether a record came far enough to be judged by expectations; never null."""
 
 
 def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
@@ -24,9 +25,7 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     """
     if not expectations:
         return rows
-    failed = (
-        f"{_JUDGEABLE} AND NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations)
-    )
+    failed = (f"{JUDGEABLE} AND NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations))
     return rows.selectExpr("*", *failed)
 
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from rivermouth import names
-from rivermouth.rows.checks import failed_column
+from rivermouth.rows.checks import JUDGEABLE, failed_column
 from rivermouth.rows.generated_code import by_reference
 from rivermouth.rows.routing import DEAD_LETTER
 from rivermouth.rows.schema import HEADERS_TYPE
@@ -151,13 +151,12 @@ def dead_letters(
     """
     dead = flow.format.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}'"))
     refused = f"NOT {names.DECODED}"
-    judged = f"{names.KEY_VALID} AND {names.VALUE} IS NOT NULL"
     columns = {
         **_SOURCES,
         "topic_id": _topic_id(topic_ids),
         "flow": names.literal(flow.name),
         "target": names.literal(target),
-        "stage": f"CASE WHEN {refused} THEN 'decode' WHEN {judged} THEN 'expectation' ELSE 'decode' END",
+        "stage": f"CASE WHEN {JUDGEABLE} THEN 'expectation' ELSE 'decode' END",
         "reason": f"CASE WHEN {refused} THEN {names.REASON} {_reason(flow)} END",
         "field": f"CASE WHEN {refused} THEN {names.FIELD} WHEN NOT {names.KEY_VALID} THEN 'kafka_key' END",
         "message": f"CASE WHEN {refused} THEN {names.MESSAGE} {_message(flow)} END",

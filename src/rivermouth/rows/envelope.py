@@ -60,9 +60,9 @@ def in_few_tasks(rows: DataFrame, ranges: Ranges, flow: Flow) -> DataFrame:
         ranges: The offsets of the batch.
         flow: Its flow.
     """
-    partitions = len(list(flat(ranges)))
     if flow.trigger.min_partitions:
         return rows
+    partitions = len(list(flat(ranges)))
     tasks = max(-(-size(ranges) // _TASK_OFFSETS), -(-partitions // _TASK_PARTITIONS))
     return rows.coalesce(tasks) if tasks < partitions else rows
 

@@ -61,7 +61,6 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, str]:
     A flow that can have none does without both.
     """
     dead = f"{names.ROUTE} = '{DEAD_LETTER}'"
-    coordinates = (names.TOPIC, names.PARTITION, names.OFFSET)
     aggregates = {
         "consumed": "count(1)",
         "written": f"count_if({names.ROUTE} = '{TABLE}')",
@@ -72,7 +71,7 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, str]:
     if may_bury(flow):
         marks = f"collect_set(CASE WHEN {dead} THEN {block_mark(block_offsets)} END)"
         aggregates["blocks"] = f"array_join({marks}, '{_BETWEEN_MARKS}')"
-        aggregates["dead_mark"] = mark_of(*coordinates, among=dead)
+        aggregates["dead_mark"] = mark_of(*names.IN_TABLE, among=dead)
     for index, _each in enumerate(flow.expectations):
         aggregates[failed_column(index)] = f"count_if({failed_column(index)})"
     return aggregates
