@@ -68,21 +68,17 @@ def decide(run: RunningFlow, topics: Mapping[str, Topic], wanted: LossDecision |
     """
     if run.void is None and not run.standing.entry.unsettled:
         recover(run)  # marks of a replay or a decision that was cut off, which need nothing of Kafka
-    found, flow = found_of(run.kafka, run.flow, topics), run.flow
+    beforehand = run.flow.on_data_loss == "record"
+    if not wanted and not beforehand:
+        return
+    found = found_of(run.kafka, run.flow, topics)
     if wanted:
         _check_void(run, wanted, found)
-        entry, needed, void = run.standing.entry, run.standing.needed, run.void is not None
-        ruling = decisions.rule(flow.name, entry, needed, found, wanted, void=void)
-        if ruling is not None:
-            _record(run, ruling, wanted)
+        _record(run, found, wanted)
     if run.void is not None:
         raise run.void
-    if flow.on_data_loss == "record":
-        entry, needed = run.standing.entry, run.standing.needed
-        automatic = decisions.by_setting(entry, needed, found, at=now())
-        ruling = decisions.rule(flow.name, entry, needed, found, automatic) if automatic else None
-        if ruling is not None:
-            _record(run, ruling, automatic)
+    if beforehand:
+        _record(run, found, decisions.by_setting(run.standing.entry, run.standing.needed, found, at=now()))
 
 
 def now() -> str:
@@ -90,12 +86,16 @@ def now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
 
 
-def _record(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> None:
+def _record(run: RunningFlow, found: Found, wanted: LossDecision) -> None:
+    """Rules on what is wanted, and records it; nothing where all of it was recorded before."""
+    entry, needed = run.standing.entry, run.standing.needed
+    ruling = decisions.rule(run.flow.name, entry, needed, found, wanted, void=run.void is not None)
+    if ruling is None:
+        return
     check_doubles(run, ruling, wanted)
     if run.standing.counts is None and not run.standing.entry.unsettled:
         recover(run)  # not before: the side file then names the version that others made as looked at
-    before = run.standing
-    counts = _counts(run, ruling, wanted)
+    before, counts = run.standing, _counts(run, ruling, wanted)
     if ruling.fresh:
         add_epoch_column(run)
     entry = ruling.entry_after(before.entry, counts)

@@ -68,10 +68,9 @@ def open_flow(
     topics = kafka.topics(flow)
     created = not delta.exists(files, places.table)
     if created:
-        topic_ids = {name: topic.id for name, topic in topics.items()}
-        start, said = kafka.resolve_starting(flow, topics), flow.starting_offsets.text()
+        entry_zero = _entry_zero(flow, kafka, topics)
         listener(StepReached(flow.name, 0, "create"))
-        create_table(session, flow, places, shape, first_entry(flow.name, start, topic_ids, starting_offsets=said))
+        create_table(session, flow, places, shape, entry_zero)
         listener(StepReached(flow.name, 0, "created"))
     if places.catalog:
         register_table(session, flow, places)
@@ -102,6 +101,12 @@ def open_flow(
     why = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
     run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, why))
     return run
+
+
+def _entry_zero(flow: Flow, kafka: Kafka, topics: Mapping[str, Topic]) -> Entry:
+    """Where the flow begins: ``latest`` or a time is resolved here, and never again."""
+    start, topic_ids = kafka.resolve_starting(flow, topics), {name: topic.id for name, topic in topics.items()}
+    return first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
 
 
 def standing_flow(

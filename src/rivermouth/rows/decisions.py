@@ -37,7 +37,7 @@ def foreseen(flow: str, entry: Entry, needed: Offsets, found: Found, *, records:
         RivermouthError: What would stop the run.
     """
     automatic = by_setting(entry, needed, found, at=at) if records else LossDecision()
-    ruling = rule(flow, entry, needed, found, automatic) if automatic else None
+    ruling = rule(flow, entry, needed, found, automatic)
     stopped = problem(flow, entry, needed, found) if ruling is None else None
     if stopped is not None:
         raise stopped
