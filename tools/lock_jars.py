@@ -35,6 +35,8 @@ ROOTS: Final = {
         "org.apache.logging.log4j:log4j-core:2.25.4",
         "org.apache.logging.log4j:log4j-slf4j2-impl:2.25.4",
     ],
+    # Compiles src/java, also where Java is no JDK.
+    "compiler": ["org.eclipse.jdt:ecj:3.46.100"],
 }
 
 

@@ -92,7 +92,7 @@ def test_spark_takes_it(spark):
 
 
 def test_the_jars_stand_in_front_of_sparks_own_and_behind_the_users(monkeypatch):
-    ours = os.pathsep.join(str(path) for path in jars.classpath("spark"))
+    ours = os.pathsep.join(str(path) for path in jars.for_spark())
     found = java.find()
     alone = session._conf(SparkSettings(master="local[2]"), found, "test", {})
     assert (alone["spark.driver.extraClassPath"], "spark.jars" in alone) == (ours, False)

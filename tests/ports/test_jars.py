@@ -7,7 +7,7 @@ import shutil
 import pyspark
 import pytest
 
-from rivermouth.errors import JarChecksum, JarsMissing
+from rivermouth.errors import JarChecksum, JarNotBuilt, JarsMissing
 from rivermouth.ports import jars
 
 
@@ -40,7 +40,7 @@ def repository(monkeypatch, tmp_path):
 
 def test_the_lock_names_each_file_once_and_nothing_that_pyspark_has():
     locked = jars.locked()
-    assert set(locked) == {"spark", "broker"}
+    assert set(locked) == {"spark", "broker", "compiler"}
     every = [jar.file_name for group in locked.values() for jar in group]
     assert len(every) == len(set(every))
     shipped = {artifact(path.name) for path in (jars.Path(pyspark.__file__).parent / "jars").iterdir()}
@@ -132,3 +132,13 @@ def test_the_lock_is_package_data():
     assert (
         json.loads((jars.importlib.resources.files("rivermouth.ports") / "jars.lock.json").read_text())["format"] == 1
     )
+
+
+def test_a_checkout_that_was_not_set_up(repository, monkeypatch, tmp_path):
+    ours = tmp_path / "rivermouth.jar"
+    monkeypatch.setattr(jars, "OURS", ours)
+    with pytest.raises(JarNotBuilt) as caught:
+        jars.for_spark()
+    assert str(caught.value) == f"[JAR_NOT_BUILT] {ours} is not there; nothing was started\n  hint: make setup"
+    ours.touch()
+    assert jars.for_spark() == [*jars.classpath("spark"), ours]

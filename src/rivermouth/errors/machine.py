@@ -43,6 +43,14 @@ class JarChecksum(RivermouthError):
     hint = "remove the copy, then: python -m rivermouth.ports.jars"
 
 
+class JarNotBuilt(RivermouthError):
+    """The package's own jar is not in it: a checkout whose Java was not compiled."""
+
+    code = "JAR_NOT_BUILT"
+    what = "{path} is not there; nothing was started"
+    hint = "make setup"
+
+
 class DemoFolderTaken(RivermouthError):
     """The demonstration's folder holds something else."""
 
@@ -57,6 +65,14 @@ class BrokerPortTaken(RivermouthError):
     code = "BROKER_PORT_TAKEN"
     what = "port {port} of 127.0.0.1 is in use by another process; the broker was not started"
     hint = "rivermouth dev kafka --port {free_port}"
+
+
+class BrokerFolderTaken(RivermouthError):
+    """Another development broker runs on the folder."""
+
+    code = "BROKER_FOLDER_TAKEN"
+    what = "{folder} is in use by another development broker; the broker was not started"
+    hint = "rivermouth dev kafka --data-dir ANOTHER_FOLDER"
 
 
 class BrokerFailed(RivermouthError):

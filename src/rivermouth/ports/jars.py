@@ -24,13 +24,16 @@ import requests
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from rivermouth.errors import JarChecksum, JarsMissing
+from rivermouth.errors import JarChecksum, JarNotBuilt, JarsMissing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FOLDER_VARIABLE: Final = "RIVERMOUTH_JARS_DIR"
 MIRROR_VARIABLE: Final = "RIVERMOUTH_MAVEN_URL"
+
+OURS: Final = Path(__file__).with_name("rivermouth.jar")
+"""Our own classes for Spark's JVM, compiled from ``src/java`` and shipped in the wheel."""
 
 _PARALLEL: Final = 8
 _RETRIES: Final = 2
@@ -100,6 +103,23 @@ def classpath(group: str, *, fetch: bool = True) -> list[Path]:
             raise _missing(group, missing, "downloads are switched off")
         _download(group, missing)
     return [_verified(jar) for jar in wanted]
+
+
+def for_spark() -> list[Path]:
+    """All that Spark's JVM loads beside its own jars: those of the lock, and ours.
+
+    Raises:
+        JarsMissing: At least one is neither there nor to be had.
+        JarChecksum: A file has another content than the lock says.
+        JarNotBuilt: Ours is not there, as in a checkout that was never set up.
+
+    Guarantees:
+        As ``classpath``.
+    """
+    found = classpath("spark")
+    if not OURS.is_file():
+        raise JarNotBuilt(path=OURS)
+    return [*found, OURS]
 
 
 def fetch_all() -> list[Path]:

@@ -32,7 +32,14 @@ _LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)
 
 REDACTION: Final = r"(?i)secret|password|passwd|token|access[._-]?key|jaas|credential|\.pem|private|keystore|truststore"
 
-_CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_LOCAL_FILES: Final[Mapping[str, str]] = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # Hadoop's own start a process for each file that they make or rename.
+    "spark.hadoop.fs.file.impl": "rivermouth.disk.LocalDisk",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "rivermouth.disk.LocalDiskContext",
+}
 
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
 
@@ -56,6 +63,8 @@ _SETTINGS: Final[Mapping[str, str]] = {
     # Spark would ask Python for the line of every column expression: a batch makes some hundreds of them.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
+    # Spark writes down every plan in words, for its UI; these are the fewest.
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.redaction.regex": REDACTION,
     "spark.sql.redaction.string.regex": REDACTION,
@@ -133,7 +142,7 @@ def _conf(settings: SparkSettings, found: java.Java, app_name: str, extra: Mappi
         "spark.driver.extraJavaOptions": _java_options(cores),
     }
     users = {key: expand(_text(value), os.environ) for key, value in settings.conf.items()}
-    files = jars.classpath("spark")
+    files = jars.for_spark()
     if settings.master.startswith("local"):
         # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
         ours = [str(path) for path in files]
@@ -142,7 +151,7 @@ def _conf(settings: SparkSettings, found: java.Java, app_name: str, extra: Mappi
             "spark.driver.defaultJavaOptions": class_archive.java_options(found),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+            **_LOCAL_FILES,
         }
         if _CLASS_PATH in users:
             users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
