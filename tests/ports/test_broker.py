@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from rivermouth.errors import BrokerFailed, BrokerPortTaken
+from rivermouth.errors import BrokerFailed, BrokerFolderTaken, BrokerPortTaken
 from rivermouth.ports import jars
 from rivermouth.ports.broker import Broker
 
@@ -140,12 +140,17 @@ def test_a_start_that_fails_shows_the_end_of_the_log(tmp_path):
 
 
 def test_two_brokers_cannot_share_a_folder(tmp_path):
-    with Broker.start(data_dir=tmp_path / "data") as first:
-        with pytest.raises(BrokerFailed) as caught:
-            Broker.start(data_dir=tmp_path / "data")
-        assert "ended with exit code" in str(caught.value)
-        assert "lock" in str(caught.value)
+    folder = tmp_path / "data"
+    with Broker.start(data_dir=folder) as first:
+        with pytest.raises(BrokerFolderTaken) as caught:
+            Broker.start(data_dir=folder)
+        assert str(caught.value) == (
+            f"[BROKER_FOLDER_TAKEN] {folder} is in use by another development broker; the broker was not started\n"
+            "  hint: rivermouth dev kafka --data-dir ANOTHER_FOLDER"
+        )
         assert first.running
+    with Broker.start(data_dir=folder) as next_one:
+        assert next_one.running
 
 
 def test_the_jvm_hears_no_ctrl_c_and_ends_with_its_python(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shutil
 import signal
@@ -13,17 +14,18 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections import deque
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from rivermouth.errors import BrokerFailed, BrokerPortTaken
+from rivermouth.errors import BrokerFailed, BrokerFolderTaken, BrokerPortTaken
 from rivermouth.ports import jars, java
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
 HOST: Final = "127.0.0.1"
@@ -92,6 +94,7 @@ class Broker:
 
         Raises:
             BrokerPortTaken: Something listens on ``port``; no JVM was started.
+            BrokerFolderTaken: Another broker runs on ``data_dir``.
             BrokerFailed: It ended, or did not answer in time; no JVM is left behind.
             JavaNotFound: No usable Java on this machine.
             JarsMissing: The broker's jars are neither cached nor to be had.
@@ -105,8 +108,9 @@ class Broker:
         temporary = data_dir is None
         folder = Path(tempfile.mkdtemp(prefix="rivermouth-broker-")) if data_dir is None else data_dir.absolute()
         try:
-            _configure(folder, chosen, properties or {})
-            process = _Process.start(_command(heap, folder), folder / "broker.log")
+            with _claimed(folder) as claim:
+                _configure(folder, chosen, properties or {})
+                process = _Process.start(_command(heap, folder), folder / "broker.log", claim)
         except BaseException:
             if temporary:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -213,12 +217,12 @@ class _Process:
         self._pipe = pipe
 
     @classmethod
-    def start(cls, command: list[str], log: Path) -> _Process:
+    def start(cls, command: list[str], log: Path, claim: int) -> _Process:
         read_end, pipe = os.pipe()
         try:
             watchdog = _detached(["/bin/sh", "-c", _WATCHDOG], stdin=read_end, output=subprocess.DEVNULL)
             with log.open("ab") as output:
-                jvm = _detached(command, stdin=subprocess.DEVNULL, output=output)
+                jvm = _detached(command, stdin=subprocess.DEVNULL, output=output, keeps=[claim])
         except BaseException:
             os.close(pipe)
             raise
@@ -238,9 +242,28 @@ class _Process:
         self._watchdog.wait()
 
 
-def _detached(command: list[str], *, stdin: int, output: int | IO[bytes]) -> subprocess.Popen[bytes]:
+def _detached(
+    command: list[str], *, stdin: int, output: int | IO[bytes], keeps: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
     # A session of its own: Ctrl-C goes to us alone, and we stop the broker when we are ready.
-    return subprocess.Popen(command, stdin=stdin, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+    return subprocess.Popen(
+        command, stdin=stdin, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, pass_fds=keeps
+    )
+
+
+@contextmanager
+def _claimed(folder: Path) -> Iterator[int]:
+    """The folder's lock as an open file: it is held as long as a process has that open, so by the JVM to its end.
+
+    Kafka's own lock comes too late: before it, a second broker has read and written the first one's files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BrokerFolderTaken(folder=folder) from error
+        yield file.fileno()
 
 
 def _command(heap: str, folder: Path, *arguments: str, main: str = "kafka.Kafka") -> list[str]:
@@ -260,7 +283,6 @@ def _command(heap: str, folder: Path, *arguments: str, main: str = "kafka.Kafka"
 
 
 def _configure(folder: Path, port: int, properties: Mapping[str, str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     lines = "".join(f"{key}={value}\n" for key, value in {**_properties(folder, port), **properties}.items())
     (folder / "server.properties").write_text(lines, encoding="utf-8")
     (folder / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
