@@ -1,12 +1,13 @@
 """Compile ``src/java`` into ``src/rivermouth/ports/rivermouth.jar``: the classes that Spark's JVM loads.
 
-With the compiler of the lock, so that no JDK is needed, against the Hadoop of the locked PySpark.
+With the compiler of the lock, so that no JDK is needed, against PySpark's Hadoop and the locked Delta.
 
     .venv/bin/python -m tools.build_jar
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -39,10 +40,10 @@ def main() -> None:
 
 def _compile(classes: Path) -> None:
     (compiler,) = jars.classpath("compiler")
-    (hadoop,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    needed = [*(Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"), *jars.classpath("spark")]
     sources = sorted(str(path) for path in SOURCES.rglob("*.java"))
     options = ["-source", RELEASE, "-target", RELEASE, "-encoding", "UTF-8", "-failOnWarning", "-proc:none"]
-    paths = ["-classpath", str(hadoop), "-d", str(classes)]
+    paths = ["-classpath", os.pathsep.join(map(str, needed)), "-d", str(classes)]
     command = [str(java.find().executable), "-jar", str(compiler), *options, *paths, *sources]
     done = subprocess.run(command, check=False)
     if done.returncode:  # the compiler has said why

@@ -152,6 +152,43 @@ def test_of_many_that_want_one_name_one_gets_it(round_, disk, tmp_path):
     assert (tmp_path / "commit.json").read_text() == str(ends.index("it has it"))
 
 
+class Log:
+    """A Delta log as Delta's own store and ours list it."""
+
+    def __init__(self, disk, spark, folder):
+        conf = spark._jsc.hadoopConfiguration()
+        jvm, self._disk, self._conf, self.folder = spark._jvm, disk, conf, folder
+        self.ours, self.deltas = jvm.rivermouth.disk.LocalDiskLogStore(conf), jvm.io.delta.storage.HDFSLogStore(conf)
+
+    def listed(self, store, first):
+        found, names = store.listFrom(self._disk.path(self.folder / first), self._conf), []
+        while found.hasNext():
+            status = found.next()
+            names.append((status.getPath().toString(), status.getLen(), status.getModificationTime()))
+        return names
+
+
+def test_a_log_is_listed_as_by_deltas_own_store(disk, spark, tmp_path):
+    table = tmp_path / "table"
+    for _ in range(3):
+        spark.range(3).write.format("delta").mode("append").save(str(table))
+    log = Log(disk, spark, table / "_delta_log")
+    (log.folder / "_staged_commits").mkdir(exist_ok=True)
+    for first in (f"{0:020d}.", f"{1:020d}.json", f"{2:020d}.", f"{9:020d}.", "_last", "zzz"):
+        assert log.listed(log.ours, first) == log.listed(log.deltas, first), first
+    assert len(log.listed(log.ours, f"{1:020d}.")) > 2
+
+
+def test_a_log_that_is_not_there_is_said_as_by_deltas_own_store(disk, spark, tmp_path):
+    log, kinds = Log(disk, spark, tmp_path / "no" / "_delta_log"), []
+    for store in (log.ours, log.deltas):
+        with pytest.raises(Py4JJavaError) as caught:
+            log.listed(store, f"{0:020d}.")
+        kinds.append(caught.value.java_exception.toString())
+    assert kinds[0] == kinds[1]
+    assert kinds[0].startswith("java.io.FileNotFoundException")
+
+
 def test_links_are_followed_and_kept(disk, tmp_path):
     disk.write(disk.ours, tmp_path / "real" / "file", "text")
     (tmp_path / "linked").symlink_to(tmp_path / "real")

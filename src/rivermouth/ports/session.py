@@ -39,6 +39,7 @@ _LOCAL_FILES: Final[Mapping[str, str]] = {
     # Hadoop's own start a process for each file that they make or rename.
     "spark.hadoop.fs.file.impl": "rivermouth.disk.LocalDisk",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "rivermouth.disk.LocalDiskContext",
+    "spark.delta.logStore.file.impl": "rivermouth.disk.LocalDiskLogStore",
 }
 
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
