@@ -153,7 +153,7 @@ def _default(model: type[BaseModel], key: str, field: Any) -> str:
         return ""
     # A key that the nouns fill in themselves has no default of its own: look at what they made of it.
     value = getattr(_PLAINEST_FLOW, key) if field.is_required() else field.get_default(call_default_factory=True)
-    text = spec._duration_text(value) if isinstance(value, float) else dump.plain(value)
+    text = spec.duration_text(value) if isinstance(value, float) else dump.plain(value)
     if text in (None, {}, (), [], ""):
         return ""
     if key == "metadata_columns":

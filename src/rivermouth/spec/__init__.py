@@ -1,0 +1,35 @@
+"""The frozen nouns that a user writes, in YAML or in Python: both build equal objects.
+
+Every model refuses unknown keys. Text may hold ``${NAME}`` or ``${NAME:-default}``; it stays as written
+here and is resolved only where it is used, so that no printout of these objects shows a secret.
+"""
+
+from __future__ import annotations
+
+from rivermouth.spec.flow import Expectation, Flow, Table, Trigger
+from rivermouth.spec.kinds import Action, Format, Sink
+from rivermouth.spec.offsets import EndingOffsets, Offsets, StartingOffsets
+from rivermouth.spec.places import Places
+from rivermouth.spec.project import KafkaCluster, ProjectSpec, SparkSettings
+from rivermouth.spec.values import DurationS, Noun, duration_s, duration_text
+
+__all__ = [
+    "Action",
+    "DurationS",
+    "EndingOffsets",
+    "Expectation",
+    "Flow",
+    "Format",
+    "KafkaCluster",
+    "Noun",
+    "Offsets",
+    "Places",
+    "ProjectSpec",
+    "Sink",
+    "SparkSettings",
+    "StartingOffsets",
+    "Table",
+    "Trigger",
+    "duration_s",
+    "duration_text",
+]

@@ -1,0 +1,210 @@
+"""A flow: topics, their format, what is expected of each record, and the table."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+
+from rivermouth.extend import find_kind
+from rivermouth.names import COORDINATES, DEFAULT_METADATA_COLUMNS, METADATA_COLUMNS, did_you_mean
+from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
+from rivermouth.spec.offsets import EndingOffsets, StartingOffsets
+from rivermouth.spec.places import Places
+from rivermouth.spec.values import DurationS, Noun
+
+_NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")
+_TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
+
+
+class Expectation(Noun):
+    """A condition that each record should meet; it counts as met only if it is TRUE, so NULL fails.
+
+    Attributes:
+        name: Names it in counts and dead letters.
+        condition: A Spark SQL expression over the table's columns.
+        action: What happens to a record that fails: warn, drop, dead_letter or fail.
+    """
+
+    name: str = Field(min_length=1, max_length=100)
+    condition: str = Field(min_length=1)
+    action: str = "warn"
+
+    @model_validator(mode="after")
+    def _known_action(self) -> Self:
+        find_kind("actions", self.action)
+        return self
+
+    @property
+    def route(self) -> str:
+        """Where a record goes that fails this expectation."""
+        action: Action = find_kind("actions", self.action)
+        return action.route
+
+
+class Trigger(Noun):
+    """How often a flow looks for records, and how many it takes at a time.
+
+    Attributes:
+        every: Time from the start of one batch to the start of the next, with ``--follow``.
+        max_offsets: At most so many offsets a batch, over all partitions.
+        min_offsets: Wait until there are so many, but no longer than ``max_delay``.
+        max_delay: Bound on the wait for ``min_offsets``.
+        min_partitions: At least so many Spark tasks read a batch.
+    """
+
+    every: DurationS = 10.0
+    max_offsets: int | None = Field(default=None, gt=0)
+    min_offsets: int | None = Field(default=None, gt=0)
+    max_delay: DurationS | None = None
+    min_partitions: int | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _delay_goes_with_minimum(self) -> Self:
+        if self.max_delay is not None and self.min_offsets is None:
+            msg = "max_delay bounds the wait for min_offsets: give min_offsets too"
+            raise ValueError(msg)
+        if self.min_offsets and self.max_offsets and self.min_offsets > self.max_offsets:
+            msg = f"min_offsets ({self.min_offsets}) is greater than max_offsets ({self.max_offsets})"
+            raise ValueError(msg)
+        return self
+
+
+class Table(Noun):
+    """The Delta table that a flow writes; in YAML a name, or a mapping with its layout.
+
+    Attributes:
+        name: ``schema.table`` lies in the lake; ``catalog.schema.table`` is also registered in that catalog.
+        partition_by: Columns; ``{name: expression}`` derives one, for example ``{day: date(kafka_timestamp)}``.
+        cluster_by: Columns for liquid clustering; not together with ``partition_by``.
+        properties: Delta table properties, set when the table is created.
+        comment: Comment on the table.
+        column_comments: Comments by column name.
+    """
+
+    name: str
+    partition_by: tuple[str | dict[str, str], ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    properties: dict[str, str | int | bool] = {}
+    comment: str | None = None
+    column_comments: dict[str, str] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not _TABLE.match(self.name):
+            msg = f"{self.name!r} is no table name: write schema.table (or catalog.schema.table)"
+            raise ValueError(msg)
+        if self.partition_by and self.cluster_by:
+            msg = "a table is partitioned or clustered, not both: keep one of partition_by and cluster_by"
+            raise ValueError(msg)
+        return self
+
+
+class Flow(Noun):
+    """One flow: the records of Kafka topics into one Delta table.
+
+    Exactly one of ``topics``, ``topic_pattern`` and ``assign`` names the source.
+
+    Attributes:
+        name: Its identity, also in the table's ledger; in YAML the key under ``flows``.
+        topics: Topics by name; in YAML also one name alone.
+        topic_pattern: A regular expression that the whole name of a topic must match.
+        assign: Partitions by topic: ``{orders: [0, 1]}``.
+        starting_offsets: Where to start while the flow has no ledger yet.
+        ending_offsets: Where a bounded run ends; not together with ``--follow``.
+        on_data_loss: What happens where Kafka no longer holds what was not read yet, or a topic was created again:
+            ``fail`` stops the flow until somebody decides, ``record`` records the loss in the ledger and goes on.
+        group_id: Consumer group under which progress is shown to Kafka's own tools; never read back.
+        format: How the value of a record becomes columns.
+        key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8.
+        null_values: What happens to a record without a value.
+        metadata_columns: Which of Kafka's coordinates the table gets, and under which names.
+        expectations: Conditions that each record should meet.
+        table: The Delta table.
+        sink: How rows get into the table.
+        places: Where things lie, if not where the project says.
+        trigger: How often the flow looks for records, and how many it takes.
+        previously: The name that the flow had before it was renamed.
+    """
+
+    name: str
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+    assign: dict[str, tuple[int, ...]] = {}
+    starting_offsets: StartingOffsets = StartingOffsets(kind="earliest")
+    ending_offsets: EndingOffsets | None = None
+    on_data_loss: Literal["fail", "record"] = "fail"
+    group_id: str | None = None
+    format: Annotated[SerializeAsAny[Format], BeforeValidator(kind_from_yaml("formats"))]
+    key_format: Literal["raw", "text"] | None = None
+    null_values: Literal["drop", "keep", "dead_letter"] = "drop"
+    metadata_columns: dict[str, str] = {name: name for name in DEFAULT_METADATA_COLUMNS}
+    expectations: tuple[Expectation, ...] = ()
+    table: Table
+    sink: Annotated[SerializeAsAny[Sink], BeforeValidator(kind_from_yaml("sinks"))]
+    places: Places = Places()
+    trigger: Trigger = Trigger()
+    previously: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        value = dict(value)
+        if isinstance(value.get("topics"), str):
+            value["topics"] = [value["topics"]]
+        value.setdefault("sink", "append")
+        if "metadata_columns" in value:
+            value["metadata_columns"] = _metadata_columns(value["metadata_columns"])
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not _NAME.match(self.name):
+            msg = f"{self.name!r} is no flow name: use letters, digits, _ and -, beginning with a letter"
+            raise ValueError(msg)
+        sources = [name for name in ("topics", "topic_pattern", "assign") if getattr(self, name)]
+        if len(sources) != 1:
+            named = " and ".join(sources) if sources else "none"
+            msg = (
+                f"name the source by exactly one of topics, topic_pattern and assign ({named} given): "
+                "for example topics: [orders]"
+            )
+            raise ValueError(msg)
+        names = [expectation.name for expectation in self.expectations]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            msg = f"expectation {twice[0]!r} stands twice: each name once"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def key_as_text(self) -> bool:
+        """Whether ``kafka_key`` is decoded as UTF-8; raw flows keep bytes unless told otherwise."""
+        if self.key_format is None:
+            return self.format.type != "raw"
+        return self.key_format == "text"
+
+
+def _metadata_columns(value: object) -> object:
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        value = {name: name for name in value}
+    if not isinstance(value, dict) or not all(isinstance(name, str | None) for name in value.values()):
+        msg = "list the metadata columns, or map each to its name: {kafka_offset: offset}"
+        raise ValueError(msg)
+    for name in value:
+        if name not in METADATA_COLUMNS:
+            msg = f"unknown metadata column {name!r}: {did_you_mean(str(name), METADATA_COLUMNS)}"
+            raise ValueError(msg)
+    picked = {name: value.get(name) or name for name in METADATA_COLUMNS if name in value or name in COORDINATES}
+    if len(set(picked.values())) < len(picked):
+        msg = "two metadata columns have the same name"
+        raise ValueError(msg)
+    return picked

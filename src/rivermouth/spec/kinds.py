@@ -1,0 +1,108 @@
+"""The open sets: what a format, a sink and an action must be able to do. Each lives in a file of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from rivermouth.extend import find_kind
+from rivermouth.spec.values import Noun
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class Action(Noun):
+    """What a failed expectation does to its record. Lives in ``actions/<name>.py`` as ``KIND``.
+
+    Attributes:
+        name: The word in the YAML.
+        strength: Of several failed expectations the one with the greatest strength decides.
+        route: Where the record goes: table, dropped, dead_letter, or fail to stop the flow.
+    """
+
+    name: str
+    strength: int
+    route: Literal["table", "dropped", "dead_letter", "fail"]
+
+
+class Format(Noun):
+    """Base of the formats: how the value of a record becomes columns.
+
+    A subclass lives in ``formats/<type>.py`` (assigned there to ``KIND``) and is pure: frames in, frames out.
+
+    Attributes:
+        type: Its name in YAML.
+        refuses: Whether there is any value that ``decode`` refuses.
+    """
+
+    type: str
+    refuses: ClassVar[bool] = True
+
+    def below(self, _base: Path) -> Self:
+        """The same format with the files that it names resolved against the project file's folder."""
+        return self
+
+    def columns(self, spark: SparkSession) -> StructType:
+        """The payload columns, in order, all nullable.
+
+        Raises:
+            ValueError: The declared schema cannot be read; the text says why.
+        """
+        raise NotImplementedError
+
+    def decode(self, rows: DataFrame) -> DataFrame:
+        """Values to columns, at full speed and without reasons.
+
+        Args:
+            rows: Has the envelope columns (``names.ENVELOPE``), ``__value`` binary.
+
+        Returns:
+            ``rows`` with ``__data`` (a struct of the payload columns: null ones where ``__value`` is null, and
+            whatever they are where it was refused) and ``__decoded`` (boolean, never null; true where ``__value``
+            is null).
+        """
+        raise NotImplementedError
+
+    def explain(self, rows: DataFrame) -> DataFrame:
+        """Why values were refused.
+
+        Args:
+            rows: As ``decode`` returns them. What is said of those with ``__decoded`` true is not looked at.
+
+        Returns:
+            ``rows`` with ``__reason`` (a closed code), ``__field`` (dotted path or null) and ``__message``
+            (a sentence without row contents), all strings.
+        """
+        raise NotImplementedError
+
+    def observations(self) -> dict[str, str]:
+        """SQL aggregates over routed rows, counted in the same pass as the write, by the name of the count.
+
+        ``undeclared_fields`` (bigint) is the one that reports know.
+        """
+        return {}
+
+
+class Sink(Noun):
+    """Base of the sinks: how rows get into the table. Lives in ``sinks/<type>.py`` as ``KIND``."""
+
+    type: str
+
+
+def kind_from_yaml(family: str) -> Any:
+    """A function that makes one of ``family`` of what the YAML says: its name, or a mapping with its ``type``."""
+
+    def build(value: object) -> object:
+        if isinstance(value, str):
+            value = {"type": value}
+        if isinstance(value, Mapping):
+            if "type" not in value:
+                msg = f"a {family[:-1]} needs a type: {family[:-1]}: {{type: ...}}"
+                raise ValueError(msg)
+            return find_kind(family, str(value["type"])).model_validate(value)
+        return value
+
+    return build

@@ -1,0 +1,66 @@
+"""A project: its flows, and what they share."""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+
+from rivermouth.spec.flow import Flow
+from rivermouth.spec.places import Places
+from rivermouth.spec.values import Noun
+
+
+class KafkaCluster(Noun):
+    """Where the brokers are and how to talk to them.
+
+    Attributes:
+        bootstrap_servers: ``host:port``, several parted by commas.
+        options: Kafka client options as in Kafka's own documentation, without a ``kafka.`` prefix.
+    """
+
+    bootstrap_servers: str = "localhost:9092"
+    options: dict[str, str | int | bool] = {}
+
+
+class SparkSettings(Noun):
+    """The Spark session of a run.
+
+    Attributes:
+        master: Spark's master URL.
+        driver_memory: Heap of the driver, in Spark's notation.
+        conf: Spark options; they win over rivermouth's own settings.
+    """
+
+    master: str = "local[*]"
+    driver_memory: str = "2g"
+    conf: dict[str, str | int | float | bool] = {}
+
+
+class ProjectSpec(Noun):
+    """A project: a lake, a Kafka cluster, and flows by name.
+
+    Attributes:
+        name: Names the project in messages and metrics.
+        lake: Root of the lake: a folder, or a URI such as ``s3a://bucket/prefix``.
+        kafka: The brokers.
+        spark: The Spark session of a run.
+        places: Templates of the places where things lie.
+        flows: The flows by name.
+    """
+
+    name: str = "rivermouth"
+    lake: str
+    kafka: KafkaCluster = KafkaCluster()
+    spark: SparkSettings = SparkSettings()
+    places: Places = Places()
+    flows: dict[str, Flow] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_flows(cls, value: object) -> object:
+        if not isinstance(value, dict) or not isinstance(value.get("flows"), dict):
+            return value
+        flows = {
+            name: {"name": str(name), **flow} if isinstance(flow, dict) else flow
+            for name, flow in value["flows"].items()
+        }
+        return {**value, "flows": flows}

@@ -1,0 +1,50 @@
+"""What all nouns share: strictness about keys, and durations in words."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)\s*$")
+_UNIT_S = {"ms": 0.001, "mi": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Noun(BaseModel):
+    """Base of all nouns: frozen, and strict about keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+def duration_s(text: object) -> object:
+    """``"30 seconds"`` as 30.0; other values pass, for the type check to judge.
+
+    Raises:
+        ValueError: The text is no duration.
+    """
+    if not isinstance(text, str):
+        return text
+    match = _DURATION.match(text)
+    if match is None:
+        msg = f"{text!r} is no duration: write a number and a unit, for example '30 seconds' (ms, s, m, h, d)"
+        raise ValueError(msg)
+    number, unit = match.groups()
+    key = "ms" if unit.startswith(("ms", "milli")) else unit[0]
+    return float(number) * _UNIT_S[key]
+
+
+def duration_text(seconds: float) -> str:
+    """``30.0`` as ``"30 seconds"``; read back it is the same number."""
+    number = f"{Decimal(repr(seconds)):f}"
+    return f"{number.removesuffix('.0')} seconds"
+
+
+DurationS = Annotated[
+    float,
+    BeforeValidator(duration_s),
+    Field(gt=0, allow_inf_nan=False),
+    PlainSerializer(duration_text, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["30 seconds", "500 ms"]}),
+]
