@@ -104,5 +104,5 @@ def test_the_jars_stand_in_front_of_sparks_own_and_behind_the_users(monkeypatch)
 
 def test_executors_elsewhere_get_the_jars_from_the_driver():
     conf = session._conf(SparkSettings(master="spark://somewhere:7077"), java.find(), "test", {})
-    assert conf["spark.jars"].split(",") == [path.as_uri() for path in jars.classpath("spark")]
+    assert conf["spark.jars"].split(",") == [path.as_uri() for path in jars.for_spark()]
     assert not {"spark.driver.extraClassPath", "spark.driver.defaultJavaOptions"} & set(conf)

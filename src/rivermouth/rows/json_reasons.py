@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
+import functools
 import json
 import math
 import re
@@ -80,14 +81,19 @@ def explainer(schema_json: str) -> Callable[..., Any]:
     """
 
     def verdict(value: bytes | bytearray | None) -> tuple[str, str | None, str]:
-        schema = T.StructType.fromJson(json.loads(schema_json))
         try:
-            found = explain(bytes(value or b""), schema)
+            found = explain(bytes(value or b""), _schema(schema_json))
         except Exception:  # noqa: BLE001 - the record is a dead letter in any case; its reason must not stop the flow
             return ("UNEXPLAINED", None, "the value was refused, and naming the reason failed")
         return (found.reason, found.field, found.message)
 
     return F.udf(verdict, VERDICT, useArrow=False)
+
+
+@functools.cache
+def _schema(schema_json: str) -> T.StructType:
+    """Once for each of Spark's Python processes, not for each record."""
+    return T.StructType.fromJson(json.loads(schema_json))
 
 
 def explain(value: bytes, schema: T.StructType) -> Verdict:
