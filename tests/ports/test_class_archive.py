@@ -102,7 +102,11 @@ def test_the_jars_stand_in_front_of_sparks_own_and_behind_the_users(monkeypatch)
     assert both["spark.jars"] == "/opt/other.jar"
 
 
-def test_executors_elsewhere_get_the_jars_from_the_driver():
-    conf = session._conf(SparkSettings(master="spark://somewhere:7077"), java.find(), "test", {})
+@pytest.mark.parametrize("master", ["spark://somewhere:7077", "local-cluster[2,1,1024]"])
+def test_executors_elsewhere_get_the_jars_from_the_driver(master):
+    conf = session._conf(SparkSettings(master=master), java.find(), "test", {})
     assert conf["spark.jars"].split(",") == [path.as_uri() for path in jars.for_spark()]
-    assert not {"spark.driver.extraClassPath", "spark.driver.defaultJavaOptions"} & set(conf)
+    assert conf["spark.executor.extraJavaOptions"] == "-XX:-DontCompileHugeMethods"
+    assert not {"spark.driver.extraClassPath", "spark.driver.defaultJavaOptions", "spark.hadoop.fs.file.impl"} & set(
+        conf
+    )

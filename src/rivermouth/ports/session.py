@@ -42,6 +42,10 @@ _LOCAL_FILES: Final[Mapping[str, str]] = {
     "spark.delta.logStore.file.impl": "rivermouth.disk.LocalDiskLogStore",
 }
 
+# Not local-cluster, whose executors are processes of their own.
+_IN_ONE_JVM: Final = re.compile(r"local(\[|$)")
+# HotSpot leaves methods as long as the code of a stage with a dozen columns interpreted.
+_COMPILE_HUGE_METHODS: Final = "-XX:-DontCompileHugeMethods"
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
 
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -144,7 +148,7 @@ def _conf(settings: SparkSettings, found: java.Java, app_name: str, extra: Mappi
     }
     users = {key: expand(_text(value), os.environ) for key, value in settings.conf.items()}
     files = jars.for_spark()
-    if settings.master.startswith("local"):
+    if _IN_ONE_JVM.match(settings.master):
         # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
         ours = [str(path) for path in files]
         conf |= {
@@ -157,7 +161,10 @@ def _conf(settings: SparkSettings, found: java.Java, app_name: str, extra: Mappi
         if _CLASS_PATH in users:
             users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
     else:
-        conf["spark.jars"] = ",".join(path.as_uri() for path in files)
+        conf |= {
+            "spark.jars": ",".join(path.as_uri() for path in files),
+            "spark.executor.extraJavaOptions": _COMPILE_HUGE_METHODS,
+        }
     return {**conf, **extra, **users}
 
 
@@ -283,8 +290,7 @@ def _java_options(cores: int) -> str:
         "-Xss16m",
         # Out of memory, a JVM may live on without being able to do anything: better it ends and another one starts.
         "-XX:+ExitOnOutOfMemoryError",
-        # HotSpot leaves methods as long as the code of a stage with a dozen columns interpreted.
-        "-XX:-DontCompileHugeMethods",
+        _COMPILE_HUGE_METHODS,
         collector,
     )
     return " ".join(options)
