@@ -15,7 +15,7 @@ WORKERS ?= 0
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.jars src/rivermouth/ports/rivermouth.jar ## Bring uv, the locked environment, the jars and, if need be, Java
+setup: .venv/.jars ## Bring uv, the locked environment, the jars and, if need be, Java
 
 demo: setup ## Carry a topic of a broker of its own into a table, and show it
 	$(BIN)/rivermouth demo
@@ -32,6 +32,7 @@ check: setup ## Everything but the tests: style, types, floors, lock
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/docs_reference.py --check
+	$(BIN)/python -m tools.build_jar --check
 	$(UV) lock --check
 
 format: setup ## Write what the formatter and the linter can mend by themselves
@@ -46,7 +47,6 @@ bench: setup ## Measure rows per second on this machine
 
 clean: ## Remove what was made here; downloaded jars stay in the user's cache
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
-	rm -f src/rivermouth/ports/rivermouth.jar
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip first: it works without ensurepip, which some distributions leave out of Python.
@@ -68,9 +68,6 @@ clean: ## Remove what was made here; downloaded jars stay in the user's cache
 	$(BIN)/python -m rivermouth.ports.jars
 	$(BIN)/python -m rivermouth.ports.java
 	@touch $@
-
-src/rivermouth/ports/rivermouth.jar: $(shell find src/java -name '*.java') tools/build_jar.py | .venv/.jars
-	$(BIN)/python -m tools.build_jar
 
 # Spark's JVM starts in less time with it, and the tests start it often.
 .venv/.classes: .venv/.jars src/rivermouth/ports/rivermouth.jar

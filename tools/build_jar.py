@@ -1,17 +1,21 @@
 """Compile ``src/java`` into ``src/rivermouth/ports/rivermouth.jar``: the classes that Spark's JVM loads.
 
-With the compiler of the lock, so that no JDK is needed, against PySpark's Hadoop and the locked Delta.
+With the compiler of the lock, so that no JDK is needed, against PySpark's Hadoop and the locked Delta. The jar is
+under version control, so that an installation needs no Java and no compiler; ``--check`` tells whether it is what the
+sources give.
 
     .venv/bin/python -m tools.build_jar
 """
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,19 +30,30 @@ RELEASE: Final = "17"
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def main() -> None:
-    """Writes the jar; a build of the same sources is the same file, byte for byte."""
-    with tempfile.TemporaryDirectory(dir=jars.OURS.parent) as folder:
-        classes, fresh = Path(folder) / "classes", Path(folder) / "fresh.jar"
-        _compile(classes)
-        with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as jar:
-            for path in sorted(classes.rglob("*.class")):
-                jar.writestr(zipfile.ZipInfo(path.relative_to(classes).as_posix(), EPOCH), path.read_bytes())
-        fresh.replace(jars.OURS)
-    print(f"{jars.OURS.name}: {jars.OURS.stat().st_size:,} bytes")
+def main(arguments: Sequence[str]) -> int:
+    """Writes or checks the jar; a build of the same sources is the same file, byte for byte."""
+    with tempfile.TemporaryDirectory() as folder:
+        built = _jar(_compile(Path(folder)))
+    if "--check" in arguments:
+        if not jars.OURS.is_file() or jars.OURS.read_bytes() != built:
+            print(f"{jars.OURS.name} is not what src/java gives: python -m tools.build_jar", file=sys.stderr)
+            return 1
+        return 0
+    jars.OURS.write_bytes(built)
+    print(f"{jars.OURS.name}: {len(built):,} bytes")
+    return 0
 
 
-def _compile(classes: Path) -> None:
+def _jar(classes: Path) -> bytes:
+    content = io.BytesIO()
+    # Not deflated: the libraries that do it differ in their bytes.
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as jar:
+        for path in sorted(classes.rglob("*.class")):
+            jar.writestr(zipfile.ZipInfo(path.relative_to(classes).as_posix(), EPOCH), path.read_bytes())
+    return content.getvalue()
+
+
+def _compile(classes: Path) -> Path:
     (compiler,) = jars.classpath("compiler")
     needed = [*(Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"), *jars.classpath("spark")]
     sources = sorted(str(path) for path in SOURCES.rglob("*.java"))
@@ -48,7 +63,8 @@ def _compile(classes: Path) -> None:
     done = subprocess.run(command, check=False)
     if done.returncode:  # the compiler has said why
         sys.exit(done.returncode)
+    return classes
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from rivermouth.ports import java, session
+from rivermouth.spec import SparkSettings
+
 WRITERS = 8
+FILES, CONTEXT = "spark.hadoop.fs.file.impl", "spark.hadoop.fs.AbstractFileSystem.file.impl"
+LOG = "spark.delta.logStore.file.impl"
 
 
 class Disk:
@@ -61,6 +66,23 @@ def test_spark_and_delta_get_it(disk):
     assert disk.context.getDefaultFileSystem().getClass().getName() == "rivermouth.disk.LocalDiskContext"
 
 
+@pytest.mark.parametrize(
+    ("launches", "conf", "expected"),
+    [
+        (True, {}, {FILES, CONTEXT, LOG}),
+        (True, {"spark.delta.logStore.class": "mine"}, {FILES, CONTEXT}),
+        (True, {"delta.logStore.file.impl": "mine"}, {FILES, CONTEXT}),
+        (True, {LOG: "mine"}, {FILES, CONTEXT, LOG}),
+        (False, {}, set()),
+    ],
+)
+def test_who_gets_it(launches, conf, expected, monkeypatch):
+    monkeypatch.setattr(session, "_launches", lambda: launches)
+    made = session._conf(SparkSettings(conf=conf), java.find(), "test", {})
+    assert {FILES, CONTEXT, LOG} & set(made) == expected
+    assert made.get(LOG) == conf.get(LOG, "rivermouth.disk.LocalDiskLogStore" if LOG in expected else None)
+
+
 def test_no_process_is_started(disk, spark, tmp_path):
     table = str(tmp_path / "table")
     spark.range(10).write.format("delta").save(table)
@@ -79,6 +101,16 @@ def test_permissions_are_those_of_hadoops_own(disk, tmp_path):
     for part in ("", "folder", "folder/file", "folder/.file.crc"):
         assert mode(tmp_path / "ours" / part) == mode(tmp_path / "hadoops" / part), part
     assert mode(tmp_path / "ours" / "folder" / "file") & 0o600 == 0o600
+
+
+def test_a_folder_that_a_team_shares_stays_shared(disk, tmp_path):
+    for name, files in (("ours", disk.ours), ("hadoops", disk.hadoops)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o2775)
+        files.mkdirs(disk.path(tmp_path / name / "folder"))
+    found = mode(tmp_path / "ours" / "folder")
+    assert found == mode(tmp_path / "hadoops" / "folder")
+    assert found & 0o2000
 
 
 @pytest.mark.parametrize("wanted", [0o600, 0o751, 0o1777])
@@ -174,6 +206,7 @@ def test_a_log_is_listed_as_by_deltas_own_store(disk, spark, tmp_path):
         spark.range(3).write.format("delta").mode("append").save(str(table))
     log = Log(disk, spark, table / "_delta_log")
     (log.folder / "_staged_commits").mkdir(exist_ok=True)
+    (log.folder / f"{2:020d}.json.bak-12:30").touch()
     for first in (f"{0:020d}.", f"{1:020d}.json", f"{2:020d}.", f"{9:020d}.", "_last", "zzz"):
         assert log.listed(log.ours, first) == log.listed(log.deltas, first), first
     assert len(log.listed(log.ours, f"{1:020d}.")) > 2

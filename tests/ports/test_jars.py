@@ -7,7 +7,7 @@ import shutil
 import pyspark
 import pytest
 
-from rivermouth.errors import JarChecksum, JarNotBuilt, JarsMissing
+from rivermouth.errors import JarChecksum, JarsMissing
 from rivermouth.ports import jars
 
 
@@ -132,13 +132,3 @@ def test_the_lock_is_package_data():
     assert (
         json.loads((jars.importlib.resources.files("rivermouth.ports") / "jars.lock.json").read_text())["format"] == 1
     )
-
-
-def test_a_checkout_that_was_not_set_up(repository, monkeypatch, tmp_path):
-    ours = tmp_path / "rivermouth.jar"
-    monkeypatch.setattr(jars, "OURS", ours)
-    with pytest.raises(JarNotBuilt) as caught:
-        jars.for_spark()
-    assert str(caught.value) == f"[JAR_NOT_BUILT] {ours} is not there; nothing was started\n  hint: make setup"
-    ours.touch()
-    assert jars.for_spark() == [*jars.classpath("spark"), ours]

@@ -43,14 +43,6 @@ class JarChecksum(RivermouthError):
     hint = "remove the copy, then: python -m rivermouth.ports.jars"
 
 
-class JarNotBuilt(RivermouthError):
-    """The package's own jar is not in it: a checkout whose Java was not compiled."""
-
-    code = "JAR_NOT_BUILT"
-    what = "{path} is not there; nothing was started"
-    hint = "make setup"
-
-
 class DemoFolderTaken(RivermouthError):
     """The demonstration's folder holds something else."""
 

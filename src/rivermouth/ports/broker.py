@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
 import os
 import shutil
@@ -32,6 +33,8 @@ HOST: Final = "127.0.0.1"
 
 _TAIL_LINES: Final = 20
 _POLL_S: Final = 0.05
+# So say file systems that know no locks.
+_NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 # Reads the JVM's pid, then waits for the end of its input, which comes when this process is gone,
 # however it went. Works where Linux' PDEATHSIG does not: from threads, and on other systems.
@@ -263,6 +266,9 @@ def _claimed(folder: Path) -> Iterator[int]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise BrokerFolderTaken(folder=folder) from error
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
         yield file.fileno()
 
 

@@ -93,6 +93,7 @@ def _content(found: Java) -> str:
         importlib.metadata.version("pyspark"),
         os.environ.get(jars.FOLDER_VARIABLE, ""),
         *(jar.sha256 for jar in jars.locked()["spark"]),
+        hashlib.sha256(jars.OURS.read_bytes()).hexdigest(),
     )
 
 

@@ -24,7 +24,7 @@ import requests
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from rivermouth.errors import JarChecksum, JarNotBuilt, JarsMissing
+from rivermouth.errors import JarChecksum, JarsMissing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ FOLDER_VARIABLE: Final = "RIVERMOUTH_JARS_DIR"
 MIRROR_VARIABLE: Final = "RIVERMOUTH_MAVEN_URL"
 
 OURS: Final = Path(__file__).with_name("rivermouth.jar")
-"""Our own classes for Spark's JVM, compiled from ``src/java`` and shipped in the wheel."""
+"""Our own classes for Spark's JVM, compiled from ``src/java`` by ``tools/build_jar.py``."""
 
 _PARALLEL: Final = 8
 _RETRIES: Final = 2
@@ -67,7 +67,7 @@ class Jar:
 
 
 def locked() -> dict[str, tuple[Jar, ...]]:
-    """The lock: the jars of each group, ``spark`` and ``broker``."""
+    """The lock: the jars of each group, ``spark``, ``broker`` and ``compiler``."""
     text = importlib.resources.files("rivermouth.ports").joinpath("jars.lock.json").read_text("utf-8")
     return {name: tuple(Jar(**jar) for jar in jars) for name, jars in json.loads(text)["groups"].items()}
 
@@ -81,7 +81,7 @@ def classpath(group: str, *, fetch: bool = True) -> list[Path]:
     """The files of a group, in the order of the lock.
 
     Args:
-        group: ``spark`` for what Spark loads, ``broker`` for the development broker.
+        group: ``spark`` for what Spark loads, ``broker`` for the development broker, ``compiler`` for ``src/java``.
         fetch: Whether missing ones may be downloaded.
 
     Returns:
@@ -111,19 +111,15 @@ def for_spark() -> list[Path]:
     Raises:
         JarsMissing: At least one is neither there nor to be had.
         JarChecksum: A file has another content than the lock says.
-        JarNotBuilt: Ours is not there, as in a checkout that was never set up.
 
     Guarantees:
         As ``classpath``.
     """
-    found = classpath("spark")
-    if not OURS.is_file():
-        raise JarNotBuilt(path=OURS)
-    return [*found, OURS]
+    return [*classpath("spark"), OURS]
 
 
 def fetch_all() -> list[Path]:
-    """All jars of all groups, downloaded where they are missing.
+    """All jars that are needed to run, downloaded where they are missing.
 
     Raises:
         JarsMissing: At least one is neither there nor to be had.
@@ -132,7 +128,7 @@ def fetch_all() -> list[Path]:
     Guarantees:
         As ``classpath``.
     """
-    return [path for group in locked() for path in classpath(group)]
+    return [path for group in locked() if group != "compiler" for path in classpath(group)]
 
 
 def _present(jar: Jar) -> Path | None:

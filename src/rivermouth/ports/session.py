@@ -32,14 +32,16 @@ _LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)
 
 REDACTION: Final = r"(?i)secret|password|passwd|token|access[._-]?key|jaas|credential|\.pem|private|keystore|truststore"
 
-_LOCAL_FILES: Final[Mapping[str, str]] = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+_CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+_LOG_STORE: Final = "spark.delta.logStore.file.impl"
+_LOG_STORES: Final = ("delta.logStore.class", "delta.logStore.file.impl")
+
+_OUR_CLASSES: Final[Mapping[str, str]] = {
     # Hadoop's own start a process for each file that they make or rename.
     "spark.hadoop.fs.file.impl": "rivermouth.disk.LocalDisk",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "rivermouth.disk.LocalDiskContext",
-    "spark.delta.logStore.file.impl": "rivermouth.disk.LocalDiskLogStore",
+    _LOG_STORE: "rivermouth.disk.LocalDiskLogStore",
 }
 
 # Not local-cluster, whose executors are processes of their own.
@@ -95,7 +97,7 @@ def start(
     Raises:
         JavaNotFound: No usable Java on this machine.
         JarsMissing: The jars are neither cached nor to be had.
-        SparkNotStarted: The JVM or its session did not come up; no JVM is left behind.
+        SparkNotStarted: The JVM or its session did not come up; no JVM of ours is left behind.
 
     Guarantees:
         A session that is already there is returned as it is: its settings are not changed.
@@ -104,9 +106,9 @@ def start(
     os.environ["JAVA_HOME"] = str(found.home)
     # Spark's Python workers must find this package too; by default they run whatever python3 is on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = _conf(settings, found, app_name, extra or {})
+    conf, ours = _conf(settings, found, app_name, extra or {}), _launches()
     try:
-        if SparkContext._gateway is None:  # noqa: SLF001 - PySpark keeps it there
+        if ours:
             _launch(conf, log)
         builder = SparkSession.builder
         for key, value in conf.items():
@@ -119,10 +121,16 @@ def start(
     except RivermouthError:
         raise
     except Exception as error:
-        _end_jvm(_END_TIMEOUT_S)
+        if ours:
+            _end_jvm(_END_TIMEOUT_S)
         fix = f"less {log}" if log is not None else "read what Spark said on this terminal"
         raise SparkNotStarted(detail=_cause(error, log), fix=fix) from error
     return session
+
+
+def _launches() -> bool:
+    """Whether a session would start a JVM: none is there, nor is this process told of one, as by spark-submit."""
+    return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ  # noqa: SLF001 - as above
 
 
 def _keep_classes(spark: SparkSession) -> None:
@@ -156,8 +164,13 @@ def _conf(settings: SparkSettings, found: java.Java, app_name: str, extra: Mappi
             "spark.driver.defaultJavaOptions": class_archive.java_options(found),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            **_LOCAL_FILES,
+            "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         }
+        if _launches():  # else the class path of a JVM that is there already
+            conf |= _OUR_CLASSES
+        if any(key.removeprefix("spark.") in _LOG_STORES for key in users):
+            # Delta takes only one word for it.
+            conf.pop(_LOG_STORE, None)
         if _CLASS_PATH in users:
             users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
     else:

@@ -2,11 +2,13 @@ package rivermouth.disk;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.NotDirectoryException;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
 
@@ -38,22 +40,25 @@ public final class LocalDiskLogStore extends HDFSLogStore {
             return super.listFrom(first, conf); // the user's settings chose another one
         }
         Path folder = first.getParent();
-        List<String> names = new ArrayList<>();
+        List<Path> wanted = new ArrayList<>();
         try (DirectoryStream<java.nio.file.Path> found = Files.newDirectoryStream(disk.pathToFile(folder).toPath())) {
             for (java.nio.file.Path each : found) {
-                String name = each.getFileName().toString();
-                if (name.compareTo(first.getName()) >= 0 && !ChecksumFileSystem.isChecksumFile(new Path(folder, name))) {
-                    names.add(name);
+                // In three parts, because a name may have a colon.
+                Path path = new Path(folder, new Path(null, null, each.getFileName().toString()));
+                if (path.getName().compareTo(first.getName()) >= 0 && !ChecksumFileSystem.isChecksumFile(path)) {
+                    wanted.add(path);
                 }
             }
+        } catch (DirectoryIteratorException broken) {
+            throw broken.getCause();
         } catch (NoSuchFileException | NotDirectoryException missing) {
             return super.listFrom(first, conf); // which says so
         }
-        names.sort(null);
-        List<FileStatus> statuses = new ArrayList<>(names.size());
-        for (String name : names) {
+        wanted.sort(Comparator.comparing(Path::getName));
+        List<FileStatus> statuses = new ArrayList<>(wanted.size());
+        for (Path path : wanted) {
             try {
-                statuses.add(files.getFileStatus(new Path(folder, name)));
+                statuses.add(files.getFileStatus(path));
             } catch (FileNotFoundException gone) {
                 continue; // cleaned up since its name was read, as in Hadoop's own listing
             }

@@ -2,7 +2,6 @@ package rivermouth.disk;
 
 import java.io.IOException;
 import java.nio.file.Files;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Arrays;
 
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -21,16 +20,15 @@ import org.apache.hadoop.fs.permission.FsPermission;
  */
 final class RawLocalDisk extends RawLocalFileSystem {
 
+    private static final String MODE = "unix:mode";
+    private static final int SET_IDS = 06000;
+
     @Override
     public void setPermission(Path path, FsPermission permission) throws IOException {
-        if (permission.getStickyBit()) {
-            super.setPermission(path, permission); // java.nio has no word for it
-            return;
-        }
-        String symbols = permission.getUserAction().SYMBOL
-                + permission.getGroupAction().SYMBOL
-                + permission.getOtherAction().SYMBOL;
-        Files.setPosixFilePermissions(file(path), PosixFilePermissions.fromString(symbols));
+        java.nio.file.Path file = file(path);
+        // chmod leaves a folder these two bits, by which a team shares it.
+        int kept = Files.isDirectory(file) ? (int) Files.getAttribute(file, MODE) & SET_IDS : 0;
+        Files.setAttribute(file, MODE, permission.toShort() | kept);
     }
 
     @Override
@@ -46,15 +44,22 @@ final class RawLocalDisk extends RawLocalFileSystem {
             super.rename(from, to, options);
             return;
         }
-        Files.delete(file(from));
+        try {
+            Files.deleteIfExists(file(from));
+        } catch (IOException done) {
+            return; // the name is given, and a second one does no harm
+        }
     }
 
     /** Whether {@code to} is a second name of {@code from} now; not where the disk has no hard links. */
-    private boolean linked(Path from, Path to) throws FileAlreadyExistsException {
+    private boolean linked(Path from, Path to) throws IOException {
         try {
             Files.createLink(file(to), file(from));
             return true;
         } catch (java.nio.file.FileAlreadyExistsException taken) {
+            if (!from.equals(to) && Files.isSameFile(file(from), file(to))) {
+                return true; // a network file system sent the request twice
+            }
             throw new FileAlreadyExistsException("rename destination " + to + " already exists.");
         } catch (IOException | UnsupportedOperationException none) {
             return false; // and Hadoop says what is wrong, if anything is
