@@ -274,10 +274,17 @@ def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka
     try:
         ruling = decisions.foreseen(flow.name, standing.entry, standing.needed, found, records=records, at="")
     except RivermouthError as error:
-        return _failed(status, error)
-    foreseen = () if ruling is None else ruling.decisions
-    said = (f"{decisions.FORESEEN}: {decisions.text(each)}" for each in foreseen)
-    return replace(status, warnings=(*status.warnings, *said))
+        return _failed(_without_lags(status), error)
+    if ruling is None:
+        return status
+    said = (f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
+    return replace(_without_lags(status), warnings=(*status.warnings, *said))
+
+
+def _without_lags(status: FlowStatus) -> FlowStatus:
+    """Where data is gone, nobody knows how much is left to read: an offset of another log says nothing."""
+    partitions = tuple(replace(part, lag=None) for part in status.partitions)
+    return replace(status, partitions=partitions, lag=None, furthest_behind=None)
 
 
 def _reads(flow: Flow) -> Mapping[str, tuple[int, ...]] | None:
@@ -329,6 +336,8 @@ def _message(status: FlowStatus, flow: Flow) -> str:
     if status.pending:
         who = "the next start settles them" if status.writer is None else "its writer is settling it"
         return f"the counts of the last batch are pending: {who}"
+    if status.lag is None:
+        return "how much is left to read is not known"
     if not status.lag:
         return "up to date"
     if status.writer is None:
