@@ -33,7 +33,8 @@ EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 def main(arguments: Sequence[str]) -> int:
     """Writes or checks the jar; a build of the same sources is the same file, byte for byte."""
     with tempfile.TemporaryDirectory() as folder:
-        built = _jar(_compile(Path(folder)))
+        _compile(Path(folder))
+        built = _jar(Path(folder))
     if "--check" in arguments:
         if not jars.OURS.is_file() or jars.OURS.read_bytes() != built:
             print(f"{jars.OURS.name} is not what src/java gives: python -m tools.build_jar", file=sys.stderr)
@@ -53,7 +54,7 @@ def _jar(classes: Path) -> bytes:
     return content.getvalue()
 
 
-def _compile(classes: Path) -> Path:
+def _compile(classes: Path) -> None:
     (compiler,) = jars.classpath("compiler")
     needed = [*(Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"), *jars.classpath("spark")]
     sources = sorted(str(path) for path in SOURCES.rglob("*.java"))
@@ -63,7 +64,6 @@ def _compile(classes: Path) -> Path:
     done = subprocess.run(command, check=False)
     if done.returncode:  # the compiler has said why
         sys.exit(done.returncode)
-    return classes
 
 
 if __name__ == "__main__":

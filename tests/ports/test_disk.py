@@ -76,9 +76,8 @@ def test_spark_and_delta_get_it(disk):
         (False, {}, set()),
     ],
 )
-def test_who_gets_it(launches, conf, expected, monkeypatch):
-    monkeypatch.setattr(session, "_launches", lambda: launches)
-    made = session._conf(SparkSettings(conf=conf), java.find(), "test", {})
+def test_who_gets_it(launches, conf, expected):
+    made = session._conf(SparkSettings(conf=conf), java.find(), "test", {}, launches=launches)
     assert {FILES, CONTEXT, LOG} & set(made) == expected
     assert made.get(LOG) == conf.get(LOG, "rivermouth.disk.LocalDiskLogStore" if LOG in expected else None)
 

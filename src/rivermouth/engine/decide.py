@@ -95,7 +95,8 @@ def _record(run: RunningFlow, found: Found, wanted: LossDecision) -> None:
     check_doubles(run, ruling, wanted)
     if run.standing.counts is None and not run.standing.entry.unsettled:
         recover(run)  # not before: the side file then names the version that others made as looked at
-    before, counts = run.standing, _counts(run, ruling, wanted)
+    before = run.standing
+    counts = _counts(run, ruling, wanted)
     if ruling.fresh:
         add_epoch_column(run)
     entry = ruling.entry_after(before.entry, counts)

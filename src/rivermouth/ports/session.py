@@ -34,15 +34,14 @@ REDACTION: Final = r"(?i)secret|password|passwd|token|access[._-]?key|jaas|crede
 
 _CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
-_LOG_STORE: Final = "spark.delta.logStore.file.impl"
-_LOG_STORES: Final = ("delta.logStore.class", "delta.logStore.file.impl")
-
-_OUR_CLASSES: Final[Mapping[str, str]] = {
-    # Hadoop's own start a process for each file that they make or rename.
+# Hadoop's own start a process for each file that they make or rename.
+_LOCAL_DISK: Final[Mapping[str, str]] = {
     "spark.hadoop.fs.file.impl": "rivermouth.disk.LocalDisk",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "rivermouth.disk.LocalDiskContext",
-    _LOG_STORE: "rivermouth.disk.LocalDiskLogStore",
 }
+_LOG_STORE: Final[Mapping[str, str]] = {"spark.delta.logStore.file.impl": "rivermouth.disk.LocalDiskLogStore"}
+# Delta takes only one word for its log store.
+_OTHER_LOG_STORES: Final = ("delta.logStore.class", "delta.logStore.file.impl")
 
 # Not local-cluster, whose executors are processes of their own.
 _IN_ONE_JVM: Final = re.compile(r"local(\[|$)")
@@ -106,9 +105,10 @@ def start(
     os.environ["JAVA_HOME"] = str(found.home)
     # Spark's Python workers must find this package too; by default they run whatever python3 is on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf, ours = _conf(settings, found, app_name, extra or {}), _launches()
+    launches = _launches()
+    conf = _conf(settings, found, app_name, extra or {}, launches=launches)
     try:
-        if ours:
+        if launches:
             _launch(conf, log)
         builder = SparkSession.builder
         for key, value in conf.items():
@@ -121,7 +121,7 @@ def start(
     except RivermouthError:
         raise
     except Exception as error:
-        if ours:
+        if launches:
             _end_jvm(_END_TIMEOUT_S)
         fix = f"less {log}" if log is not None else "read what Spark said on this terminal"
         raise SparkNotStarted(detail=_cause(error, log), fix=fix) from error
@@ -130,7 +130,7 @@ def start(
 
 def _launches() -> bool:
     """Whether a session would start a JVM: none is there, nor is this process told of one, as by spark-submit."""
-    return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ  # noqa: SLF001 - as above
+    return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ  # noqa: SLF001 - PySpark's
 
 
 def _keep_classes(spark: SparkSession) -> None:
@@ -143,8 +143,13 @@ def _keep_classes(spark: SparkSession) -> None:
         setattr(jvm, name, getattr(jvm, name))
 
 
-def _conf(settings: SparkSettings, found: java.Java, app_name: str, extra: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a session: ours, then those of ``extra``, then the user's."""
+def _conf(
+    settings: SparkSettings, found: java.Java, app_name: str, extra: Mapping[str, str], *, launches: bool
+) -> dict[str, str]:
+    """All settings of a session: ours, then those of ``extra``, then the user's.
+
+    Our own classes only where it ``launches`` a JVM: one that is there already has a class path of its own.
+    """
     cores = os.cpu_count() or 1
     conf: dict[str, str] = {
         **_SETTINGS,
@@ -166,11 +171,10 @@ def _conf(settings: SparkSettings, found: java.Java, app_name: str, extra: Mappi
             "spark.driver.host": "127.0.0.1",
             "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         }
-        if _launches():  # else the class path of a JVM that is there already
-            conf |= _OUR_CLASSES
-        if any(key.removeprefix("spark.") in _LOG_STORES for key in users):
-            # Delta takes only one word for it.
-            conf.pop(_LOG_STORE, None)
+        if launches:
+            conf |= _LOCAL_DISK
+            if not any(key.removeprefix("spark.") in _OTHER_LOG_STORES for key in users):
+                conf |= _LOG_STORE
         if _CLASS_PATH in users:
             users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
     else:
