@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -37,12 +38,16 @@ class KafkaSource:
         options: Client options without a ``kafka.`` prefix, resolved and judged.
         headers: Whether frames have a ``headers`` column.
         min_partitions: At least so many tasks read a frame.
+        group_id: Under which Spark keeps the consumers of frames of ranges. One for all frames of a source: with
+            one each, as Spark would have it, no frame finds the consumers of the one before, and what Spark
+            keeps of them grows with every frame. Nothing is ever committed to it.
     """
 
     bootstrap_servers: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: bool = True
     min_partitions: int | None = None
+    group_id: str = field(default_factory=lambda: f"spark-kafka-relation-{uuid.uuid4()}")
 
     def batch(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
         """The records of ``ranges``, one frame of Spark's Kafka source; nothing is read yet."""
@@ -52,6 +57,7 @@ class KafkaSource:
             reader.option("assign", json.dumps(assign))
             .option("startingOffsets", json.dumps(starts(ranges)))
             .option("endingOffsets", json.dumps(ends(ranges)))
+            .option("kafka.group.id", self.group_id)
             .load()
         )
 

@@ -1,0 +1,80 @@
+"""Frames of explicit ranges, and what Spark keeps of them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from rivermouth.ports.kafka_source import KafkaSource
+
+
+@pytest.fixture
+def filled(broker, topic):
+    """A topic with 40 records in two partitions."""
+    name = topic(partitions=2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(40):
+        producer.produce(name, value=b"%d" % number, partition=number % 2)
+    assert producer.flush(30) == 0
+    return name
+
+
+def kept(spark, name):
+    """A pool of Spark's Kafka source; no door of Spark's own tells what is in it."""
+    return private(spark, "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer$", name)
+
+
+def private(spark, of_class, name, inside=None):
+    field = spark._jvm.java.lang.Class.forName(of_class).getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(inside)
+
+
+@pytest.fixture
+def made(spark):
+    """Counts the consumers that this JVM ever made."""
+    pool = kept(spark, "consumerPool")
+    return private(spark, "org.apache.spark.sql.kafka010.consumer.InternalKafkaConsumerPool", "pool", pool)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_each_frame_has_its_own_range_of_records(spark, broker, filled):
+    source = KafkaSource(broker.bootstrap_servers)
+    for start, end in ((0, 5), (5, 20), (3, 4)):
+        frame = source.batch(spark, {filled: {0: (start, end), 1: (0, 2)}})
+        found = {(row.partition, row.offset, bytes(row.value)) for row in frame.collect()}
+        first = {(0, offset, b"%d" % (2 * offset)) for offset in range(start, end)}
+        assert found == first | {(1, 0, b"1"), (1, 1, b"3")}
+
+
+def test_all_frames_of_a_source_share_their_consumers(spark, broker, filled, made):
+    source = KafkaSource(broker.bootstrap_servers)
+    before = made.getCreatedCount()
+    for end in (5, 10, 15, 20):
+        assert source.batch(spark, {filled: {0: (0, end), 1: (end - 5, end)}}).count() == end + 5
+    assert made.getCreatedCount() == before + 2  # one a partition
+
+
+def test_two_sources_share_none_for_their_options_may_differ(spark, broker, filled, made):
+    before = made.getCreatedCount()
+    for source in (KafkaSource(broker.bootstrap_servers), KafkaSource(broker.bootstrap_servers, {"client.rack": "a"})):
+        assert source.batch(spark, {filled: {0: (0, 20)}}).count() == 20
+    assert made.getCreatedCount() == before + 2
+
+
+def test_records_that_were_polled_are_let_go(spark, broker, filled):
+    polled = kept(spark, "fetchedDataPool")
+    source = KafkaSource(broker.bootstrap_servers)
+    created = polled.numCreated()
+    for start in (0, 5, 7):
+        assert source.batch(spark, {filled: {0: (start, start + 1)}}).count() == 1
+    assert polled.numCreated() == created + 3
+    wait_until(lambda: polled.numTotal() == 0)
