@@ -68,7 +68,7 @@ def _sizes(options: argparse.Namespace) -> Sizes:
     return Sizes(
         bronze=options.records,
         json=options.records // 4,
-        warm_up=min(600_000, options.records),
+        warm_up=min(2_000_000, options.records),
         repetitions=options.repetitions,
         memory=options.memory_records,
     )

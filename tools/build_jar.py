@@ -1,6 +1,6 @@
 """Compile ``src/java`` into ``src/rivermouth/ports/rivermouth.jar``: the classes that Spark's JVM loads.
 
-With the compiler of the lock, so that no JDK is needed, against PySpark's Hadoop and the locked Delta. The jar is
+With the compiler of the lock, so that no JDK is needed, against PySpark's jars and the locked Delta. The jar is
 under version control, so that an installation needs no Java and no compiler; ``--check`` tells whether it is what the
 sources give.
 
@@ -26,6 +26,8 @@ from rivermouth.ports import jars, java
 SOURCES: Final = Path(__file__).parents[1] / "src/java"
 # The oldest Java that rivermouth takes.
 RELEASE: Final = "17"
+# Of PySpark's own jars.
+NEEDED: Final = ("hadoop-client-api-", "scala-library-", "spark-catalyst_", "spark-common-utils_", "spark-sql")
 # One date for all, or each build would be another file.
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -56,7 +58,8 @@ def _jar(classes: Path) -> bytes:
 
 def _compile(classes: Path) -> None:
     (compiler,) = jars.classpath("compiler")
-    needed = [*(Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"), *jars.classpath("spark")]
+    sparks = (Path(pyspark.__file__).parent / "jars").glob("*.jar")
+    needed = [*sorted(path for path in sparks if path.name.startswith(NEEDED)), *jars.classpath("spark")]
     sources = sorted(str(path) for path in SOURCES.rglob("*.java"))
     options = ["-source", RELEASE, "-target", RELEASE, "-encoding", "UTF-8", "-failOnWarning", "-proc:none"]
     paths = ["-classpath", os.pathsep.join(map(str, needed)), "-d", str(classes)]

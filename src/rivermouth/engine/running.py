@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.kafka import Kafka
     from rivermouth.ports.kafka_source import KafkaSource
     from rivermouth.ports.lease import Lease
+    from rivermouth.ports.prepared import Prepared
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.ports.table_ledger import Standing, TableLedger
     from rivermouth.rows.places import FlowPlaces
@@ -50,6 +51,7 @@ class RunningFlow:
         void: What others did to the table's data after the newest entry; then only a decision may follow.
         changes: What the declared schema asks of the table, as it was when the flow was looked at.
         lease: The table's, if the flow runs under one.
+        prepared: Steps 2 to 5 as they stand ready, by the columns that stay beside.
     """
 
     flow: Flow
@@ -71,6 +73,7 @@ class RunningFlow:
     lock: threading.RLock = field(default_factory=threading.RLock)
     stopping: threading.Event = field(default_factory=threading.Event)
     lease: Lease | None = None
+    prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
 
     def emit(self, event: Event) -> None:
         """Tells the listener."""

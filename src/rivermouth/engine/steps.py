@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import CountsDisagree
+from rivermouth.ports.prepared import Prepared
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import checks, dead_letter, envelope, routing, schema
 from rivermouth.rows.epochs import epoch_now, epoch_then
@@ -21,18 +22,24 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.running import RunningFlow
     from rivermouth.rows.ledger import Counts, Ranges
+    from rivermouth.spec import Flow
 
 
 def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) -> DataFrame:
     """Envelope rows with their columns, failed expectations and route: steps 2 to 5; ``beside`` stays as it is."""
-    run.reached("decode")
-    rows = envelope.decode(rows, run.flow)
-    run.reached("conform")
-    rows = schema.conform(rows, run.flow, beside)
-    run.reached("check")
-    rows = checks.check(rows, run.flow.expectations)
-    run.reached("route")
-    return routing.route(rows, run.flow)
+    for step in ("decode", "conform", "check", "route"):
+        run.reached(step)
+    key = tuple(beside)
+    if key not in run.prepared:
+        run.prepared[key] = Prepared(lambda frame: _judge(frame, run.flow, key))
+    return run.prepared[key].over(rows)
+
+
+def _judge(rows: DataFrame, flow: Flow, beside: Sequence[str]) -> DataFrame:
+    rows = envelope.decode(rows, flow)
+    rows = schema.conform(rows, flow, beside)
+    rows = checks.check(rows, flow.expectations)
+    return routing.route(rows, flow)
 
 
 def aggregate(run: RunningFlow, block: int) -> Column:

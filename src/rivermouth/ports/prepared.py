@@ -1,0 +1,43 @@
+"""Frames that Spark analyses once and that then stand ready for one batch's rows after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import JavaClass
+from pyspark.sql import DataFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Prepared:
+    """What a function makes of rows, as a prepared statement: Spark analyses it for the first rows alone.
+
+    To build and to analyse the frames of a batch takes longer than to carry a hundred records. A JVM without our
+    classes, which somebody else has started, builds each frame anew.
+
+    Args:
+        build: A frame to a frame, by expressions over its columns alone: the rows of no other frame, and nothing
+            that is another at the next batch.
+    """
+
+    def __init__(self, build: Callable[[DataFrame], DataFrame]) -> None:
+        self._build = build
+        self._java: Any = None
+        # Stand-ins with what was made of them; few, for rows come in few shapes.
+        self._made: list[tuple[DataFrame, DataFrame]] = []
+
+    def over(self, rows: DataFrame) -> DataFrame:
+        """What the function makes of ``rows``; every column may be null, as Spark sees it."""
+        if self._java is None:
+            self._java = rows.sparkSession._jvm.rivermouth.plan.Prepared  # type: ignore[union-attr]  # noqa: SLF001
+        if not isinstance(self._java, JavaClass):
+            return self._build(rows)
+        for stand_in, frame in self._made:
+            found = self._java.over(frame._jdf, stand_in._jdf, rows._jdf)  # noqa: SLF001
+            if found is not None:
+                return DataFrame(found, rows.sparkSession)
+        stand_in = DataFrame(self._java.standIn(rows._jdf), rows.sparkSession)  # noqa: SLF001
+        self._made.append((stand_in, self._build(stand_in)))
+        return self.over(rows)
