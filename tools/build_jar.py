@@ -27,7 +27,14 @@ SOURCES: Final = Path(__file__).parents[1] / "src/java"
 # The oldest Java that rivermouth takes.
 RELEASE: Final = "17"
 # Of PySpark's own jars.
-NEEDED: Final = ("hadoop-client-api-", "scala-library-", "spark-catalyst_", "spark-common-utils_", "spark-sql")
+NEEDED: Final = (
+    "hadoop-client-api-",
+    "scala-library-",
+    "spark-catalyst_",
+    "spark-common-utils_",
+    "spark-core_",
+    "spark-sql",
+)
 # One date for all, or each build would be another file.
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
