@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from rivermouth.cli import check, checkpoint, dead_letters, demo, dev, ingest, init, kinds, run, status
+from rivermouth.cli import check, checkpoint, dead_letters, demo, dev, doctor, ingest, init, kinds, run, status
 from rivermouth.cli.output import Output, to_json
 from rivermouth.errors import RivermouthError
 
@@ -23,6 +23,7 @@ WRONG_USAGE: Final = 2
 _COMMANDS: Final = (
     init.init,
     demo.demo,
+    doctor.doctor,
     check.validate,
     check.plan,
     run.run,

@@ -73,3 +73,27 @@ class BrokerFailed(RivermouthError):
     code = "BROKER_FAILED"
     what = "the development broker {detail}; its log {log} ends with:\n{tail}"
     hint = "less {log}"
+
+
+class VersionsDisagree(RivermouthError):
+    """The installed PySpark is not the one that the locked jars were built for."""
+
+    code = "VERSIONS_DISAGREE"
+    what = "pyspark {found} is installed, and the jars are those of {wanted}; nothing was started"
+    hint = "pip install 'pyspark=={wanted}'"
+
+
+class DiskNearlyFull(RivermouthError):
+    """A folder that rivermouth or Spark writes to has hardly any room left."""
+
+    code = "DISK_NEARLY_FULL"
+    what = "{free_mib} MiB are free at {folder}, {needed_mib} are wanted at the least; nothing was written"
+    hint = "du -xh --max-depth=2 {folder} | sort -h | tail"
+
+
+class NotReady(RivermouthError):
+    """The doctor found something that would stop a flow."""
+
+    code = "NOT_READY"
+    what = "{failed} of {total} checks failed: {names}"
+    hint = "rivermouth doctor, once the first of them is mended"

@@ -107,7 +107,7 @@ class Broker:
             whatever the port. The JVM does not hear Ctrl-C in the terminal, and it ends with this process,
             also when that is killed. A temporary folder is gone after ``stop``.
         """
-        chosen = _free_port() if port is None else _require_free(port)
+        chosen = _free_port() if port is None else require_free(port)
         temporary = data_dir is None
         folder = Path(tempfile.mkdtemp(prefix="rivermouth-broker-")) if data_dir is None else data_dir.absolute()
         try:
@@ -342,7 +342,12 @@ def _free_port(*, besides: int = 0) -> int:
     return port
 
 
-def _require_free(port: int) -> int:
+def require_free(port: int) -> int:
+    """The port itself, if nobody listens on it.
+
+    Raises:
+        BrokerPortTaken: Somebody does.
+    """
     try:
         # create_server sets SO_REUSEADDR: connections of an earlier broker that linger are no obstacle.
         socket.create_server((HOST, port)).close()

@@ -1,0 +1,44 @@
+"""``rivermouth doctor``: what is missing on this machine or in the project, each with its remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rivermouth.cli.options import FILE_NAME, with_project
+from rivermouth.cli.output import Output, columns, indented, plain
+from rivermouth.errors import NotReady
+
+if TYPE_CHECKING:
+    from rivermouth.project.doctor import Finding
+
+
+@click.command()
+@with_project
+def doctor(output: Output, file: str) -> None:
+    """Look at what a run needs, one by one: packages, Java, jars, disk, project, lake, broker.
+
+    Starts no Spark and downloads nothing. Where there is no rivermouth.yml the machine alone is looked at.
+    """
+    from rivermouth.project.doctor import examine
+    from rivermouth.project.load import Project
+
+    alone = file == FILE_NAME and not Path(file).exists()
+    if alone:
+        output.note(f"no {FILE_NAME} here: the machine alone is looked at")
+    found = examine(None if alone else Project.load(file))
+    output.result(_text(found), {"checks": plain(found)})
+    failed = [each.about for each in found if each.problem is not None and each.stops]
+    if failed:
+        raise NotReady(failed=len(failed), total=len(found), names=", ".join(failed))
+
+
+def _text(found: list[Finding]) -> str:
+    rows = [("ok" if each.problem is None else "problem", each.about, each.detail) for each in found]
+    lines = columns(("", "", ""), rows).splitlines()[1:]
+    for place, each in reversed(list(enumerate(found, 1))):
+        if each.problem is not None:
+            lines.insert(place, indented(str(each.problem), "         "))
+    return "\n".join(lines)

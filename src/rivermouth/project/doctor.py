@@ -1,0 +1,155 @@
+"""What a machine and a project need before a flow can run, looked at one by one and without Spark."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.errors import BrokerPortTaken, DiskNearlyFull, LakeNotWritable, RivermouthError, VersionsDisagree
+from rivermouth.ports import broker, jars, java
+from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.storage import is_local, local_path
+from rivermouth.project.load import standing
+from rivermouth.project.validate import validate_static
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rivermouth.project.load import Project
+
+FREE_BYTES: Final = 1 << 30
+"""Less room than this is told as a problem: one large batch may need it."""
+DEV_PORT: Final = 9092
+_CONNECTOR: Final = "spark-sql-kafka-0-10_"
+_PACKAGES: Final = ("rivermouth", "pyspark", "delta-spark", "confluent-kafka")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one thing.
+
+    Attributes:
+        about: The thing, in one or two words.
+        detail: What was found; empty where there is a problem.
+        problem: Why a flow could not run, with the remedy; None where all is well.
+        stops: Whether flows need it; the development broker is a convenience.
+    """
+
+    about: str
+    detail: str = ""
+    problem: RivermouthError | None = None
+    stops: bool = True
+
+
+def examine(project: Project | None = None, *, timeout_s: float = 1.0) -> list[Finding]:
+    """Looks at the machine and, if there is one, at the project.
+
+    Args:
+        project: Without one, only the machine is looked at.
+        timeout_s: Bound on the broker's answer, in seconds.
+
+    Returns:
+        A finding for each thing, in the order in which a run needs them.
+
+    Guarantees:
+        Downloads nothing, starts no JVM, and leaves nothing behind; a trial file in the lake's folder lives for a
+        moment. Run twice: the same, but for what others changed.
+    """
+    looks: list[tuple[str, Callable[[], str]]] = [
+        ("packages", _packages),
+        ("Java", _java),
+        ("jars", lambda: _jars("spark")),
+        ("Spark's disk", lambda: _room(Path(tempfile.gettempdir()))),
+    ]
+    if project is not None:
+        looks += [
+            ("project", lambda: _project(project)),
+            ("lake", lambda: _lake(project)),
+            ("broker", lambda: _broker(project, timeout_s)),
+        ]
+    found = [_look(about, look) for about, look in looks]
+    return [*found, _look("dev kafka", _dev_kafka, stops=False)]
+
+
+def _look(about: str, look: Callable[[], str], *, stops: bool = True) -> Finding:
+    try:
+        return Finding(about, look(), stops=stops)
+    except RivermouthError as error:
+        return Finding(about, problem=error, stops=stops)
+
+
+def _packages() -> str:
+    found = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    (connector,) = (jar for jar in jars.locked()["spark"] if jar.file_name.startswith(_CONNECTOR))
+    wanted = connector.coordinate.rpartition(":")[2]
+    if found["pyspark"] != wanted:
+        raise VersionsDisagree(found=found["pyspark"], wanted=wanted)
+    return ", ".join([f"Python {platform.python_version()}", *(f"{name} {version}" for name, version in found.items())])
+
+
+def _java() -> str:
+    found = java.find()
+    return f"{found.version}, from {found.origin}: {found.home}"
+
+
+def _jars(group: str) -> str:
+    there = jars.classpath(group, fetch=False)
+    return f"all {len(there)} of Spark's are here, in {there[0].parent}"
+
+
+def _room(folder: Path) -> str:
+    free = shutil.disk_usage(folder).free
+    if free < FREE_BYTES:
+        raise DiskNearlyFull(folder=folder, free_mib=free >> 20, needed_mib=FREE_BYTES >> 20)
+    return f"{free >> 30} GiB free at {folder}"
+
+
+def _project(project: Project) -> str:
+    validate_static(project)
+    names = ", ".join(flow.name for flow in project.flows())
+    return f"{project.file or 'made in Python'}, flows: {names or 'none'}"
+
+
+def _lake(project: Project) -> str:
+    lake = project.lake
+    if not is_local(lake):
+        return f"{lake} is not on this machine: a run tries it"
+    folder = local_path(lake)
+    # A lake that is not there yet is made below the nearest folder that is.
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    with standing(project.at("lake")):
+        try:
+            with tempfile.TemporaryFile(dir=there):
+                pass
+        except OSError as error:
+            raise LakeNotWritable(lake=lake, detail=error.strerror or type(error).__name__) from None
+        room = _room(there)
+    return f"{lake} can be {'written' if there == folder else 'made'}, {room}"
+
+
+def _broker(project: Project, timeout_s: float) -> str:
+    servers = project.bootstrap_servers
+    with (
+        standing(project.at("kafka", "bootstrap_servers")),
+        Kafka(servers, project.kafka_options(), timeout_s) as kafka,
+    ):
+        cluster = kafka.cluster_id()
+        topics = {name for flow in project.flows() for name in kafka.topics(flow)}
+    return f"{servers} answers, cluster {cluster or 'without an id'}; {len(topics)} of the flows' topics are there"
+
+
+def _dev_kafka() -> str:
+    try:
+        broker.require_free(DEV_PORT)
+    except BrokerPortTaken as error:
+        return f"port {DEV_PORT} is in use: {error.next_step}"
+    try:
+        jars.classpath("broker", fetch=False)
+    except RivermouthError:
+        return f"port {DEV_PORT} is free; the broker's jars are fetched at its first start"
+    return f"port {DEV_PORT} is free, the broker's jars are here"

@@ -1,0 +1,193 @@
+"""What the doctor finds, and that each finding says how it is mended."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shutil
+import socket
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from rivermouth.cli.main import invoke
+from rivermouth.ports import jars, java
+from rivermouth.project import doctor
+
+PROJECT = """\
+name: shop
+lake: ./lake
+kafka:
+  bootstrap_servers: {servers}
+flows:
+  orders:
+    topics: [{topic}]
+    format: raw
+    table: bronze.orders
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def dev_port(monkeypatch):
+    """A port that is free now, in the place of the usual one, which may be anybody's."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setattr(doctor, "DEV_PORT", port)
+    return port
+
+
+def said(capsys, *arguments):
+    """(exit code, lines of standard output, standard error) of ``rivermouth doctor``."""
+    capsys.readouterr()
+    code = invoke(["doctor", *arguments])
+    out, err = capsys.readouterr()
+    return code, [" ".join(line.split()) for line in out.splitlines()], err
+
+
+def line_about(lines, thing):
+    (found,) = (line for line in lines if line.startswith((f"ok {thing} ", f"problem {thing}")))
+    return found
+
+
+def test_a_machine_where_all_is_well(here, capsys, dev_port):
+    code, lines, err = said(capsys)
+    assert (code, err) == (0, "no rivermouth.yml here: the machine alone is looked at\n")
+    found = java.find()
+    assert [line.split()[:2] for line in lines] == [
+        ["ok", "packages"],
+        ["ok", "Java"],
+        ["ok", "jars"],
+        ["ok", "Spark's"],
+        ["ok", "dev"],
+    ]
+    assert f"pyspark {importlib.metadata.version('pyspark')}, delta-spark" in lines[0]
+    assert lines[1] == f"ok Java {found.version}, from {found.origin}: {found.home}"
+    count = len(jars.locked()["spark"])
+    assert lines[2] == f"ok jars all {count} of Spark's are here, in {jars.classpath('spark')[0].parent}"
+    assert lines[4] == f"ok dev kafka port {dev_port} is free, the broker's jars are here"
+
+
+def test_a_project_with_its_broker_and_lake(here, capsys, broker, topic, dev_port):
+    (here / "rivermouth.yml").write_text(PROJECT.format(servers=broker.bootstrap_servers, topic=topic()))
+    code, lines, err = said(capsys)
+    assert (code, err) == (0, "")
+    assert line_about(lines, "project") == "ok project rivermouth.yml, flows: orders"
+    assert line_about(lines, "lake").startswith(f"ok lake {here / 'lake'} can be made, ")
+    told = line_about(lines, "broker")
+    assert told.startswith(f"ok broker {broker.bootstrap_servers} answers, cluster ")
+    assert told.endswith("; 1 of the flows' topics are there")
+    assert [path.name for path in here.iterdir()] == ["rivermouth.yml"]
+
+
+def test_the_same_as_json(here, capsys, dev_port):
+    capsys.readouterr()
+    assert invoke(["doctor", "--output", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    checks = json.loads(out)["checks"]
+    assert [(each["about"], each["problem"]) for each in checks] == [
+        ("packages", None),
+        ("Java", None),
+        ("jars", None),
+        ("Spark's disk", None),
+        ("dev kafka", None),
+    ]
+
+
+def test_what_is_wrong_is_told_one_by_one_and_the_rest_too(here, capsys, dev_port, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    (here / "rivermouth.yml").write_text(PROJECT.format(servers=f"localhost:{port}", topic="orders"))
+    (here / "lake").write_text("a file")
+    code, lines, err = said(capsys)
+    assert code == 1
+    at = lines.index("problem lake")
+    assert lines[at + 1 : at + 4] == [
+        f"[LAKE_NOT_WRITABLE] cannot write into the lake {here / 'lake'}: Not a directory; nothing was written",
+        "at: rivermouth.yml:2",
+        "hint: check the owner and the free space of the folder, or set lake: to another one",
+    ]
+    at = lines.index("problem broker")
+    assert lines[at + 1].startswith(f"[BROKER_UNREACHABLE] no Kafka broker answered at localhost:{port} within 1 s; ")
+    assert lines[at + 2] == "at: rivermouth.yml:4"
+    assert line_about(lines, "Java").startswith("ok")
+    assert err == (
+        "[NOT_READY] 2 of 8 checks failed: lake, broker\n  hint: rivermouth doctor, once the first of them is mended\n"
+    )
+
+
+def test_a_topic_that_is_missing(here, capsys, broker, dev_port):
+    (here / "rivermouth.yml").write_text(PROJECT.format(servers=broker.bootstrap_servers, topic="nowhere"))
+    code, lines, err = said(capsys)
+    assert code == 1
+    at = lines.index("problem broker")
+    assert lines[at + 1].startswith("[TOPIC_MISSING] ")
+    assert err.startswith("[NOT_READY] 1 of 8 checks failed: broker\n")
+
+
+def test_a_project_file_that_cannot_be_read(here, capsys):
+    code, lines, err = said(capsys, "-f", "other.yml")
+    assert (code, lines) == (1, [])
+    assert err == "[PROJECT_NOT_FOUND] no project file at other.yml; nothing was read\n  hint: rivermouth init\n"
+
+
+def test_jars_that_are_missing_are_not_fetched(here, capsys, dev_port, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
+    monkeypatch.delenv(jars.FOLDER_VARIABLE, raising=False)
+    code, lines, err = said(capsys)
+    assert code == 1
+    count = len(jars.locked()["spark"])
+    folder = Path(jars.cache_folder())
+    at = lines.index("problem jars")
+    assert lines[at + 1 : at + 3] == [
+        (
+            f"[JARS_MISSING] {count} of {count} spark jars are not in {folder}: downloads are switched off; "
+            "nothing was started"
+        ),
+        "hint: python -m rivermouth.ports.jars, where the network or the mirror in RIVERMOUTH_MAVEN_URL can be reached",
+    ]
+    assert line_about(lines, "dev") == (
+        f"ok dev kafka port {dev_port} is free; the broker's jars are fetched at its first start"
+    )
+    assert "[NOT_READY] 1 of 5 checks failed: jars\n" in err
+    assert not folder.exists()
+
+
+def test_another_pyspark_than_that_of_the_jars(here, capsys, dev_port, monkeypatch):
+    real = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "4.1.0" if name == "pyspark" else real(name))
+    code, lines, _err = said(capsys)
+    assert code == 1
+    wanted = real("pyspark")
+    assert lines[1:3] == [
+        f"[VERSIONS_DISAGREE] pyspark 4.1.0 is installed, and the jars are those of {wanted}; nothing was started",
+        f"hint: pip install 'pyspark=={wanted}'",
+    ]
+
+
+def test_a_disk_without_room(here, capsys, dev_port, monkeypatch):
+    usage = namedtuple("usage", "total used free")  # noqa: PYI024 - as shutil's own
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: usage(2 << 30, (2 << 30) - (5 << 20), 5 << 20))
+    monkeypatch.setattr(doctor.tempfile, "gettempdir", lambda: str(here))
+    code, lines, err = said(capsys)
+    assert code == 1
+    at = lines.index("problem Spark's disk")
+    assert lines[at + 1 : at + 3] == [
+        f"[DISK_NEARLY_FULL] 5 MiB are free at {here}, 1024 are wanted at the least; nothing was written",
+        f"hint: du -xh --max-depth=2 {here} | sort -h | tail",
+    ]
+    assert "[NOT_READY] 1 of 5 checks failed: Spark's disk\n" in err
+
+
+def test_a_port_that_is_taken_stops_no_flow(here, capsys, dev_port):
+    with socket.create_server(("127.0.0.1", dev_port)):
+        code, lines, _err = said(capsys)
+    assert code == 0
+    assert line_about(lines, "dev").startswith(f"ok dev kafka port {dev_port} is in use: rivermouth dev kafka --port ")
