@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from pathlib import Path
 
@@ -77,6 +78,11 @@ def topic(broker):
         name = name or f"t-{uuid.uuid4().hex[:12]}"
         new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
         admin.create_topics([new])[name].result(30)
+        # The controller has answered; the broker learns of it a moment later.
+        deadline = time.monotonic() + 30
+        while admin.list_topics(name, timeout=30).topics[name].error is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
         return name
 
     return make
