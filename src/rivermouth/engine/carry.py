@@ -82,6 +82,7 @@ def _tried(
         if error is None:
             return None
         batch = None
+        run.source = run.source.with_new_consumers()
         _look_again(run)
         if attempt >= attempts or run.stopping.is_set():
             return error

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -24,15 +25,26 @@ if TYPE_CHECKING:
     from rivermouth.rows.ledger import Counts, Ranges
     from rivermouth.spec import Flow
 
+# Not the function now(), which Spark fills in batch by batch. Rather one batch too many built anew.
+_OF_THE_DAY: Final = re.compile(r"(?i)today|tomorrow|yesterday|\bnow\b(?!\s*\()")
+
 
 def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) -> DataFrame:
     """Envelope rows with their columns, failed expectations and route: steps 2 to 5; ``beside`` stays as it is."""
     for step in ("decode", "conform", "check", "route"):
         run.reached(step)
-    key = tuple(beside)
+    flow, key = run.flow, tuple(beside)
+    if of_the_day(flow):
+        return _judge(rows, flow, key)
     if key not in run.prepared:
-        run.prepared[key] = Prepared(lambda frame: _judge(frame, run.flow, key))
+        run.prepared[key] = Prepared(lambda frame: _judge(frame, flow, key))
     return run.prepared[key].over(rows)
+
+
+def of_the_day(flow: Flow) -> bool:
+    """Whether one of the flow's expressions may hold a literal that Spark's parser fills in: ``DATE 'today'``."""
+    texts = [*(each.condition for each in flow.expectations), *schema.derived_columns(flow).values()]
+    return any(_OF_THE_DAY.search(text) for text in texts)
 
 
 def _judge(rows: DataFrame, flow: Flow, beside: Sequence[str]) -> DataFrame:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Self
 
 from rivermouth.ports.kafka import spark_pattern
 from rivermouth.rows.ledger import Offsets, Ranges, ends, starts
@@ -29,6 +29,11 @@ _CLIENT_DEFAULTS: Final[Mapping[str, str]] = {
 }
 
 
+def _new_group() -> str:
+    # The prefix that Spark itself gives, for which a secured cluster may have a rule.
+    return f"spark-kafka-relation-{uuid.uuid4()}"
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaSource:
     """How to reach one cluster from Spark.
@@ -47,7 +52,11 @@ class KafkaSource:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: bool = True
     min_partitions: int | None = None
-    group_id: str = field(default_factory=lambda: f"spark-kafka-relation-{uuid.uuid4()}")
+    group_id: str = field(default_factory=_new_group)
+
+    def with_new_consumers(self) -> Self:
+        """The same source, but its next frame makes its consumers anew: one that failed may go on failing."""
+        return replace(self, group_id=_new_group())
 
     def batch(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
         """The records of ``ranges``, one frame of Spark's Kafka source; nothing is read yet."""

@@ -14,30 +14,37 @@ if TYPE_CHECKING:
 class Prepared:
     """What a function makes of rows, as a prepared statement: Spark analyses it for the first rows alone.
 
-    To build and to analyse the frames of a batch takes longer than to carry a hundred records. A JVM without our
-    classes, which somebody else has started, builds each frame anew.
+    To build and to analyse the frames of a batch takes longer than to carry a hundred records. They are built anew
+    for all rows where Spark settles something when it analyses them (the seed of ``rand()``, the files of another
+    table), and in a JVM without our classes, which somebody else has started.
 
     Args:
-        build: A frame to a frame, by expressions over its columns alone: the rows of no other frame, and nothing
-            that is another at the next batch.
+        build: A frame to a frame. It is called over a frame without rows.
+
+    Attributes:
+        lasts: Whether what was analysed is used again.
     """
 
     def __init__(self, build: Callable[[DataFrame], DataFrame]) -> None:
         self._build = build
         self._java: Any = None
+        self.lasts = True
         # Stand-ins with what was made of them; few, for rows come in few shapes.
         self._made: list[tuple[DataFrame, DataFrame]] = []
 
     def over(self, rows: DataFrame) -> DataFrame:
         """What the function makes of ``rows``; every column may be null, as Spark sees it."""
         if self._java is None:
-            self._java = rows.sparkSession._jvm.rivermouth.plan.Prepared  # type: ignore[union-attr]  # noqa: SLF001
-        if not isinstance(self._java, JavaClass):
+            self._java = getattr(rows.sparkSession._jvm, "rivermouth.plan.Prepared")  # noqa: SLF001
+            self.lasts = isinstance(self._java, JavaClass)
+        if not self.lasts:
             return self._build(rows)
         for stand_in, frame in self._made:
             found = self._java.over(frame._jdf, stand_in._jdf, rows._jdf)  # noqa: SLF001
             if found is not None:
                 return DataFrame(found, rows.sparkSession)
         stand_in = DataFrame(self._java.standIn(rows._jdf), rows.sparkSession)  # noqa: SLF001
-        self._made.append((stand_in, self._build(stand_in)))
+        frame = self._build(stand_in)
+        self.lasts = self._java.lasts(frame._jdf)  # noqa: SLF001
+        self._made.append((stand_in, frame))
         return self.over(rows)

@@ -72,10 +72,10 @@ _SETTINGS: Final[Mapping[str, str]] = {
     # Spark writes down every plan in words, for its UI; these are the fewest.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.stopTimeout": "60s",
-    # For five minutes Spark would keep the last records that it polled for each range that it read: a gigabyte
-    # in a minute of large batches, which no later batch ever asks for.
-    "spark.kafka.consumer.fetchedData.cache.timeout": "2s",
-    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
+    # For five minutes Spark would keep the last records that it polled for each range. Only a range that begins
+    # where one ended finds them again; dead letters are read where none did, with large batches a gigabyte a minute.
+    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
     "spark.redaction.regex": REDACTION,
     "spark.sql.redaction.string.regex": REDACTION,
     # The UI listens on all interfaces without a password.

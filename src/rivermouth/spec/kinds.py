@@ -56,6 +56,8 @@ class Format(Noun):
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns, at full speed and without reasons.
 
+        Called once for many batches, over a frame without rows: by expressions over its columns alone.
+
         Args:
             rows: Has the envelope columns (``names.ENVELOPE``), ``__value`` binary.
 

@@ -6,7 +6,9 @@ import java.util.List;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
@@ -48,11 +50,29 @@ public final class Prepared {
         if (!fits(wanted, found)) {
             return null;
         }
-        LogicalPlan renamed = new Project(renamed(wanted, found), source);
-        LogicalPlan plan = prepared.queryExecution().analyzed().transform(new Replacing(leaf, renamed));
+        Replacing replacing = new Replacing(leaf, new Project(renamed(wanted, found), source));
+        LogicalPlan plan = prepared.queryExecution().analyzed().transform(replacing);
+        if (replacing.times != 1) {
+            throw new IllegalStateException("the stand-in was found " + replacing.times + " times in its plan");
+        }
+        // Each frame would leave its number in the set that all copies of the plan share.
+        plan.unsetTagValue(Dataset$.MODULE$.DATASET_ID_TAG());
         // Nothing in it is open: Spark need not look.
         plan.setAnalyzed();
         return Dataset$.MODULE$.ofRows(rows.sparkSession(), plan);
+    }
+
+    /** Whether Spark settled nothing for good when it analysed {@code frame}: no random seed, no other table. */
+    public static boolean lasts(Dataset<Row> frame) {
+        return !frame.queryExecution().analyzed().exists(Prepared::isOfItsTime);
+    }
+
+    private static Object isOfItsTime(LogicalPlan plan) {
+        return CollectionConverters.asJava(plan.expressions()).stream().anyMatch(Prepared::isOfItsTime);
+    }
+
+    private static boolean isOfItsTime(Expression expression) {
+        return !expression.deterministic() || expression.exists(part -> part instanceof PlanExpression);
     }
 
     private static boolean fits(List<Attribute> wanted, List<Attribute> found) {
@@ -88,6 +108,7 @@ public final class Prepared {
     private static final class Replacing extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
         private final LogicalPlan leaf;
         private final LogicalPlan instead;
+        private int times;
 
         Replacing(LogicalPlan leaf, LogicalPlan instead) {
             this.leaf = leaf;
@@ -101,8 +122,12 @@ public final class Prepared {
 
         @Override
         public <A extends LogicalPlan, B> B applyOrElse(A plan, Function1<A, B> otherwise) {
+            if (plan != leaf) {
+                return otherwise.apply(plan);
+            }
+            times++;
             @SuppressWarnings("unchecked")
-            B result = plan == leaf ? (B) instead : otherwise.apply(plan);
+            B result = (B) instead;
             return result;
         }
     }

@@ -1,0 +1,138 @@
+"""Steps 2 to 5 as they stand ready for each batch: what they would be if they were built anew."""
+
+from __future__ import annotations
+
+import datetime as dt
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql import functions as F
+
+from rivermouth import names
+from rivermouth.engine.steps import _judge, judged, of_the_day
+from rivermouth.rows import envelope
+from rivermouth.spec import Flow
+
+AT = dt.datetime(2026, 1, 2, 3, 4, 5)
+SOURCE = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
+    "headers array<struct<key: string, value: binary>>"
+)
+VALUES = (
+    [b'{"id": 1, "name": "a", "at": "2026-01-02T03:04:05Z"}', b'{"id": -1}', b"{bad", None],
+    [b'{"id": 2, "name": null}', b"[]", b'{"id": "x"}', b'{"id": 3, "parts": [{"a": 1.5}]}', b"\xff"],
+    [],
+)
+METADATA = ("topic", "partition", "offset", "timestamp", "key", "headers", "timestamp_type")
+EXPECTATIONS = [
+    {"name": f"{action}_{index}", "condition": condition, "action": action}
+    for index, (action, condition) in enumerate(
+        [("warn", "id <> 1"), ("drop", "id > 0"), ("dead_letter", "name IS NOT NULL"), ("fail", "id < 100")]
+    )
+]
+JSON = {
+    "format": {
+        "type": "json",
+        "schema": "id bigint, name string, at timestamp, parts array<struct<a: decimal(10,2)>>",
+    },
+    "expectations": EXPECTATIONS,
+    "table": {"name": "silver.orders", "partition_by": [{"day": "date(kafka_timestamp)"}, "date(at)"]},
+    "metadata_columns": [f"kafka_{name}" for name in METADATA],
+    "null_values": "dead_letter",
+}
+FLOWS = {
+    "raw": {"format": "raw", "table": "bronze.orders"},
+    "text": {"format": "text", "table": "bronze.orders", "null_values": "keep"},
+    "json": JSON,
+}
+
+
+def a_flow(**fields):
+    return Flow.model_validate({"name": "orders", "topics": ["orders"], **fields})
+
+
+def a_run(flow):
+    reached = []
+    return SimpleNamespace(flow=flow, prepared={}, reached=reached.append, steps=reached)
+
+
+def batch(spark, values, *, first=0):
+    rows = [
+        (b"k", value, "orders", offset % 2, first + offset, AT, 0, [("h", b"v")] if offset % 3 == 0 else None)
+        for offset, value in enumerate(values)
+    ]
+    return envelope.read(spark.createDataFrame(rows, SOURCE))
+
+
+def content(frame):
+    """Names, types and rows; when it was ingested aside."""
+    kept = frame.drop("ingested_at")
+    return kept.dtypes, sorted(map(str, kept.collect()))
+
+
+@pytest.mark.parametrize("kind", FLOWS)
+def test_each_batch_is_judged_as_if_its_frames_were_built_for_it(spark, kind):
+    run = a_run(a_flow(**FLOWS[kind]))
+    for number, values in enumerate(VALUES):
+        rows = batch(spark, values, first=100 * number)
+        assert content(judged(rows, run)) == content(_judge(rows, run.flow, ()))
+    assert run.steps == ["decode", "conform", "check", "route"] * len(VALUES)
+    assert [prepared.lasts for prepared in run.prepared.values()] == [True]
+
+
+def test_columns_that_stay_beside_have_frames_of_their_own(spark):
+    run = a_run(a_flow(**JSON))
+    plain = batch(spark, VALUES[0])
+    more = plain.select("*", F.lit(7).alias("__batch"), (F.col(names.OFFSET) + 1).alias(names.EPOCH))
+    beside = ("__batch", names.EPOCH)
+    for _ in range(2):
+        assert content(judged(more, run, beside)) == content(_judge(more, run.flow, beside))
+        assert content(judged(plain, run)) == content(_judge(plain, run.flow, ()))
+
+
+def routes(frame):
+    return [row[names.ROUTE] for row in frame.orderBy(names.OFFSET).collect()]
+
+
+def test_a_condition_that_draws_lots_draws_them_anew_for_each_batch(spark):
+    draw = {"name": "lot", "condition": "rand() < 0.5", "action": "drop"}
+    run = a_run(a_flow(format="raw", table="bronze.orders", expectations=[draw]))
+    rows = batch(spark, [b"x"] * 64)
+    assert routes(judged(rows, run)) != routes(judged(rows, run))
+
+
+def test_a_condition_that_looks_into_a_table_sees_it_as_it_is(spark, tmp_path):
+    wanted = tmp_path / "wanted"
+    spark.range(1, 2).write.parquet(str(wanted))
+    look = {"name": "wanted", "condition": f"id IN (SELECT id FROM parquet.`{wanted}`)", "action": "drop"}
+    run = a_run(a_flow(**{**JSON, "expectations": [look]}))
+    rows = batch(spark, [b'{"id": 1}', b'{"id": 2}'])
+    assert routes(judged(rows, run)) == ["table", "dropped"]
+    spark.range(2, 3).write.mode("append").parquet(str(wanted))
+    assert routes(judged(rows, run)) == ["table", "table"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("at < TIMESTAMP 'tomorrow'", True),
+        ('day >= date"Yesterday"', True),
+        ("at > timestamp_ntz r'today UTC'", True),
+        ("at <= TIMESTAMP'now'", True),
+        ("at <= now()", False),
+        ("status IN ('known', 'unknown')", False),
+        ("at < current_timestamp() + INTERVAL 1 DAY", False),
+    ],
+)
+def test_literals_that_the_parser_fills_in_are_filled_in_for_each_batch(condition, expected):
+    flow = a_flow(format="raw", table="b.t", expectations=[{"name": "e", "condition": condition, "action": "drop"}])
+    assert of_the_day(flow) is expected
+    derived = {"name": "b.t", "partition_by": [{"d": condition}]}
+    assert of_the_day(a_flow(format="raw", table=derived)) is expected
+
+
+def test_such_a_flow_keeps_nothing_ready(spark):
+    late = {"name": "late", "condition": "kafka_timestamp < TIMESTAMP 'tomorrow'", "action": "drop"}
+    run = a_run(a_flow(format="raw", table="bronze.orders", expectations=[late]))
+    assert routes(judged(batch(spark, [b"x"]), run)) == ["table"]
+    assert run.prepared == {}
