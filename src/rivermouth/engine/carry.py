@@ -82,7 +82,9 @@ def _tried(
         if error is None:
             return None
         batch = None
+        # Nothing that was at hand when it failed is trusted.
         run.source = run.source.with_new_consumers()
+        run.prepared.clear()
         _look_again(run)
         if attempt >= attempts or run.stopping.is_set():
             return error
