@@ -25,6 +25,9 @@ ROUTE: Final = "__route"
 FAILED_PREFIX: Final = "__failed_"
 EPOCH: Final = "__epoch"
 
+# Where the broker for development listens, unless told otherwise.
+DEV_PORT: Final = 9092
+
 ENVELOPE: Final = (TOPIC, PARTITION, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS, KEY, VALUE)
 
 # Columns that a table may get beside the payload, in the order in which they stand there.

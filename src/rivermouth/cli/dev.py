@@ -12,8 +12,8 @@ import click
 
 from rivermouth.cli.options import FILE_NAME, speaking, with_project
 from rivermouth.cli.output import Output, count, is_terminal
+from rivermouth.names import DEV_PORT
 
-DEFAULT_PORT: Final = 9092
 _POLL_S: Final = 0.2
 
 
@@ -23,7 +23,7 @@ def dev() -> None:
 
 
 @dev.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=DEFAULT_PORT, show_default=True, help="Of 127.0.0.1.")
+@click.option("--port", type=click.IntRange(1, 65535), default=DEV_PORT, show_default=True, help="Of 127.0.0.1.")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -104,7 +104,7 @@ def _cluster(file: str, bootstrap_servers: str | None) -> tuple[str, dict[str, s
     if bootstrap_servers is not None:
         return bootstrap_servers, {}
     if file == FILE_NAME and not Path(file).exists():
-        return f"localhost:{DEFAULT_PORT}", {}
+        return f"localhost:{DEV_PORT}", {}
     from rivermouth.project.load import Project
 
     project = Project.load(file)

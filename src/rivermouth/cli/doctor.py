@@ -30,7 +30,7 @@ def doctor(output: Output, file: str) -> None:
         output.note(f"no {FILE_NAME} here: the machine alone is looked at")
     found = examine(None if alone else Project.load(file))
     output.result(_text(found), {"checks": plain(found)})
-    failed = [each.about for each in found if each.problem is not None and each.stops]
+    failed = [each.about for each in found if each.problem is not None]
     if failed:
         raise NotReady(failed=len(failed), total=len(found), names=", ".join(failed))
 

@@ -46,5 +46,6 @@ class Prepared:
         stand_in = DataFrame(self._java.standIn(rows._jdf), rows.sparkSession)  # noqa: SLF001
         frame = self._build(stand_in)
         self.lasts = self._java.lasts(frame._jdf)  # noqa: SLF001
-        self._made.append((stand_in, frame))
+        if self.lasts:
+            self._made.append((stand_in, frame))
         return self.over(rows)

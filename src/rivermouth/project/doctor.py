@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.errors import BrokerPortTaken, DiskNearlyFull, LakeNotWritable, RivermouthError, VersionsDisagree
+from rivermouth.errors import (
+    BrokerPortTaken,
+    DiskNearlyFull,
+    JarsMissing,
+    LakeNotWritable,
+    RivermouthError,
+    VersionsDisagree,
+)
+from rivermouth.names import DEV_PORT
 from rivermouth.ports import broker, jars, java
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.storage import is_local, local_path
@@ -24,7 +32,6 @@ if TYPE_CHECKING:
 
 FREE_BYTES: Final = 1 << 30
 """Less room than this is told as a problem: one large batch may need it."""
-DEV_PORT: Final = 9092
 _CONNECTOR: Final = "spark-sql-kafka-0-10_"
 _PACKAGES: Final = ("rivermouth", "pyspark", "delta-spark", "confluent-kafka")
 
@@ -37,13 +44,11 @@ class Finding:
         about: The thing, in one or two words.
         detail: What was found; empty where there is a problem.
         problem: Why a flow could not run, with the remedy; None where all is well.
-        stops: Whether flows need it; the development broker is a convenience.
     """
 
     about: str
     detail: str = ""
     problem: RivermouthError | None = None
-    stops: bool = True
 
 
 def examine(project: Project | None = None, *, timeout_s: float = 1.0) -> list[Finding]:
@@ -63,7 +68,7 @@ def examine(project: Project | None = None, *, timeout_s: float = 1.0) -> list[F
     looks: list[tuple[str, Callable[[], str]]] = [
         ("packages", _packages),
         ("Java", _java),
-        ("jars", lambda: _jars("spark")),
+        ("jars", _jars),
         ("Spark's disk", lambda: _room(Path(tempfile.gettempdir()))),
     ]
     if project is not None:
@@ -72,15 +77,15 @@ def examine(project: Project | None = None, *, timeout_s: float = 1.0) -> list[F
             ("lake", lambda: _lake(project)),
             ("broker", lambda: _broker(project, timeout_s)),
         ]
-    found = [_look(about, look) for about, look in looks]
-    return [*found, _look("dev kafka", _dev_kafka, stops=False)]
+    looks.append(("dev kafka", _dev_kafka))
+    return [_look(about, look) for about, look in looks]
 
 
-def _look(about: str, look: Callable[[], str], *, stops: bool = True) -> Finding:
+def _look(about: str, look: Callable[[], str]) -> Finding:
     try:
-        return Finding(about, look(), stops=stops)
+        return Finding(about, look())
     except RivermouthError as error:
-        return Finding(about, problem=error, stops=stops)
+        return Finding(about, problem=error)
 
 
 def _packages() -> str:
@@ -97,8 +102,8 @@ def _java() -> str:
     return f"{found.version}, from {found.origin}: {found.home}"
 
 
-def _jars(group: str) -> str:
-    there = jars.classpath(group, fetch=False)
+def _jars() -> str:
+    there = jars.classpath("spark", fetch=False)
     return f"all {len(there)} of Spark's are here, in {there[0].parent}"
 
 
@@ -150,6 +155,6 @@ def _dev_kafka() -> str:
         return f"port {DEV_PORT} is in use: {error.next_step}"
     try:
         jars.classpath("broker", fetch=False)
-    except RivermouthError:
+    except JarsMissing:
         return f"port {DEV_PORT} is free; the broker's jars are fetched at its first start"
     return f"port {DEV_PORT} is free, the broker's jars are here"
