@@ -60,8 +60,9 @@ clean: ## Remove what was made here; downloaded jars stay in the user's cache
 	  echo "$(PYTHON) has neither pip nor venv: install one of them, or uv" >&2; exit 1; \
 	fi
 
+# Compiled here once: where Python keeps no bytecode, every process would compile PySpark and pandas anew, for 3 s.
 .venv/.locked: pyproject.toml uv.lock $(if $(findstring .tools,$(UV)),| $(UV))
-	$(UV) sync --locked --all-extras
+	$(UV) sync --locked --all-extras --compile-bytecode
 	@touch $@
 
 .venv/.jars: .venv/.locked src/rivermouth/ports/jars.lock.json

@@ -73,6 +73,11 @@ class Child:
         finally:
             self._process.kill()
 
+    def kill(self) -> None:
+        """Kills it, whatever it is doing; it is dead afterwards."""
+        self._process.kill()
+        self._process.wait()
+
     def wait_until_ready(self) -> str:
         """Where its JVM is to be found, as JSON."""
         deadline = time.monotonic() + PATIENCE_S
@@ -112,8 +117,7 @@ class Child:
         """Ends what the child left behind."""
         for pid in (self._said("jvm") if self._owns_jvm else []) + self._said("holder"):
             self._kill_if_ours(pid)
-        self._process.kill()
-        self._process.wait()
+        self.kill()
         self._process.stdin.close()
 
     def _kill_if_ours(self, pid: int) -> None:
@@ -156,7 +160,7 @@ class Nursery:
         self._used.append(child)
         child.begin(scene, **job)
         yield child
-        os.kill(child.pid, signal.SIGKILL)
+        child.kill()
 
     def get_ready(self, *, own_jvm: bool) -> None:
         """Starts the next child already."""

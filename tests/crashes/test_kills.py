@@ -63,7 +63,7 @@ def assert_whole(scene: Scene, spark, *, follow: bool):
 def test_killed_at(step, mode, who, make_scene, children, spark):
     partitions = 2 + len(step) % 2
     scene = make_scene(partitions=partitions)
-    scene.produce(2400, partitions=partitions)
+    scene.produce(1500, partitions=partitions)
     nth = 1 if step in {"create", "created"} else 2
     own_jvm = who != "python"
     child = children.run(scene, own_jvm=own_jvm, follow=mode == "follow", kill={"on": step, "nth": nth, "who": who})
@@ -77,7 +77,7 @@ def test_killed_at(step, mode, who, make_scene, children, spark):
 
 def test_killed_while_it_recovers_from_having_been_killed(make_scene, children, spark):
     scene = make_scene()
-    scene.produce(2400)
+    scene.produce(1500)
     first = children.run(scene, own_jvm=False, kill={"on": "bury", "nth": 2, "who": "python"})
     children.get_ready(own_jvm=False)
     died_as_told(first, "python")
@@ -94,7 +94,7 @@ def test_killed_while_it_recovers_from_having_been_killed(make_scene, children, 
 
 def test_killed_between_the_return_of_the_callback_and_sparks_own_commit_file(make_scene, children, spark):
     scene = make_scene()
-    scene.produce(2400)
+    scene.produce(1500)
     kill = {"on": "BatchDone", "nth": 2, "who": "both", "after_return": True}
     child = children.run(scene, own_jvm=True, follow=True, kill=kill)
     children.get_ready(own_jvm=True)
@@ -115,7 +115,7 @@ IN_THE_AIR = (
 @pytest.mark.parametrize(("step", "delay_s"), IN_THE_AIR)
 def test_the_jvm_outlives_python_with_a_commit_in_the_air(step, delay_s, make_scene, children, spark):
     scene = make_scene()
-    scene.produce(2400)
+    scene.produce(1500)
     kill = {"on": step, "nth": 1 if step == "create" else 2, "who": "python", "delay_s": delay_s}
     child = children.run(scene, own_jvm=False, kill=kill)
     died_as_told(child, "python")
@@ -126,7 +126,7 @@ def test_the_jvm_outlives_python_with_a_commit_in_the_air(step, delay_s, make_sc
 @pytest.mark.parametrize("step", ["write", "bury"])
 def test_the_late_commit_of_a_frozen_jvm_loses(step, make_scene, children, spark):
     scene = make_scene()
-    scene.produce(2400)
+    scene.produce(1500)
     location = scene.table if step == "write" else scene.dead_letters
     kill = {"on": step, "nth": 2, "who": "python", "freeze_jvm": True, "keep_jvm": True}
     child = children.run(scene, own_jvm=True, kill={**kill, "once_writing": str(location)})
@@ -147,7 +147,7 @@ def test_the_late_commit_of_a_frozen_jvm_loses(step, make_scene, children, spark
 def test_a_process_that_lost_its_jvm_starts_another_and_goes_on(follow, make_scene, children):
     """Nobody restarts anything by hand: the supervisor makes a new session and halves its batches."""
     scene = make_scene()
-    scene.produce(2400)
+    scene.produce(1500)
     kill = {"on": "written", "nth": 2, "who": "jvm"}
     child = children.run(scene, own_jvm=True, follow=follow, restart=True, kill=kill)
     assert child.code == 0, child.said()

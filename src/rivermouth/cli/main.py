@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from rivermouth.cli import check, checkpoint, dead_letters, demo, dev, doctor, ingest, init, kinds, run, status
+from rivermouth.cli import audit, check, checkpoint, dead_letters, demo, dev, doctor, ingest, init, kinds, run, status
 from rivermouth.cli.output import Output, to_json
 from rivermouth.errors import RivermouthError
 
@@ -28,6 +28,7 @@ _COMMANDS: Final = (
     check.plan,
     run.run,
     status.status,
+    audit.audit,
     checkpoint.checkpoint,
     ingest.ingest,
     dead_letters.dead_letters,

@@ -29,6 +29,22 @@ class FlowsFailed(RivermouthError):
     hint = "rivermouth status"
 
 
+class AuditFailed(RivermouthError):
+    """An audit found records that are lost, doubled or made up."""
+
+    code = "AUDIT_FAILED"
+    what = "not every record is where it belongs: {flows}; nothing was changed"
+    hint = "rivermouth checkpoint show {first}"
+
+
+class AuditDisturbed(RivermouthError):
+    """Dead letters were on their way into the table while their places were compared."""
+
+    code = "AUDIT_DISTURBED"
+    what = "flow {flow}: dead letters were being replayed (ledger entry {entry}); its audit was given up"
+    hint = "rivermouth run {flow}, which finishes a replay that was cut off, then: rivermouth audit {flow}"
+
+
 class FlowBroken(RivermouthError):
     """A flow ended for a reason that rivermouth has no word for."""
 

@@ -19,7 +19,7 @@ from confluent_kafka import (
     TopicPartition,
     Uuid,
 )
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
 from rivermouth.errors import (
     GroupWithoutOffsets,
@@ -174,6 +174,26 @@ class Kafka:
             KafkaRefused: The broker does not let this client in.
         """
         return self._client.cluster_id()
+
+    def compacted(self, names: Collection[str]) -> set[str]:
+        """Those of the topics from which Kafka may take a record away that has a newer one of its key.
+
+        Raises:
+            BrokerUnreachable: No answer in time.
+            KafkaRefused: The broker does not tell this client.
+        """
+        request = f"the cleanup policy of {_listed(names)}"
+        futures = self._client.admin.describe_configs(
+            [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(names)],
+            request_timeout=self._client.timeout_s,
+        )
+        found = set()
+        for resource, answer in self._client.answers(futures, request).items():
+            if isinstance(answer, KafkaError):
+                raise self._client.failure(answer, request)
+            if "compact" in answer["cleanup.policy"].value:
+                found.add(resource.name)
+        return found
 
     # --- where partitions begin and end ---
 

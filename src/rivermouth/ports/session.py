@@ -174,6 +174,8 @@ def _conf(
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+            # Delta's VACUUM makes so many tasks, by default ten thousand.
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * cores),
         }
         if launches:
             conf |= _LOCAL_DISK

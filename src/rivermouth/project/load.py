@@ -28,6 +28,7 @@ from rivermouth.spec import Flow, ProjectSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rivermouth.engine.audit import FlowAudit
     from rivermouth.engine.events import Listener
     from rivermouth.engine.plan import FlowPlan
     from rivermouth.engine.status import FlowStatus
@@ -253,6 +254,16 @@ class Project:
         from rivermouth.project import overview  # noqa: PLC0415
 
         return overview.status(self, names)
+
+    def audit(self, *names: str) -> list[FlowAudit]:
+        """Whether every record is in exactly one place, an audit a flow; changes nothing.
+
+        Raises:
+            RivermouthError: The project is wrong, or a table or a topic cannot be read.
+        """
+        from rivermouth.project import audit  # noqa: PLC0415
+
+        return audit.audited(self, names)
 
     def spark(self) -> SparkSession:
         """The Spark session of this process, started with the project's settings if there is none, to look at tables.

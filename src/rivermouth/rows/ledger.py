@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from operator import add, sub
 from typing import Any, Final, Literal
 
 from rivermouth.errors import LedgerGap, LedgerTooNew, LedgerUnreadable
@@ -61,13 +62,20 @@ class Counts:
         return self.consumed == self.written + self.merged + self.dropped + self.dead_lettered
 
     def __add__(self, other: Counts) -> Counts:
+        return self._with(other, add)
+
+    def __sub__(self, earlier: Counts) -> Counts:
+        """What was counted after ``earlier``, of which this is the sum with more."""
+        return self._with(earlier, sub)
+
+    def _with(self, other: Counts, do: Callable[[int, int], int]) -> Counts:
         names = {**self.expectations, **other.expectations}
         return Counts(
             expectations={
-                name: self.expectations.get(name, 0) + other.expectations.get(name, 0) for name in sorted(names)
+                name: do(self.expectations.get(name, 0), other.expectations.get(name, 0)) for name in sorted(names)
             },
             **{
-                name: getattr(self, name) + getattr(other, name)
+                name: do(getattr(self, name), getattr(other, name))
                 for name in self.__dataclass_fields__
                 if name != "expectations"
             },

@@ -1,0 +1,64 @@
+"""``rivermouth audit``: is every record in exactly one place?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rivermouth.cli.attend import door
+from rivermouth.cli.options import with_flows, with_project
+from rivermouth.cli.output import Output, count, plain
+from rivermouth.errors import AuditFailed
+
+if TYPE_CHECKING:
+    from rivermouth.engine.audit import FlowAudit
+
+
+@click.command()
+@with_flows
+@with_project
+def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
+    """Compare Kafka, the tables, their dead letters and their ledgers, record by record.
+
+    Reads the topics once more, as a reader of committed records sees them, and looks for each record in the table and
+    in the dead letters: it must be in one of them, or among those that the ledger counted as dropped. Changes
+    nothing, and may run beside a flow that follows. Exit code 1 if anything is lost, doubled or made up.
+    """
+    from rivermouth.project.audit import audited
+    from rivermouth.project.load import Project
+
+    with door(output) as opened:
+        found = audited(Project.load(file), flows, opened)
+        output.result("\n\n".join(audit_text(each) for each in found), {"flows": plain(found)})
+        failed = [each for each in found if each.problems]
+        if failed:
+            raise AuditFailed(flows=", ".join(each.flow for each in failed), first=failed[0].flow)
+
+
+def audit_text(audit: FlowAudit) -> str:
+    """What was found, for a person."""
+    from rivermouth.rows import ledger
+
+    if audit.entry is None:
+        return f"{audit.flow}: nothing to audit, it has not run yet"
+    found, counted = audit.found, audit.counted
+    verdict = "every record is in exactly one place" if not audit.problems else "NOT every record is where it belongs"
+    if not audit.ranges:
+        verdict = "nothing to audit"
+    lines = [f"{audit.flow}: {verdict}", f"  table: {audit.table}"]
+    lines.append(f"  audited: entries {audit.since + 1} to {audit.entry}, {ledger.text(audit.ranges) or 'no offsets'}")
+    if audit.not_audited:
+        lines.append(f"  not audited, for nobody can compare it any more: {ledger.text(audit.not_audited)}")
+    if audit.compacted:
+        lines.append(f"  compacted, so records may have gone from Kafka since: {', '.join(audit.compacted)}")
+    lines.append(
+        f"  {count(found.visible, 'record')} in Kafka: {found.in_table:,} in the table, "
+        f"{found.in_dead_letters:,} in the dead letters, {found.in_neither:,} in neither "
+        f"({counted.dropped:,} counted as dropped)"
+    )
+    lines.append(f"  {found.doubled:,} doubled, {found.not_in_kafka:,} in the tables that Kafka does not show")
+    lines += [f"  problem: {problem}" for problem in audit.problems]
+    if audit.examples:
+        lines.append(f"  for example: {', '.join(audit.examples)}")
+    return "\n".join(lines)

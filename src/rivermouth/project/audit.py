@@ -1,0 +1,20 @@
+"""What a door does to prove that every record is in exactly one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rivermouth.engine.audit import FlowAudit, audit_flow
+from rivermouth.project.load import Project
+from rivermouth.project.operate import NOBODY, Door, Spark, orders
+
+
+def audited(project: Project, names: Sequence[str], door: Door = NOBODY) -> list[FlowAudit]:
+    """What an audit of these flows, or of all, finds, in the order of the file; changes nothing.
+
+    Raises:
+        RivermouthError: What is wrong with the project, or keeps a flow from its table or its topics.
+    """
+    chosen = orders(project, names)
+    with Spark(project, door) as spark:
+        return [audit_flow(spark, order) for order in chosen]

@@ -1,0 +1,201 @@
+"""The audit that users run finds what the oracle finds: nothing where all is well, and every kind of accident."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+from delta.tables import DeltaTable
+from pyspark.sql.functions import col, lit
+from tests.crashes import oracle
+from tests.crashes.scene import RULES, Scene
+from tests.crashes.test_ledger import at_of, only
+from tests.crashes.test_replay import MENDED, replayed
+
+from rivermouth.engine import audit as auditing
+from rivermouth.engine.audit import audit_flow
+from rivermouth.engine.events import StepReached
+from rivermouth.engine.supervisor import Supervisor
+from rivermouth.errors import ArgumentInvalid, AuditDisturbed
+from rivermouth.ports.kafka import Kafka
+from rivermouth.rows.auditing import Tally
+
+
+@pytest.fixture(scope="module")
+def drained(broker, spark, tmp_path_factory):
+    scene = Scene.make(broker, tmp_path_factory.mktemp("audited"), partitions=2)
+    scene.produce(900)
+    assert scene.drain(spark).error is None
+    scene.produce(300, seed=2)
+    assert scene.drain(spark).error is None
+    assert scene.audit().is_clean
+    return scene
+
+
+@pytest.fixture
+def scene(drained, tmp_path):
+    return drained.copy(tmp_path)
+
+
+def places_of(scene):
+    """How many records the oracle wants in the table, in the dead letters and in neither."""
+    places = [oracle.expected(record, RULES).place for record in scene.records().values()]
+    return places.count("table"), places.count("dead_letter"), places.count("dropped")
+
+
+def without_a_trace(scene, change):
+    """Changes the table's data in a commit that claims, as OPTIMIZE does, that it changed none."""
+    before = set(scene.table.glob("_delta_log/*.json"))
+    change(str(scene.table))
+    for commit in set(scene.table.glob("_delta_log/*.json")) - before:
+        commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
+        commit.write_text(commit.read_text().replace('"dataChange":true', '"dataChange":false'))
+
+
+def text_of(at):
+    return f"{at[0]}-{at[1]}:{at[2]}"
+
+
+def test_all_is_well(scene, spark):
+    table, letters, dropped = places_of(scene)
+    found = audit_flow(spark, scene.order)
+    assert found.problems == found.examples == found.compacted == ()
+    assert found.found == Tally(table + letters + dropped, table, letters, dropped)
+    assert found.counted.consumed == table + letters + dropped
+    assert (found.flow, found.table, found.since, found.not_audited) == ("shop", str(scene.table), 0, {})
+    newest = oracle.ledger_of(scene.table)[-1]
+    assert found.entry == newest["entry"]
+    ends = newest["topics"][scene.topic]["next"]
+    assert found.ranges == {scene.topic: {int(partition): (0, end) for partition, end in ends.items()}}
+
+
+def test_rows_that_are_gone_doubled_or_made_up(scene, spark):
+    table, letters, dropped = places_of(scene)
+    lost, doubled, *_rest = sorted(at_of(row) for row in oracle.rows_of(scene.table))
+
+    def change(location):
+        rows = spark.read.format("delta").load(location)
+        twice = rows.where(only(doubled)).localCheckpoint()
+        # Of an offset that a transaction's end takes, which no reader ever sees.
+        seen = {(partition, offset) for _topic, partition, offset in scene.records()}
+        hidden = next(offset for offset in range(900) if (doubled[1], offset) not in seen)
+        made_up = twice.withColumn("kafka_offset", lit(hidden).cast("bigint"))
+        twice.union(made_up).write.format("delta").mode("append").save(location)
+        DeltaTable.forPath(spark, location).delete(only(lost))
+
+    without_a_trace(scene, change)
+    found = audit_flow(spark, scene.order)
+    everything = table + letters + dropped
+    assert found.found == Tally(everything, table - 1, letters, dropped + 1, doubled=1, not_in_kafka=1)
+    assert found.problems == (
+        "there more than once: 1 record",
+        "there, and not shown by Kafka: 1 record",
+        f"in neither table: {dropped + 1:,} records; the ledger counted {dropped:,} dropped",
+    )
+    assert len(found.examples) == 3
+    assert {text_of(lost), text_of(doubled)} < set(found.examples)
+
+
+def test_dead_letters_that_are_gone(scene, spark):
+    _table, letters, dropped = places_of(scene)
+    shutil.rmtree(scene.dead_letters)
+    found = audit_flow(spark, scene.order)
+    assert (found.found.in_dead_letters, found.found.in_neither) == (0, letters + dropped)
+    assert found.problems == (
+        f"in neither table: {letters + dropped:,} records; the ledger counted {dropped:,} dropped",
+    )
+    known = {text_of(at) for at, record in scene.records().items() if oracle.expected(record, RULES).place != "dropped"}
+    assert len(found.examples) == 5
+    assert set(found.examples) < known
+
+
+def test_records_of_aborted_transactions_are_made_up(make_scene, spark):
+    scene = make_scene()
+    scene.produce(400)
+    careless = dataclasses.replace(scene.order, options={"isolation.level": "read_uncommitted"})
+    outcome = Supervisor(spark, lambda _event: None, lambda _run: None).run([careless], keep_following=False)[0]
+    assert outcome.error is None
+    found = audit_flow(spark, scene.order)
+    visible = len(scene.records())
+    assert found.found.visible == visible
+    assert found.found.not_in_kafka > 0
+    assert f"there, and not shown by Kafka: {found.found.not_in_kafka:,} records" in found.problems
+    assert f"shown by Kafka: {visible:,} records; the ledger counted {outcome.counts.consumed:,}" in found.problems
+
+
+def test_a_batch_that_is_not_settled_is_left_out(make_scene, spark):
+    scene = make_scene()
+    scene.produce(200)
+    assert scene.drain(spark).error is None
+    scene.produce(200, seed=5)
+
+    def fail(event):
+        if isinstance(event, StepReached) and event.step in {"dead_letters", "recover"}:
+            raise ArgumentInvalid(argument="test", detail="cut off", fix="")
+
+    assert scene.drain(spark, fail).error is not None
+    found = audit_flow(spark, scene.order)
+    assert found.problems == ()
+    settled = oracle.ledger_of(scene.table)[-1]["topics"][scene.topic]["settled"]
+    assert {str(p): end for p, (_start, end) in found.ranges[scene.topic].items()} == settled
+    assert scene.drain(spark).error is None
+    assert audit_flow(spark, scene.order).problems == ()
+
+
+def test_what_kafka_dropped_and_what_was_decided_is_said_and_left_out(make_scene, spark):
+    scene = make_scene(partitions=1)
+    scene.produce(300, partitions=1)
+    assert scene.drain(spark).error is None
+    scene.drop_before(5)
+    found = audit_flow(spark, scene.order)
+    end = oracle.ledger_of(scene.table)[-1]["topics"][scene.topic]["next"]["0"]
+    assert (found.since, found.ranges, found.not_audited) == (1, {}, {scene.topic: {0: (0, end)}})
+    scene.make_topic_anew(1)
+    scene.produce(300, partitions=1, seed=9)
+    scene.decision = {"new_epoch": [scene.topic], "why": "made anew"}
+    assert scene.drain(spark).error is None
+    found = audit_flow(spark, scene.order)
+    assert (found.problems, found.since) == ((), 2)
+    assert found.found.visible == len(scene.records())
+    assert found.found.in_dead_letters > 0
+
+
+def test_a_replay_moves_records_from_one_place_to_the_other(drained, tmp_path, spark, monkeypatch):
+    scene = drained.copy(tmp_path, expectations=MENDED)
+    before = audit_flow(spark, scene.order).found
+    moved = replayed(scene, spark)["replayed"]
+    assert moved > 0
+    found = audit_flow(spark, scene.order)
+    assert found.problems == ()
+    assert found.found.in_table == before.in_table + moved
+    assert found.found.in_dead_letters == before.in_dead_letters - moved
+    # Its rows are in the table and its dead letters are not marked: as if it had been cut off there.
+    side = json.loads(scene.side_file.read_text())
+    scene.side_file.write_text(json.dumps(side | {"counts": None}))
+    letters = DeltaTable.forPath(spark, str(scene.dead_letters))
+    letters.update(col("status") == "replayed", {"status": lit("open")})
+    monkeypatch.setattr(auditing, "_WAITS_S", (0.0, 0.0))
+    with pytest.raises(AuditDisturbed) as caught:
+        audit_flow(spark, scene.order)
+    entry = oracle.ledger_of(scene.table)[-1]["entry"]
+    assert str(caught.value) == (
+        f"[AUDIT_DISTURBED] flow shop: dead letters were being replayed (ledger entry {entry}); its audit was given "
+        "up\n"
+        "  hint: rivermouth run shop, which finishes a replay that was cut off, then: rivermouth audit shop"
+    )
+    assert scene.drain(spark).error is None
+    assert audit_flow(spark, scene.order).problems == ()
+
+
+def test_a_flow_that_never_ran(make_scene, spark):
+    scene = make_scene()
+    assert audit_flow(spark, scene.order) == auditing.FlowAudit("shop", str(scene.table))
+    assert not scene.table.exists()
+
+
+def test_a_compacted_topic_is_known(broker, topic):
+    compacted, plain = topic(**{"cleanup.policy": "compact"}), topic()
+    with Kafka(broker.bootstrap_servers) as kafka:
+        assert kafka.compacted([compacted, plain]) == {compacted}

@@ -1,0 +1,79 @@
+"""``rivermouth audit`` as a user meets it: its words, its JSON, its exit codes."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from tests.doors.test_cli_run import VALUES, Shop
+
+from rivermouth.project.load import Project
+
+
+@pytest.fixture
+def shop(spark, broker, topic, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    return Shop(tmp_path, broker.bootstrap_servers, topic(), capsys)
+
+
+def test_before_and_after_a_run_and_with_dead_letters_lost(shop):
+    assert shop.say("audit") == (
+        0,
+        "orders_raw: nothing to audit, it has not run yet\n\norders: nothing to audit, it has not run yet\n",
+        "",
+    )
+    shop.send(*VALUES)
+    assert shop.say("run")[0] == 0
+    lake, topic = shop.folder / "lake", shop.topic
+    raw = (
+        "orders_raw: every record is in exactly one place\n"
+        f"  table: {lake}/bronze/orders\n"
+        f"  audited: entries 1 to 1, {topic}-0:0..5\n"
+        "  5 records in Kafka: 5 in the table, 0 in the dead letters, 0 in neither (0 counted as dropped)\n"
+        "  0 doubled, 0 in the tables that Kafka does not show\n"
+    )
+    whole = (
+        "orders: every record is in exactly one place\n"
+        f"  table: {lake}/silver/orders\n"
+        f"  audited: entries 1 to 1, {topic}-0:0..5\n"
+        "  5 records in Kafka: 1 in the table, 3 in the dead letters, 1 in neither (1 counted as dropped)\n"
+        "  0 doubled, 0 in the tables that Kafka does not show\n"
+    )
+    assert shop.say("audit") == (0, f"{raw}\n{whole}", "")
+    [told] = shop.json("audit", "orders")
+    assert [each["flow"] for each in told["flows"]] == ["orders"]
+    assert told["flows"][0]["found"] == {
+        "visible": 5,
+        "in_table": 1,
+        "in_dead_letters": 3,
+        "in_neither": 1,
+        "doubled": 0,
+        "not_in_kafka": 0,
+    }
+    assert told["flows"][0]["problems"] == []
+    assert [each.flow for each in Project.load(shop.file).audit()] == ["orders_raw", "orders"]
+
+    shutil.rmtree(lake / "silver" / "orders__dead_letters")
+    code, out, err = shop.say("audit", "orders")
+    assert code == 1
+    assert out == (
+        "orders: NOT every record is where it belongs\n"
+        f"  table: {lake}/silver/orders\n"
+        f"  audited: entries 1 to 1, {topic}-0:0..5\n"
+        "  5 records in Kafka: 1 in the table, 0 in the dead letters, 4 in neither (1 counted as dropped)\n"
+        "  0 doubled, 0 in the tables that Kafka does not show\n"
+        "  problem: in neither table: 4 records; the ledger counted 1 dropped\n"
+        f"  for example: {topic}-0:1, {topic}-0:3, {topic}-0:4\n"
+    )
+    assert err == (
+        "[AUDIT_FAILED] not every record is where it belongs: orders; nothing was changed\n"
+        "  hint: rivermouth checkpoint show orders\n"
+    )
+
+
+def test_an_unknown_flow(shop):
+    code, out, err = shop.say("audit", "ordres")
+    assert (code, out) == (1, "")
+    assert err == (
+        "[FLOW_UNKNOWN] no flow named 'ordres' in this project; nothing was run\n  hint: did you mean 'orders'?\n"
+    )
