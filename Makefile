@@ -66,7 +66,7 @@ clean: ## Remove what was made here; downloaded jars stay in the user's cache
 	@touch $@
 
 .venv/.jars: .venv/.locked src/rivermouth/ports/jars.lock.json
-	$(BIN)/python -m rivermouth.ports.jars
+	$(BIN)/rivermouth jars fetch
 	$(BIN)/python -m rivermouth.ports.java
 	@touch $@
 

@@ -151,7 +151,7 @@ def test_jars_that_are_missing_are_not_fetched(here, capsys, dev_port, monkeypat
             f"[JARS_MISSING] {count} of {count} spark jars are not in {folder}: downloads are switched off; "
             "nothing was started"
         ),
-        "hint: python -m rivermouth.ports.jars, where the network or the mirror in RIVERMOUTH_MAVEN_URL can be reached",
+        "hint: rivermouth jars fetch, where the network or the mirror in RIVERMOUTH_MAVEN_URL can be reached",
     ]
     assert line_about(lines, "dev") == (
         f"ok dev kafka port {dev_port} is free; the broker's jars are fetched at its first start"

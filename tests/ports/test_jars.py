@@ -93,7 +93,7 @@ def test_no_downloads_wanted(repository):
     assert str(caught.value) == (
         f"[JARS_MISSING] 2 of 2 spark jars are not in {jars.cache_folder()}: downloads are switched off; "
         "nothing was started\n"
-        "  hint: python -m rivermouth.ports.jars, where the network or the mirror in RIVERMOUTH_MAVEN_URL can be "
+        "  hint: rivermouth jars fetch, where the network or the mirror in RIVERMOUTH_MAVEN_URL can be "
         "reached"
     )
 
@@ -115,7 +115,7 @@ def test_a_mirror_with_another_content_is_refused(repository):
     assert str(caught.value) == (
         f"[JAR_CHECKSUM] org.example:one:1.0 in {repository.as_uri()}/ does not have the sha256 "
         f"{hashlib.sha256(b'first').hexdigest()}; it was not used\n"
-        "  hint: remove the copy, then: python -m rivermouth.ports.jars"
+        "  hint: remove the copy, then: rivermouth jars fetch"
     )
     assert not (jars.cache_folder() / "one-1.0.jar").exists()
 

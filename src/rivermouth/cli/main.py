@@ -12,7 +12,21 @@ from typing import Final
 
 import click
 
-from rivermouth.cli import audit, check, checkpoint, dead_letters, demo, dev, doctor, ingest, init, kinds, run, status
+from rivermouth.cli import (
+    audit,
+    check,
+    checkpoint,
+    dead_letters,
+    demo,
+    dev,
+    doctor,
+    ingest,
+    init,
+    jars,
+    kinds,
+    run,
+    status,
+)
 from rivermouth.cli.output import Output, to_json
 from rivermouth.errors import RivermouthError
 
@@ -34,6 +48,7 @@ _COMMANDS: Final = (
     dead_letters.dead_letters,
     kinds.kinds,
     kinds.schema,
+    jars.jars,
     dev.dev,
 )
 

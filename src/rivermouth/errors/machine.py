@@ -32,7 +32,7 @@ class JarsMissing(RivermouthError):
 
     code = "JARS_MISSING"
     what = "{count} of {total} {group} jars are not in {folder}: {detail}; nothing was started"
-    hint = "python -m rivermouth.ports.jars, where the network or the mirror in RIVERMOUTH_MAVEN_URL can be reached"
+    hint = "rivermouth jars fetch, where the network or the mirror in RIVERMOUTH_MAVEN_URL can be reached"
 
 
 class JarChecksum(RivermouthError):
@@ -40,7 +40,15 @@ class JarChecksum(RivermouthError):
 
     code = "JAR_CHECKSUM"
     what = "{coordinate} in {source} does not have the sha256 {expected}; it was not used"
-    hint = "remove the copy, then: python -m rivermouth.ports.jars"
+    hint = "remove the copy, then: rivermouth jars fetch"
+
+
+class BundleUnusable(RivermouthError):
+    """A bundle of jars that cannot be written, or that does not hold what this version needs."""
+
+    code = "BUNDLE_UNUSABLE"
+    what = "bundle {file}: {detail}; {outcome}"
+    hint = "rivermouth jars bundle jars.tar, with this version of rivermouth, where there is a network"
 
 
 class DemoFolderTaken(RivermouthError):

@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import shutil
-import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -229,9 +228,3 @@ def _bar() -> Progress:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     return Progress(*columns, console=console, disable=not console.is_terminal)
-
-
-if __name__ == "__main__":
-    ready = fetch_all()
-    size = sum(path.stat().st_size for path in ready)
-    sys.stdout.write(f"{len(ready)} jars, {size / 1e6:.0f} MB, in {ready[0].parent}\n")

@@ -1,0 +1,66 @@
+"""``rivermouth jars``: what Spark needs beside its own, for machines with and without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rivermouth.cli.options import speaking
+from rivermouth.cli.output import Output, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@click.group()
+def jars() -> None:
+    """What Spark and the broker load: fetch, bundle, unpack.
+
+    The jars of Delta, of Spark's Kafka connector and of the development broker; each is checked against its sha256.
+    """
+
+
+@jars.command()
+@speaking
+def fetch(output: Output) -> None:
+    """Download jars that are missing."""
+    from rivermouth.ports.jars import fetch_all
+
+    _told(output, fetch_all(), "ready in", None)
+
+
+@jars.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@speaking
+def bundle(output: Output, file: Path) -> None:
+    """Write all jars into one FILE.
+
+    It serves a machine without a network: copy it there, then `rivermouth jars unpack FILE`.
+    """
+    from rivermouth.ports import jar_bundle
+
+    _told(output, jar_bundle.write(file), "written to", file)
+
+
+@jars.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@speaking
+def unpack(output: Output, file: Path) -> None:
+    """Put the jars of a bundle in place.
+
+    FILE is one that `rivermouth jars bundle` wrote; the jars go into this user's cache. Needs no network.
+    """
+    from rivermouth.ports import jar_bundle
+
+    _told(output, jar_bundle.unpack(file), "ready in", None)
+
+
+def _told(output: Output, found: Sequence[Path], where: str, file: Path | None) -> None:
+    size = sum(path.stat().st_size for path in found)
+    place = file if file is not None else found[0].parent
+    output.result(
+        f"{len(found)} jars, {size / 1e6:.0f} MB, {where} {place}",
+        plain({"jars": len(found), "bytes": size, "place": str(place)}),
+    )
