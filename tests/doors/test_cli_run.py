@@ -194,6 +194,51 @@ def test_validate_tells_all_that_spark_finds(shop):
     )
 
 
+@pytest.mark.parametrize(
+    ("condition", "refused"),
+    [
+        ("reflect('java.lang.System', 'exit', 1) = ''", "it calls reflect(), which could run any code"),
+        ("amount > length(JAVA_METHOD('a.B', 'c'))", "it calls java_method(), which could run any code"),
+        ("try_reflect('a.B', 'c') IS NULL", "it calls try_reflect(), which could run any code"),
+        (
+            "system.builtin.reflect('java.util.UUID', 'randomUUID') <> ''",
+            "it calls reflect(), which could run any code",
+        ),
+        ("amount IN (SELECT 1)", "it holds a subquery, which Spark would run again with every batch"),
+        ("EXISTS (SELECT 1)", "it holds a subquery, which Spark would run again with every batch"),
+        ("amount > 0 AND (SELECT true)", "it holds a subquery, which Spark would run again with every batch"),
+    ],
+)
+def test_a_condition_that_is_more_than_a_condition_is_refused(shop, condition, refused):
+    shop.edit("condition: amount < 100", f'condition: "{condition}"')
+    code, out, err = shop.say("validate", "orders")
+    assert (code, out) == (1, "")
+    assert err == (
+        f"[EXPECTATION_INVALID] flow orders: expectation 'small' cannot be used: {refused}; nothing was run\n"
+        f"  at: rivermouth.yml:{line_of(shop, '  orders:')}\n"
+        "  hint: rivermouth plan orders\n"
+    )
+
+
+def test_a_derived_column_that_calls_java_is_refused(shop):
+    derived = "reflect('a.B', 'c')"
+    shop.edit("table: silver.orders", f'table: {{name: silver.orders, partition_by: [{{day: "{derived}"}}]}}')
+    code, out, err = shop.say("validate", "orders")
+    assert (code, out) == (1, "")
+    assert re.fullmatch(
+        r"\[LAYOUT_INVALID\] flow orders: the table's layout cannot be used: .*reflect\('a\.B', 'c'\).*: "
+        r"it calls reflect\(\), which could run any code; nothing was run\n"
+        rf"  at: rivermouth\.yml:{line_of(shop, '  orders:')}\n"
+        r"  hint: rivermouth plan orders\n",
+        err,
+    )
+
+
+def test_words_in_a_text_are_no_calls(shop):
+    shop.edit("condition: amount < 100", "condition: \"'reflect(1) (SELECT 1)' <> '' AND amount < 100\"")
+    assert shop.say("validate", "orders") == (0, "rivermouth.yml: 1 flow, nothing wrong\n", "")
+
+
 def test_a_condition_with_a_name_of_its_own_is_none(shop):
     shop.edit("amount < 100", "amount < 100 AS few")
     code, _out, err = shop.say("validate")

@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -21,6 +23,7 @@ from rivermouth.ports.broker import Broker
 from rivermouth.project.demo import Demo, demo, github_records, port_of, zeek_records
 from rivermouth.project.load import Project
 
+ROOT = Path(__file__).parents[2]
 BOUND_S = 280
 
 
@@ -48,17 +51,35 @@ def github(record):
 
 
 def run(command, folder):
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+    environ = {name: value for name, value in os.environ.items() if name not in {"PYTHONWARNINGS", "PYSPARK_PYTHON"}}
     return subprocess.run(
         ["bash", "-c", command], cwd=folder, env=environ, capture_output=True, text=True, timeout=BOUND_S, check=False
     )
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory):
-    """(folder, what it said) of one demonstration."""
+def installed(tmp_path_factory):
+    """The command, from a wheel in a virtual environment that had nothing else."""
+    folder = tmp_path_factory.mktemp("wheel")
+    uv = shutil.which("uv") or str(ROOT / ".tools/bin/uv")
+    locked, place = folder / "locked.txt", folder / "venv"
+    for step in (
+        ["build", "--wheel", "--out-dir", folder, ROOT],
+        ["export", "--locked", "--no-emit-project", "--all-extras", "--no-hashes", "--output-file", locked],
+        ["venv", "--python", sys.executable, place],
+    ):
+        subprocess.run([uv, "--quiet", *step], cwd=ROOT, check=True, timeout=BOUND_S)
+    [wheel] = folder.glob("*.whl")
+    install = [uv, "--quiet", "pip", "install", "--python", place, "--constraints", locked, f"{wheel}[demo]"]
+    subprocess.run(install, check=True, timeout=BOUND_S)
+    return place / "bin" / "rivermouth"
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory, installed):
+    """(folder, what it said) of one demonstration, by the installed command."""
     folder = tmp_path_factory.mktemp("demo with a space")
-    done = run(f"{sys.executable} -m rivermouth demo", folder)
+    done = run(f"{installed} demo", folder)
     assert done.returncode == 0, done.stderr
     return folder, done
 

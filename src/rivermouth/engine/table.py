@@ -10,6 +10,7 @@ from pyspark.sql.types import StructField, StructType
 
 from rivermouth.errors import ExpectationInvalid, LayoutInvalid, SchemaInvalid, TableMismatch, first_line
 from rivermouth.ports import delta
+from rivermouth.ports.expressions import forbidden
 from rivermouth.rows import checks, schema
 from rivermouth.rows.kafka_options import text
 
@@ -47,8 +48,8 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
     Raises:
         SchemaInvalid: The declared schema cannot be read.
         ColumnCollision: A payload column bears the name of a metadata column.
-        ExpectationInvalid: A condition cannot be analysed.
-        LayoutInvalid: A partition or cluster column does not exist.
+        ExpectationInvalid: A condition cannot be analysed, or is refused.
+        LayoutInvalid: A partition or cluster column does not exist, or its expression is refused.
     """
     try:
         payload = flow.format.columns(spark)
@@ -59,6 +60,9 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
     derived = []
     for name, expression in schema.derived_columns(flow).items():
         try:
+            # First: to analyse reflection is to load a class.
+            if refused := forbidden(spark, expression):
+                raise LayoutInvalid(flow=flow.name, detail=f"{expression}: {refused}")
             derived.append(StructField(name, empty.selectExpr(expression).schema[0].dataType))
         except PySparkException as error:
             raise LayoutInvalid(flow=flow.name, detail=f"{expression}: {first_line(error)}") from error
@@ -172,6 +176,8 @@ def _check_expectations(spark: SparkSession, flow: Flow, columns: StructType) ->
     empty: Any = spark.createDataFrame([], columns)
     for expectation in flow.expectations:
         try:
+            if refused := forbidden(spark, expectation.condition):
+                raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=refused)
             found = empty.selectExpr(expectation.condition).schema
         except PySparkException as error:
             raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=first_line(error)) from error

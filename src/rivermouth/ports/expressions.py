@@ -1,0 +1,41 @@
+"""What a user's expression may not do: it is code, and runs on every machine of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.java_gateway import is_instance_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# They call any method of any class that the JVM knows.
+_REFLECTION: Final = frozenset({"reflect", "try_reflect", "java_method"})
+_CATALYST: Final = "org.apache.spark.sql.catalyst"
+
+
+def forbidden(spark: SparkSession, expression: str) -> str | None:
+    """What of ``expression`` is refused, in words; None if nothing is. It is parsed and not analysed.
+
+    Raises:
+        ParseException: Spark's parser does not take it.
+    """
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 - PySpark keeps it there
+    parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - nothing public parses alone
+    for part in _parts(parser.parseExpression(expression)):
+        if is_instance_of(gateway, part, f"{_CATALYST}.expressions.PlanExpression"):
+            return "it holds a subquery, which Spark would run again with every batch"
+        if is_instance_of(gateway, part, f"{_CATALYST}.analysis.UnresolvedFunction"):
+            names = part.nameParts()
+            name = str(names.apply(names.size() - 1)).lower()
+            if name in _REFLECTION:
+                return f"it calls {name}(), which could run any code"
+    return None
+
+
+def _parts(expression: Any) -> Iterator[Any]:
+    yield expression
+    children = expression.children()
+    for index in range(children.size()):
+        yield from _parts(children.apply(index))
