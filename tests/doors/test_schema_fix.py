@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from confluent_kafka import Producer
+from pyspark.sql.types import StructType
 
-from rivermouth.engine.events import Warned
+from rivermouth.engine.events import StepReached, Warned
 from rivermouth.engine.opening import open_flow, source_of
 from rivermouth.engine.requests import Request, perform, serve
 from rivermouth.engine.supervisor import FlowOrder, Supervisor
@@ -70,4 +71,30 @@ def test_a_type_that_does_not_hold_the_old_values_is_refused(spark, broker, topi
         "its column id is bigint, the flow writes string; nothing was written\n"
         "  at: rivermouth.yml:9\n"
         "  hint: write into a new table, or declare the schema that the table has"
+    )
+
+
+def test_a_schema_file_that_is_edited_meanwhile_is_for_the_next_run(spark, broker, topic, tmp_path):
+    name = topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for value in VALUES:
+        producer.produce(name, value=value)
+    assert producer.flush(30) == 0
+    file = tmp_path / "schema.json"
+    file.write_text(StructType.fromDDL("id int").json())
+    order = order_of(name, broker, tmp_path, str(file))
+
+    def edit(event):
+        if isinstance(event, StepReached) and event.step == "write":
+            file.write_text("no schema at all")
+
+    outcome = Supervisor(spark, edit, serve).run([order], keep_following=False)[0]
+    assert (outcome.error, outcome.counts.written, outcome.counts.dead_lettered) == (None, 2, 2)
+    letters = spark.read.format("delta").load(order.places.dead_letter_table).orderBy("kafka_offset")
+    assert [tuple(row) for row in letters.select("reason", "field").collect()] == [("FIELD_TYPE", "id")] * 2
+    outcome, _ = drain(spark, order)
+    assert str(outcome.error) == (
+        f"[SCHEMA_INVALID] flow fixed: the schema cannot be used: the schema file {file} is not JSON; nothing was run\n"
+        "  at: rivermouth.yml:9\n"
+        '  hint: write it as DDL, for example: schema: "id bigint, at timestamp"'
     )

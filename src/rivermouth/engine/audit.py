@@ -14,7 +14,7 @@ from rivermouth import names
 from rivermouth.engine.decide import found_of
 from rivermouth.engine.opening import source_of, standing_flow
 from rivermouth.engine.steps import as_coordinates, judged, rows_within, with_epoch
-from rivermouth.engine.table import table_shape
+from rivermouth.engine.table import fixed, table_shape
 from rivermouth.errors import AuditDisturbed, OffsetsExpired
 from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
@@ -112,7 +112,7 @@ def _replayed_since(run: RunningFlow) -> bool:
 
 
 def _standing(session: SparkSession, order: FlowOrder, kafka: Kafka) -> RunningFlow:
-    flow, places = order.flow, order.places
+    flow, places = fixed(order.flow), order.places
     topics = kafka.topics(flow)
     source = dataclasses.replace(source_of(flow, order.bootstrap_servers, order.options), headers=False)
     shape = table_shape(session, flow)

@@ -9,7 +9,7 @@ from rivermouth.engine.decide import add_epoch_column, check_epoch_column, check
 from rivermouth.engine.events import FlowOpened, StepReached
 from rivermouth.engine.recovery import recover
 from rivermouth.engine.running import RunningFlow
-from rivermouth.engine.table import change_table, create_table, register_table, table_changes, table_shape
+from rivermouth.engine.table import change_table, create_table, fixed, register_table, table_changes, table_shape
 from rivermouth.errors import LedgerVoid
 from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
@@ -64,6 +64,7 @@ def open_flow(
     """
     session = for_flow(spark)
     files = PlacedFiles(session)
+    flow = fixed(flow)
     shape = table_shape(session, flow)
     topics = kafka.topics(flow)
     created = not delta.exists(files, places.table)

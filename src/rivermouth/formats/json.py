@@ -53,6 +53,12 @@ class Json(Format):
             return self
         return self.model_copy(update={"declared": str(base / self.declared)})
 
+    def fixed(self) -> Self:
+        """The same format; a schema file is read."""
+        if not isinstance(self.declared, str) or not self.declared.endswith(".json"):
+            return self
+        return self.model_copy(update={"declared": _from_file(self.declared)})
+
     def columns(self, spark: SparkSession) -> StructType:  # noqa: ARG002 - Spark's parser is the process's own
         """The declared columns, in order, all nullable: NOT NULL is judged per record, not by the table."""
         return json_types.nullable_columns(self._schema())

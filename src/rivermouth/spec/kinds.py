@@ -45,6 +45,14 @@ class Format(Noun):
         """The same format with the files that it names resolved against the project file's folder."""
         return self
 
+    def fixed(self) -> Self:
+        """The same format with what its files say now: what they say later does not change it.
+
+        Raises:
+            ValueError: A file cannot be read; the text says why.
+        """
+        return self
+
     def columns(self, spark: SparkSession) -> StructType:
         """The payload columns, in order, all nullable.
 
