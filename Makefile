@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Processes for the tests beside this one, each with a Spark and a broker of its own; 0: this one alone.
 WORKERS ?= 0
 
-.PHONY: help setup demo test crashes check format lock bench clean
+.PHONY: help setup demo test long crashes audit check format lock bench clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,8 +23,14 @@ demo: setup ## Carry a topic of a broker of its own into a table, and show it
 test: setup .venv/.classes ## Run the tests, the fast ones first
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
 
-crashes: setup .venv/.classes ## Run the crash tests with every combination instead of a sample
-	RIVERMOUTH_ALL_CRASHES=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/crashes $(PYTEST)
+long: setup .venv/.classes ## Run the tests that take too long for that: more of the pages, more of the crashes
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long $(PYTEST)
+
+crashes: setup .venv/.classes ## Run all tests that kill and damage, in every combination
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "long or not long" tests/crashes $(PYTEST)
+
+audit: setup .venv/.classes ## Inject faults and count what is lost or doubled; AUDIT="--records 1000000"
+	$(BIN)/python -m tests.audit $(AUDIT)
 
 check: setup ## Everything but the tests: style, types, floors, lock
 	$(BIN)/ruff check

@@ -12,9 +12,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import settings
 
 from rivermouth.ports.broker import Broker
+from rivermouth.ports.s3_server import S3Server
 
 # Fast ones first; a folder that is not named here comes last.
-ORDER = ("rows", "laws", "contracts", "ports", "doors", "docs", "crashes")
+ORDER = ("rows", "laws", "contracts", "ports", "doors", "docs", "crashes", "audit")
 
 # Spark's own variables for the options of every JVM that it starts, here and in processes of their own. The second
 # compiler pays off only in processes that live longer than a test run; without it, Java would take 48 MB for compiled
@@ -59,9 +60,36 @@ def spark(tmp_path_factory):
         # This one lives long enough for the second compiler.
         "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=4",
     }
-    running = session.start(settings, app_name="rivermouth-tests", extra=extra)
+    running = session.start(settings, app_name="rivermouth-tests", schemes=["s3a"], extra=extra)
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def s3():
+    """One S3 server for the whole suite."""
+    with S3Server.start() as running:
+        yield running
+
+
+@pytest.fixture
+def bucket(s3, spark):
+    """Makes buckets that ``spark`` writes to: ``bucket()``; ``bucket(endpoint)`` goes there by way of a proxy.
+
+    ``bucket(server=...)`` is one of another server, ``bucket(exists=False)`` one that is not there.
+    """
+    known = spark.sparkContext._jsc.hadoopConfiguration()
+
+    def make(endpoint=None, *, server=s3, exists=True):
+        name = f"b-{uuid.uuid4().hex[:12]}"
+        if exists:
+            server.store.create_dir(name)
+        for option, value in server.spark_conf.items():
+            word = option.removeprefix("spark.hadoop.fs.s3a.")
+            known.set(f"fs.s3a.bucket.{name}.{word}", endpoint if endpoint and word == "endpoint" else value)
+        return name
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -374,6 +374,7 @@ def _option(parameter: click.Parameter, context: click.Context) -> str | None:
     if not isinstance(parameter, click.Option) or record is None or "--help" in parameter.opts:
         return None
     default = parameter.get_default(context)
+    default = ", ".join(default) if isinstance(default, tuple) else default
     given = isinstance(default, str | int | float) and default not in (False, "")
     shown = "required" if parameter.required else f"`{default}`" if given else ""
     return _row(f"`{record[0]}`", shown, _help(parameter.help or ""))

@@ -27,6 +27,14 @@ ROOTS: Final = {
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
         "io.delta:delta-spark_4.2_2.13:4.4.0",
     ],
+    # Hadoop's S3A, for a lake on s3a://. Instead of Amazon's whole SDK (500 MB) the parts of it that S3A uses.
+    "s3": [
+        "org.apache.hadoop:hadoop-aws:3.5.0",
+        "software.amazon.awssdk:apache-client:2.35.4",
+        "software.amazon.awssdk:s3:2.35.4",
+        "software.amazon.awssdk:s3-transfer-manager:2.35.4",
+        "software.amazon.awssdk:sts:2.35.4",
+    ],
     # The development broker. Without a logging backend it does not even say why it stops.
     "broker": [
         "org.apache.kafka:kafka_2.13:4.2.1",
@@ -38,6 +46,16 @@ ROOTS: Final = {
     # Compiles src/java, also where Java is no JDK.
     "compiler": ["org.eclipse.jdt:ecj:3.46.100"],
 }
+# What S3A does without, and a logging interface that Spark brings under another name.
+EXCLUDED: Final = {
+    "s3": [
+        "software.amazon.awssdk:bundle",
+        "org.wildfly.openssl:wildfly-openssl",
+        "commons-logging:commons-logging",
+    ],
+}
+# Groups that join Spark's own jars on one class path.
+IN_SPARK: Final = ("spark", "s3")
 
 
 def main() -> None:
@@ -45,29 +63,29 @@ def main() -> None:
     groups = {}
     for name, roots in ROOTS.items():
         with tempfile.TemporaryDirectory() as folder:
-            jars = _resolve(roots, Path(folder))
+            jars = _resolve(roots, EXCLUDED.get(name, []), Path(folder))
             # Spark's own versions win on its class path; a second copy there would only confuse.
-            wanted = [jar for jar in jars if name != "spark" or _artifact(jar.name) not in shipped]
+            wanted = [jar for jar in jars if name not in IN_SPARK or _artifact(jar.name) not in shipped]
             groups[name] = sorted((_entry(jar, Path(folder)) for jar in wanted), key=lambda e: str(e["coordinate"]))
         print(f"{name}: {len(groups[name])} jars, {sum(int(str(e['bytes'])) for e in groups[name]):,} bytes")
     LOCK.write_text(json.dumps({"format": 1, "groups": groups}, indent=1) + "\n", encoding="utf-8")
 
 
-def _resolve(roots: list[str], folder: Path) -> list[Path]:
-    (folder / "pom.xml").write_text(_pom(roots), encoding="utf-8")
+def _resolve(roots: list[str], excluded: list[str], folder: Path) -> list[Path]:
+    (folder / "pom.xml").write_text(_pom(roots, excluded), encoding="utf-8")
     options = ["-DoutputDirectory=jars", "-Dmdep.useRepositoryLayout=true", "-DincludeScope=runtime"]
     subprocess.run(["mvn", "-B", "-q", COPY, *options], cwd=folder, check=True)
     return list((folder / "jars").rglob("*.jar"))
 
 
-def _pom(roots: list[str]) -> str:
+def _pom(roots: list[str], excluded: list[str]) -> str:
     tags = ("groupId", "artifactId", "version")
-    listed = "".join(
-        "<dependency>"
-        + "".join(f"<{tag}>{part}</{tag}>" for tag, part in zip(tags, root.split(":"), strict=True))
-        + "</dependency>"
-        for root in roots
-    )
+
+    def xml(coordinate: str) -> str:
+        return "".join(f"<{tag}>{part}</{tag}>" for tag, part in zip(tags, coordinate.split(":"), strict=False))
+
+    left_out = "".join(f"<exclusion>{xml(each)}</exclusion>" for each in excluded)
+    listed = "".join(f"<dependency>{xml(root)}<exclusions>{left_out}</exclusions></dependency>" for root in roots)
     # Managed as well, so that no transitive wish changes a root's version.
     return (
         "<project><modelVersion>4.0.0</modelVersion>"

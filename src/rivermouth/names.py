@@ -27,6 +27,8 @@ EPOCH: Final = "__epoch"
 
 # Where the broker for development listens, unless told otherwise.
 DEV_PORT: Final = 9092
+# And the S3 server: SeaweedFS's own.
+DEV_S3_PORT: Final = 8333
 
 ENVELOPE: Final = (TOPIC, PARTITION, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS, KEY, VALUE)
 

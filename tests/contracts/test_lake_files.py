@@ -7,16 +7,24 @@ import pytest
 from rivermouth.ports.storage import HadoopFiles, LocalFiles, PlacedFiles, files_for
 
 
-@pytest.fixture(params=["local", "local-uri", "hadoop", "placed"])
+@pytest.fixture(params=["local", "local-uri", "hadoop", "placed", "s3"])
 def place(request, tmp_path):
     """An implementation and a folder in its notation."""
     if request.param == "local":
         return LocalFiles(), str(tmp_path)
     if request.param == "local-uri":
         return LocalFiles(), tmp_path.as_uri()
+    if request.param == "s3":
+        return HadoopFiles(request.getfixturevalue("spark")), f"s3a://{request.getfixturevalue('bucket')()}/lake"
     if request.param == "placed":
         return PlacedFiles(request.getfixturevalue("spark")), str(tmp_path)
     return HadoopFiles(request.getfixturevalue("spark")), tmp_path.as_uri()
+
+
+@pytest.fixture
+def left(place):
+    """What is listed of a folder ``sub`` after its files are gone: the S3 server keeps empty ones."""
+    return ["sub"] if place[1].startswith("s3a:") else []
 
 
 def test_a_file_that_is_not_there_reads_as_none(place):
@@ -49,7 +57,7 @@ def test_of_many_that_create_at_once_one_succeeds(place):
     assert files.read(f"{folder}/one.json") == str(made.index(True))
 
 
-def test_delete_removes_files_and_whole_folders_and_never_complains(place):
+def test_delete_removes_files_and_whole_folders_and_never_complains(place, left):
     files, folder = place
     files.write(f"{folder}/tree/a.json", "1")
     files.write(f"{folder}/tree/sub/b.json", "2")
@@ -57,15 +65,17 @@ def test_delete_removes_files_and_whole_folders_and_never_complains(place):
     assert files.names(f"{folder}/tree") == ["sub"]
     files.delete(f"{folder}/tree")
     files.delete(f"{folder}/tree")
-    assert files.names(f"{folder}/tree") == []
+    assert files.read(f"{folder}/tree/sub/b.json") is None
+    assert files.names(f"{folder}/tree") == left
 
 
-def test_rename_moves_a_folder_with_all_in_it(place):
+def test_rename_moves_a_folder_with_all_in_it(place, left):
     files, folder = place
     files.write(f"{folder}/old/sub/b.json", "2")
     files.rename(f"{folder}/old", f"{folder}/new")
     assert files.read(f"{folder}/new/sub/b.json") == "2"
-    assert files.names(f"{folder}/old") == []
+    assert files.read(f"{folder}/old/sub/b.json") is None
+    assert files.names(f"{folder}/old") == left
 
 
 def test_the_scheme_decides_which_one_is_used(spark):

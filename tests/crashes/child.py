@@ -1,7 +1,8 @@
 """A process that runs a flow and kills itself, or its JVM, at a given event.
 
 Started as ``python -m tests.crashes.child``. It starts Spark at once, or attaches to a JVM that is there
-already (``CHILD_GATEWAY``), says ``{"jvm": pid}`` and waits for one line of JSON on its standard input:
+already (``CHILD_GATEWAY``; ``CHILD_STORE`` has the options of a lake on S3), says ``{"jvm": pid}`` and waits for one
+line of JSON on its standard input:
 
 ``scene``: see ``Scene.to_json``; ``follow``: whether it follows; ``kill``: none, or
 ``on`` (name of a step, or of a class of events), ``nth`` (counted from 1), ``who`` (python, jvm, both),
@@ -28,6 +29,7 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from tests.audit.planted import plant_what_the_environment_says
 from tests.crashes.scene import CaughtUp, Scene
 
 from rivermouth.engine.events import BatchDone, Event, StepReached
@@ -44,8 +46,10 @@ SHORT_LIVED = {
 
 def start_spark() -> Any:
     folder = Path(os.environ["CHILD_FOLDER"]) / str(time.time_ns())
-    settings = SparkSettings(master="local[2]", driver_memory="1g")
-    return session.start(settings, app_name="child", extra={**session.local_folder_conf(folder), **SHORT_LIVED})
+    store = json.loads(os.environ.get("CHILD_STORE", "{}"))
+    settings = SparkSettings(master="local[2]", driver_memory="1g", conf=store)
+    extra = {**session.local_folder_conf(folder), **SHORT_LIVED}
+    return session.start(settings, app_name="child", schemes=["s3a"] if store else [], extra=extra)
 
 
 def gateway_of(spark: Any) -> dict[str, Any]:
@@ -88,7 +92,7 @@ class Killer:
         order = self._order or {}
         if order.get("keep_jvm"):
             pipe = self._spark.sparkContext._gateway.proc.stdin
-            holder = subprocess.Popen(["sleep", "60"], pass_fds=[pipe.fileno()])
+            holder = subprocess.Popen(["sleep", "600"], pass_fds=[pipe.fileno()])
             print(json.dumps({"holder": holder.pid}), flush=True)
         if order.get("after_return"):
             # The JVM cannot hear that the callback has returned, so its own commit file is never written.
@@ -125,6 +129,7 @@ def main() -> int:
     line = sys.stdin.readline()
     if not line:
         return 0  # this process only kept its JVM for others
+    plant_what_the_environment_says()
     job = json.loads(line)
     scene = Scene.from_json(job["scene"])
     restart = start_spark if job.get("restart") else None

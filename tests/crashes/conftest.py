@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ class Child:
     Without a ``gateway`` it has a JVM of its own, which it may kill.
     """
 
-    def __init__(self, folder: Path, gateway: str | None = None) -> None:
+    def __init__(self, folder: Path, gateway: str | None = None, store: Mapping[str, str] | None = None) -> None:
         self._owns_jvm = gateway is None
         # Files, not pipes: a JVM that outlives the child would keep a pipe open.
         name = folder / f"child-{time.time_ns()}"
@@ -34,7 +34,8 @@ class Child:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.crashes.child"],
                 cwd=ROOT,
-                env={**os.environ, "CHILD_FOLDER": str(folder)} | ({"CHILD_GATEWAY": gateway} if gateway else {}),
+                env={**os.environ, "CHILD_FOLDER": str(folder), "CHILD_STORE": json.dumps(dict(store or {}))}
+                | ({"CHILD_GATEWAY": gateway} if gateway else {}),
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=log,
@@ -69,9 +70,13 @@ class Child:
         """Hands the child its job and waits for its end; the exit code, negative after a signal."""
         try:
             self.begin(scene, **job)
-            return self._process.wait(PATIENCE_S)
+            return self.wait()
         finally:
             self._process.kill()
+
+    def wait(self) -> int:
+        """Waits for its end; the exit code, negative after a signal."""
+        return self._process.wait(PATIENCE_S)
 
     def kill(self) -> None:
         """Kills it, whatever it is doing; it is dead afterwards."""

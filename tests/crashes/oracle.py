@@ -7,10 +7,11 @@ the table, read as text, what the ledger counted.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,15 @@ class Audit:
 
 def visible(bootstrap_servers: str, topics: Sequence[str]) -> dict[Coordinates, Record]:
     """Every record that a reader of committed records sees, from the beginning to now."""
+    with committed_reader(bootstrap_servers) as consumer:
+        # -2 is the beginning, in the words of the protocol.
+        parts = [TopicPartition(topic, partition, -2) for topic in topics for partition in partitions(consumer, topic)]
+        return {(each.topic, each.partition, each.offset): each for each in to_the_end(consumer, parts)}
+
+
+@contextlib.contextmanager
+def committed_reader(bootstrap_servers: str) -> Iterator[Consumer]:
+    """A consumer that sees committed records and says where a partition ends."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -114,29 +124,31 @@ def visible(bootstrap_servers: str, topics: Sequence[str]) -> dict[Coordinates, 
         }
     )
     try:
-        return _read_to_the_end(consumer, topics)
+        yield consumer
     finally:
         consumer.close()
 
 
-def _read_to_the_end(consumer: Consumer, topics: Sequence[str]) -> dict[Coordinates, Record]:
-    parts = []
-    for topic in topics:
-        # -2 is the beginning, in the words of the protocol.
-        found = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        parts += [TopicPartition(topic, partition, -2) for partition in found]
-    open_parts = {(part.topic, part.partition) for part in parts}
+def partitions(consumer: Consumer, topic: str) -> list[int]:
+    """Numbers of the topic's partitions."""
+    described = consumer.list_topics(topic, timeout=10).topics[topic]
+    assert described.error is None, described.error
+    return list(described.partitions)
+
+
+def to_the_end(consumer: Consumer, parts: list[TopicPartition]) -> Iterator[Record]:
+    """The records from the given offsets to what is now the end of each partition."""
+    left = {(part.topic, part.partition) for part in parts}
     consumer.assign(parts)
-    records: dict[Coordinates, Record] = {}
-    while open_parts:
+    while left:
         message = consumer.poll(20)
-        assert message is not None, f"no end of {open_parts} within 20 s"
+        assert message is not None, f"no end of {left} within 20 s"
         error = message.error()
         if error is not None:
             assert error.code() == KafkaError._PARTITION_EOF, error
-            open_parts.discard((message.topic(), message.partition()))
+            left.discard((message.topic(), message.partition()))
             continue
-        record = Record(
+        yield Record(
             message.topic(),
             message.partition(),
             message.offset(),
@@ -144,8 +156,6 @@ def _read_to_the_end(consumer: Consumer, topics: Sequence[str]) -> dict[Coordina
             message.value(),
             message.timestamp()[1],
         )
-        records[record.topic, record.partition, record.offset] = record
-    return records
 
 
 # --- what must be ------------------------------------------------------------------------------------
@@ -251,11 +261,20 @@ def ledger_of(location: Path) -> list[dict[str, Any]]:
     return entries
 
 
+def settled_counts(newest: Mapping[str, Any], side_file: Path) -> dict[str, Any] | None:
+    """The counts of the newest entry's own batch; None while its dead letters are not known to be complete."""
+    if not side_file.exists():
+        return None
+    side = json.loads(side_file.read_text())
+    return side["counts"] if json.loads(side["entry"])["attempt"] == newest["attempt"] else None
+
+
 def counted(location: Path, side_file: Path) -> dict[str, Any]:
     """Sum of all batches' counts: what the newest entry carries and what the side file says of its own batch."""
-    newest, side = ledger_of(location)[-1], json.loads(side_file.read_text())
-    assert json.loads(side["entry"])["attempt"] == newest["attempt"]
-    return _added(newest["totals"], side["counts"])
+    newest = ledger_of(location)[-1]
+    counts = settled_counts(newest, side_file)
+    assert counts is not None
+    return _added(newest["totals"], counts)
 
 
 def _added(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:

@@ -8,12 +8,13 @@ import random
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from pyarrow.fs import FileSystem, copy_files
 from tests.crashes import oracle
 from tests.crashes.oracle import Audit, Coordinates, Record, Rule, Rules
 
@@ -32,7 +33,9 @@ EXPECTATIONS = (
 )
 
 
-def _fits(*kinds: type) -> Callable[[Any], Any]:
+def fits(*kinds: type) -> Callable[[Any], Any]:
+    """Takes a JSON value of one of these types, and refuses any other."""
+
     def fit(value: Any) -> Any:
         if type(value) not in kinds:
             raise ValueError(value)
@@ -42,15 +45,15 @@ def _fits(*kinds: type) -> Callable[[Any], Any]:
 
 
 def _double(value: Any) -> float:
-    return float(_fits(int, float)(value))
+    return float(fits(int, float)(value))
 
 
 def _timestamp(value: Any) -> dt.datetime:
-    return dt.datetime.fromisoformat(_fits(str)(value))
+    return dt.datetime.fromisoformat(fits(str)(value))
 
 
 RULES = Rules(
-    columns={"id": _fits(int), "amount": _double, "name": _fits(str), "at": _timestamp},
+    columns={"id": fits(int), "amount": _double, "name": fits(str), "at": _timestamp},
     expectations=(
         Rule("odd_name", lambda row: row["name"] and row["name"] != "odd", "warn"),
         Rule("positive_amount", lambda row: row["amount"] is not None and row["amount"] > 0, "drop"),
@@ -84,6 +87,7 @@ class Scene:
         options: Further fields of the flow, as in the YAML.
         events: What the runs in this process have told.
         decision: What the next runs decide, in the words of the command's options.
+        lake: Where it lies, if not below ``folder``; its tables are then read from a copy there, see ``fetched``.
     """
 
     bootstrap_servers: str
@@ -92,6 +96,7 @@ class Scene:
     options: dict[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     decision: dict[str, Any] = field(default_factory=dict)
+    lake: str = ""
 
     @classmethod
     def make(cls, broker: Any, folder: Path, *, partitions: int = 2, **options: Any) -> Scene:
@@ -192,7 +197,7 @@ class Scene:
 
     @property
     def places(self) -> FlowPlaces:
-        project = ProjectSpec(lake=str(self.folder / "lake"), flows={"shop": self.flow})
+        project = ProjectSpec(lake=self.lake or str(self.folder / "lake"), flows={"shop": self.flow})
         return resolve(project, self.flow, base=self.folder, environ={})
 
     @property
@@ -273,6 +278,13 @@ class Scene:
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
         return Scene(self.bootstrap_servers, folder, list(self.topics), {**self.options, **options})
 
+    def fetched(self, store: FileSystem) -> Scene:
+        """The same scene over a copy of the lake on this machine, for those who read files."""
+        here = replace(self, lake="")
+        shutil.rmtree(self.folder / "lake", ignore_errors=True)
+        copy_files(self.lake.partition("://")[2], str(self.folder / "lake"), source_filesystem=store)
+        return here
+
     def told(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
@@ -283,12 +295,18 @@ class Scene:
             "topics": self.topics,
             "options": self.options,
             "decision": self.decision,
+            "lake": self.lake,
         }
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Scene:
         return cls(
-            body["bootstrap_servers"], Path(body["folder"]), body["topics"], body["options"], decision=body["decision"]
+            body["bootstrap_servers"],
+            Path(body["folder"]),
+            body["topics"],
+            body["options"],
+            decision=body["decision"],
+            lake=body["lake"],
         )
 
 
@@ -306,11 +324,8 @@ class CaughtUp:
 
     def is_done(self) -> bool:
         entries = oracle.ledger_of(self._scene.table)
-        if not entries or not self._scene.side_file.exists():
-            return False
-        # The dead letters of the newest entry are complete once the side file says so.
-        side = json.loads(self._scene.side_file.read_text())
-        if json.loads(side["entry"])["attempt"] != entries[-1]["attempt"] or side["counts"] is None:
+        # The dead letters of the newest entry are complete once its counts are known.
+        if not entries or oracle.settled_counts(entries[-1], self._scene.side_file) is None:
             return False
         topics = entries[-1]["topics"]
         return all(

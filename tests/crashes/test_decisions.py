@@ -77,6 +77,7 @@ def test_another_range_than_the_one_that_is_gone_is_refused_and_nothing_is_recor
 
 
 @pytest.mark.parametrize("step", ["decide", "decided"])
+@pytest.mark.long
 def test_killed_before_or_after_its_commit_a_decision_is_recorded_once(step, gap, children, spark):
     decision = {"accept_loss": [f"{gap.topic}-0:10-25"]}
     gap.decision = {"why": "we know", **decision}
@@ -90,6 +91,7 @@ def test_killed_before_or_after_its_commit_a_decision_is_recorded_once(step, gap
     assert len(oracle.rows_of(gap.table)) == 15
 
 
+@pytest.mark.long
 def test_dead_letters_that_kafka_dropped_before_they_settled_are_lost_and_counted(make_scene, children, spark):
     scene = make_scene(partitions=1)
     scene.send(*[GOOD, NOBODY, b"{bad", GOOD] * 5)
@@ -116,6 +118,7 @@ def test_dead_letters_that_kafka_dropped_before_they_settled_are_lost_and_counte
 
 
 @pytest.mark.parametrize("step", ["written", "buried"])
+@pytest.mark.long
 def test_a_new_epoch_has_its_own_records_also_if_its_first_batch_is_cut_off(step, make_scene, children, spark):
     scene = make_scene(partitions=2)
     scene.produce(300)
@@ -135,6 +138,7 @@ def test_a_new_epoch_has_its_own_records_also_if_its_first_batch_is_cut_off(step
     assert holds_epoch(scene, 1, scene.records())
 
 
+@pytest.mark.long
 def test_a_replay_tells_dead_letters_of_one_epoch_from_those_of_another(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.send(NOBODY, GOOD)
@@ -170,6 +174,7 @@ def test_a_payload_with_the_column_of_the_epochs_cannot_begin_one(make_scene, sp
     )
 
 
+@pytest.mark.long
 def test_a_replay_that_was_cut_off_is_finished_before_anything_is_decided(make_scene, children, spark):
     scene = make_scene(partitions=1)
     scene.send(NOBODY, GOOD)
@@ -224,6 +229,7 @@ def test_a_flow_that_records_losses_goes_on_with_a_topic_that_is_recreated_betwe
     assert [each["kind"] for each in decisions(scene)] == ["new_epoch"]
 
 
+@pytest.mark.long
 def test_a_flow_that_records_losses_goes_on_with_a_topic_that_is_recreated_while_it_follows(make_scene, spark):
     scene = make_scene(partitions=1, on_data_loss="record")
     scene.send(*[GOOD] * 100)

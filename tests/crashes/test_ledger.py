@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
-import os
 import shutil
 
 import pytest
@@ -18,7 +17,7 @@ from rivermouth.engine.carry import carry
 from rivermouth.engine.events import BatchDone, BatchSkipped, StepReached
 from rivermouth.rows.ledger import FORMAT
 
-EVERYTHING = bool(os.environ.get("RIVERMOUTH_ALL_CRASHES"))
+LONG = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +118,7 @@ def only(at):
 NEWER = b'{"entry": "{\\"rivermouth\\":99}", "version": 1, "counts": null}'
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", NEWER] if EVERYTHING else [b"\xff\xfe\x00"])
+@pytest.mark.parametrize("content", [pytest.param(None, marks=LONG), b"\xff\xfe\x00", pytest.param(NEWER, marks=LONG)])
 def test_a_side_file_that_is_gone_or_damaged(content, scene, spark):
     scene.side_file.unlink()
     if content is not None:
@@ -127,6 +126,7 @@ def test_a_side_file_that_is_gone_or_damaged(content, scene, spark):
     go_on(scene, spark)
 
 
+@pytest.mark.long
 def test_a_side_file_that_is_older_than_the_table(scene, spark):
     shutil.copy(scene.folder / "older.json", scene.side_file)
     letters = versions(scene.dead_letters)
@@ -141,6 +141,7 @@ def test_a_side_file_that_is_older_than_the_table(scene, spark):
 # --- others' commits ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_optimize_and_vacuum_by_someone_else_are_harmless(scene, spark):
     table = DeltaTable.forPath(spark, str(scene.table))
     table.optimize().executeCompaction()
@@ -151,15 +152,15 @@ def test_optimize_and_vacuum_by_someone_else_are_harmless(scene, spark):
 
 
 CHANGES = (
-    ("DELETE", lambda table, _frame: table.delete("id % 2 = 0")),
-    ("UPDATE", lambda table, _frame: table.update("id % 2 = 0", {"name": "'x'"})),
-    ("RESTORE", lambda table, _frame: table.restoreToVersion(1)),
+    pytest.param("DELETE", lambda table, _frame: table.delete("id % 2 = 0"), marks=LONG),
+    pytest.param("UPDATE", lambda table, _frame: table.update("id % 2 = 0", {"name": "'x'"}), marks=LONG),
+    pytest.param("RESTORE", lambda table, _frame: table.restoreToVersion(1), marks=LONG),
     ("WRITE", lambda _table, frame: frame.write.format("delta").mode("overwrite")),
-    ("WRITE", lambda _table, frame: frame.write.format("delta").mode("append")),
+    pytest.param("WRITE", lambda _table, frame: frame.write.format("delta").mode("append"), marks=LONG),
 )
 
 
-@pytest.mark.parametrize(("operation", "change"), CHANGES if EVERYTHING else CHANGES[2:4])
+@pytest.mark.parametrize(("operation", "change"), CHANGES)
 def test_a_change_of_data_by_someone_else_makes_the_ledger_void_until_it_is_undone(operation, change, scene, spark):
     location = str(scene.table)
     last, entries = versions(scene.table)[-1], oracle.ledger_of(scene.table)
@@ -223,6 +224,7 @@ def test_with_a_cleaned_log_the_side_file_is_used(scene, spark):
 
 
 @pytest.mark.parametrize("side_file", ["gone", "older"])
+@pytest.mark.long
 def test_without_log_and_without_the_newest_side_file_the_ledger_is_lost(side_file, scene, spark):
     entry = oracle.ledger_of(scene.table)[-1]["entry"]
     clean_log(spark, scene.table)
@@ -237,6 +239,7 @@ def test_without_log_and_without_the_newest_side_file_the_ledger_is_lost(side_fi
     )
 
 
+@pytest.mark.long
 def test_a_failure_of_the_first_batch_after_a_cleaned_log_is_judged_by_the_side_file(scene, spark):
     clean_log(spark, scene.table)
 
@@ -263,6 +266,7 @@ def test_the_table_of_another_flow_is_refused(scene, spark):
     )
 
 
+@pytest.mark.long
 def test_a_renamed_flow_goes_on_and_needs_its_old_name_only_once(scene, spark):
     scene.options |= {"name": "shop_2", "previously": "shop"}
     outcome = scene.drain(spark)
@@ -281,7 +285,7 @@ def test_a_table_without_a_ledger_is_refused(make_scene, spark):
     assert refused(scene, spark) == (
         f"[TABLE_FOREIGN] flow shop: table {scene.table} exists and carries no ledger of this flow "
         "(no entry in its log); nothing was written\n"
-        "  hint: name another table, or move this one away"
+        "  hint: name another table, or take this one over: rivermouth run shop --adopt CHECKPOINT"
     )
 
 
@@ -304,11 +308,11 @@ def test_a_ledger_of_a_newer_format_is_refused(scene, spark):
 # --- failures of a batch, in this process ------------------------------------------------------------
 
 
-FAILURES = (
-    list(itertools.product(("judge", "write", "written", "bury", "buried", "settle"), (1, 4)))
-    if EVERYTHING
-    else [("write", 4), ("written", 1), ("bury", 1), ("buried", 4)]
-)
+SHORT = {("write", 4), ("written", 1), ("bury", 1)}
+FAILURES = [
+    pytest.param(step, times, marks=() if (step, times) in SHORT else LONG)
+    for step, times in itertools.product(("judge", "write", "written", "bury", "buried", "settle"), (1, 4))
+]
 
 
 @pytest.mark.parametrize(("step", "times"), FAILURES)
@@ -331,6 +335,7 @@ def test_a_batch_that_fails_at(step, times, make_scene, spark):
     assert found.is_clean, str(found)
 
 
+@pytest.mark.long
 def test_a_batch_that_always_fails_ends_with_its_range(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.send(b'{"id": 1}', b'{"id": 2}')
@@ -352,6 +357,7 @@ def test_a_batch_that_always_fails_ends_with_its_range(make_scene, spark):
 # --- the same offsets planned twice ------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_ranges_that_the_table_has_are_skipped_and_of_an_overlap_the_rest_is_written(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.produce(200, partitions=1)

@@ -94,6 +94,7 @@ def test_a_dry_run_says_the_same_and_moves_none(scene, spark):
     assert scene.audit().is_clean
 
 
+@pytest.mark.long
 def test_only_those_that_are_wanted_are_tried(scene, spark):
     wanted = {at for at in movable(scene) if at[1] == 1}
     told = replayed(scene, spark, wanted=DeadLetterFilter(partition=1, stage="expectation"))
@@ -102,6 +103,7 @@ def test_only_those_that_are_wanted_are_tried(scene, spark):
     assert {letter["attempt"] for letter in letters(scene, "open") if letter["stage"] == "decode"} == {1}
 
 
+@pytest.mark.long
 def test_discarded_letters_stay_and_are_never_tried_again(scene, spark):
     some = DeadLetterFilter(partition=0)
     count = sum(1 for letter in letters(scene, "open") if letter["kafka_partition"] == 0)
@@ -166,6 +168,7 @@ def test_killed_in_the_middle(step, scene, children, spark):
 
 
 @pytest.mark.parametrize("step", ["replay_write", "replay_mark"])
+@pytest.mark.long
 def test_a_replay_that_fails_is_told_to_who_asked_and_the_flow_goes_on(step, scene, spark):
     request = Path(scene.places.requests, "asked.json")
     request.parent.mkdir(parents=True)

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from delta.tables import DeltaTable
 from tests.crashes import oracle
@@ -24,6 +25,7 @@ from tests.crashes.deciding import (
 from rivermouth.engine.supervisor import Supervisor
 
 
+@pytest.mark.long
 def test_a_rewind_is_refused_while_the_table_has_the_rows_and_reads_them_again_when_they_are_taken_away(
     make_scene, spark
 ):
@@ -72,6 +74,7 @@ def test_a_table_that_others_restored_is_kept_by_the_command_in_the_hint(make_sc
     assert rows == {(scene.topic, partition, offset): 1 for partition in (0, 1) for offset in range(30)}
 
 
+@pytest.mark.long
 def test_a_topic_that_was_cut_goes_on_there_and_its_new_records_are_others(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.send(*[GOOD] * 10)
@@ -86,6 +89,7 @@ def test_a_topic_that_was_cut_goes_on_there_and_its_new_records_are_others(make_
     assert epochs == {0: 10, 1: 5}
 
 
+@pytest.mark.long
 def test_of_a_topic_that_was_cut_nothing_is_read_again_that_the_table_or_its_dead_letters_have(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.send(*[GOOD] * 9, NOBODY)
@@ -113,6 +117,7 @@ def test_of_a_topic_that_was_cut_nothing_is_read_again_that_the_table_or_its_dea
     assert epochs_of(scene) == expected
 
 
+@pytest.mark.long
 def test_records_that_came_after_a_cut_are_read_though_the_table_has_their_offsets(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.send(*[GOOD] * 10)
@@ -131,6 +136,7 @@ def test_records_that_came_after_a_cut_are_read_though_the_table_has_their_offse
     assert epochs_of(scene) == {(0, offset): 1 for offset in range(10)} | {(1, offset): 1 for offset in range(5)}
 
 
+@pytest.mark.long
 def test_a_table_that_was_restored_to_a_point_in_time_loses_nothing(make_scene, spark):
     scene = make_scene(partitions=1)
     for _ in range(3):
@@ -148,6 +154,7 @@ def test_a_table_that_was_restored_to_a_point_in_time_loses_nothing(make_scene, 
     assert epochs_of(scene) == {(0, offset): 1 for offset in range(30)}
 
 
+@pytest.mark.long
 def test_a_delete_for_a_rewind_leaves_the_rows_of_other_epochs(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.send(*[GOOD] * 10)
@@ -162,6 +169,7 @@ def test_a_delete_for_a_rewind_leaves_the_rows_of_other_epochs(make_scene, spark
     assert epochs_of(scene) == {(epoch, offset): 1 for epoch in (0, 1) for offset in range(10)}
 
 
+@pytest.mark.long
 def test_a_table_restored_to_before_its_epochs_gets_their_column_again(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.send(*[GOOD] * 10)
@@ -187,6 +195,7 @@ def test_a_column_of_the_table_that_is_no_epoch_is_not_taken_for_one(make_scene,
     )
 
 
+@pytest.mark.long
 def test_a_changed_table_of_a_topic_that_is_another_now_is_settled_by_the_hints(make_scene, spark):
     scene = make_scene(partitions=2)
     more = f"{scene.topic}-more"
@@ -226,6 +235,7 @@ def test_an_open_transaction_is_no_cut(make_scene, spark):
     assert (later.error, later.counts.written) == (None, 1)
 
 
+@pytest.mark.long
 def test_a_changed_table_whose_last_batch_was_not_settled_and_whose_topic_is_another_now(make_scene, children, spark):
     scene = make_scene(partitions=2)
     scene.send(*[GOOD, NOBODY] * 5)
@@ -239,6 +249,7 @@ def test_a_changed_table_whose_last_batch_was_not_settled_and_whose_topic_is_ano
     assert Counter(row.get("kafka_epoch") or 0 for row in oracle.rows_of(scene.table)) == {0: 8, 1: 3}
 
 
+@pytest.mark.long
 def test_a_decision_that_is_refused_does_not_hide_what_others_did(make_scene, children, spark):
     scene = make_scene(partitions=1)
     scene.send(*[GOOD] * 10)

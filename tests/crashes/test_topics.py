@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+from tests.crashes.deciding import GOOD, decided, hinted, status_of
 from tests.crashes.scene import CaughtUp
 
 from rivermouth.engine.events import BatchDone, StepReached
@@ -64,6 +66,7 @@ def test_a_ledger_ahead_of_the_topic_is_a_stop(make_scene, spark):
     )
 
 
+@pytest.mark.long
 def test_partitions_that_are_added_while_the_flow_follows(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.produce(400, partitions=1)
@@ -83,6 +86,25 @@ def test_partitions_that_are_added_while_the_flow_follows(make_scene, spark):
     assert {at[1] for at in scene.records()} == {0, 1, 2}
 
 
+def test_records_of_an_added_partition_that_kafka_dropped_before_the_flow_saw_it_are_a_stop(make_scene, spark):
+    scene = make_scene(partitions=1)
+    scene.send(GOOD, GOOD)
+    assert scene.drain(spark).error is None
+    scene.add_partitions(2)
+    scene.send(*[GOOD] * 5, partition=1)
+    scene.drop_before(3, partition=1)
+    error = scene.drain(spark).error
+    assert str(error) == (
+        f"[OFFSETS_EXPIRED] flow shop: topic {scene.topic} partition 1: offsets 0 to 3 (exclusive) are no longer in "
+        f'Kafka; nothing was written\n  hint: rivermouth run shop --accept-loss {scene.topic}-1:0-3 --why "REASON"'
+    )
+    outcome = decided(scene, spark, **hinted(error))
+    assert (outcome.error, outcome.counts.written) == (None, 2)
+    assert status_of(scene).lost == 3
+    assert scene.follow(spark).error is None
+
+
+@pytest.mark.long
 def test_killed_in_the_first_batch_of_a_partition_that_was_added(make_scene, children, spark):
     scene = make_scene(partitions=1)
     scene.produce(300, partitions=1)
@@ -97,6 +119,7 @@ def test_killed_in_the_first_batch_of_a_partition_that_was_added(make_scene, chi
     assert found.is_clean, str(found)
 
 
+@pytest.mark.long
 def test_topics_that_come_to_match_the_pattern_while_the_flow_follows(make_scene, spark):
     scene = make_scene(partitions=1)
     # The name alone would also be found inside of another topic's name.

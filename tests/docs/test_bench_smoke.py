@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+# It takes minutes: its own target is make bench.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = 4_000
 BAD = 40
@@ -25,7 +28,6 @@ def quick(tmp_path_factory):
     return json.loads((folder / "all.json").read_text()), done.stdout
 
 
-@pytest.mark.timeout(900)
 def test_every_contestant_carries_the_whole_backlog(quick):
     results, _printed = quick
     carried = {(each["contestant"], each["topic"]): each["records"] for each in results["backlogs"]}
@@ -43,7 +45,6 @@ def test_every_contestant_carries_the_whole_backlog(quick):
     }
 
 
-@pytest.mark.timeout(900)
 def test_rivermouth_counts_what_it_carried(quick):
     results, _printed = quick
     told = {
@@ -65,7 +66,6 @@ def test_rivermouth_counts_what_it_carried(quick):
     assert small["latency"]["records"] > 0
 
 
-@pytest.mark.timeout(900)
 def test_the_report_holds_every_figure_against_its_target(quick):
     _results, printed = quick
     rows = [line for line in printed.splitlines() if line.endswith(("| met |", "| **not met** |"))]

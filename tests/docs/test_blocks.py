@@ -16,6 +16,7 @@ import tomllib
 from pathlib import Path
 from typing import Self
 
+import kubernetes_validate
 import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
@@ -33,33 +34,53 @@ PAGES = [
     if path.is_file() and path not in ELSEWHERE and blocks(path)
 ]
 COMMAND_TIMEOUT_S = 240
+KUBERNETES = "1.34"
 
 FLOW_DEFAULTS = {"topics": ["orders"], "format": "raw", "table": "bronze.orders"}
 ENVIRON = {"KAFKA": "localhost:9092", "KAFKA_USER": "u", "KAFKA_PASSWORD": "p", "BUCKET": "b", "STAGE": "test"}
 
 
+def runs_commands(path: Path) -> bool:
+    return any(block.language in {"bash", "python"} and "skip" not in block.mark for block in blocks(path))
+
+
+def page_parameter(path: Path):
+    # Each command is a process with a Spark of its own. README and tutorial stand for all in the short run.
+    is_long = path.parent.name == "how-to" and runs_commands(path)
+    return pytest.param(path, id=str(path.relative_to(ROOT)), marks=pytest.mark.long if is_long else ())
+
+
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [page_parameter(path) for path in PAGES])
 def test_page(path, tmp_path, request):
-    found = blocks(path)
-    commands = any(block.language in {"bash", "python"} and "skip" not in block.mark for block in found)
-    with _Page(tmp_path, request.getfixturevalue("broker") if commands else None) as page:
-        for block in found:
+    servers = request.getfixturevalue("broker").bootstrap_servers if runs_commands(path) else ""
+    store = _store(request) if "${S3" in path.read_text("utf-8") else ""
+    with _Page(tmp_path, servers, store) as page:
+        for block in blocks(path):
             if "skip" not in block.mark:
                 page.do(block)
+
+
+def _store(request) -> str:
+    """The address of an S3 server with a bucket ``lake``, in which nothing is."""
+    server = request.getfixturevalue("s3")
+    server.store.create_dir("lake")
+    request.addfinalizer(lambda: server.store.delete_dir_contents("lake"))
+    return server.endpoint
 
 
 class _Page:
     """A page at work: one folder, one environment, and what it left running."""
 
-    def __init__(self, folder: Path, broker) -> None:
+    def __init__(self, folder: Path, servers: str, store: str) -> None:
         self._folder = folder
-        self._servers = broker.bootstrap_servers if broker else None
+        self._servers = servers
         self._running: list[_Running] = []
         self._environ = {
             **os.environ,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "KAFKA": self._servers or "",
+            "KAFKA": servers,
+            "S3": store,
             "COLUMNS": "110",
             "NO_COLOR": "1",
             "TERM": "dumb",
@@ -96,6 +117,11 @@ class _Page:
                 tomllib.loads(block.text)
             case "ini":
                 configparser.ConfigParser(strict=True).read_string(block.text)
+            case "dockerfile":
+                commands = re.findall(r"^RUN rivermouth (.+)$", block.text, re.MULTILINE)
+                assert commands
+                for command in commands:
+                    self._command(block, ["rivermouth", *command.split()])
             case "text":
                 assert block.text.strip(), f"{block.place}: empty"
             case other:
@@ -135,6 +161,12 @@ class _Page:
     def _yaml(self, block: Block) -> None:
         name = block.mark.get("file", "rivermouth.yml")
         path = self._folder / name if "file" in block.mark else self._folder / "block.yml"
+        if name.endswith(".k8s.yaml"):
+            for each in yaml.safe_load_all(block.text):
+                kubernetes_validate.validate(each, KUBERNETES, strict=True)
+                for text in each.get("data", {}).values():
+                    path.with_suffix(".yml").write_text(text)
+                    Project.load(path.with_suffix(".yml"), {**os.environ, **ENVIRON})
         if name.endswith(".yml"):
             if "file" not in block.mark:
                 path.write_text(_whole_project(block))

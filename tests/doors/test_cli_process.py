@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from rivermouth.ports.dev_server import free_port
+
 RIVERMOUTH = (sys.executable, "-m", "rivermouth")
 PROJECT = """\
 lake: ./lake
@@ -125,7 +127,7 @@ def test_a_run_leaves_a_clean_terminal_and_no_jvm(project, command):
     assert run.left_behind == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_ends_a_run_that_follows(number, project, command):
     run = command("run", "--follow", "--output", "json")
     run.wait_for('"event": "batch_done"')
@@ -142,6 +144,7 @@ def test_a_signal_ends_a_run_that_follows(number, project, command):
     assert run.left_behind == []
 
 
+@pytest.mark.long
 def test_a_second_signal_ends_it_at_once(project, command):
     run = command("run", "--follow")
     run.wait_for("batch 1", "err")
@@ -157,6 +160,7 @@ def test_a_second_signal_ends_it_at_once(project, command):
     assert all(gone(pid) for pid in jvms)
 
 
+@pytest.mark.long
 def test_a_service_manager_that_ends_spark_too_is_no_failure(project, command):
     run = command("run", "--follow")
     run.wait_for("batch 1", "err")
@@ -187,13 +191,7 @@ def test_spark_that_does_not_start_is_one_clear_error(project, command, tmp_path
     assert run.jvms == []
 
 
-def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_broker_of_ones_own_until_a_signal(number, command, tmp_path):
     port = free_port()
     broker = command("dev", "kafka", "--port", str(port), "--data-dir", "records")
@@ -239,6 +237,64 @@ def test_a_broker_of_ones_own_until_a_signal(number, command, tmp_path):
     assert all(gone(pid) for pid in jvms)
 
 
+@pytest.mark.long
+def test_what_a_secured_broker_prints_is_a_project_that_comes_in(command, tmp_path):
+    port = free_port()
+    broker = command("dev", "kafka", "--port", str(port), "--secure")
+    broker.wait_for("client.pem")
+    flows = "flows: {things: {topics: things, format: raw, table: bronze.things}}\n"
+    printed = broker.out.read_text().split("# with ")[1:]
+    assert len(printed) == 5
+    for text in printed:
+        (tmp_path / "rivermouth.yml").write_text("lake: ./lake\n" + text.partition("\n")[2] + flows)
+        code, out, _err = command("doctor").end()
+        assert code == 1
+        assert "TOPIC_MISSING" in out, out
+    broker.process.send_signal(signal.SIGTERM)
+    assert broker.end()[0] == 0
+
+
+def test_an_s3_server_of_ones_own_until_a_signal(command):
+    port = free_port()
+    server = command("dev", "s3", "--port", str(port), "--bucket", "one", "--bucket", "two")
+    server.wait_for("secret.key")
+    server.process.send_signal(signal.SIGTERM)
+    code, out, err = server.end()
+    assert (code, err) == (0, "starting the S3 server …\nthe S3 server has ended\n")
+    assert out == (
+        f"S3 answers at http://127.0.0.1:{port}; Ctrl-C ends it\n"
+        "lake: s3a://one\n"
+        "spark:\n"
+        "  conf:\n"
+        f"    spark.hadoop.fs.s3a.endpoint: http://127.0.0.1:{port}\n"
+        "    spark.hadoop.fs.s3a.endpoint.region: us-east-1\n"
+        "    spark.hadoop.fs.s3a.path.style.access: true\n"
+        "    spark.hadoop.fs.s3a.access.key: rivermouth\n"
+        "    spark.hadoop.fs.s3a.secret.key: rivermouth\n"
+    )
+
+
+def test_a_bucket_that_cannot_be_one(command):
+    code, out, err = command("dev", "s3", "--bucket", "No").end()
+    assert (code, out) == (1, "")
+    assert err == (
+        "[ARGUMENT_INVALID] --bucket: 'No' is no name of a bucket: 3 to 63 of a-z, 0-9, dot and hyphen; "
+        "nothing was run\n"
+        "  hint: rivermouth dev s3 --bucket lake\n"
+    )
+
+
+def test_the_jars_for_a_spark_of_ones_own(command):
+    code, out, _err = command("jars", "paths").end()
+    assert code == 0
+    found = [Path(path) for path in out.strip().split(",")]
+    code, out, _err = command("jars", "paths", "--s3").end()
+    with_s3 = [Path(path) for path in out.strip().split(",")]
+    assert all(path.is_file() for path in with_s3)
+    assert with_s3[: len(found)] == found
+    assert "hadoop-aws-3.5.0.jar" in {path.name for path in with_s3} - {path.name for path in found}
+
+
 def read(servers, topic, count):
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "test", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
@@ -258,7 +314,8 @@ def test_a_port_that_is_taken(command):
     assert (code, out) == (1, "")
     assert re.fullmatch(
         r"starting the broker …\n"
-        rf"\[BROKER_PORT_TAKEN\] port {port} of 127\.0\.0\.1 is in use by another process; the broker was not started\n"
+        rf"\[DEV_PORT_TAKEN\] port {port} of 127\.0\.0\.1 is in use by another process; "
+        r"the Kafka broker was not started\n"
         r"  hint: rivermouth dev kafka --port \d+\n",
         err,
     )
@@ -273,8 +330,8 @@ def test_a_broker_that_dies_by_itself_is_told(command):
     code, out, err = broker.end()
     assert (code, json.loads(out)) == (1, {"bootstrap_servers": f"127.0.0.1:{port}", "data_dir": None})
     told = json.loads(err)
-    assert told["code"] == "BROKER_FAILED"
-    assert told["message"].startswith("the development broker ended by itself with exit code -9; its log ")
+    assert told["code"] == "DEV_SERVER_FAILED"
+    assert told["message"].startswith("the Kafka broker ended by itself with exit code -9; its log ")
 
 
 def test_records_go_to_the_brokers_of_the_project(project, broker, command, tmp_path):

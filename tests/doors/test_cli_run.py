@@ -204,6 +204,10 @@ def test_validate_tells_all_that_spark_finds(shop):
             "system.builtin.reflect('java.util.UUID', 'randomUUID') <> ''",
             "it calls reflect(), which could run any code",
         ),
+        (
+            "IDENTIFIER('ref' || 'lect')('java.lang.System', 'exit', 1) = ''",
+            "it makes up a name with IDENTIFIER(), which could be that of any function",
+        ),
         ("amount IN (SELECT 1)", "it holds a subquery, which Spark would run again with every batch"),
         ("EXISTS (SELECT 1)", "it holds a subquery, which Spark would run again with every batch"),
         ("amount > 0 AND (SELECT true)", "it holds a subquery, which Spark would run again with every batch"),

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from rivermouth import LossDecision, Project
-from rivermouth.cli.decisions import decision
+from rivermouth.cli.decisions import adoption, decision
 from rivermouth.cli.main import invoke
 from rivermouth.cli.progress import event_json, event_text
 from rivermouth.cli.status import status_text
@@ -138,8 +138,7 @@ def test_decisions_stand_in_the_status_beside_what_was_lost():
     said = status_text(FlowStatus("shop", "lake/t", entry=3, decisions=(rewound,)))
     assert "lost" not in said
     assert (
-        "  1 decision about data that is gone:\n"
-        "    entry 2, now, ann@host: t-0 from 9 back to 4: read again from there (known)\n"
+        "  1 decision in the ledger:\n    entry 2, now, ann@host: t-0 from 9 back to 4: read again from there (known)\n"
     ) in said
     assert "  lost: 5 offsets\n" in status_text(FlowStatus("shop", "lake/t", entry=3, lost=5))
 
@@ -168,3 +167,47 @@ def test_a_recorded_decision_as_text_and_as_json():
 def test_decisions_in_words():
     assert text(Decision("new_epoch", 1, "t", {0: (5, 0)})) == "topic t is read from its beginning as another one"
     assert text(Decision("rewind", 1, "t", {0: (9, 4)})) == "t-0 from 9 back to 4: read again from there"
+
+
+def test_a_table_to_be_taken_over():
+    assert adoption(None, flows=(), decided=True) is None
+    found = adoption("checkpoints/old", flows=("shop",), decided=False)
+    assert (found.source, "@" in found.who, bool(found.at)) == (os.path.abspath("checkpoints/old"), True, True)  # noqa: PTH100
+    for place in ("s3a://bucket/checkpoints/old", "table"):
+        assert adoption(place, flows=("shop",), decided=False).source == place
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--adopt", "old"],
+            (
+                "[ARGUMENT_INVALID] --adopt: name the one flow that it is about; nothing was run\n"
+                "  hint: rivermouth run FLOW --adopt CHECKPOINT\n"
+            ),
+        ),
+        (
+            ["shop", "--adopt", "old", "--new-epoch", "t", "--why", "known"],
+            (
+                "[ARGUMENT_INVALID] --adopt: of a table without a ledger nothing else can be decided; nothing was run\n"
+                "  hint: rivermouth run shop --adopt old\n"
+            ),
+        ),
+        (
+            ["shop", "--adopt", ""],
+            (
+                "[ARGUMENT_INVALID] --adopt: it is empty; nothing was run\n"
+                "  hint: rivermouth run shop --adopt CHECKPOINT\n"
+            ),
+        ),
+    ],
+)
+def test_what_cannot_be_taken_over_so(arguments, message, capsys):
+    assert invoke(["run", *arguments]) == 1
+    assert capsys.readouterr().err == message
+
+
+def test_a_table_taken_over_in_words():
+    taken = Decision("adopt", 0, "t", {0: (3, 3), 1: (0, 0)}, who="ann@host", at="now", why="checkpoint /old, batch 4")
+    assert text(taken) == "the table was taken over: t-0 from 3, t-1 from 0"

@@ -131,6 +131,7 @@ def test_it_says_what_it_does_and_nothing_else(shown):
     )
 
 
+@pytest.mark.long
 def test_the_line_with_spark(shown):
     folder, done = shown
     out = run(pasted(done.stdout, "Look at a table with Spark:"), folder)
@@ -145,6 +146,7 @@ def test_the_line_with_duckdb(shown):
     assert re.search(r"│ ise\.wrccdc\.org +│ +\d+ │", out.stdout)
 
 
+@pytest.mark.long
 def test_run_again_with_the_broker_that_it_left(shown, spark, monkeypatch, capsys):
     folder, done = shown
     command = pasted(done.stdout, "Run it again: its broker")
@@ -206,6 +208,7 @@ def test_lines_for_a_shell_survive_any_folder(tmp_path):
     assert port_of(project) is None
 
 
+@pytest.mark.long
 def test_a_second_one_sends_again_and_goes_on(shown, spark, monkeypatch, capsys):
     folder, _done = shown
     monkeypatch.chdir(folder)

@@ -191,3 +191,25 @@ def test_a_port_that_is_taken_stops_no_flow(here, capsys, dev_port):
         code, lines, _err = said(capsys)
     assert code == 0
     assert line_about(lines, "dev").startswith(f"ok dev kafka port {dev_port} is in use: rivermouth dev kafka --port ")
+
+
+def test_a_lake_on_s3(here, capsys, broker, topic, dev_port, s3):
+    s3.store.create_dir("doctors")
+    conf = "".join(f'    {name}: "{value}"\n' for name, value in s3.spark_conf.items())
+    text = PROJECT.format(servers=broker.bootstrap_servers, topic=topic()) + f"spark:\n  conf:\n{conf}"
+    (here / "rivermouth.yml").write_text(text.replace("./lake", "s3a://doctors/lake"))
+    code, lines, err = said(capsys)
+    assert (code, err) == (0, "")
+    assert line_about(lines, "lake") == (
+        "ok lake s3a://doctors/lake answers; whether it keeps two writers apart is tried by each run before it writes"
+    )
+    count = sum(len(jars.locked()[group]) for group in ("spark", "s3"))
+    assert line_about(lines, "jars").startswith(f"ok jars all {count} of Spark's are here")
+    (here / "rivermouth.yml").write_text(text.replace("./lake", "s3a://nobodys/lake"))
+    code, lines, err = said(capsys)
+    assert code == 1
+    at = lines.index("problem lake")
+    assert lines[at + 1 : at + 3] == [
+        "[LAKE_NOT_READABLE] cannot read s3a://nobodys/lake: there is no bucket nobodys",
+        "at: rivermouth.yml:2",
+    ]

@@ -17,8 +17,8 @@ from rivermouth.spec import Flow, ProjectSpec
 VALUES = [b'{"id": 1}', b'{"id": 3000000000, "note": "big"}', b'{"id": "x"}', b'{"id": 2, "note": "small"}']
 
 
-def order_of(topic, broker, lake, schema):
-    settings = {"format": {"type": "json", "schema": schema}, "table": "silver.fixed", "topics": [topic]}
+def order_of(topic, broker, lake, schema, **more):
+    settings = {"format": {"type": "json", "schema": schema}, "table": "silver.fixed", "topics": [topic], **more}
     flow = Flow.model_validate({"name": "fixed", **settings})
     places = resolve(ProjectSpec(lake=str(lake)), flow, base=Path(lake), environ={})
     return FlowOrder(flow, places, broker.bootstrap_servers, {}, at="rivermouth.yml:9")
@@ -69,6 +69,19 @@ def test_a_type_that_does_not_hold_the_old_values_is_refused(spark, broker, topi
     assert str(outcome.error) == (
         f"[TABLE_MISMATCH] flow fixed: table {order.places.table} does not fit the flow: "
         "its column id is bigint, the flow writes string; nothing was written\n"
+        "  at: rivermouth.yml:9\n"
+        "  hint: write into a new table, or declare the schema that the table has"
+    )
+
+
+def test_a_coordinate_that_gets_another_name_is_refused(spark, broker, topic, tmp_path):
+    name = topic()
+    drain(spark, order_of(name, broker, tmp_path, "id bigint"))
+    order = order_of(name, broker, tmp_path, "id bigint", metadata_columns={"kafka_offset": "position"})
+    outcome, _ = drain(spark, order)
+    assert str(outcome.error) == (
+        f"[TABLE_MISMATCH] flow fixed: table {order.places.table} does not fit the flow: "
+        "it has no column position, in which the flow writes kafka_offset; nothing was written\n"
         "  at: rivermouth.yml:9\n"
         "  hint: write into a new table, or declare the schema that the table has"
     )

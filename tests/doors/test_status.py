@@ -355,7 +355,7 @@ def test_recorded_losses_are_shown_for_ever(lake, filled):
     assert (status.lost, status.decisions) == (2, (decision,))
     assert (
         "  lost: 2 offsets\n"
-        "  1 decision about data that is gone:\n"
+        "  1 decision in the ledger:\n"
         f"    entry 3, 2026-01-31T12:00:00+00:00, ann@host: offsets 6 to 8 (exclusive) of {name}-0 are lost (known)\n"
     ) in status_text(status)
     assert plain(status)["decisions"][0]["moves"] == {"0": [6, 8]}

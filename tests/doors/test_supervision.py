@@ -101,7 +101,7 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         "_FIRST_DELAY_S": 0.01,
     }.items():
         monkeypatch.setattr(supervision, name, fake)
-    places = SimpleNamespace(lake="", table="", lease_file="")
+    places = SimpleNamespace(lake="", table="", dead_letter_table="", state="", lease_file="")
     order = FlowOrder(flow, places, "s", {}, decision=decision)
     (outcome,) = Supervisor(None, lambda _: None, lambda _: None).run([order], keep_following=True)
     assert (outcome.error, handed) == (None, [decision, decision, None])

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from rivermouth.errors import BrokerFailed, BrokerFolderTaken, BrokerPortTaken
+from rivermouth.errors import DevFolderTaken, DevPortTaken, DevServerFailed
 from rivermouth.ports import jars
 from rivermouth.ports.broker import Broker
 
@@ -92,15 +92,16 @@ def test_it_listens_on_this_machine_only(broker):
 def test_a_taken_port_is_refused_before_a_jvm_starts(no_jvm, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(BrokerPortTaken) as caught:
+        with pytest.raises(DevPortTaken) as caught:
             Broker.start(port, tmp_path / "data")
     assert str(caught.value) == (
-        f"[BROKER_PORT_TAKEN] port {port} of 127.0.0.1 is in use by another process; the broker was not started\n"
+        f"[DEV_PORT_TAKEN] port {port} of 127.0.0.1 is in use by another process; the Kafka broker was not started\n"
         f"  hint: rivermouth dev kafka --port {caught.value.free_port}"
     )
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.long
 def test_a_folder_keeps_its_records_whatever_the_port(tmp_path):
     folder = tmp_path / "some data"
     # After a kill, the controller waits for the end of the broker's session before it takes it back.
@@ -133,19 +134,20 @@ def test_stop_leaves_nothing_behind():
 
 
 def test_a_start_that_fails_shows_the_end_of_the_log(tmp_path):
-    with pytest.raises(BrokerFailed) as caught:
+    with pytest.raises(DevServerFailed) as caught:
         Broker.start(data_dir=tmp_path / "data", properties={"log.retention.ms": "never"})
     assert "log.retention.ms" in str(caught.value)
-    assert f"hint: less {tmp_path / 'data' / 'broker.log'}" in str(caught.value)
+    assert f"hint: less {tmp_path / 'data' / 'kafka.log'}" in str(caught.value)
 
 
+@pytest.mark.long
 def test_two_brokers_cannot_share_a_folder(tmp_path):
     folder = tmp_path / "data"
     with Broker.start(data_dir=folder) as first:
-        with pytest.raises(BrokerFolderTaken) as caught:
+        with pytest.raises(DevFolderTaken) as caught:
             Broker.start(data_dir=folder)
         assert str(caught.value) == (
-            f"[BROKER_FOLDER_TAKEN] {folder} is in use by another development broker; the broker was not started\n"
+            f"[DEV_FOLDER_TAKEN] {folder} is in use by another Kafka broker; nothing was started\n"
             "  hint: rivermouth dev kafka --data-dir ANOTHER_FOLDER"
         )
         assert first.running
@@ -165,6 +167,7 @@ def test_the_jvm_hears_no_ctrl_c_and_ends_with_its_python(tmp_path):
     assert gone(pid)
 
 
+@pytest.mark.long
 def test_a_script_that_forgets_to_stop_it_leaves_nothing_behind():
     told = subprocess.run([sys.executable, "-c", PARENT], capture_output=True, text=True, check=True).stdout
     pid, folder = told.split()
@@ -172,9 +175,10 @@ def test_a_script_that_forgets_to_stop_it_leaves_nothing_behind():
     assert not Path(folder).exists()
 
 
+@pytest.mark.long
 def test_a_jvm_that_does_not_answer_in_time_is_ended(tmp_path, monkeypatch):
     folder = tmp_path / "data"
-    with pytest.raises(BrokerFailed, match=r"did not answer within 0.01 s"):
+    with pytest.raises(DevServerFailed, match=r"did not answer within 0.01 s"):
         Broker.start(data_dir=folder, timeout_s=0.01)
     with Broker.start(data_dir=folder) as again:
         assert again.running

@@ -94,17 +94,17 @@ def test_spark_takes_it(spark):
 def test_the_jars_stand_in_front_of_sparks_own_and_behind_the_users(monkeypatch):
     ours = os.pathsep.join(str(path) for path in jars.for_spark())
     found = java.find()
-    alone = session._conf(SparkSettings(master="local[2]"), found, "test", {}, launches=True)
+    alone = session._conf(SparkSettings(master="local[2]"), found, "test", {})
     assert (alone["spark.driver.extraClassPath"], "spark.jars" in alone) == (ours, False)
     conf = {"spark.driver.extraClassPath": "/opt/mine.jar", "spark.jars": "/opt/other.jar"}
-    both = session._conf(SparkSettings(master="local[2]", conf=conf), found, "test", {}, launches=True)
+    both = session._conf(SparkSettings(master="local[2]", conf=conf), found, "test", {})
     assert both["spark.driver.extraClassPath"] == f"/opt/mine.jar{os.pathsep}{ours}"
     assert both["spark.jars"] == "/opt/other.jar"
 
 
 @pytest.mark.parametrize("master", ["spark://somewhere:7077", "local-cluster[2,1,1024]"])
 def test_executors_elsewhere_get_the_jars_from_the_driver(master):
-    conf = session._conf(SparkSettings(master=master), java.find(), "test", {}, launches=True)
+    conf = session._conf(SparkSettings(master=master), java.find(), "test", {})
     assert conf["spark.jars"].split(",") == [path.as_uri() for path in jars.for_spark()]
     assert conf["spark.executor.extraJavaOptions"] == "-XX:-DontCompileHugeMethods"
     assert not {"spark.driver.extraClassPath", "spark.driver.defaultJavaOptions", "spark.hadoop.fs.file.impl"} & set(

@@ -67,17 +67,16 @@ def test_spark_and_delta_get_it(disk):
 
 
 @pytest.mark.parametrize(
-    ("launches", "conf", "expected"),
+    ("conf", "expected"),
     [
-        (True, {}, {FILES, CONTEXT, LOG}),
-        (True, {"spark.delta.logStore.class": "mine"}, {FILES, CONTEXT}),
-        (True, {"delta.logStore.file.impl": "mine"}, {FILES, CONTEXT}),
-        (True, {LOG: "mine"}, {FILES, CONTEXT, LOG}),
-        (False, {}, set()),
+        ({}, {FILES, CONTEXT, LOG}),
+        ({"spark.delta.logStore.class": "mine"}, {FILES, CONTEXT}),
+        ({"delta.logStore.file.impl": "mine"}, {FILES, CONTEXT}),
+        ({LOG: "mine"}, {FILES, CONTEXT, LOG}),
     ],
 )
-def test_who_gets_it(launches, conf, expected):
-    made = session._conf(SparkSettings(conf=conf), java.find(), "test", {}, launches=launches)
+def test_who_gets_it(conf, expected):
+    made = session._conf(SparkSettings(conf=conf), java.find(), "test", {})
     assert {FILES, CONTEXT, LOG} & set(made) == expected
     assert made.get(LOG) == conf.get(LOG, "rivermouth.disk.LocalDiskLogStore" if LOG in expected else None)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
+import signal
 import sys
+import threading
 import uuid
 from types import SimpleNamespace
 
@@ -119,6 +122,23 @@ def test_a_record_that_is_too_large_is_told(broker, name):
         "the others were\n"
         f"  hint: rivermouth dev produce {name} FILE"
     )
+    assert [value for _, value, _ in arrived(broker, name, 2)] == [b"x", b"z"]
+
+
+def test_a_slow_broker_gets_the_others_all_the_same(broker, name):
+    resumes = threading.Timer(3, os.kill, (broker.pid, signal.SIGCONT))
+
+    def lines():
+        yield b"x"
+        os.kill(broker.pid, signal.SIGSTOP)
+        resumes.start()
+        yield b"y" * 2_000_000
+        yield b"z"
+
+    with pytest.raises(ProduceFailed) as error:
+        produce(broker.bootstrap_servers, {}, name, lines())
+    resumes.join()
+    assert (error.value.failed, error.value.sent) == (1, 3)
     assert [value for _, value, _ in arrived(broker, name, 2)] == [b"x", b"z"]
 
 

@@ -78,6 +78,7 @@ def test_two_sources_share_none_for_their_options_may_differ(spark, broker, fill
     assert made.getCreatedCount() == before + 2
 
 
+@pytest.mark.long
 def test_records_that_were_polled_are_let_go(spark, broker, filled):
     polled = kept(spark, "fetchedDataPool")
     source = KafkaSource(broker.bootstrap_servers)

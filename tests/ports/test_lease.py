@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rivermouth.errors import LeaseLost, TableBusy
+from rivermouth.errors import LakeNotReadable, LeaseLost, TableBusy
 from rivermouth.ports.lease import EXPIRY_S, Holder, Lease, read_holder
 from rivermouth.ports.storage import LocalFiles
 
@@ -43,6 +43,42 @@ def test_it_is_there_while_held_and_gone_afterwards(path):
         assert holder.is_alive
         lease.check()
     assert read_holder(FILES, path) is None
+
+
+class Away(LocalFiles):
+    """A lake that can be away for a while."""
+
+    def __init__(self):
+        self.away = False
+
+    def read(self, path):
+        if self.away:
+            raise LakeNotReadable(place=path, detail="away")
+        return super().read(path)
+
+
+def test_one_that_could_not_be_given_back_is_taken_over_by_the_same_process(path):
+    files = Away()
+    with Lease(files, path, flow="f", table="/lake/silver/t"):
+        files.away = True
+    assert read_holder(FILES, path).pid == os.getpid()
+    with a_lease(path) as again:
+        again.check()
+    assert read_holder(FILES, path) is None
+
+
+def test_it_is_renewed_after_the_lake_was_away(path, monkeypatch):
+    monkeypatch.setattr("rivermouth.ports.lease.RENEWAL_S", 0.02)
+    files = Away()
+    with Lease(files, path, flow="f", table="/lake/silver/t"):
+        files.away = True
+        time.sleep(0.2)
+        before = read_holder(FILES, path).renewed_at
+        files.away = False
+        deadline = time.monotonic() + 10
+        while read_holder(FILES, path).renewed_at == before:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_it_is_gone_after_an_error_too(path):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.ports import java
@@ -88,6 +89,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 def test_a_jvm_without_our_classes_builds_each_anew():
     environment = {**os.environ, "JAVA_HOME": str(java.find().home)}
     done = subprocess.run(

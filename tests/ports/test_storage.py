@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from rivermouth.errors import LakeNotWritable
@@ -30,3 +33,16 @@ def test_a_reader_never_sees_half_a_file(tmp_path):
         files.write(path, "new" * 10_000)
         assert reader.read() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS])
+def test_where_there_are_no_hard_links_a_file_is_made_only_once_all_the_same(number, monkeypatch, tmp_path):
+    def link(*_):
+        raise OSError(number, "no links here")
+
+    monkeypatch.setattr(os, "link", link)
+    files, path = LocalFiles(), str(tmp_path / "leases" / "x.json")
+    assert files.create(path, "mine") is True
+    assert files.create(path, "yours") is False
+    assert files.read(path) == "mine"
+    assert files.names(str(tmp_path / "leases")) == ["x.json"]

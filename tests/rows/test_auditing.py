@@ -28,13 +28,13 @@ BATCH = Counts(consumed=10, written=9, dropped=1)
 
 def test_all_of_it_while_kafka_holds_all():
     found = window(ledger_of({0: 10}, {0: 20}, {0: 30}), BATCH, {"t": {0: 0}})
-    assert (found.since, found.ranges, found.before) == (0, {"t": {0: (0, 30)}}, {})
+    assert (found.since, found.until, found.ranges, found.before) == (0, 3, {"t": {0: (0, 30)}}, {})
     assert found.counts == Counts(consumed=30, written=27, dropped=3)
 
 
 def test_a_batch_whose_counts_are_not_known_is_left_out():
     found = window(ledger_of({0: 10}, {0: 20}, {0: 30}), None, {"t": {0: 0}})
-    assert (found.since, found.ranges) == (0, {"t": {0: (0, 20)}})
+    assert (found.since, found.until, found.ranges) == (0, 2, {"t": {0: (0, 20)}})
     assert found.counts == Counts(consumed=20, written=18, dropped=2)
 
 

@@ -49,6 +49,27 @@ def test_a_ledger_that_agrees_with_its_topics_has_no_problem():
     assert problem(ENTRY, Found({"t": None}, FOUND.first, FOUND.end)) is None
 
 
+def test_what_a_partition_lacks_that_a_known_topic_got_since_was_lost_unread():
+    added = replace(FOUND, first={"t": {0: 0, 1: 0, 2: 7}}, end={"t": {0: 50, 1: 50, 2: 9}})
+    assert str(problem(ENTRY, added)) == (
+        "[OFFSETS_EXPIRED] flow shop: topic t partition 2: offsets 0 to 7 (exclusive) are no longer in Kafka; "
+        'nothing was written\n  hint: rivermouth run shop --accept-loss t-2:0-7 --why "REASON"'
+    )
+    after = recorded(LossDecision(losses={"t": {2: (0, 7)}}, **ANN), added)
+    assert after.next_offsets == {"t": {0: 10, 1: 20, 2: 7}}
+    assert after.totals.lost == 7
+    assert problem(after, added) is None
+    assert rule(LossDecision(losses={"t": {2: (0, 7)}}), added, after) is None
+
+
+def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
+    first, end = {"t": {0: 0, 1: 0, 2: 7}, "other": {0: 3}}, {"t": {0: 50, 1: 50, 2: 9}, "other": {0: 4}}
+    ids = {"t": "one", "other": "new"}
+    assert problem(ENTRY, Found(ids, {**first, "t": {**first["t"], 2: 0}}, end)) is None
+    # Somebody reads a partition more of a topic: it may have been there all the time.
+    assert problem(ENTRY, Found(ids, first, end, whole=False)) is None
+
+
 @pytest.mark.parametrize(
     ("found", "error", "text"),
     [

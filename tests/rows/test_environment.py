@@ -10,7 +10,13 @@ from rivermouth.errors import EnvironmentMissing, ProjectInvalid
 from rivermouth.rows.environment import expand, expand_flow, references
 from rivermouth.spec import Flow
 
-ENVIRON = {"HOST": "broker", "EMPTY": "", "NESTED": "${HOST}"}
+ENVIRON = {
+    "HOST": "broker",
+    "EMPTY": "",
+    "NESTED": "${HOST}",
+    "file:/run/x y": "${HOST}{{secrets/a/b}}",
+    "databricks:kafka/pass word": "hunter2",
+}
 NAMES = st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,8}\Z")
 TEXTS = st.text(max_size=12)
 
@@ -31,6 +37,10 @@ TEXTS = st.text(max_size=12)
         ("$$HOST", "$$HOST"),
         # What a variable holds is text, not another reference.
         ("${NESTED}", "${HOST}"),
+        ("a ${file:/run/x y} b", "a ${HOST}{{secrets/a/b}} b"),
+        ("a {{secrets/kafka/pass word}} b", "a hunter2 b"),
+        ("$${file:/run/x y}", "${file:/run/x y}"),
+        ("{{secrets/kafka}} {{ secrets/kafka/x }}", "{{secrets/kafka}} {{ secrets/kafka/x }}"),
     ],
 )
 def test_references_are_replaced(text, expected):
@@ -47,19 +57,23 @@ def test_a_missing_variable_is_told_in_whole():
     )
 
 
-@pytest.mark.parametrize("text", ["${", "${}", "${1A}", "${A B}", "${HOST", "${HOST-x}", "${A:-${HOST}}", "${A:-{x}}"])
+@pytest.mark.parametrize(
+    "text",
+    ["${", "${}", "${1A}", "${A B}", "${HOST", "${HOST-x}", "${A:-${HOST}}", "${A:-{x}}", "${file:}", "${File:x}"],
+)
 def test_what_only_looks_like_a_reference_is_told_in_whole_and_not_quoted(text):
     with pytest.raises(ProjectInvalid) as caught:
         expand(f"secret{text}", ENVIRON)
 
     assert str(caught.value) == (
-        "[PROJECT_INVALID] a '${' is followed neither by NAME} nor by NAME:-default}; nothing was run\n"
-        "  hint: write ${NAME} or ${NAME:-default}; for a plain '${' write $${"
+        "[PROJECT_INVALID] a '${' begins no reference; nothing was run\n"
+        "  hint: write ${NAME}, ${NAME:-default} or ${file:PATH}; for a plain '${' write $${"
     )
 
 
 def test_references_are_listed_in_order():
-    assert list(references("${A} $${B} ${C:-d} ${A}")) == ["A", "C", "A"]
+    text = "${A} $${B} ${C:-d} ${A} ${file:/a/b} {{secrets/scope/key}}"
+    assert list(references(text)) == ["A", "C", "A", "file:/a/b", "databricks:scope/key"]
 
 
 @given(st.lists(st.tuples(TEXTS.map(lambda text: text.replace("$", "")), NAMES, TEXTS), max_size=5))

@@ -14,6 +14,7 @@ from rivermouth.rows.kafka_options import (
     client_options,
     isolation_level,
     problems,
+    resolve,
 )
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="p;w=\\"d";'
@@ -307,13 +308,18 @@ def test_a_login_shows_no_secrets():
 
 
 @given(st.dictionaries(st.from_regex(r"\A[a-z][A-Za-z.]{0,8}\Z"), st.text(max_size=15), max_size=4))
-def test_law_whatever_is_quoted_stays_one_option_of_one_module(options):
-    def quoted(value: str) -> str:
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-        return f'"{escaped}"'
+def test_law_whatever_a_reference_holds_stays_one_option_of_one_module(options):
+    environ = {f"V_{name.replace('.', '_')}": value for name, value in options.items()}
+    options = {name: environ[f"V_{name.replace('.', '_')}"] for name in options}
+    written = " ".join(f'{name}="${{V_{name.replace(".", "_")}}}"' for name in options)
 
-    written = " ".join(f"{name}={quoted(value)}" for name, value in options.items())
+    text = resolve("sasl.jaas.config", f"a.b.C required {written} ;", environ)
 
-    logins = parse_jaas(f"a.b.C required {written} ;")
+    assert [(login.module, login.options) for login in parse_jaas(text)] == [("a.b.C", options)]
 
-    assert [(login.module, login.options) for login in logins] == [("a.b.C", options)]
+
+def test_a_whole_login_in_one_variable_is_taken_as_it_is():
+    assert resolve("sasl.jaas.config", "${LOGIN}", {"LOGIN": SCRAM}) == SCRAM
+    assert resolve("sasl.jaas.config", "a.B required x='${X}';", {"X": """it's "\\" """}) == (
+        """a.B required x='it\\'s \\"\\\\\\" ';"""
+    )

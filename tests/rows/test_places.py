@@ -269,6 +269,8 @@ def test_two_flows_in_one_place_are_told_in_whole(other, told):
             "its table and its checkpoint are both /projects/shop/lake/silver/orders",
         ),
         ({"checkpoint": "{lake}/silver"}, "its table lies inside its checkpoint"),
+        ({"table": "{lake}/silver/_delta_log"}, "its table lies in _delta_log, a folder of Delta's own"),
+        ({"checkpoint": "/other/_change_data/x"}, "its checkpoint lies in _change_data, a folder of Delta's own"),
         (
             {"table": "{lake}/_rivermouth/orders"},
             "its table lies in /projects/shop/lake/_rivermouth, the folder of rivermouth's own files",

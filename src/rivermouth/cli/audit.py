@@ -42,14 +42,16 @@ def audit_text(audit: FlowAudit) -> str:
 
     if audit.entry is None:
         return f"{audit.flow}: nothing to audit, it has not run yet"
+    if not audit.ranges:
+        return f"{audit.flow}: nothing to audit, Kafka and the ledger hold no whole batch in common"
     found, counted = audit.found, audit.counted
     verdict = "every record is in exactly one place" if not audit.problems else "NOT every record is where it belongs"
-    if not audit.ranges:
-        verdict = "nothing to audit"
     lines = [f"{audit.flow}: {verdict}", f"  table: {audit.table}"]
-    lines.append(f"  audited: entries {audit.since + 1} to {audit.entry}, {ledger.text(audit.ranges) or 'no offsets'}")
-    if audit.not_audited:
-        lines.append(f"  not audited, for nobody can compare it any more: {ledger.text(audit.not_audited)}")
+    lines.append(f"  audited: entries {audit.since + 1} to {audit.until}, {ledger.text(audit.ranges)}")
+    if audit.since:
+        before = ledger.text(audit.not_audited)
+        told = f": {before}" if before else ""
+        lines.append(f"  not audited, for nobody can compare it any more: entries 0 to {audit.since}{told}")
     if audit.compacted:
         lines.append(f"  compacted, so records may have gone from Kafka since: {', '.join(audit.compacted)}")
     lines.append(

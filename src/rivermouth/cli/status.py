@@ -81,7 +81,7 @@ def _batches(status: FlowStatus) -> list[str]:
     if status.lost:
         lines.append(f"  lost: {count(status.lost, 'offset')}")
     if status.decisions:
-        lines.append(f"  {count(len(status.decisions), 'decision')} about data that is gone:")
+        lines.append(f"  {count(len(status.decisions), 'decision')} in the ledger:")
         lines += [f"    {decision_text(decision)}" for decision in status.decisions]
     return lines
 

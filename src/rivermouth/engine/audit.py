@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
@@ -34,12 +35,15 @@ if TYPE_CHECKING:
     from rivermouth.engine.supervisor import FlowOrder
 
 _WAITS_S: Final = (2.0, 10.0, 0.0)
+_COMMITTED: Final[Mapping[str, str]] = {"isolation.level": "read_committed"}
+_MOVING: Final = ("replay", "decision")
+_REPLAYING: Final = "dead letters were replayed, or something was decided,"
+_EXPIRING: Final = "Kafka dropped records"
 _EXAMPLES: Final = 5
 _KEYS: Final = (names.TOPIC, names.PARTITION, names.OFFSET)
 
 _IN_NEITHER: Final = "kafka > 0 AND table = 0 AND letters = 0"
 _DOUBLED: Final = "table + letters > 1"
-_NOT_IN_KAFKA: Final = "kafka = 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,10 @@ class FlowAudit:
         table: Location of its table.
         entry: Number of the newest ledger entry; None for a flow that never ran.
         since: Number of the entry after which the audited batches begin.
+        until: Number of the last audited entry: the newest, or the one before while that is not settled.
         ranges: The audited offsets.
-        not_audited: Offsets that the flow read before: Kafka or the table's log holds them no more, or something was
-            decided about them since.
+        not_audited: Offsets that the flow read before, as far as that is known: Kafka holds them no more, or
+            something was decided since. Where the table's log was cleaned it does not tell them all.
         counted: What the ledger says of the audited batches.
         found: What is there.
         compacted: Topics of which Kafka may have taken records away since; rows of these are no finding.
@@ -65,6 +70,7 @@ class FlowAudit:
     table: str
     entry: int | None = None
     since: int = 0
+    until: int = 0
     ranges: Ranges = field(default_factory=dict)
     not_audited: Ranges = field(default_factory=dict)
     counted: Counts = field(default_factory=Counts)
@@ -80,7 +86,7 @@ def audit_flow(spark: SparkSession, order: FlowOrder) -> FlowAudit:
     A flow may run meanwhile: only batches that were complete at the beginning are looked at.
 
     Raises:
-        AuditDisturbed: Dead letters were being replayed, again and again, or a replay was cut off.
+        AuditDisturbed: Records changed their places meanwhile, again and again, or a replay was cut off.
         RivermouthError: What else keeps a run from its table or its topics.
 
     Guarantees:
@@ -89,32 +95,32 @@ def audit_flow(spark: SparkSession, order: FlowOrder) -> FlowAudit:
     session = for_flow(spark)
     if not delta.exists(PlacedFiles(session), order.places.table):
         return FlowAudit(order.flow.name, order.places.table)
-    with Kafka(order.bootstrap_servers, order.options) as kafka:
+    with Kafka(order.bootstrap_servers, {**order.options, **_COMMITTED}) as kafka:
         for wait_s in _WAITS_S:
             run = _standing(session, order, kafka)
-            found = None if _replays(run) else _audited(run)
-            if found is not None and not _replayed_since(run):
-                return found
+            cause = _REPLAYING
+            if not (run.standing.entry.kind == "replay" and run.standing.counts is None):
+                found, cause = _audited(run), _EXPIRING
+                if found is not None and not _moved_since(run):
+                    return found
+                cause = _EXPIRING if found is None else _REPLAYING
             time.sleep(wait_s)
-    raise AuditDisturbed(flow=order.flow.name, entry=run.standing.entry.number)
+    raise AuditDisturbed(flow=order.flow.name, cause=cause, entry=run.standing.entry.number)
 
 
-def _replays(run: RunningFlow) -> bool:
-    """Whether a replay has brought its rows into the table and has not yet marked its dead letters."""
-    return run.standing.entry.kind == "replay" and run.standing.counts is None
-
-
-def _replayed_since(run: RunningFlow) -> bool:
-    """Whether a replay began after the audit did: it moves records from one of its places to another."""
+def _moved_since(run: RunningFlow) -> bool:
+    """Whether an entry that moves records from one of their places to another came after the audit began."""
     then, now = run.standing.entry.number, run.ledger.newest(1)
     later = run.ledger.newest(now[0].entry.number - then) if now else []
-    return any(each.entry.kind == "replay" and each.entry.number > then for each in later)
+    return any(each.entry.kind in _MOVING and each.entry.number > then for each in later)
 
 
 def _standing(session: SparkSession, order: FlowOrder, kafka: Kafka) -> RunningFlow:
     flow, places = fixed(order.flow), order.places
     topics = kafka.topics(flow)
-    source = dataclasses.replace(source_of(flow, order.bootstrap_servers, order.options), headers=False)
+    # Whatever the flow reads, a record that was not committed is none.
+    options = {**order.options, **_COMMITTED}
+    source = dataclasses.replace(source_of(flow, order.bootstrap_servers, options), headers=False)
     shape = table_shape(session, flow)
     run = standing_flow(session, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
     stopped = problem(flow.name, run.standing.entry, run.standing.needed, found_of(kafka, flow, topics))
@@ -124,32 +130,47 @@ def _standing(session: SparkSession, order: FlowOrder, kafka: Kafka) -> RunningF
     return run
 
 
-def _audited(run: RunningFlow) -> FlowAudit:
+def _audited(run: RunningFlow) -> FlowAudit | None:
+    """What is found; None if Kafka dropped records meanwhile."""
     newest = run.standing.entry
-    # Topics that left the flow are in its ledger still; one that is not in Kafka any more holds nothing.
-    topics = run.kafka.describe(newest.next_offsets.keys())
-    first = ledger.filled(run.kafka.beginning_offsets(topics), newest.next_offsets)
-    earlier = [
-        each.entry for each in reversed(run.ledger.newest(newest.number + 1)) if each.entry.number < newest.number
-    ]
-    window = auditing.window([*earlier, newest], run.standing.counts, first)
+    # Topics that left the flow are in its ledger still. One that is gone from Kafka, or another by now, holds nothing.
+    described = run.kafka.describe(newest.next_offsets.keys())
+    topics = {name: topic for name, topic in described.items() if topic.id == newest.topic_ids.get(name, topic.id)}
+    first = run.kafka.beginning_offsets(topics)
+    earlier = [each.entry for each in reversed(run.ledger.newest()) if each.entry.number < newest.number]
+    window = auditing.window([*earlier, newest], run.standing.counts, ledger.filled(first, newest.next_offsets))
     told = FlowAudit(
         flow=run.flow.name,
         table=run.places.table,
         entry=newest.number,
         since=window.since,
+        until=window.until,
         ranges=window.ranges,
         not_audited=window.before,
         counted=window.counts,
     )
     if not window.ranges:
         return told
-    compacted = tuple(sorted(run.kafka.compacted(topics)))
+    try:
+        return _compared(run, window, told)
+    except Exception:
+        if run.kafka.beginning_offsets(topics) == first:
+            raise
+        return None
+
+
+def _compared(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
     places = _places(run, window).persist()
     try:
-        found = _tally(places)
-        problems = auditing.findings(found, window.counts, compacted=bool(compacted))
-        examples = _examples(run, window, places, found) if problems else ()
+        compacted: tuple[str, ...] = ()
+        found = _tally(places, compacted)
+        problems = auditing.findings(found, window.counts, compacted=False)
+        if problems:
+            # Only now: not everybody may ask for it.
+            compacted = tuple(sorted(run.kafka.compacted(window.ranges.keys())))
+            found = _tally(places, compacted)
+            problems = auditing.findings(found, window.counts, compacted=bool(compacted))
+        examples = _examples(run, window, places, found, compacted) if problems else ()
     finally:
         places.unpersist()
     return dataclasses.replace(told, found=found, compacted=compacted, problems=problems, examples=examples)
@@ -157,8 +178,7 @@ def _audited(run: RunningFlow) -> FlowAudit:
 
 def _places(run: RunningFlow, window: Window) -> DataFrame:
     """A row a record: its coordinates, and how often it is in Kafka, the table and the dead letters."""
-    held = envelope.read(run.source.batch(run.spark, window.ranges), window.ranges)
-    frames = {"kafka": held, "table": rows_within(run, window.ranges)}
+    frames = {"kafka": _held(run, window), "table": rows_within(run, window.ranges)}
     if run.dead_letters.exists():
         frames["letters"] = _letters(run, window)
     marked = [
@@ -169,6 +189,19 @@ def _places(run: RunningFlow, window: Window) -> DataFrame:
     return reduce(lambda one, two: one.unionByName(two), marked).groupBy(*_KEYS).agg(*sums)
 
 
+def _held(run: RunningFlow, window: Window) -> DataFrame:
+    """The window's records that a reader of committed records sees; none lies behind the first open transaction."""
+    topics = run.kafka.describe(window.ranges.keys())
+    ends = run.kafka.end_offsets(topics, "read_committed")
+    read = {
+        topic: {p: (start, min(end, ends[topic][p])) for p, (start, end) in parts.items() if start < ends[topic][p]}
+        for topic, parts in window.ranges.items()
+    }
+    read = {topic: parts for topic, parts in read.items() if parts}
+    # Spark asks for a partition to read, even where nothing is left of any.
+    return envelope.read(run.source.batch(run.spark, read or window.ranges), read)
+
+
 def _letters(run: RunningFlow, window: Window) -> DataFrame:
     """Coordinates of the window's dead letters; one that was replayed is in the table."""
     letters = with_epoch(run, run.dead_letters.frame()).where(F.col("batch") > window.since)
@@ -177,25 +210,37 @@ def _letters(run: RunningFlow, window: Window) -> DataFrame:
     return as_coordinates(mine).where(envelope.inside(window.ranges))
 
 
-def _tally(places: DataFrame) -> Tally:
+def _tally(places: DataFrame, compacted: Sequence[str]) -> Tally:
+    """The counts; what is not in Kafka is none for topics from which Kafka may have taken it."""
     conditions = {
         "visible": "kafka > 0",
         "in_table": "kafka > 0 AND table > 0",
         "in_dead_letters": "kafka > 0 AND letters > 0",
         "in_neither": _IN_NEITHER,
         "doubled": _DOUBLED,
-        "not_in_kafka": _NOT_IN_KAFKA,
+        "not_in_kafka": _made_up(compacted),
     }
     row = places.selectExpr(*(f"count_if({sql}) AS {name}" for name, sql in conditions.items())).collect()[0]
     return Tally(**row.asDict())
 
 
-def _examples(run: RunningFlow, window: Window, places: DataFrame, found: Tally) -> tuple[str, ...]:
-    wrong = places.where(f"{_DOUBLED} OR {_NOT_IN_KAFKA}").select(*_KEYS)
+def _made_up(compacted: Sequence[str]) -> str:
+    others = ", ".join(names.literal(topic) for topic in compacted)
+    return f"kafka = 0 AND {names.TOPIC} NOT IN ({others})" if compacted else "kafka = 0"
+
+
+def _examples(
+    run: RunningFlow, window: Window, places: DataFrame, found: Tally, compacted: Sequence[str]
+) -> tuple[str, ...]:
+    wrong = places.where(f"{_DOUBLED} OR {_made_up(compacted)}").select(*_KEYS)
     if found.in_neither > window.counts.dropped:
-        # Of what is in neither table, that which today's rules would not drop.
-        records = envelope.read(run.source.batch(run.spark, window.ranges), window.ranges)
-        kept = judged(records, run).where(F.col(names.ROUTE) != routing.DROPPED)
+        # Of what is in neither table, that which today's rules would not drop; nor shall they stop the audit.
+        calm = [
+            each.model_copy(update={"action": "warn"}) if each.action == "fail" else each
+            for each in run.flow.expectations
+        ]
+        judge = dataclasses.replace(run, flow=run.flow.model_copy(update={"expectations": tuple(calm)}), prepared={})
+        kept = judged(_held(run, window), judge).where(F.col(names.ROUTE) != routing.DROPPED)
         wrong = wrong.unionByName(kept.select(*_KEYS).join(places.where(_IN_NEITHER).select(*_KEYS), [*_KEYS]))
     some = wrong.orderBy(*_KEYS).limit(_EXAMPLES).collect()
     return tuple(f"{row[names.TOPIC]}-{row[names.PARTITION]}:{row[names.OFFSET]}" for row in some)

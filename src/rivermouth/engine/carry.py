@@ -9,7 +9,14 @@ from rivermouth.engine import microbatch
 from rivermouth.engine.decide import check_topics
 from rivermouth.engine.events import BatchDone, BatchRetried
 from rivermouth.engine.recovery import recover
-from rivermouth.errors import BatchFailed, CommitLost, RivermouthError, first_line
+from rivermouth.errors import (
+    BatchFailed,
+    CommitLost,
+    LakeNotReadable,
+    LakeNotWritable,
+    RivermouthError,
+    first_line,
+)
 from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
 from rivermouth.rows import ledger
@@ -97,8 +104,8 @@ def _attempt(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog:
     """None once the ranges are in the table, else an error after which another try may help."""
     try:
         _once(ranges, run, batch, backlog)
-    except CommitLost as error:
-        # A writer that was thought dead committed this entry. The ledger says what is left to do.
+    except (CommitLost, LakeNotReadable, LakeNotWritable) as error:
+        # A writer that was thought dead committed this entry, or the lake was away. The ledger says what is left to do.
         return error
     except RivermouthError:
         raise

@@ -11,6 +11,7 @@ from rivermouth.engine.carry import DEFAULT_MAX_OFFSETS, carry
 from rivermouth.engine.events import CheckpointReplaced
 from rivermouth.errors import RivermouthError, StopTimeout, first_line
 from rivermouth.ports.checkpoint import Checkpoints
+from rivermouth.ports.storage import is_local
 from rivermouth.rows import ledger
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from rivermouth.engine.running import RunningFlow
 
 _POLL_S: Final = 0.2
+# Each look for requests costs three of an object store's.
+_REMOTE_POLL_S: Final = 5.0
 STOP_TIMEOUT_S: Final = 60.0
 
 
@@ -57,10 +60,11 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
 
 def _follow(run: RunningFlow, callback: _Callback, between_batches: Callable[[], None]) -> int:
     query = _start(run, callback)
+    poll_s = _POLL_S if is_local(run.places.lake) else _REMOTE_POLL_S
     try:
         while not run.stopping.is_set() and query.isActive:
             between_batches()
-            run.stopping.wait(_POLL_S)
+            run.stopping.wait(poll_s)
         if callback.failure is not None:
             raise callback.failure
         failure = query.exception()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rivermouth.engine.adopt import adopt
 from rivermouth.engine.decide import add_epoch_column, check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, StepReached
 from rivermouth.engine.recovery import recover
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.events import Listener
     from rivermouth.engine.table import TableShape
     from rivermouth.ports.kafka import Topic
+    from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
@@ -43,6 +45,7 @@ def open_flow(
     source: KafkaSource,
     listener: Listener,
     decision: LossDecision | None = None,
+    adoption: Adoption | None = None,
 ) -> RunningFlow:
     """The flow, ready for its next batch. The caller holds the table's lease.
 
@@ -54,6 +57,7 @@ def open_flow(
         source: The cluster as Spark reads it.
         listener: Gets the events.
         decision: About data that is gone, to be recorded first.
+        adoption: Of a table that another program wrote, to be done first.
 
     Raises:
         RivermouthError: What is wrong with the flow, its table, its ledger or its topics.
@@ -63,16 +67,14 @@ def open_flow(
         at all; dead letters that a crash left out are added once.
     """
     session = for_flow(spark)
-    files = PlacedFiles(session)
     flow = fixed(flow)
     shape = table_shape(session, flow)
     topics = kafka.topics(flow)
-    created = not delta.exists(files, places.table)
+    if adoption:
+        adopt(session, flow, places, adoption, kafka=kafka, topics=topics, shape=shape, listener=listener)
+    created = not delta.exists(PlacedFiles(session), places.table)
     if created:
-        entry_zero = _entry_zero(flow, kafka, topics)
-        listener(StepReached(flow.name, 0, "create"))
-        create_table(session, flow, places, shape, entry_zero)
-        listener(StepReached(flow.name, 0, "created"))
+        _create(session, flow, places, shape, _entry_zero(flow, kafka, topics), listener)
     if places.catalog:
         register_table(session, flow, places)
     run = standing_flow(
@@ -104,6 +106,14 @@ def open_flow(
     return run
 
 
+def _create(
+    spark: SparkSession, flow: Flow, places: FlowPlaces, shape: TableShape, entry: Entry, listener: Listener
+) -> None:
+    listener(StepReached(flow.name, 0, "create"))
+    create_table(spark, flow, places, shape, entry)
+    listener(StepReached(flow.name, 0, "created"))
+
+
 def _entry_zero(flow: Flow, kafka: Kafka, topics: Mapping[str, Topic]) -> Entry:
     """Where the flow begins: ``latest`` or a time is resolved here, and never again."""
     start, topic_ids = kafka.resolve_starting(flow, topics), {name: topic.id for name, topic in topics.items()}
@@ -131,7 +141,6 @@ def standing_flow(
     """
     files = PlacedFiles(spark)
     state = delta.table_state(spark, places.table)
-    changes = table_changes(flow, places.table, state, shape)
     table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
     void = None
     try:
@@ -141,6 +150,7 @@ def standing_flow(
         if not even_void:
             raise void from None
         standing = table_ledger.standing(state.transactions, even_void=True)
+    changes = table_changes(flow, places.table, state, shape)
     if standing.entry.epochs:
         check_epoch_column(flow, shape.columns.names)
     return RunningFlow(

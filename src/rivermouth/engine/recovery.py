@@ -86,8 +86,12 @@ def recount(run: RunningFlow, ranges: Ranges, gone: Ranges | None = None) -> Cou
 
 
 def _letters_within(run: RunningFlow, ranges: Ranges) -> DataFrame:
-    letters = run.dead_letters.frame().where(F.col("batch") == run.standing.entry.number)
-    return as_coordinates(letters).where(envelope.inside(ranges))
+    return as_coordinates(_own_letters(run)).where(envelope.inside(ranges))
+
+
+def _own_letters(run: RunningFlow) -> DataFrame:
+    """Dead letters of the newest entry's batch."""
+    return run.dead_letters.frame().where(F.col("batch") == run.standing.entry.number)
 
 
 def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
@@ -99,17 +103,35 @@ def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     counted = aggregate(run, routing.block_size(ledger.size(ranges)))
     table = routed.where(written).withColumn(names.ROUTE, F.lit(routing.TABLE))
     counts = routing.counted(run.flow, table.agg(counted).collect()[0]["counts"].asDict())
+    # What compaction has taken away since is in the table all the same.
+    vanished = present.count() - counts.written
+    counts += ledger.Counts(consumed=vanished, written=vanished)
     other = F.when(F.col(names.ROUTE) == routing.TABLE, routing.DEAD_LETTER).otherwise(F.col(names.ROUTE))
     rest = routed.where(~written).drop("__present").withColumn(names.ROUTE, other).persist(StorageLevel.DISK_ONLY)
     try:
         counts += routing.counted(run.flow, rest.agg(counted).collect()[0]["counts"].asDict())
         if complete and (counts.dead_lettered or run.dead_letters.exists()):
+            letters, kept = _with_vanished(run, letters_of(rest, run), routed)
+            counts += ledger.Counts(consumed=kept, dead_lettered=kept)
             run.reached("bury")
-            run.dead_letters.complete(letters_of(rest, run), entry, counts.dead_lettered, run.flow.previously)
+            run.dead_letters.complete(letters, entry, counts.dead_lettered, run.flow.previously)
             run.reached("buried")
     finally:
         rest.unpersist()
     return counts
+
+
+def _with_vanished(run: RunningFlow, letters: DataFrame, read: DataFrame) -> tuple[DataFrame, int]:
+    """``letters``, and those of the newest entry whose records compaction has taken away since; how many these are."""
+    if not run.dead_letters.exists():
+        return letters, 0
+    mine = _own_letters(run)
+    if mine.isEmpty():  # as most often: spares another read of the batch
+        return letters, 0
+    seen = read.select(*names.IN_TABLE).withColumnsRenamed(names.IN_TABLE)
+    vanished = mine.join(seen, [*names.COORDINATES], "left_anti")
+    kept = vanished.count()
+    return (letters.unionByName(vanished.localCheckpoint()), kept) if kept else (letters, 0)
 
 
 def finish_replay(run: RunningFlow) -> None:

@@ -16,12 +16,15 @@ from rivermouth.errors import (
     BrokerUnreachable,
     EngineLost,
     FlowBroken,
+    LakeNotReadable,
+    LakeNotWritable,
     OffsetsExpired,
     PartitionsFewer,
     RivermouthError,
     TopicRecreated,
     first_line,
 )
+from rivermouth.ports.fencing import check_fenced
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import abandon, has_ended
@@ -32,10 +35,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.running import RunningFlow
+    from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
 
+# A service that runs on waits for these to be over.
+_PASSING: Final = (BrokerUnreachable, LakeNotReadable, LakeNotWritable)
 _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
 _DRAIN_RESTARTS: Final = 3
@@ -53,6 +59,7 @@ class FlowOrder:
         options: Client options, resolved.
         at: Where the flow stands in its file.
         decision: About data that is gone, to be recorded before the first batch.
+        adoption: Of a table that another program wrote, to be done before the first batch.
     """
 
     flow: Flow
@@ -61,6 +68,7 @@ class FlowOrder:
     options: Mapping[str, str] = field(repr=False)
     at: str | None = None
     decision: LossDecision | None = None
+    adoption: Adoption | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +207,7 @@ class Supervisor:
         """One flow from its lease to its end, in the calling thread; restarts it where that may help."""
         delay_s, restarts = _FIRST_DELAY_S, 0
         files = files_for(order.places.lake, self._spark)
+        check_fenced(self._spark, order.places)
         table = order.places.table
         with (
             Lease(files, order.places.lease_file, flow=order.flow.name, table=table) as lease,
@@ -217,7 +226,7 @@ class Supervisor:
                         raise
                     continue
                 except RivermouthError as error:
-                    if not (keep_following and opened and isinstance(error, BrokerUnreachable)):
+                    if not (keep_following and opened and isinstance(error, _PASSING)):
                         raise
                     failure: Exception = error
                 except Exception as error:
@@ -238,9 +247,16 @@ class Supervisor:
     def _open(self, order: FlowOrder, kafka: Kafka, lease: Lease, listener: Listener) -> RunningFlow:
         source = source_of(order.flow, order.bootstrap_servers, order.options)
         name = order.flow.name
-        decision = None if name in self._decided else order.decision
+        decision, adoption = (None, None) if name in self._decided else (order.decision, order.adoption)
         run = open_flow(
-            self._spark, order.flow, order.places, kafka=kafka, source=source, listener=listener, decision=decision
+            self._spark,
+            order.flow,
+            order.places,
+            kafka=kafka,
+            source=source,
+            listener=listener,
+            decision=decision,
+            adoption=adoption,
         )
         # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
         self._decided.add(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructField, StructType
 
+from rivermouth import names
 from rivermouth.errors import ExpectationInvalid, LayoutInvalid, SchemaInvalid, TableMismatch, first_line
 from rivermouth.ports import delta
 from rivermouth.ports.expressions import forbidden
@@ -15,6 +16,8 @@ from rivermouth.rows import checks, schema
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from rivermouth.rows.ledger import Entry
@@ -136,8 +139,17 @@ class TableChanges:
         return ", ".join([*added, *(f"widens {f.name} to {f.dataType.simpleString()}" for f in self.widened)])
 
 
-def table_changes(flow: Flow, location: str, state: delta.TableState, shape: TableShape) -> TableChanges:
+def table_changes(
+    flow: Flow, location: str, state: delta.TableState, shape: TableShape, *, adopting: bool = False
+) -> TableChanges:
     """How the table must be changed to take what the flow writes; nothing of it is done.
+
+    Args:
+        flow: The flow.
+        location: The table's folder.
+        state: Its newest snapshot.
+        shape: What the flow writes.
+        adopting: Whether another program wrote the table so far, so that it may lack coordinates.
 
     Raises:
         TableMismatch: A type changes otherwise than Delta can widen it, or the partitions differ.
@@ -146,6 +158,9 @@ def table_changes(flow: Flow, location: str, state: delta.TableState, shape: Tab
         detail = f"it is partitioned by {list(state.partition_by)}, the flow by {shape.partition_by}"
         raise TableMismatch(flow=flow.name, table=location, detail=detail)
     found = {field.name.lower(): field for field in state.columns}
+    unfit = _unfit_for_adoption(found, shape) if adopting else _without_coordinates(found, flow)
+    if unfit:
+        raise TableMismatch(flow=flow.name, table=location, detail=unfit)
     changes = TableChanges([], [])
     for field in shape.columns:
         column = found.get(field.name.lower())
@@ -160,6 +175,20 @@ def table_changes(flow: Flow, location: str, state: delta.TableState, shape: Tab
             )
             raise TableMismatch(flow=flow.name, table=location, detail=detail)
     return changes
+
+
+def _without_coordinates(found: Mapping[str, StructField], flow: Flow) -> str | None:
+    """They say which record a row is: of a table without them nobody could tell what it holds."""
+    for name in names.COORDINATES:
+        if flow.metadata_columns[name].lower() not in found:
+            return f"it has no column {flow.metadata_columns[name]}, in which the flow writes {name}"
+    return None
+
+
+def _unfit_for_adoption(found: Mapping[str, StructField], shape: TableShape) -> str | None:
+    unwritten = found.keys() - {field.name.lower() for field in shape.columns}
+    strict = [found[name].name for name in sorted(unwritten) if not found[name].nullable]
+    return f"its column {strict[0]} takes no null, and the flow does not write it" if strict else None
 
 
 def change_table(spark: SparkSession, flow: Flow, location: str, changes: TableChanges) -> None:

@@ -21,6 +21,14 @@ class LakeNotReadable(RivermouthError):
     hint = "check the credentials and the address of the lake, in spark: conf for object stores"
 
 
+class LakeNotFenced(RivermouthError):
+    """Where the table lies, a second writer could destroy a commit of the first."""
+
+    code = "LAKE_NOT_FENCED"
+    what = "flow {flow}: {detail}, so that two writers could lose each other's commits; nothing was written"
+    hint = "{fix}"
+
+
 class TableMismatch(RivermouthError):
     """The table on storage does not have the columns that the flow writes."""
 
@@ -34,7 +42,15 @@ class TableForeign(RivermouthError):
 
     code = "TABLE_FOREIGN"
     what = "flow {flow}: table {table} exists and carries no ledger of this flow ({detail}); nothing was written"
-    hint = "name another table, or move this one away"
+    hint = "{fix}"
+
+
+class AdoptionRefused(RivermouthError):
+    """A table cannot be taken over: nobody can say how far it was read."""
+
+    code = "ADOPTION_REFUSED"
+    what = "flow {flow}: its table cannot be taken over by --adopt {source}: {detail}; nothing was written"
+    hint = "{fix}"
 
 
 class TableBusy(RivermouthError):

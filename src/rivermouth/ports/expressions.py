@@ -26,6 +26,8 @@ def forbidden(spark: SparkSession, expression: str) -> str | None:
     for part in _parts(parser.parseExpression(expression)):
         if is_instance_of(gateway, part, f"{_CATALYST}.expressions.PlanExpression"):
             return "it holds a subquery, which Spark would run again with every batch"
+        if is_instance_of(gateway, part, f"{_CATALYST}.analysis.ExpressionWithUnresolvedIdentifier"):
+            return "it makes up a name with IDENTIFIER(), which could be that of any function"
         if is_instance_of(gateway, part, f"{_CATALYST}.analysis.UnresolvedFunction"):
             names = part.nameParts()
             name = str(names.apply(names.size() - 1)).lower()

@@ -32,7 +32,7 @@ def write(file: Path) -> list[Path]:
     """
     found = jars.fetch_all()
     try:
-        with _beside(file) as beside, tarfile.open(fileobj=beside, mode="w") as bundle:
+        with _beside(file) as beside, tarfile.open(fileobj=beside, mode="w", dereference=True) as bundle:
             for path in found:
                 bundle.add(path, arcname=path.name)
     except OSError as error:
@@ -77,7 +77,8 @@ def _unfit(file: Path, detail: str) -> BundleUnusable:
 
 
 def _member(bundle: tarfile.TarFile, jar: jars.Jar) -> IO[bytes]:
-    content = bundle.extractfile(jar.file_name)
+    member = bundle.getmember(jar.file_name)
+    content = bundle.extractfile(member) if member.isreg() else None
     if content is None:
         raise tarfile.ReadError(f"{jar.file_name} is no file")
     return content

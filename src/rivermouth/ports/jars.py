@@ -26,13 +26,15 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rivermouth.errors import JarChecksum, JarsMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 FOLDER_VARIABLE: Final = "RIVERMOUTH_JARS_DIR"
 MIRROR_VARIABLE: Final = "RIVERMOUTH_MAVEN_URL"
 
 OURS: Final = Path(__file__).with_name("rivermouth.jar")
 """Our own classes for Spark's JVM, compiled from ``src/java`` by ``tools/build_jar.py``."""
+
+S3: Final = "s3"
 
 _PARALLEL: Final = 8
 _RETRIES: Final = 2
@@ -66,7 +68,7 @@ class Jar:
 
 
 def locked() -> dict[str, tuple[Jar, ...]]:
-    """The lock: the jars of each group, ``spark``, ``broker`` and ``compiler``."""
+    """The lock: the jars of each group, ``spark``, ``s3``, ``broker`` and ``compiler``."""
     text = importlib.resources.files("rivermouth.ports").joinpath("jars.lock.json").read_text("utf-8")
     return {name: tuple(Jar(**jar) for jar in jars) for name, jars in json.loads(text)["groups"].items()}
 
@@ -80,7 +82,8 @@ def classpath(group: str, *, fetch: bool = True) -> list[Path]:
     """The files of a group, in the order of the lock.
 
     Args:
-        group: ``spark`` for what Spark loads, ``broker`` for the development broker, ``compiler`` for ``src/java``.
+        group: ``spark`` for what Spark loads, ``s3`` for what it loads beside that where a lake is on ``s3a://``,
+            ``broker`` for the development broker, ``compiler`` for ``src/java``.
         fetch: Whether missing ones may be downloaded.
 
     Returns:
@@ -104,8 +107,11 @@ def classpath(group: str, *, fetch: bool = True) -> list[Path]:
     return [_verified(jar) for jar in wanted]
 
 
-def for_spark() -> list[Path]:
+def for_spark(schemes: Collection[str] = ()) -> list[Path]:
     """All that Spark's JVM loads beside its own jars: those of the lock, and ours.
+
+    Args:
+        schemes: Of the places that it reads and writes: ``s3a`` brings Hadoop's S3A and the parts of Amazon's SDK.
 
     Raises:
         JarsMissing: At least one is neither there nor to be had.
@@ -114,7 +120,8 @@ def for_spark() -> list[Path]:
     Guarantees:
         As ``classpath``.
     """
-    return [*classpath("spark"), OURS]
+    # At the end: the archive of classes is made for what comes before.
+    return [*classpath("spark"), OURS, *(classpath(S3) if "s3a" in schemes else [])]
 
 
 def fetch_all() -> list[Path]:

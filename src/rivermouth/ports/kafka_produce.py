@@ -202,15 +202,14 @@ class _Sender:
             self._stop_if_failed()
 
     def finish(self) -> None:
-        while self._producer.flush(1.0):
-            self._stop_if_failed()
-        self._stop_if_failed()
+        # Bounded by "message.timeout.ms". Never purged: what was handed over may have arrived, yet count as failed.
+        self._producer.flush()
+        if self._failed:
+            raise ProduceFailed(topic=self._topic, failed=self._failed, sent=self.sent, detail=self._detail)
 
     def _stop_if_failed(self) -> None:
         if self._failed:
-            self._producer.purge()
-            self._producer.flush(1.0)
-            raise ProduceFailed(topic=self._topic, failed=self._failed, sent=self.sent, detail=self._detail)
+            self.finish()
 
     def _on_delivery(self, error: KafkaError | None, _message: Message[Any, Any]) -> None:
         if error is not None:

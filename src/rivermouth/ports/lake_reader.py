@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import ChainMap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import urlparse
@@ -40,6 +41,8 @@ class LakeReader:
         self._local = LocalFiles()
         self._lock = threading.Lock()
         self._systems: dict[tuple[str, str], FileSystem] = {}
+        # Those that are known to be there.
+        self._buckets: set[str] = set()
 
     def read(self, path: str) -> str | None:
         """See ``LakeFiles``.
@@ -50,13 +53,15 @@ class LakeReader:
         try:
             if is_local(path):
                 return self._local.read(path)
-            with self._system(path).open_input_stream(_inner(path)) as stream:
-                body: bytes = stream.read()
-        except FileNotFoundError:
-            return None
+            try:
+                with self._system(path).open_input_stream(_inner(path)) as stream:
+                    body: bytes = stream.read()
+            except FileNotFoundError:
+                self._check_bucket(path)
+                return None
         except (OSError, ValueError, ImportError) as error:
             raise LakeNotReadable(place=path, detail=_reason(error)) from error
-        return body.decode()
+        return body.decode(errors="replace")
 
     def names(self, folder: str) -> list[str]:
         """See ``LakeFiles``.
@@ -69,7 +74,10 @@ class LakeReader:
                 return self._local.names(folder)
             from pyarrow.fs import FileSelector  # noqa: PLC0415 - a local lake never pays for this import
 
-            found = self._system(folder).get_file_info(FileSelector(_inner(folder), allow_not_found=True))
+            system = self._system(folder)
+            found = system.get_file_info(FileSelector(_inner(folder), allow_not_found=True))
+            if not found:
+                self._check_bucket(folder)
         except (OSError, ValueError, ImportError) as error:
             raise LakeNotReadable(place=folder, detail=_reason(error)) from error
         return sorted(info.base_name for info in found)
@@ -91,6 +99,17 @@ class LakeReader:
         """Refuses."""
         self.write(target, source)
 
+    def _check_bucket(self, path: str) -> None:
+        """Nothing, if there is a store in which nothing was found; a slip of the pen is not an empty lake."""
+        from pyarrow.fs import FileType  # noqa: PLC0415 - a local lake never pays for this import
+
+        bucket = urlparse(path).netloc
+        if urlparse(path).scheme != "s3a" or bucket in self._buckets:
+            return
+        if self._system(path).get_file_info(bucket).type == FileType.NotFound:
+            raise LakeNotReadable(place=path, detail=f"there is no bucket {bucket}")
+        self._buckets.add(bucket)
+
     def _system(self, path: str) -> FileSystem:
         parts = urlparse(path)
         with self._lock:
@@ -105,12 +124,13 @@ def _file_system(path: str, spark_conf: Mapping[str, str], timeout_s: float) -> 
 
     if urlparse(path).scheme != "s3a":
         return fs.FileSystem.from_uri(path)[0]
-    words: dict[str, Any] = {
-        ours: spark_conf[_S3 + theirs] for theirs, ours in _S3_WORDS.items() if _S3 + theirs in spark_conf
-    }
-    endpoint = spark_conf.get(f"{_S3}endpoint")
+    # Each word may be said for one bucket, which then wins.
+    bucket = f"{_S3}bucket.{urlparse(path).netloc}."
+    said = ChainMap(_below(bucket, spark_conf), _below(_S3, spark_conf))
+    words: dict[str, Any] = {ours: said[theirs] for theirs, ours in _S3_WORDS.items() if theirs in said}
+    endpoint = said.get("endpoint")
     if endpoint:
-        plain = spark_conf.get(f"{_S3}connection.ssl.enabled", "true").lower() == "false"
+        plain = said.get("connection.ssl.enabled", "true").lower() == "false"
         scheme, _, address = endpoint.rpartition("://")
         words |= {"endpoint_override": address, "scheme": scheme or ("http" if plain else "https")}
         words.setdefault("region", "us-east-1")
@@ -120,6 +140,10 @@ def _file_system(path: str, spark_conf: Mapping[str, str], timeout_s: float) -> 
         request_timeout=timeout_s,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1),
     )
+
+
+def _below(prefix: str, conf: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix(prefix): value for name, value in conf.items() if name.startswith(prefix)}
 
 
 def _inner(path: str) -> str:

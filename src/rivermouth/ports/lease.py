@@ -6,6 +6,7 @@ in each commit, on which a late writer loses.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -16,13 +17,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from rivermouth.errors import LeaseLost, TableBusy
+from py4j.protocol import Py4JError
+
+from rivermouth.errors import LakeNotReadable, LakeNotWritable, LeaseLost, TableBusy
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from rivermouth.ports.storage import LakeFiles
 
+# The owners of leases that this process holds: one lake may be used by several flows, and a lease outlive a session.
+_held: Final[set[str]] = set()
 EXPIRY_S: Final = 30.0
 RENEWAL_S: Final = 5.0
 
@@ -52,7 +57,9 @@ class Holder:
     def is_alive(self) -> bool:
         """Whether the holder may still write: its process runs here, or its last sign of life is recent."""
         if self.host == socket.gethostname():
-            return _process_start(self.pid) == self.started
+            # Of this very process: a lease that could not be given back, when its store or its JVM was away, is dead.
+            is_here = self.pid == os.getpid()
+            return _process_start(self.pid) == self.started and (not is_here or self.owner in _held)
         return time.time() - self.renewed_at < EXPIRY_S
 
 
@@ -74,8 +81,13 @@ class Lease:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        if not self._files.create(self._path, self._text()):
-            self._take_over()
+        _held.add(self._owner)
+        try:
+            if not self._files.create(self._path, self._text()):
+                self._take_over()
+        except BaseException:
+            _held.discard(self._owner)
+            raise
         self._thread = threading.Thread(target=self._renew, name=f"lease-{self._flow}", daemon=True)
         self._thread.start()
         return self
@@ -86,9 +98,12 @@ class Lease:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
-        holder = read_holder(self._files, self._path)
-        if holder is not None and holder.owner == self._owner:
-            self._files.delete(self._path)
+        _held.discard(self._owner)
+        # What cannot be given back now is taken over: by this process at once, by another one when it has expired.
+        with contextlib.suppress(LakeNotReadable, LakeNotWritable, Py4JError, OSError):
+            holder = read_holder(self._files, self._path)
+            if holder is not None and holder.owner == self._owner:
+                self._files.delete(self._path)
 
     def check(self) -> None:
         """Nothing, if this process still holds the lease.
@@ -133,10 +148,12 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWAL_S):
-            holder = read_holder(self._files, self._path)
-            if holder is None or holder.owner != self._owner:
-                return
-            self._files.write(self._path, self._text())
+            # A lake that is away for a moment is tried again; for longer, the lease expires, and ``check`` tells.
+            with contextlib.suppress(LakeNotReadable, LakeNotWritable, Py4JError, OSError):
+                holder = read_holder(self._files, self._path)
+                if holder is None or holder.owner != self._owner:
+                    return
+                self._files.write(self._path, self._text())
 
     def _text(self) -> str:
         pid = os.getpid()

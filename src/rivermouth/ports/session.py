@@ -11,16 +11,18 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from rivermouth.errors import RivermouthError, SparkNotStarted
-from rivermouth.ports import class_archive, jars, java
-from rivermouth.rows.environment import expand
+from rivermouth.errors import RivermouthError, SessionSettled, SparkNotStarted, first_line
+from rivermouth.ports import class_archive, jars, java, python_package
+from rivermouth.ports.fencing import CONDITIONAL_LOG_STORE
+from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from rivermouth.spec import SparkSettings
@@ -30,7 +32,10 @@ _END_TIMEOUT_S: Final = 10.0
 # Not the chatter of a start, nor a stack, nor a line of the log.
 _LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)")
 
-REDACTION: Final = r"(?i)secret|password|passwd|token|access[._-]?key|jaas|credential|\.pem|private|keystore|truststore"
+REDACTION: Final = (
+    r"(?i)secret|password|passwd|token|access[._-]?key|account[._-]?key|encryption[._-]?key|jaas|credential"
+    r"|\.pem|private|keystore|truststore"
+)
 
 _CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -39,15 +44,23 @@ _LOCAL_DISK: Final[Mapping[str, str]] = {
     "spark.hadoop.fs.file.impl": "rivermouth.disk.LocalDisk",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "rivermouth.disk.LocalDiskContext",
 }
-_LOG_STORE: Final[Mapping[str, str]] = {"spark.delta.logStore.file.impl": "rivermouth.disk.LocalDiskLogStore"}
-# Delta takes only one word for its log store.
-_OTHER_LOG_STORES: Final = ("delta.logStore.class", "delta.logStore.file.impl")
+_OBJECT_STORE: Final[Mapping[str, str]] = {
+    "spark.sql.streaming.checkpointFileManagerClass": "rivermouth.store.ConditionalCheckpointFiles",
+    # Nothing is looked for before an object is made: names are new, or meant to be taken.
+    "spark.hadoop.fs.s3a.performance.flags": "create",
+}
+_LOG_STORES: Final[Mapping[str, str]] = {
+    "file": "rivermouth.disk.LocalDiskLogStore",
+    # Delta's own overwrites a commit that another driver has made meanwhile.
+    "s3a": CONDITIONAL_LOG_STORE,
+}
 
 # Not local-cluster, whose executors are processes of their own.
 _IN_ONE_JVM: Final = re.compile(r"local(\[|$)")
 # HotSpot leaves methods as long as the code of a stage with a dozen columns interpreted.
 _COMPILE_HUGE_METHODS: Final = "-XX:-DontCompileHugeMethods"
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
+_PYTHON: Final = "spark.pyspark.python"
 
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -83,17 +96,26 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+_OF_DELTA: Final = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
+_JARS: Final = (_CLASS_PATH, "spark.jars")
+
 _ASKED_FOR: Final = ("PythonUtils", "PythonSQLUtils", "functions", "org.apache.spark.sql.functions")
 
 
 def start(
-    settings: SparkSettings, *, app_name: str, extra: Mapping[str, str] | None = None, log: Path | None = None
+    settings: SparkSettings,
+    *,
+    app_name: str,
+    schemes: Collection[str] = (),
+    extra: Mapping[str, str] | None = None,
+    log: Path | None = None,
 ) -> SparkSession:
-    """The session of this process, started if there is none.
+    """A session with rivermouth's settings: a new one, or a clone of the one that this process has already.
 
     Args:
         settings: The project's; its ``conf`` wins over everything here.
         app_name: Shown by cluster managers.
+        schemes: Of the places that it will read and write, where they are not on a local disk: ``s3a``.
         extra: Settings between ours and the user's.
         log: A file for all that the JVM says; without one it says it on this process's terminal.
 
@@ -101,19 +123,30 @@ def start(
         JavaNotFound: No usable Java on this machine.
         JarsMissing: The jars are neither cached nor to be had.
         SparkNotStarted: The JVM or its session did not come up; no JVM of ours is left behind.
+        SessionSettled: The project wants a setting that a session which is there already has otherwise.
 
     Guarantees:
-        A session that is already there is returned as it is: its settings are not changed.
+        A session that is there already is left as it is: the clone shares its context and jars, and has SQL settings
+        of its own.
     """
+    if _active():
+        return _clone(SparkSession.builder.getOrCreate(), _texts(settings), schemes)
+    if not _launches():
+        return _clone(_submitted(_texts(settings), schemes), _texts(settings), schemes)
     found = java.find()
     os.environ["JAVA_HOME"] = str(found.home)
-    # Spark's Python workers must find this package too; by default they run whatever python3 is on PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    launches = _launches()
-    conf = _conf(settings, found, app_name, extra or {}, launches=launches)
+    if _PYTHON in settings.conf:
+        # Spark itself hears it from spark-submit only.
+        os.environ["PYSPARK_PYTHON"] = text(settings.conf[_PYTHON])
+    elif _IN_ONE_JVM.match(settings.master):
+        # By default Spark's Python workers run whatever python3 is on PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if _IN_ONE_JVM.match(settings.master):
+        # Whoever turns the UI on gets it here alone: it asks for no password.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = _conf(settings, found, app_name, extra or {}, schemes)
     try:
-        if launches:
-            _launch(conf, log)
+        _launch(conf, log)
         builder = SparkSession.builder
         for key, value in conf.items():
             builder = builder.config(key, value)
@@ -121,20 +154,69 @@ def start(
         PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
-        _keep_classes(session)
+        _prepare(session)
     except RivermouthError:
         raise
     except Exception as error:
-        if launches:
-            _end_jvm(_END_TIMEOUT_S)
+        _end_jvm(_END_TIMEOUT_S)
         fix = f"less {log}" if log is not None else "read what Spark said on this terminal"
         raise SparkNotStarted(detail=_cause(error, log), fix=fix) from error
     return session
 
 
+def _active() -> bool:
+    """Whether this process has a session already, ours or a user's own."""
+    return SparkContext._active_spark_context is not None  # noqa: SLF001 - PySpark keeps it there
+
+
 def _launches() -> bool:
     """Whether a session would start a JVM: none is there, nor is this process told of one, as by spark-submit."""
     return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ  # noqa: SLF001 - PySpark's
+
+
+def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
+    """The session of a job of spark-submit that has none yet; what was said there wins."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - or SparkConf would not hear of it
+    said = SparkConf()
+    wanted = {name: _SETTINGS[name] for name in _OF_DELTA} | (_log_store("s3a", users) if "s3a" in schemes else {})
+    builder = SparkSession.builder
+    for name, value in {**wanted, **users}.items():
+        if not said.contains(name):
+            builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
+    """A clone of a session that is not ours, with our settings and the project's as far as a session has its own."""
+    clone = for_flow(spark)
+    context = spark.sparkContext.getConf()
+    # Where our classes for it are there.
+    if "s3a" in schemes and context.get("spark.delta.logStore.s3a.impl") == CONDITIONAL_LOG_STORE:
+        users = {**_OBJECT_STORE, **users}
+    ours = {name: value for name, value in _SETTINGS.items() if name not in _OF_DELTA or not context.contains(name)}
+    for name, value in {**ours, **users}.items():
+        # What is said of Hadoop to a context has a prefix, to a session it has none.
+        try:
+            clone.conf.set(name.removeprefix("spark.hadoop."), value)
+        except AnalysisException:  # the context's, for good
+            # Of the jars a context has more than the project names.
+            there = context.get(name) or ""
+            if name in users and value != there and not (name in _JARS and value in there):
+                raise SessionSettled(name=name) from None
+        except PySparkException as error:
+            raise SparkNotStarted(detail=first_line(error), fix=f"correct {name} under spark: conf") from error
+    _prepare(clone)
+    return clone
+
+
+def _texts(settings: SparkSettings) -> dict[str, str]:
+    return {key: text(value) for key, value in settings.conf.items()}
+
+
+def _prepare(spark: SparkSession) -> None:
+    _keep_classes(spark)
+    if not _IN_ONE_JVM.match(spark.sparkContext.master or ""):
+        python_package.ship(spark)
 
 
 def _keep_classes(spark: SparkSession) -> None:
@@ -148,12 +230,13 @@ def _keep_classes(spark: SparkSession) -> None:
 
 
 def _conf(
-    settings: SparkSettings, found: java.Java, app_name: str, extra: Mapping[str, str], *, launches: bool
+    settings: SparkSettings,
+    found: java.Java,
+    app_name: str,
+    extra: Mapping[str, str],
+    schemes: Collection[str] = (),
 ) -> dict[str, str]:
-    """All settings of a session: ours, then those of ``extra``, then the user's.
-
-    Our own classes only where it ``launches`` a JVM: one that is there already has a class path of its own.
-    """
+    """All settings of a session whose JVM is started for it: ours, then those of ``extra``, then the user's."""
     cores = os.cpu_count() or 1
     conf: dict[str, str] = {
         **_SETTINGS,
@@ -163,8 +246,8 @@ def _conf(
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.driver.extraJavaOptions": _java_options(cores),
     }
-    users = {key: expand(_text(value), os.environ) for key, value in settings.conf.items()}
-    files = jars.for_spark()
+    users = _texts(settings)
+    files = jars.for_spark(schemes)
     if _IN_ONE_JVM.match(settings.master):
         # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
         ours = [str(path) for path in files]
@@ -177,18 +260,25 @@ def _conf(
             # Delta's VACUUM makes so many tasks, by default ten thousand.
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * cores),
         }
-        if launches:
-            conf |= _LOCAL_DISK
-            if not any(key.removeprefix("spark.") in _OTHER_LOG_STORES for key in users):
-                conf |= _LOG_STORE
+        conf |= {**_LOCAL_DISK, **_log_store("file", users)}
         if _CLASS_PATH in users:
             users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
     else:
-        conf |= {
-            "spark.jars": ",".join(path.as_uri() for path in files),
-            "spark.executor.extraJavaOptions": _COMPILE_HUGE_METHODS,
-        }
+        known = [path.as_uri() for path in files]
+        conf |= {"spark.jars": ",".join(known), "spark.executor.extraJavaOptions": _COMPILE_HUGE_METHODS}
+        if "spark.jars" in users:
+            users["spark.jars"] = ",".join([users["spark.jars"], *known])
+    if "s3a" in schemes:
+        conf |= {**_OBJECT_STORE, **_log_store("s3a", users)}
     return {**conf, **extra, **users}
+
+
+def _log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:
+    """Our log store for a scheme, unless the user chose one: Delta takes only one word for it."""
+    words = ("delta.logStore.class", f"delta.logStore.{scheme}.impl")
+    if any(key.removeprefix("spark.") in words for key in users):
+        return {}
+    return {f"spark.delta.logStore.{scheme}.impl": _LOG_STORES[scheme]}
 
 
 def for_flow(spark: SparkSession) -> SparkSession:
@@ -197,9 +287,9 @@ def for_flow(spark: SparkSession) -> SparkSession:
     return SparkSession(spark.sparkContext, java_session)
 
 
-def is_started() -> bool:
-    """Whether this process has a session already, ours or a user's own."""
-    return SparkContext._active_spark_context is not None  # noqa: SLF001 - PySpark keeps it there
+def is_given() -> bool:
+    """Whether a session, or a JVM for one, is there that is not ours to end: a notebook's, or spark-submit's."""
+    return _active() or not _launches()
 
 
 def has_ended(spark: SparkSession) -> bool:
@@ -317,7 +407,3 @@ def _java_options(cores: int) -> str:
         collector,
     )
     return " ".join(options)
-
-
-def _text(value: str | float) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

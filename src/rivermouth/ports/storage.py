@@ -6,16 +6,28 @@ and no process is forked for permissions; every other scheme goes through Hadoop
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote, urlparse
 
-from rivermouth.errors import LakeNotWritable
+from py4j.protocol import Py4JJavaError
+
+from rivermouth.errors import LakeNotReadable, LakeNotWritable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
+
+
+# So say mounted buckets and some network disks.
+_NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_READ_AGAIN_S: Final = (0.05, 0.2, 0.5)
 
 
 class LakeFiles(Protocol):
@@ -28,7 +40,10 @@ class LakeFiles(Protocol):
         """Puts ``text`` there, in one step: a reader sees the old or the new text. Makes folders."""
 
     def create(self, path: str, text: str) -> bool:
-        """As ``write``, but only if there is no such file yet; says whether it did. Atomic."""
+        """As ``write``, but only if there is no such file yet; says whether it did. Atomic.
+
+        Where answers may be lost, a file of the same text counts as made here: no two makers may write the same.
+        """
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted; empty if there is no such folder."""
@@ -72,6 +87,10 @@ class LocalFiles:
             os.link(temporary, local_path(path))
         except FileExistsError:
             return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return self._exclusive(path, text)
         finally:
             temporary.unlink()
         return True
@@ -97,6 +116,15 @@ class LocalFiles:
         """See ``LakeFiles``."""
         local_path(source).rename(local_path(target))
 
+    def _exclusive(self, path: str, text: str) -> bool:
+        """Where a mounted file system has no hard links: a reader may see the file before its text."""
+        try:
+            with local_path(path).open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            return False
+        return True
+
     def _temporary(self, path: str, text: str) -> Path:
         target = local_path(path)
         try:
@@ -117,20 +145,31 @@ class HadoopFiles:
     def read(self, path: str) -> str | None:
         """See ``LakeFiles``."""
         file_system, target = self._open(path)
-        if not file_system.exists(target):
-            return None
-        stream = file_system.open(target)
-        try:
-            return bytes(stream.readAllBytes()).decode(errors="replace")
-        finally:
-            stream.close()
+        pauses_s = iter(_READ_AGAIN_S)
+        while True:
+            try:
+                # Not asked for first: an object store answers once and not twice.
+                stream = file_system.open(target)
+                try:
+                    return bytes(stream.readAllBytes()).decode(errors="replace")
+                finally:
+                    stream.close()
+            except Py4JJavaError as error:
+                if _is_missing(error):
+                    return None
+                # A file that is replaced while it is read: S3A opens in two steps, and holds the second to the first.
+                pause_s = next(pauses_s, None)
+                if pause_s is None:
+                    raise LakeNotReadable(place=path, detail=_java_cause(error)) from error
+                time.sleep(pause_s)
 
     def write(self, path: str, text: str) -> None:
         """See ``LakeFiles``; object stores replace a whole object at once, others rename over it."""
         file_system, target = self._open(path)
-        stream = file_system.create(target, True)
-        stream.write(bytearray(text.encode()))
-        stream.close()
+        with _writing(path):
+            stream = file_system.create(target, True)
+            stream.write(bytearray(text.encode()))
+            stream.close()
 
     def create(self, path: str, text: str) -> bool:
         """See ``LakeFiles``."""
@@ -141,34 +180,63 @@ class HadoopFiles:
             stream = builder.build()
             stream.write(bytearray(text.encode()))
             stream.close()
-        except Exception:
-            if file_system.exists(target):
-                return False
-            raise
+        except Py4JJavaError as error:
+            there = self.read(path)
+            if there is None:
+                raise LakeNotWritable(lake=path, detail=_java_cause(error)) from error
+            # Ours, where only the answer was lost: a client's second try is refused like anybody else's.
+            return there == text
         return True
 
     def names(self, folder: str) -> list[str]:
         """See ``LakeFiles``."""
         file_system, target = self._open(folder)
-        if not file_system.exists(target):
-            return []
-        return sorted(status.getPath().getName() for status in file_system.listStatus(target))
+        try:
+            return sorted(status.getPath().getName() for status in file_system.listStatus(target))
+        except Py4JJavaError as error:
+            if _is_missing(error):
+                return []
+            raise LakeNotReadable(place=folder, detail=_java_cause(error)) from error
 
     def delete(self, path: str) -> None:
         """See ``LakeFiles``."""
         file_system, target = self._open(path)
-        file_system.delete(target, True)
+        with _writing(path):
+            file_system.delete(target, True)
 
     def rename(self, source: str, target: str) -> None:
         """See ``LakeFiles``."""
         file_system, path = self._open(source)
-        file_system.rename(path, self._open(target)[1])
+        with _writing(target):
+            file_system.rename(path, self._open(target)[1])
 
     def _open(self, path: str) -> tuple[Any, Any]:
         jvm: Any = self._spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's files
         target = jvm.org.apache.hadoop.fs.Path(path)
         session: Any = self._spark._jsparkSession  # noqa: SLF001
         return target.getFileSystem(session.sessionState().newHadoopConf()), target
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """Makes an error of ours of what Java says in the block."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise LakeNotWritable(lake=path, detail=_java_cause(error)) from error
+
+
+def _is_missing(error: Py4JJavaError) -> bool:
+    return bool(error.java_exception.getClass().getName() == "java.io.FileNotFoundException")
+
+
+def _java_cause(error: Py4JJavaError) -> str:
+    """What went wrong first, in one line."""
+    exception = error.java_exception
+    while exception.getCause() is not None:
+        exception = exception.getCause()
+    lines = str(exception.toString()).splitlines()
+    return lines[0] if lines else "unknown"
 
 
 class PlacedFiles:

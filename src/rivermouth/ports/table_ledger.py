@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.errors import CommitLost, LedgerLost, LedgerTooNew, LedgerUnreadable, LedgerVoid, TableForeign
 from rivermouth.ports import delta
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from rivermouth.ports.storage import LakeFiles
+
+_ELSEWHERE: Final = "name another table, or move this one away"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,10 @@ class TableLedger:
                 standing = self._judged(Standing(entry, version), side, [] if even_void else foreign)
                 return replace(standing, version=foreign[0].version) if even_void and foreign else standing
             foreign.append(commit)
-        return self._without_log(side, foreign, transactions or {}, even_void=even_void)
+        return self._without_log(side, foreign, transactions, even_void=even_void)
 
-    def newest(self, count: int) -> list[Standing]:
-        """So many of the newest entries that are still in the log, the newest first."""
+    def newest(self, count: int | None = None) -> list[Standing]:
+        """So many of the newest entries that are still in the log, or all of them, the newest first."""
         found: list[Standing] = []
         for version in reversed(delta.commit_versions(self._files, self.location)):
             commit = delta.read_commit(self._files, self.location, version)
@@ -211,18 +213,27 @@ class TableLedger:
     def _judged(self, found: Standing, side: Standing | None, foreign: list[delta.Commit]) -> Standing:
         if found.entry.flow not in self._names:
             detail = f"its ledger is that of flow {found.entry.flow!r}"
-            raise TableForeign(flow=self._flow, table=self.location, detail=detail)
+            raise TableForeign(flow=self._flow, table=self.location, detail=detail, fix=_ELSEWHERE)
         self._check_foreign(foreign[::-1], found.entry, found.version)
         if side is not None and side.entry.attempt == found.entry.attempt:
             return replace(side, version=found.version)
         return found
 
     def _without_log(
-        self, side: Standing | None, foreign: list[delta.Commit], transactions: Mapping[str, int], *, even_void: bool
+        self,
+        side: Standing | None,
+        foreign: list[delta.Commit],
+        transactions: Mapping[str, int] | None,
+        *,
+        even_void: bool,
     ) -> Standing:
-        known = max((number for app, number in transactions.items() if self._is_ours(app)), default=None)
+        numbers = (transactions or {}).items()
+        known = max((number for app, number in numbers if self._is_ours(app)), default=None)
         if known is None:
-            raise TableForeign(flow=self._flow, table=self.location, detail="no entry in its log")
+            fix = _ELSEWHERE
+            if transactions is not None:
+                fix = f"name another table, or take this one over: rivermouth run {self._flow} --adopt CHECKPOINT"
+            raise TableForeign(flow=self._flow, table=self.location, detail="no entry in its log", fix=fix)
         if side is None or side.entry.number != known:
             raise LedgerLost(table=self.location, entry=known, side_file=self.side_file)
         later = [commit for commit in foreign if commit.version > side.version]

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.errors import DemoFolderTaken, LakeNotWritable
-from rivermouth.ports.broker import HOST, Broker
+from rivermouth.ports.broker import Broker
+from rivermouth.ports.dev_server import HOST
 from rivermouth.ports.kafka_produce import Record, produce
 from rivermouth.project import operate
 from rivermouth.project.load import FILE_NAME, Project
@@ -66,7 +67,7 @@ def demo(folder: Path, door: operate.Door = operate.NOBODY) -> Demo:
 
     Raises:
         DemoFolderTaken: There is something else in the folder; it was left alone.
-        BrokerPortTaken: Something listens on the port of an earlier demonstration.
+        DevPortTaken: Something listens on the port of an earlier demonstration.
         LakeNotWritable: The folder cannot be made.
         RivermouthError: What else kept it from running.
 

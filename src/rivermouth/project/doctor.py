@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.errors import (
-    BrokerPortTaken,
+    DevPortTaken,
     DiskNearlyFull,
     JarsMissing,
     LakeNotWritable,
@@ -19,8 +19,11 @@ from rivermouth.errors import (
     VersionsDisagree,
 )
 from rivermouth.names import DEV_PORT
-from rivermouth.ports import broker, jars, java
+from rivermouth.ports import jars, java
+from rivermouth.ports.broker import KIND
+from rivermouth.ports.dev_server import require_free
 from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.storage import is_local, local_path
 from rivermouth.project.load import standing
 from rivermouth.project.validate import validate_static
@@ -56,7 +59,7 @@ def examine(project: Project | None = None, *, timeout_s: float = 1.0) -> list[F
 
     Args:
         project: Without one, only the machine is looked at.
-        timeout_s: Bound on the broker's answer, in seconds.
+        timeout_s: Bound on each answer of the broker and of a lake in an object store, in seconds.
 
     Returns:
         A finding for each thing, in the order in which a run needs them.
@@ -68,13 +71,13 @@ def examine(project: Project | None = None, *, timeout_s: float = 1.0) -> list[F
     looks: list[tuple[str, Callable[[], str]]] = [
         ("packages", _packages),
         ("Java", _java),
-        ("jars", _jars),
+        ("jars", lambda: _jars(project)),
         ("Spark's disk", lambda: _room(Path(tempfile.gettempdir()))),
     ]
     if project is not None:
         looks += [
             ("project", lambda: _project(project)),
-            ("lake", lambda: _lake(project)),
+            ("lake", lambda: _lake(project, timeout_s)),
             ("broker", lambda: _broker(project, timeout_s)),
         ]
     looks.append(("dev kafka", _dev_kafka))
@@ -102,9 +105,17 @@ def _java() -> str:
     return f"{found.version}, from {found.origin}: {found.home}"
 
 
-def _jars() -> str:
-    there = jars.classpath("spark", fetch=False)
+def _jars(project: Project | None) -> str:
+    groups = ["spark", *([jars.S3] if project is not None and "s3a" in _schemes(project) else [])]
+    there = [path for group in groups for path in jars.classpath(group, fetch=False)]
     return f"all {len(there)} of Spark's are here, in {there[0].parent}"
+
+
+def _schemes(project: Project) -> frozenset[str]:
+    try:
+        return project.schemes
+    except RivermouthError:
+        return frozenset()  # what is wrong with its places is told of the project
 
 
 def _room(folder: Path) -> str:
@@ -120,10 +131,12 @@ def _project(project: Project) -> str:
     return f"{project.file or 'made in Python'}, flows: {names or 'none'}"
 
 
-def _lake(project: Project) -> str:
+def _lake(project: Project, timeout_s: float) -> str:
     lake = project.lake
     if not is_local(lake):
-        return f"{lake} is not on this machine: a run tries it"
+        with standing(project.at("lake")):
+            LakeReader(project.spark_conf, timeout_s=timeout_s).names(lake)
+        return f"{lake} answers; whether it keeps two writers apart is tried by each run before it writes"
     folder = local_path(lake)
     # A lake that is not there yet is made below the nearest folder that is.
     there = next(each for each in (folder, *folder.parents) if each.exists())
@@ -150,8 +163,8 @@ def _broker(project: Project, timeout_s: float) -> str:
 
 def _dev_kafka() -> str:
     try:
-        broker.require_free(DEV_PORT)
-    except BrokerPortTaken as error:
+        require_free(DEV_PORT, KIND)
+    except DevPortTaken as error:
         return f"port {DEV_PORT} is in use: {error.next_step}"
     try:
         jars.classpath("broker", fetch=False)

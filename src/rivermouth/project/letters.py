@@ -12,6 +12,7 @@ from rivermouth.engine.letters import Letter, LetterGroup, list_letters, show_le
 from rivermouth.engine.opening import open_flow, source_of
 from rivermouth.errors import TableBusy
 from rivermouth.ports import delta
+from rivermouth.ports.fencing import check_fenced
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import Lease, read_holder
 from rivermouth.ports.session import for_flow
@@ -121,6 +122,7 @@ def _one(spark: SparkSession, order: FlowOrder, request: requests.Request, door:
 
 def _as_writer(spark: SparkSession, order: FlowOrder, request: requests.Request, door: Door) -> dict[str, Any]:
     flow, places = order.flow, order.places
+    check_fenced(spark, places)
     lease_files = files_for(places.lake, spark)
     source = source_of(flow, order.bootstrap_servers, order.options)
     with (

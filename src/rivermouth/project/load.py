@@ -20,7 +20,8 @@ from rivermouth.errors import (
 from rivermouth.names import did_you_mean
 from rivermouth.project import locate
 from rivermouth.project.judge import judge
-from rivermouth.rows import kafka_options, places
+from rivermouth.project.secrets import Environment
+from rivermouth.rows import broker_presets, kafka_options, places
 from rivermouth.rows.environment import expand, expand_flow
 from rivermouth.rows.places import FlowPlaces
 from rivermouth.spec import Flow, ProjectSpec
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from rivermouth.engine.plan import FlowPlan
     from rivermouth.engine.status import FlowStatus
     from rivermouth.engine.supervisor import FlowOutcome
+    from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
+    from rivermouth.spec import SparkSettings
 
 FILE_NAME: Final = "rivermouth.yml"
 
@@ -43,10 +46,10 @@ class Project:
     """A project with what surrounds it: the folder, the file and the environment that resolve its texts.
 
     Attributes:
-        spec: What the user wrote; references to environment variables stand in it as written.
+        spec: What the user wrote; references to variables and secrets stand in it as written.
         base: Absolute folder against which relative local places are resolved.
         file: The file's name as it is told in messages; None for a project made in Python.
-        environ: The environment variables; never printed.
+        environ: The environment variables, and secrets by ``provider:reference``; never printed.
         debug: Whether all places bear ``_debug`` and reads are limited.
         follow: What the door asked for: go on at each flow's trigger, or drain and stop.
     """
@@ -58,6 +61,11 @@ class Project:
     debug: bool = False
     follow: bool = False
     lines: Mapping[locate.Path, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Secrets are read like variables from here on."""
+        if not isinstance(self.environ, Environment):
+            object.__setattr__(self, "environ", Environment(self.environ, self.base))
 
     @classmethod
     def load(cls, path: str | Path = FILE_NAME, environ: Mapping[str, str] | None = None) -> Self:
@@ -181,7 +189,7 @@ class Project:
             KafkaOptionRefused: An option that may not be set.
             EnvironmentMissing: A variable without default is not set.
         """
-        return kafka_options.checked(self._expanded_options())
+        return kafka_options.checked(self.expanded_options())
 
     def client_options(self) -> dict[str, str]:
         """The same options in librdkafka's words: secrets, so never print them.
@@ -191,12 +199,17 @@ class Project:
             KafkaClientUnable: A security option that librdkafka cannot take.
             EnvironmentMissing: A variable without default is not set.
         """
-        return kafka_options.client_options(self._expanded_options())
+        return kafka_options.client_options(self.expanded_options())
 
     # --- what can be done with it; the work itself loads Spark, so it is imported when it is asked for ---
 
     def run(
-        self, *names: str, follow: bool = False, listener: Listener | None = None, decision: LossDecision | None = None
+        self,
+        *names: str,
+        follow: bool = False,
+        listener: Listener | None = None,
+        decision: LossDecision | None = None,
+        adoption: Adoption | None = None,
     ) -> list[FlowOutcome]:
         """Carries the flows of these names, or all; see ``project.operate.run``.
 
@@ -205,6 +218,7 @@ class Project:
             follow: Go on at each flow's trigger; else end when all is read.
             listener: Gets every event.
             decision: One about data that is gone, for the one flow that is named.
+            adoption: Of a table that another program wrote, for the one flow that is named.
 
         Returns:
             An outcome a flow, in the order of the file.
@@ -220,7 +234,7 @@ class Project:
         from rivermouth.project import operate  # noqa: PLC0415
 
         door = operate.NOBODY if listener is None else operate.Door(listener=listener)
-        outcomes = operate.run(self, names, follow=follow, door=door, decision=decision)
+        outcomes = operate.run(self, names, follow=follow, door=door, decision=decision, adoption=adoption)
         operate.raise_failures(outcomes)
         return outcomes
 
@@ -279,14 +293,59 @@ class Project:
 
         handle, log = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
         os.close(handle)
-        return session.start(self.spec.spark, app_name=f"rivermouth {self.spec.name}", log=Path(log))
+        name = f"rivermouth {self.spec.name}"
+        return session.start(self.spark_settings, app_name=name, schemes=self.schemes, log=Path(log))
 
-    def _expanded_options(self) -> dict[str, str]:
+    @property
+    def schemes(self) -> frozenset[str]:
+        """Those of the places of all flows, and of the lake, that are not on this machine: ``s3a``, for example.
+
+        Raises:
+            PlaceInvalid: A place cannot be one.
+            EnvironmentMissing: A variable without default is not set.
+        """
+        return places.schemes([self.places(flow.name) for flow in self.flows()], self.lake)
+
+    @property
+    def spark_settings(self) -> SparkSettings:
+        """Spark's settings, with the references in ``conf`` resolved.
+
+        Raises:
+            EnvironmentMissing: A variable without default is not set.
+            SecretMissing: A provider does not have the secret.
+        """
+        conf: dict[str, str | float | bool] = {}
+        for name, value in self.spec.spark.conf.items():
+            with standing(self.at("spark", "conf", name)):
+                conf[name] = expand(kafka_options.text(value), self.environ)
+        return self.spec.spark.model_copy(update={"conf": conf})
+
+    @property
+    def spark_conf(self) -> dict[str, str]:
+        """Spark's options as text, with references resolved.
+
+        Raises:
+            EnvironmentMissing: A variable without default is not set.
+            SecretMissing: A provider does not have the secret.
+        """
+        return {name: str(value) for name, value in self.spark_settings.conf.items()}
+
+    def expanded_options(self) -> dict[str, str]:
+        """Options of Kafka's Java client with those of the preset and the login, references resolved, not checked.
+
+        Raises:
+            ProjectInvalid: User name and password do not make a login.
+            EnvironmentMissing: A variable without default is not set.
+            SecretMissing: A provider does not have the secret.
+        """
+        if (wrong := broker_presets.login_problem(self.spec.kafka)) is not None:
+            raise ProjectInvalid(at=self.at("kafka"), detail=f"kafka: {wrong[0]}", fix=wrong[1])
         options: dict[str, str] = {}
-        for name, value in self.spec.kafka.options.items():
+        for name, value in broker_presets.options_of(self.spec.kafka).items():
             with standing(self.at("kafka", "options", name)):
-                options[name] = expand(kafka_options.text(value), self.environ)
-        return options
+                options[name] = kafka_options.resolve(name, value, self.environ)
+        with standing(self.at("kafka")):
+            return options | broker_presets.login_of(self.spec.kafka, self.environ)
 
 
 class standing:  # noqa: N801 - reads as a word of the with statement

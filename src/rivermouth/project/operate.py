@@ -26,6 +26,7 @@ from rivermouth.spec import EndingOffsets
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.spec import Flow
 
@@ -118,7 +119,7 @@ class Spark:
         self._session: SparkSession | None = None
 
     def __enter__(self) -> SparkSession:
-        self._owned = not session.is_started()
+        self._owned = not session.is_given()
         if self._owned:
             self._door.say("starting Spark")
         return self._start()
@@ -138,8 +139,10 @@ class Spark:
             session.kill(self._session)
 
     def _start(self) -> SparkSession:
-        spec = self._project.spec
-        self._session = session.start(spec.spark, app_name=f"rivermouth {spec.name}", log=self._door.log)
+        name = f"rivermouth {self._project.spec.name}"
+        self._session = session.start(
+            self._project.spark_settings, app_name=name, schemes=self._project.schemes, log=self._door.log
+        )
         return self._session
 
 
@@ -188,6 +191,7 @@ def run(
     follow: bool = False,
     door: Door = NOBODY,
     decision: LossDecision | None = None,
+    adoption: Adoption | None = None,
 ) -> list[FlowOutcome]:
     """Carries the flows of these names, or all, side by side in one Spark session.
 
@@ -197,6 +201,7 @@ def run(
         follow: Go on at each flow's trigger until ``door.stop`` is asked; else end when all is read.
         door: Hears of it, and may stop it.
         decision: About data that is gone, for the one flow that is named.
+        adoption: Of a table that another program wrote, for the one flow that is named.
 
     Returns:
         An outcome a flow, in the order of the file; a flow that failed did not stop the others.
@@ -210,9 +215,9 @@ def run(
         the table and its dead letters once, or comes with the next run.
     """
     chosen = orders(project, names, follow=follow)
-    if decision:
+    if decision or adoption:
         _check_decision(project, [order.flow.name for order in chosen])
-        chosen = [replace(order, decision=decision) for order in chosen]
+        chosen = [replace(order, decision=decision, adoption=adoption) for order in chosen]
     reach(project)
     engine = Spark(project, door)
     with engine as spark:

@@ -8,7 +8,6 @@ from rivermouth.engine.checkpoints import CheckpointReport, checkpoint_report
 from rivermouth.engine.status import FlowStatus, project_status
 from rivermouth.project.load import Project
 from rivermouth.project.validate import validate_static
-from rivermouth.rows.environment import expand
 
 
 def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.0) -> list[FlowStatus]:
@@ -29,7 +28,7 @@ def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.
         [(flow, project.places(flow.name)) for flow in flows],
         bootstrap_servers=project.bootstrap_servers,
         options=project.kafka_options(),
-        spark_conf=_spark_conf(project),
+        spark_conf=project.spark_conf,
         timeout_s=timeout_s,
     )
 
@@ -43,8 +42,4 @@ def checkpoint(project: Project, name: str) -> CheckpointReport:
     """
     (flow,) = project.flows((name,))
     validate_static(project)
-    return checkpoint_report(flow, project.places(name), spark_conf=_spark_conf(project))
-
-
-def _spark_conf(project: Project) -> dict[str, str]:
-    return {name: expand(str(value), project.environ) for name, value in project.spec.spark.conf.items()}
+    return checkpoint_report(flow, project.places(name), spark_conf=project.spark_conf)

@@ -11,6 +11,7 @@ from rivermouth.errors import (
     EnvironmentMissing,
     ProjectInvalid,
     RivermouthError,
+    SecretMissing,
     TopicNameEmpty,
     TopicNameInvalid,
     TopicPatternInvalid,
@@ -78,7 +79,7 @@ def _environment(project: Project) -> Iterator[RivermouthError]:
         resolved.add(path)
         try:
             expand(text, project.environ)
-        except (EnvironmentMissing, ProjectInvalid) as error:
+        except (EnvironmentMissing, ProjectInvalid, SecretMissing) as error:
             yield error.located(project.at(*path))
     for path, text in _texts((), project.spec.model_dump()):
         if path not in resolved and _REFERENCE.search(text):
@@ -120,9 +121,11 @@ def _kafka(project: Project) -> Iterator[RivermouthError]:
     if not all(_BROKER.match(server) for server in servers):
         detail = "kafka.bootstrap_servers: each broker is written as host:port"
         yield _invalid(project, ("kafka", "bootstrap_servers"), detail, "bootstrap_servers: localhost:9092")
-    options = {
-        name: expand(kafka_options.text(value), project.environ) for name, value in project.spec.kafka.options.items()
-    }
+    try:
+        options = project.expanded_options()
+    except ProjectInvalid as wrong:
+        yield wrong
+        return
     for problem in kafka_options.problems(options):
         yield problem.located(project.at("kafka", "options", str(problem.facts["option"])))
 

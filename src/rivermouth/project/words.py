@@ -34,6 +34,8 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "config": "options",
         "conf": "options",
         "properties": "options",
+        "provider": "preset",
+        "user": "username",
         "security": "write it as options: {security.protocol: ...}",
         "sasl": "write it as options: {sasl.mechanism: ...}",
         "ssl": "write it as options: {ssl.truststore.location: ...}",

@@ -15,12 +15,14 @@ class Window:
 
     Attributes:
         since: Number of the entry after which it begins.
+        until: Number of the last entry in it.
         ranges: The offsets of its batches.
         counts: What the ledger counted of them.
-        before: Offsets that the flow read too and that lie before it: nobody can compare them any more.
+        before: Offsets of the batches before it, as far as the entries and this epoch of the topics tell.
     """
 
     since: int
+    until: int
     ranges: Ranges
     counts: Counts
     before: Ranges
@@ -68,6 +70,7 @@ def window(entries: Sequence[Entry], counts: Counts | None, first: Offsets) -> W
     already = entries[at + 1].totals if at + 1 < len(entries) else totals
     return Window(
         since=entries[at].number,
+        until=newest.number if counts is not None else newest.number - 1,
         ranges=ledger.between(starts, end),
         counts=totals - already,
         before=ledger.between(_starts(entries), starts),

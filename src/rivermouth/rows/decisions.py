@@ -94,6 +94,9 @@ def text(decision: Decision) -> str:
     if decision.kind == "new_epoch":
         return f"topic {decision.topic} is read from its beginning as another one"
     parts = sorted(decision.moves.items())
+    if decision.kind == "adopt":
+        begins = ", ".join(f"{decision.topic}-{p} from {start}" for p, (start, _end) in parts)
+        return f"the table was taken over: {begins}"
     if decision.kind == "rewind":
         moved = ", ".join(f"{decision.topic}-{p} from {before} back to {after}" for p, (before, after) in parts)
         return f"{moved}: read again from there"

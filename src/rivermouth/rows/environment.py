@@ -1,4 +1,6 @@
-"""References to environment variables: ``${NAME}``, ``${NAME:-default}``, and ``$${`` for a plain ``${``.
+"""References to environment variables and secrets, and ``$${`` for a plain ``${``.
+
+Variables are ``${NAME}`` and ``${NAME:-default}``, secrets ``${PROVIDER:REFERENCE}`` and ``{{secrets/SCOPE/KEY}}``.
 
 What a user wrote keeps its references; they are resolved where the text is used, so that no printout of a
 project shows what a variable holds.
@@ -7,7 +9,7 @@ project shows what a variable holds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.errors import EnvironmentMissing, ProjectInvalid
@@ -16,44 +18,54 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow, ProjectSpec
 
 _REFERENCE: Final = re.compile(
-    r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}|(?P<broken>\$\{)"
+    r"(?P<escaped>\$\$\{)"
+    r"|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}"
+    r"|\$\{(?P<provider>[a-z][a-z0-9_]*):(?P<reference>[^-{}][^{}]*)\}"
+    r"|\{\{secrets/(?P<scoped>[^/{}]+/[^/{}]+)\}\}"
+    r"|(?P<broken>\$\{)"
 )
 
 
-def expand(text: str, environ: Mapping[str, str]) -> str:
+def expand(text: str, environ: Mapping[str, str], *, as_text: Callable[[str], str] = str) -> str:
     """``text`` with each reference replaced; what a variable holds is not looked into again.
 
-    A default stands for a variable that is not set or empty, as in a shell.
+    A default stands for a variable that is not set or empty, as in a shell. ``environ`` has secrets under
+    ``provider:reference``; ``as_text`` makes of a value what stands in its place.
 
     Raises:
         EnvironmentMissing: A variable without default is not set.
+        SecretMissing: A provider does not have the secret.
         ProjectInvalid: A ``${`` begins no reference.
     """
 
-    def value(match: re.Match[str]) -> str:
+    def written(match: re.Match[str]) -> str:
         _judge_reference(match)
-        if match["escaped"]:
-            return "${"
-        name, default = match["name"], match["default"]
-        if default is not None:
-            return environ.get(name) or default
-        if name not in environ:
-            raise EnvironmentMissing(name=name)
-        return environ[name]
+        return "${" if match["escaped"] else as_text(_value(match, environ))
 
-    return _REFERENCE.sub(value, text)
+    return _REFERENCE.sub(written, text)
+
+
+def _value(match: re.Match[str], environ: Mapping[str, str]) -> str:
+    if secret := _secret_name(match):
+        return environ[secret]
+    name, default = match["name"], match["default"]
+    if default is not None:
+        return environ.get(name) or default
+    if name not in environ:
+        raise EnvironmentMissing(name=name)
+    return environ[name]
 
 
 def references(text: str) -> Iterator[str]:
-    """The names of the variables that ``text`` refers to, in order.
+    """The names of the variables and secrets that ``text`` refers to, in order.
 
     Raises:
         ProjectInvalid: A ``${`` begins no reference.
     """
     for match in _REFERENCE.finditer(text):
         _judge_reference(match)
-        if match["name"]:
-            yield match["name"]
+        if name := match["name"] or _secret_name(match):
+            yield name
 
 
 def expand_flow(flow: Flow, environ: Mapping[str, str]) -> Flow:
@@ -88,6 +100,9 @@ def texts_with_references(project: ProjectSpec) -> Iterator[tuple[tuple[str | in
     """(path, text) of each text in which references are resolved, references or not."""
     yield ("lake",), project.lake
     yield ("kafka", "bootstrap_servers"), project.kafka.bootstrap_servers
+    for field in ("username", "password"):
+        if (said := getattr(project.kafka, field)) is not None:
+            yield ("kafka", field), said
     for name, value in project.kafka.options.items():
         yield ("kafka", "options", name), str(value)
     for name, conf in project.spark.conf.items():
@@ -119,10 +134,16 @@ def _of_places(path: tuple[str, ...], owner: ProjectSpec | Flow) -> Iterator[tup
             yield (*path, "places", name), template
 
 
+def _secret_name(match: re.Match[str]) -> str | None:
+    if match["scoped"]:
+        return f"databricks:{match['scoped']}"
+    return f"{match['provider']}:{match['reference']}" if match["provider"] else None
+
+
 def _judge_reference(match: re.Match[str]) -> None:
     if match["broken"]:
         # The text itself may be a secret: it is not quoted.
         raise ProjectInvalid(
-            detail="a '${' is followed neither by NAME} nor by NAME:-default}",
-            fix="write ${NAME} or ${NAME:-default}; for a plain '${' write $${",
+            detail="a '${' begins no reference",
+            fix="write ${NAME}, ${NAME:-default} or ${file:PATH}; for a plain '${' write $${",
         )

@@ -88,10 +88,22 @@ def gone(needed: Offsets, first: Offsets) -> Ranges:
     return ledger.between(needed, known)
 
 
+def with_added(entry: Entry, needed: Offsets, found: Found) -> Offsets:
+    """``needed``, and the very beginning of each partition that a topic of the ledger's got since.
+
+    Nothing of it was there before, so what it lacks was lost unread; Spark's own source judges so too. Of topics that
+    are read in part nobody can say which of their partitions are new.
+    """
+    topics = entry.next_offsets.keys() & found.first.keys() if found.whole else ()
+    added = {topic: dict.fromkeys(found.first[topic].keys() - entry.next_offsets[topic].keys(), 0) for topic in topics}
+    return ledger.filled(needed, added)
+
+
 def undecided(entry: Entry, needed: Offsets, found: Found) -> LossDecision:
     """All that keeps the flow from going on, as the one decision that settles it; empty where nothing does."""
     fresh = tuple(topic for topic in found.ids if is_another(entry, found, topic) or missing(entry, found, topic))
-    rest = {topic: parts for topic, parts in needed.items() if topic in found.ids and topic not in fresh}
+    whole = with_added(entry, needed, found)
+    rest = {topic: parts for topic, parts in whole.items() if topic in found.ids and topic not in fresh}
     rewinds: Offsets = {}
     for topic, partition, _offset, end in beyond(entry.next_offsets, found):
         if topic not in fresh:

@@ -7,10 +7,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from rivermouth.rows.environment import expand
+
+PLAIN_LOGIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PASSWORD_LOGINS: Final[Mapping[str, str]] = {
+    "PLAIN": PLAIN_LOGIN,
+    "SCRAM-SHA-256": SCRAM_LOGIN,
+    "SCRAM-SHA-512": SCRAM_LOGIN,
+}
+"""The login module of each mechanism that takes a user name and a password."""
+
 _CONTROL_FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 # As java.io.StreamTokenizer reads it, without its comments: a quote ends on its line.
 _JAAS_WORD: Final = re.compile(r"""\s*(?:"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'|([\w.$-]+|[=;]))""")
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "b": "\b", "a": "\a", "v": "\v"}
+_CONTROLS: Final = str.maketrans({character: f"\\{letter}" for letter, character in _ESCAPES.items()})
+_QUOTED: Final = re.compile(r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
 _Word = tuple[str, bool]
 """The text, and whether it stood in quotes."""
 _END: Final[_Word] = (";", False)
@@ -30,6 +43,30 @@ class Login:
 
     def __repr__(self) -> str:
         return f"Login({self.module!r}, options of {', '.join(sorted(self.options))})"
+
+
+def expand_jaas(config: str, environ: Mapping[str, str]) -> str:
+    """``config`` with its references resolved; one within quotes stays one value, whatever characters it has.
+
+    Raises:
+        EnvironmentMissing: A variable without default is not set.
+        SecretMissing: A provider does not have the secret.
+        ProjectInvalid: A ``${`` begins no reference.
+    """
+    parts = _QUOTED.split(config)
+    # Every second one is what stood within quotes.
+    resolved = [expand(part, environ, as_text=escaped if index % 2 else str) for index, part in enumerate(parts)]
+    return "".join(resolved)
+
+
+def escaped(value: str) -> str:
+    """``value`` as it is written within quotes."""
+    return re.sub(r"""[\\"']""", r"\\\g<0>", value).translate(_CONTROLS)
+
+
+def password_login(mechanism: str, username: str, password: str) -> str:
+    """The text of ``sasl.jaas.config`` with which somebody logs in, whatever characters the two have."""
+    return f'{PASSWORD_LOGINS[mechanism]} required username="{escaped(username)}" password="{escaped(password)}";'
 
 
 def parse_jaas(config: str) -> list[Login]:

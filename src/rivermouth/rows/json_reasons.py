@@ -27,6 +27,7 @@ from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL
 MAX_DEPTH: Final = 1000
 MAX_NUMBER: Final = 1000
 MAX_NAME: Final = 50_000
+MAX_STRING: Final = 20_000_000
 
 VERDICT: Final = T.StructType([T.StructField(name, T.StringType()) for name in ("reason", "field", "message")])
 _RANGES: Final = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
@@ -237,11 +238,19 @@ def _value(value: Any, declared: T.DataType, path: str) -> Iterator[Verdict]:
             yield from _items(items, declared.valueType, declared.valueContainsNull, path)
         case T.ArrayType() if isinstance(value, list) and not isinstance(value, _Object):
             yield from _items(value, declared.elementType, declared.containsNull, path)
+        case _ if isinstance(value, str) and _characters(value) > MAX_STRING:
+            message = f"field {path} holds a string longer than {MAX_STRING} characters"
+            yield Verdict("TOO_LONG", path, message)
         case _:
             wrong = _leaf(value, declared)
             if wrong is not None:
                 message = f"field {path} is declared {declared.simpleString()} and holds {wrong}"
                 yield Verdict("FIELD_TYPE", path, message, sure=not _maybe(value, declared))
+
+
+def _characters(text: str) -> int:
+    """As Jackson counts them: in units of UTF-16. Counted only where it can matter."""
+    return len(text) if 2 * len(text) <= MAX_STRING else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _items(items: list[Any], declared: T.DataType, may_be_null: bool, path: str) -> Iterator[Verdict]:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rivermouth.errors import KafkaClientUnable, KafkaOptionRefused
-from rivermouth.rows.jaas import parse_jaas
+from rivermouth.rows.environment import expand
+from rivermouth.rows.jaas import PLAIN_LOGIN, SCRAM_LOGIN, expand_jaas, parse_jaas
 
 ISOLATION_LEVEL: Final = "read_committed"
 
@@ -73,8 +74,8 @@ _SOURCE_WORDS: Final = {name.lower(): (name, fix) for name, fix in _SOURCE_OPTIO
 _LOADS_CODE: Final = re.compile(r"\.(class|classes|reporters)$|^config\.providers(\.|$)")
 
 _LOGIN_MODULES: Final = {
-    "org.apache.kafka.common.security.plain.PlainLoginModule": "password",
-    "org.apache.kafka.common.security.scram.ScramLoginModule": "password",
+    PLAIN_LOGIN: "password",
+    SCRAM_LOGIN: "password",
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": "oauth",
     "com.sun.security.auth.module.Krb5LoginModule": "kerberos",
 }
@@ -245,6 +246,17 @@ def isolation_level(options: Mapping[str, str | float | bool]) -> str:
 def plain_name(name: str) -> str:
     """``name`` without Spark's ``kafka.`` prefix and without spaces around it."""
     return name.strip().removeprefix("kafka.")
+
+
+def resolve(name: str, value: str | float | bool, environ: Mapping[str, str]) -> str:
+    """The option ``name`` as text, with its references resolved; in a JAAS text a secret stays one value.
+
+    Raises:
+        EnvironmentMissing: A variable without default is not set.
+        SecretMissing: A provider does not have the secret.
+        ProjectInvalid: A ``${`` begins no reference.
+    """
+    return (expand_jaas if name.endswith("sasl.jaas.config") else expand)(text(value), environ)
 
 
 def text(value: str | float | bool) -> str:

@@ -87,11 +87,12 @@ class Decision:
     """What somebody decided about data that is gone; it stands in every entry from then on.
 
     Attributes:
-        kind: accept_loss, new_epoch or rewind.
+        kind: accept_loss, new_epoch or rewind; adopt where the flow took the table over from another program.
         entry: Number of the entry that recorded it.
         topic: The topic.
         moves: By partition, where the flow stood and where it went on: what lies between was lost (accept_loss), is
-            read again (rewind) or belongs to another incarnation of the topic (new_epoch).
+            read again (rewind) or belongs to another incarnation of the topic (new_epoch). For adopt both are where it
+            begins.
         topic_id: Kafka's UUID of the topic from then on.
         who: User and host; ``on_data_loss`` where the flow's own setting decided.
         at: When, as ISO 8601 in UTC.
@@ -99,7 +100,7 @@ class Decision:
         mark: A random mark, so that one command is recorded once.
     """
 
-    kind: Literal["accept_loss", "new_epoch", "rewind"]
+    kind: Literal["accept_loss", "new_epoch", "rewind", "adopt"]
     entry: int
     topic: str
     moves: Mapping[int, tuple[int, int]]

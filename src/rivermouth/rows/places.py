@@ -158,6 +158,8 @@ def check_distinct(all_places: Iterable[FlowPlaces]) -> None:
         _check_own(places)
     for first, second in itertools.combinations(known, 2):
         _check_pair(first, second)
+    for places in known:
+        _check_outside_delta(places)
 
 
 def check_apart(trials: Iterable[FlowPlaces], real: Iterable[FlowPlaces]) -> None:
@@ -198,6 +200,12 @@ def location(text: str, *, base: Path, environ: Mapping[str, str], setting: str 
     path = posixpath.normpath("/" + path.lstrip("/"))
     front = f"{scheme}:" if authority is None else f"{scheme}://{authority}"
     return front if path == "/" and authority else front + path
+
+
+def schemes(places: Iterable[FlowPlaces], lake: str) -> frozenset[str]:
+    """The schemes of all these places and of the lake; one on the local disk has none."""
+    found = {lake, *(each for flow in places for each in (flow.table, flow.checkpoint, flow.dead_letter_table))}
+    return frozenset(match[1] for each in found if (match := _SCHEME.match(each)))
 
 
 def inside(inner: str, outer: str) -> bool:
@@ -316,6 +324,16 @@ def _check_own(places: FlowPlaces) -> None:
         if here == places.state or inside(here, places.state):
             detail = f"its {what} lies in {places.state}, the folder of rivermouth's own files"
             raise PlaceInvalid(setting=setting, detail=detail, fix=fix)
+
+
+def _check_outside_delta(places: FlowPlaces) -> None:
+    for what, here in _named(places):
+        for folder in _DELTA_FOLDERS.intersection(here.split("/")):
+            raise PlaceInvalid(
+                setting=f"flow {places.flow}",
+                detail=f"its {what} lies in {folder}, a folder of Delta's own",
+                fix="give each its own folder under places:",
+            )
 
 
 def _check_pair(first: FlowPlaces, second: FlowPlaces) -> None:

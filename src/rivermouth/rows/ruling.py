@@ -19,6 +19,7 @@ from rivermouth.rows.gone import (
     range_text,
     rewind_text,
     undecided,
+    with_added,
 )
 from rivermouth.rows.ledger import EARLIEST, Counts, Decision, Entry, Offsets, Ranges
 
@@ -83,7 +84,8 @@ class Ruler:
     """One decision in the making, wish by wish."""
 
     def __init__(self, flow: str, entry: Entry, needed: Offsets, found: Found, wanted: LossDecision) -> None:
-        self._flow, self._entry, self._needed, self._found, self._wanted = flow, entry, needed, found, wanted
+        self._flow, self._entry, self._found, self._wanted = flow, entry, found, wanted
+        self._needed = with_added(entry, needed, found)
         self.next_offsets: Offsets = {topic: dict(parts) for topic, parts in entry.next_offsets.items()}
         self.decisions: list[Decision] = []
         self.topic_ids: dict[str, str | None] = {}
@@ -126,7 +128,7 @@ class Ruler:
                 detail = f"what is gone is {range_text(topic, partition, *lacking)}"
                 fix = self._instead(losses={topic: {partition: lacking}})
             raise self._refused(option, detail, fix)
-        known = self.next_offsets[topic][partition]
+        known = self.next_offsets[topic].get(partition, start)
         self.next_offsets[topic][partition] = max(known, end)
         self.unreadable.setdefault(topic, {})[partition] = (start, end)
         if end > known:
@@ -143,7 +145,11 @@ class Ruler:
         if known is None or (target == known and not void):
             return
         nearest = min(max(target, first), max(known, first), end)
-        if target > end < known:
+        adopted = self._adopted_at(topic, partition)
+        if target < adopted:
+            detail = f"the table was taken over at {adopted}, and which of the records before it has nobody can tell"
+            nearest = max(adopted, first)
+        elif target > end < known:
             detail = f"{topic}-{partition} ends at {end}, before the ledger's {known}"
         elif target < first:
             detail = f"Kafka holds {topic}-{partition} from {first} on"
@@ -225,6 +231,13 @@ class Ruler:
                 if moved is not None:
                     return moved[1]
         return 0
+
+    def _adopted_at(self, topic: str, partition: int) -> int:
+        """Where the flow began in a table that it took over, while its records are still those of that time; or 0."""
+        if self._entry.epochs.get(topic, {}).get(partition):
+            return 0
+        moves = [each.moves for each in self._entry.decisions if (each.kind, each.topic) == ("adopt", topic)]
+        return max((each[partition][0] for each in moves if partition in each), default=0)
 
     def _check_read(self, option: str, topic: str, partition: int | None = None) -> None:
         if topic not in self._found.ids:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+from typing import Literal
+
+from pydantic import Field, model_validator
 
 from rivermouth.spec.flow import Flow
 from rivermouth.spec.places import Places
@@ -14,10 +16,18 @@ class KafkaCluster(Noun):
 
     Attributes:
         bootstrap_servers: ``host:port``, several parted by commas.
-        options: Kafka client options as in Kafka's own documentation, without a ``kafka.`` prefix.
+        preset: A service whose options are known: ``confluent-cloud``, ``event-hubs``, ``msk-scram``, ``redpanda`` or
+            ``strimzi``.
+        username: Who logs in, by PLAIN or SCRAM; with ``event-hubs`` none is needed.
+        password: The password that goes with it; write a reference, as ``${KAFKA_PASSWORD}``.
+        options: Kafka client options as in Kafka's own documentation, without a ``kafka.`` prefix; they win over those
+            of the preset.
     """
 
     bootstrap_servers: str = "localhost:9092"
+    preset: Literal["confluent-cloud", "event-hubs", "msk-scram", "redpanda", "strimzi"] | None = None
+    username: str | None = None
+    password: str | None = Field(default=None, repr=False)
     options: dict[str, str | int | bool] = {}
 
 

@@ -1,0 +1,73 @@
+"""Whether two writers of one table can lose each other's commits where the table lies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlparse
+
+from rivermouth.errors import LakeNotFenced, LakeNotWritable
+from rivermouth.ports.storage import files_for, is_local
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.places import FlowPlaces
+
+CONDITIONAL_LOG_STORE: Final = "rivermouth.store.ConditionalLogStore"
+# Delta's default for S3: it looks whether a commit is there, and then overwrites.
+_UNFENCED_LOG_STORE: Final = "S3SingleDriverLogStore"
+# Its own runtime brings a service for commits.
+_DATABRICKS: Final = "DATABRICKS_RUNTIME_VERSION"
+
+
+def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
+    """Nothing, if of two who make one file where a flow writes only one succeeds, and Delta makes its commits so.
+
+    Args:
+        spark: The session that will write.
+        places: The flow's; each store among them is tried once, a local disk is not.
+
+    Raises:
+        LakeNotFenced: The store overwrites what it was told not to, or Delta would not tell it.
+
+    Guarantees:
+        Leaves nothing behind; stopped half-way, a file of a few bytes whose name begins with ``_rivermouth-probe``.
+    """
+    tables = (places.table, places.dead_letter_table)
+    on_s3 = any(urlparse(table).scheme == "s3a" for table in tables)
+    if on_s3 and not _has_log_store(spark) and _DATABRICKS not in os.environ:
+        raise LakeNotFenced(
+            flow=places.flow,
+            detail="Delta's own log store for s3a:// looks for a commit and then overwrites it",
+            fix=f"start Spark with --conf spark.delta.logStore.s3a.impl={CONDITIONAL_LOG_STORE} and the jars that "
+            "this prints: rivermouth jars paths --s3",
+        )
+    stores = {urlparse(place)[:2]: place for place in (*tables, places.state) if not is_local(place)}
+    for place in stores.values():
+        if not _is_conditional(files_for(place, spark), place):
+            raise LakeNotFenced(
+                flow=places.flow,
+                detail=f"the store of {place} overwrites a file that it was told to make only once",
+                fix="set lake: to a store with conditional writes (If-None-Match)",
+            )
+
+
+def _has_log_store(spark: SparkSession) -> bool:
+    # Delta asks the context, not the session.
+    conf = spark.sparkContext.getConf()
+    chosen = [conf.get(f"spark.delta.logStore.{word}", "") or "" for word in ("class", "s3a.impl")]
+    return any(chosen) and not any(name.endswith(_UNFENCED_LOG_STORE) for name in chosen)
+
+
+def _is_conditional(files: LakeFiles, place: str) -> bool:
+    # Beside the place: Delta makes no table in a folder in which something is.
+    probe = f"{place.rpartition('/')[0]}/_rivermouth-probe-{uuid.uuid4().hex}"
+    try:
+        return files.create(probe, "first") and not files.create(probe, "second")
+    finally:
+        with contextlib.suppress(LakeNotWritable):  # whoever may not delete here leaves it
+            files.delete(probe)

@@ -1,0 +1,163 @@
+"""``make audit``: planted bugs that must be caught, then episodes of faults after which nothing may be amiss."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from unittest import mock
+
+from tests.audit.episode import Report, play
+from tests.audit.faults import FAULTS
+from tests.audit.house import House
+from tests.audit.plan import Plan, kind_of, plan_of, shrunk
+from tests.audit.planted import BUGS, planted
+
+KINDS = ("lost", "doubled", "phantom", "wrong")
+VERDICTS = ("survived", "refused", "missed")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 if nothing was amiss and every planted bug was caught."""
+    options = _options(arguments)
+    with House() as house:
+        missed = [] if options.only_episodes else _planted(house)
+        reports = [] if options.only_planted else _episodes(house, options)
+        print(figures(reports, house.restarts), flush=True)
+    if missed:
+        print(f"planted bugs that were not caught: {', '.join(missed)}")
+    return 1 if missed or any(report.problem for report in reports) else 0
+
+
+def catch(house: House, name: str, seeds: int = 3) -> Report | None:
+    """The first episode in which the planted bug shows as what it is; None if it does in none of ``seeds``.
+
+    Raises:
+        AssertionError: The same episode is not clean without the bug, so that it would prove nothing.
+    """
+    bug = BUGS[name]
+    for seed in range(1, seeds + 1):
+        plan = replace(plan_of(seed, bug.faults, rounds=2, records=600), partitions=2)
+        if plan not in house.clean:
+            control = play(plan, house)
+            assert not control.problem, f"without any bug: {control.problem}"
+            house.clean.add(plan)
+        with planted(name), mock.patch.object(house, "bound_s", 20.0):
+            report = play(plan, house)
+        if getattr(report.found, bug.shows):
+            return report
+    return None
+
+
+def _planted(house: House) -> list[str]:
+    missed = []
+    for name, bug in BUGS.items():
+        report = catch(house, name)
+        if report is None:
+            missed.append(name)
+            print(f"NOT caught: {bug.name}", flush=True)
+        else:
+            found = getattr(report.found, bug.shows)
+            print(f"caught: {bug.name}: {len(found)} {bug.shows}, seed {report.plan.seed}", flush=True)
+    print(f"planted bugs caught: {len(BUGS) - len(missed)} of {len(BUGS)}", flush=True)
+    return missed
+
+
+def _episodes(house: House, options: argparse.Namespace) -> list[Report]:
+    reports: list[Report] = []
+    with contextlib.suppress(KeyboardInterrupt):  # how a run that goes on until it is stopped ends
+        _play_all(house, options, reports)
+    return reports
+
+
+def _play_all(house: House, options: argparse.Namespace, reports: list[Report]) -> None:
+    for plan in _plans(options):
+        report = play(plan, house)
+        reports.append(report)
+        print(_line(report), flush=True)
+        if report.problem and options.plan is None:
+            shorter = shrunk(plan, lambda shorter: bool(play(shorter, house).problem))
+            print(
+                f"  again, in {len(shorter.rounds)} rounds: make audit AUDIT='--plan {shorter.to_json()}'", flush=True
+            )
+        if options.records and sum(each.audited for each in reports) >= options.records:
+            break
+
+
+def _plans(options: argparse.Namespace) -> Iterator[Plan]:
+    if options.plan is not None:
+        yield Plan.from_json(options.plan)
+        return
+    faults = [name for name in FAULTS if name.startswith(tuple(options.faults))] if options.faults else list(FAULTS)
+    endless = options.until_stopped or options.records
+    seeds = itertools.count(options.seed) if endless else range(options.seed, options.seed + options.episodes)
+    for seed in seeds:
+        yield plan_of(seed, faults, rounds=options.rounds, records=options.round_records)
+
+
+def _line(report: Report) -> str:
+    verdict = "clean" if not report.problem else f"NOT clean: {report.problem}"
+    played = f"{report.rounds} of {len(report.plan.rounds)} faults, {report.audited:,} records audited"
+    return "\n".join(
+        [
+            *(f"  {line}" for line in report.told),
+            f"seed {report.plan.seed}: {played}, {report.duration_s:.0f} s: {verdict}",
+        ]
+    )
+
+
+def figures(reports: Sequence[Report], restarts: int) -> str:
+    """What it came to, as text."""
+    if not reports:
+        return ""
+    verdicts: Counter[tuple[str, str]] = Counter()
+    for (fault, verdict), times in sum((report.verdicts for report in reports), Counter()).items():
+        verdicts[kind_of(fault), verdict] += times
+    table = [("faults", "injected", *VERDICTS)]
+    for kind in sorted({kind for kind, _verdict in verdicts}):
+        counts = [verdicts[kind, verdict] for verdict in VERDICTS]
+        table.append((kind, str(sum(counts[:2])), *map(str, counts)))
+    seeds, totals = [each.plan.seed for each in reports], partial(_total, reports)
+    wrong = {kind: sum(len(getattr(each.found, kind)) for each in reports) for kind in KINDS}
+    records = (
+        f"records: produced {totals('produced'):,}, visible and audited {totals('audited'):,}, "
+        f"of which compaction took away {totals('excused'):,} before"
+    )
+    return "\n".join(
+        [
+            f"seeds {min(seeds)} to {max(seeds)}, {totals('rounds'):,} rounds",
+            *("  {:<18}{:>9}{:>10}{:>9}{:>8}".format(*line) for line in table),
+            f"kills {totals('kills')}, restarts of the broker {restarts}",
+            records,
+            ", ".join(f"{kind} {number}" for kind, number in wrong.items()),
+            f"episodes that were not clean: {sum(1 for each in reports if each.problem)}",
+        ]
+    )
+
+
+def _total(reports: Sequence[Report], name: str) -> int:
+    return sum(getattr(report, name) for report in reports)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make audit", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--episodes", type=int, default=5, help="how many, from that seed on")
+    parser.add_argument("--records", type=int, default=0, help="go on until so many records have been audited")
+    parser.add_argument("--until-stopped", action="store_true", help="go on until Ctrl-C")
+    parser.add_argument("--rounds", type=int, default=6, help="faults an episode")
+    parser.add_argument("--round-records", type=int, default=3000, help="records a round, about")
+    parser.add_argument("--faults", nargs="*", help="only faults whose names begin so")
+    parser.add_argument("--plan", help="play this plan instead, as a failure printed it")
+    parser.add_argument("--only-planted", action="store_true", help="only the planted bugs")
+    parser.add_argument("--only-episodes", action="store_true", help="no planted bugs")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,390 @@
+"""The faults, each a function that does harm to a world; what follows must put it right or refuse with a reason.
+
+A fault's name is ``class`` or ``class:detail``. It may run the flow itself; whatever it leaves behind, the round goes
+on with one more run. It says in ``world.hit`` whether it did harm: a step that is not reached kills nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import deltalake
+from delta.tables import DeltaTable
+from tests.audit.world import HouseBroken, World
+from tests.crashes import oracle
+from tests.crashes.test_checkpoint import DAMAGES
+from tests.crashes.test_kills import STEPS
+
+from rivermouth.errors import TableBusy
+from rivermouth.ports import delta
+
+Fault = Callable[[World, random.Random], Callable[[], None] | None]
+"""Does its harm; what it returns is called after the next run, when everything seems to be well again."""
+
+FAULTS: dict[str, Fault] = {}
+
+CHECKPOINT_FILES = ("metadata", "rivermouth.json", "sources/0/0", "offsets/last", "commits/last", "offsets/before")
+CHECKPOINT_FILES += ("commits/before", "offsets/.last.crc", "commits/.last.crc")
+
+
+def fault(name: str) -> Callable[[Fault], Fault]:
+    def register(function: Fault) -> Fault:
+        FAULTS[name] = function
+        return function
+
+    return register
+
+
+# --- processes ---
+
+
+def _killed(world: World, chance: random.Random, *, step: str, who: str, delay_s: float = 0.0) -> None:
+    # Where there is but one batch, only the first time comes.
+    few = step in {"create", "created"} or world.backlog <= world.scene.options["trigger"]["max_offsets"]
+    kill = {"on": step, "nth": 1 if few else chance.randint(1, 2), "who": who, "delay_s": delay_s}
+    follow = chance.random() < 0.5
+    child = world.house.nursery.run(world.scene, own_jvm=who != "python", follow=follow, kill=kill)
+    world.hit = child.code == (1 if who == "jvm" else -signal.SIGKILL)
+    world.kills += world.hit
+    if not world.hit and child.code != 0 and not child.error:
+        raise HouseBroken(f"a process ended with {child.code}: {child.said()[-300:]}")
+    world.drained = child.code == 0 and not follow
+
+
+for _step in STEPS:
+    FAULTS[f"kill:{_step}"] = partial(_killed, step=_step, who="python")
+
+
+@fault("kill:jvm")
+def _kill_jvm(world: World, chance: random.Random) -> None:
+    _killed(world, chance, step=chance.choice(STEPS[2:]), who="jvm")
+
+
+@fault("kill:both")
+def _kill_both(world: World, chance: random.Random) -> None:
+    _killed(world, chance, step=chance.choice(STEPS[2:]), who="both")
+
+
+@fault("kill:any_moment")
+def _kill_at_any_moment(world: World, chance: random.Random) -> None:
+    _killed(world, chance, step="judge", who="python", delay_s=chance.uniform(0.01, 1.5))
+
+
+@fault("freeze:jvm")
+def _frozen(world: World, chance: random.Random) -> Callable[[], None] | None:
+    """A writer is stopped in the middle of its commit and goes on when another has taken its place."""
+    place = world.scene.table if chance.random() < 0.7 else world.scene.dead_letters
+    step = "write" if place == world.scene.table else "bury"
+    kill = {"on": step, "nth": 1, "who": "python", "freeze_jvm": True, "keep_jvm": True, "once_writing": str(place)}
+    child = world.house.nursery.run(world.scene, own_jvm=True, kill=kill)
+    world.hit = child.code < 0
+    world.kills += world.hit
+    if not world.hit:
+        return None
+
+    def thaw() -> None:
+        child.resume_jvm()
+        child.wait_until_its_jvm_rests()
+
+    return thaw
+
+
+# --- broker and network ---
+
+
+@fault("broker:killed")
+def _broker_killed(world: World, chance: random.Random) -> None:
+    with world.following() as flow:
+        world.hit = flow.wait_for(chance.choice(("read", "write", "BatchDone")))
+        world.house.kill_broker()
+        time.sleep(chance.uniform(0.1, 2))
+        world.house.restart_broker()
+        world.produce(300, chance)
+        flow.wait_for("BatchDone", 3)
+
+
+@fault("broker:stopped")
+def _broker_stopped(world: World, chance: random.Random) -> None:
+    with world.following() as flow:
+        world.hit = flow.wait_for(chance.choice(("read", "write", "BatchDone")))
+        world.house.broker.pause()
+        time.sleep(chance.uniform(0.5, 5))
+        world.house.broker.resume()
+        world.produce(300, chance)
+        flow.wait_for("BatchDone", 3)
+
+
+@fault("network:reset")
+def _reset(world: World, chance: random.Random) -> None:
+    with world.following() as flow, _disturbed(world):
+        for _ in range(chance.randint(1, 5)):
+            flow.wait_for("read")
+            world.house.proxy.cut()
+            world.produce(100, chance)
+            time.sleep(chance.uniform(0.05, 0.5))
+        flow.wait_for("BatchDone", 3)
+
+
+@fault("network:refused")
+def _refused(world: World, chance: random.Random) -> None:
+    with world.following() as flow, _disturbed(world):
+        flow.wait_for(chance.choice(("judge", "read", "BatchDone")))
+        world.house.proxy.refuses = True
+        world.house.proxy.cut()
+        world.produce(300, chance)
+        time.sleep(chance.uniform(0.5, 4))
+        world.house.proxy.mend()
+        flow.wait_for("BatchDone", 3)
+
+
+@fault("network:held")
+def _held(world: World, chance: random.Random) -> None:
+    with world.following() as flow, _disturbed(world):
+        flow.wait_for(chance.choice(("judge", "read", "BatchDone")))
+        world.house.proxy.holds = True
+        world.produce(300, chance)
+        time.sleep(chance.uniform(0.5, 4))
+        world.house.proxy.mend()
+        flow.wait_for("BatchDone", 2)
+
+
+@fault("network:slow")
+def _slow(world: World, chance: random.Random) -> None:
+    with _disturbed(world):
+        world.house.proxy.delay_s = chance.uniform(0.01, 0.1)
+        with world.following() as flow:
+            flow.wait_for("BatchDone", 2)
+
+
+@contextmanager
+def _disturbed(world: World) -> Iterator[None]:
+    before = world.house.proxy.hits
+    try:
+        yield
+    finally:
+        world.house.proxy.mend()
+        world.hit = world.house.proxy.hits > before
+
+
+# --- commits and disks ---
+
+
+def _appending(world: World, chance: random.Random, *, to: str, lands: bool) -> None:
+    """One append fails, before it lands or after."""
+    few = to == "dead_letters" or world.backlog <= world.scene.options["trigger"]["max_offsets"]
+    honest, nth = delta.append, 1 if few else chance.randint(1, 2)
+    place = str(world.scene.table if to == "table" else world.scene.dead_letters)
+    seen = 0
+
+    def append(rows: Any, location: str, **how: Any) -> None:
+        nonlocal seen
+        seen += location == place
+        if location == place and seen == nth and not lands:
+            raise OSError("no room on the disk")
+        honest(rows, location, **how)
+        if location == place and seen == nth and lands:
+            raise OSError("the answer is lost")
+
+    with mock.patch.object(delta, "append", append):
+        follow = chance.random() < 0.5
+        if follow:
+            with world.following() as flow:
+                flow.wait_for("BatchDone", nth + 1)
+        else:
+            world.recover(follow=False)
+            world.drained = True
+    world.hit = seen >= nth
+
+
+for _to in ("table", "dead_letters"):
+    FAULTS[f"answer_lost:{_to}"] = partial(_appending, to=_to, lands=True)
+    FAULTS[f"commit_refused:{_to}"] = partial(_appending, to=_to, lands=False)
+
+
+@fault("disk_full")
+def _disk_full(world: World, chance: random.Random) -> None:
+    """No process may write beyond some bytes of any file: lake, checkpoint and Spark's own folder alike."""
+    processes = (world.house.jvm, os.getpid())
+    unlimited = resource.prlimit(world.house.jvm, resource.RLIMIT_FSIZE)
+    with world.following() as flow:
+        flow.wait_for(chance.choice(("judge", "write", "dead_letters", "BatchDone")))
+        limit_bytes = chance.choice((0, 10, 300, 3000))
+        try:
+            for pid in processes:
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit_bytes, unlimited[1]))
+            time.sleep(chance.uniform(0.5, 2))
+        finally:
+            for pid in processes:
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+        flow.wait_for("BatchDone", 3)
+        world.hit = flow.saw("BatchRetried") or flow.saw("FlowRestarted")
+
+
+# --- the checkpoint ---
+
+
+def _two_batches(world: World, chance: random.Random) -> bool:
+    """Sees to it that there is a checkpoint with two batches done, and records for a third."""
+    world.finish_transactions()
+    while len(_numbers(world, "commits")) < 2:
+        before = len(_numbers(world, "commits"))
+        world.produce(60, chance)
+        world.finish_transactions()
+        with world.following() as flow:
+            deadline = time.monotonic() + 30
+            while len(_numbers(world, "commits")) == before and time.monotonic() < deadline:
+                flow.wait_for("nothing", patience_s=0.1)
+        if len(_numbers(world, "commits")) == before:
+            return False
+    world.produce(200, chance)
+    return True
+
+
+def _numbers(world: World, folder: str) -> list[int]:
+    return sorted(int(path.name) for path in world.scene.checkpoint.glob(f"{folder}/[0-9]*"))
+
+
+def _damaged(world: World, chance: random.Random, *, file: str, damage: str) -> None:
+    older = world.folder / "older"
+    if not older.exists() and world.scene.checkpoint.exists():
+        shutil.copytree(world.scene.checkpoint, older)
+    _two_batches(world, chance)
+    numbers = _numbers(world, "offsets") or [0]
+    last, before = numbers[-1], numbers[-2] if len(numbers) > 1 else numbers[-1]
+    place = file.replace("last", str(last)).replace("before", str(before))
+    path = world.scene.checkpoint / place
+    content = path.read_bytes() if path.exists() else None
+    if damage != "older_copy":
+        if content is not None:
+            DAMAGES[damage](path)
+    elif content is not None and (there := _older(older, place)) is not None:
+        for source, target in ((there, path), (_sum_of(there), _sum_of(path))):
+            if source.exists():
+                shutil.copy(source, target)
+    world.hit = content is not None and (not path.exists() or path.read_bytes() != content)
+
+
+def _older(older: Path, place: str) -> Path | None:
+    """That file in the older copy; where it did not have it yet, the one of another batch."""
+    if (older / place).exists():
+        return older / place
+    return next(iter(sorted((older / place).parent.glob("[0-9]*"))), None)
+
+
+def _sum_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.crc")
+
+
+for _file in CHECKPOINT_FILES:
+    for _damage in (*DAMAGES, "older_copy"):
+        FAULTS[f"checkpoint:{_file}:{_damage}"] = partial(_damaged, file=_file, damage=_damage)
+
+
+@fault("checkpoint:all:deleted")
+def _without_checkpoint(world: World, chance: random.Random) -> None:
+    world.hit = _two_batches(world, chance)
+    shutil.rmtree(world.scene.checkpoint, ignore_errors=True)
+
+
+@fault("checkpoint:all:older_copy")
+def _older_checkpoint(world: World, chance: random.Random) -> None:
+    world.hit = _two_batches(world, chance)
+    if not world.hit:
+        return
+    kept = world.folder / "older-whole"
+    shutil.copytree(world.scene.checkpoint, kept)
+    world.recover(follow=True)
+    shutil.rmtree(world.scene.checkpoint, ignore_errors=True)
+    shutil.move(kept, world.scene.checkpoint)
+    world.produce(200, chance)
+
+
+# --- topics ---
+
+
+def _anew(world: World, chance: random.Random, *, more: int) -> None:
+    if chance.random() < 0.5:
+        world.recover(follow=chance.random() < 0.5)
+    there = sum(1 for key in world.truth.records if key[0] == world.topic)
+    world.hit = True
+    world.make_topic_anew(max(1, world.partitions + (chance.randint(-1, 1) if more else 0)))
+    world.produce(max(20, there + more * chance.randint(20, 300)) if more >= 0 else max(20, there // 4), chance)
+
+
+for _name, _more in (("fewer", -1), ("equal", 0), ("more", 1)):
+    FAULTS[f"topic_anew:{_name}"] = partial(_anew, more=_more)
+
+
+@fault("retention")
+def _retention(world: World, chance: random.Random) -> None:
+    world.hit = world.drop_before(chance)
+
+
+@fault("partition_added")
+def _partition_added(world: World, chance: random.Random) -> None:
+    with world.following() as flow:
+        flow.wait_for("read")
+        world.add_partition()
+        world.produce(300, chance)
+        world.hit = flow.wait_for("BatchDone", 2)
+
+
+# --- others ---
+
+
+@fault("second_instance")
+def _second_instance(world: World, chance: random.Random) -> None:
+    job = {"follow": True, "stay": True}
+    with world.house.nursery.running(world.scene, own_jvm=False, **job) as child:
+        deadline = time.monotonic() + 60
+        while not child.events and time.monotonic() < deadline:
+            time.sleep(0.05)
+        outcome = world.recover(follow=chance.random() < 0.5)
+        world.hit = isinstance(outcome.error, TableBusy)
+        world.produce(200, chance)
+    world.kills += 1
+
+
+@fault("clock")
+def _clock(world: World, chance: random.Random) -> None:
+    """The clock by which leases, decisions and retries go is an hour or a day wrong, there and back."""
+    honest, shift_s = time.time, chance.choice((-86400, -3600, 3600, 86400))
+    with mock.patch.object(time, "time", side_effect=lambda: honest() + shift_s) as wrong:
+        world.recover(follow=chance.random() < 0.5)
+        world.hit = wrong.called
+    world.produce(200, chance)
+
+
+def _tidied(world: World, chance: random.Random, *, tidy: Callable[[DeltaTable], object]) -> None:
+    with world.following() as flow:
+        flow.wait_for("BatchDone")
+        if oracle.ledger_of(world.scene.table):
+            tidy(DeltaTable.forPath(world.house.spark, str(world.scene.table)))
+            world.hit = True
+        flow.wait_for("BatchDone", 2)
+
+
+FAULTS["others:optimize"] = partial(_tidied, tidy=lambda table: table.optimize().executeCompaction())
+FAULTS["others:vacuum"] = partial(_tidied, tidy=DeltaTable.vacuum)
+
+
+@fault("others:restore")
+def _restored(world: World, chance: random.Random) -> None:
+    """Only while Kafka holds everything: what RESTORE takes away then comes again."""
+    world.recover(follow=False)
+    latest = deltalake.DeltaTable(world.scene.table).version()
+    if latest > 0 and world.kafka_holds_all:
+        table = DeltaTable.forPath(world.house.spark, str(world.scene.table))
+        table.restoreToVersion(chance.randrange(latest))
+        world.rewound = world.hit = True

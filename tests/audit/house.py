@@ -1,0 +1,100 @@
+"""What episodes share: one broker behind a proxy, one Spark session, processes that may be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import Any, Self
+
+from tests.audit.plan import Plan
+from tests.audit.proxy import HOST, Proxy
+from tests.crashes.conftest import Nursery
+
+from rivermouth.ports import session
+from rivermouth.ports.broker import Broker
+from rivermouth.ports.dev_server import free_ports
+from rivermouth.spec import SparkSettings
+
+
+class House:
+    """Started by ``with``, and gone afterwards.
+
+    Attributes:
+        proxy: Through it flows reach the broker.
+        nursery: Brings up processes that run flows.
+        spark: A session for the runs in this process.
+        restarts: How often the broker was killed and started again.
+        clean: Plans that were played and clean, so that a planted bug in them is all that is amiss.
+        bound_s: Within this time after a fault a flow must have caught up.
+    """
+
+    def __init__(self, spark: Any = None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="rivermouth-audit-")
+        self._owned = spark is None
+        self.folder = Path(self._folder.name)
+        self.spark = spark
+        self.restarts = 0
+        self.bound_s = 120.0
+        self.clean: set[Plan] = set()
+        self.nursery = Nursery(self.folder)
+
+    def __enter__(self) -> Self:
+        self._direct, flows, controller = free_ports(3)
+        self.proxy = Proxy(flows)
+        self._properties = {
+            # The broker's own business and that of the harness go past the proxy.
+            "listeners": f"PLAINTEXT://{HOST}:{flows},DIRECT://{HOST}:{self._direct},CONTROLLER://{HOST}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.proxy.port},DIRECT://{HOST}:{self._direct}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,DIRECT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "DIRECT",
+            "log.cleaner.backoff.ms": "1000",
+        }
+        controller = self._properties["listeners"].rpartition("//")[2]
+        self._properties["controller.quorum.voters"] = f"1@{controller}"
+        self._start(flows)
+        if self._owned:
+            settings = SparkSettings(master="local[2]", driver_memory="1g")
+            local = session.local_folder_conf(self.folder / "spark")
+            self.spark = session.start(settings, app_name="rivermouth-audit", extra=local)
+            # Faults make it complain, and rightly.
+            self.spark.sparkContext.setLogLevel("OFF")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.ExitStack() as ends:
+            # Last in, first out; each is done whatever the others say.
+            ends.callback(self._folder.cleanup)
+            ends.callback(self.proxy.__exit__)
+            ends.callback(self.broker.kill)
+            if self._owned:
+                ends.callback(self.spark.stop)
+            ends.callback(self.nursery.close)
+
+    @property
+    def direct(self) -> str:
+        """The broker's address past the proxy."""
+        return f"{HOST}:{self._direct}"
+
+    @property
+    def servers(self) -> str:
+        """The broker's address as flows know it."""
+        return f"{HOST}:{self.proxy.port}"
+
+    @property
+    def jvm(self) -> int:
+        """Process id of this process's Spark."""
+        pid: int = self.spark.sparkContext._gateway.proc.pid
+        return pid
+
+    def kill_broker(self) -> None:
+        """As a power cut of its process would; its files stay."""
+        self.broker.kill()
+
+    def restart_broker(self) -> None:
+        """Starts it again where it was."""
+        self._start(self.proxy.target)
+        self.restarts += 1
+
+    def _start(self, port: int) -> None:
+        self.broker = Broker.start(port, self.folder / "broker", properties=self._properties)

@@ -1,0 +1,151 @@
+"""What must be true of a world: at any moment, and once a run has said that all went well."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from tests.audit.truth import Key
+from tests.audit.world import World
+from tests.crashes import oracle
+from tests.crashes.oracle import Audit
+
+from rivermouth.engine.status import project_status
+
+Rows = Mapping[Key, Sequence[Mapping[str, Any]]]
+
+
+def harmless(world: World) -> Audit:
+    """Nothing is doubled, made up or garbled at this moment, and the ledger never went back."""
+    return _harmless(world, _rows(world), _letters(world))
+
+
+def _harmless(world: World, rows: Rows, letters: Rows) -> Audit:
+    found = Audit()
+    _compare(found, world, rows, letters)
+    if not world.rewound:
+        given_up = [each for each in oracle.rows_of(world.scene.dead_letters) if each["status"] != "open"]
+        found.phantom += [("given up", each["kafka_topic"], each["kafka_offset"]) for each in given_up]
+    found.wrong += list(_ledger_went_back(oracle.ledger_of(world.scene.table)))
+    return found
+
+
+def whole(world: World, *, drained: bool) -> Audit:
+    """Also: every visible record is in its place, or recorded as lost; and the counts and the status say so."""
+    rows, letters = _rows(world), _letters(world)
+    found = _harmless(world, rows, letters)
+    there = {"table": rows.keys(), "dead_letter": letters.keys()}
+    superseded = _compacted_away(world)
+    entries = oracle.ledger_of(world.scene.table)
+    began, decisions = entries[0]["topics"], entries[-1]["decisions"]
+    for key, expected in world.truth.places.items():
+        if expected.place == "dropped" or key in there[expected.place] or key in superseded:
+            continue
+        if key in world.uncertain and key[1] == 0 and key[3] < began[key[0]]["next"].get(str(key[2]), 0):
+            continue  # the flow began at the earliest that there was
+        if key not in world.uncertain or not _is_recorded_as_lost(key, decisions, world):
+            found.lost.append((expected.place, key))
+    if not world.rewound:
+        found.wrong += list(_counts(world, rows, letters, superseded))
+    [status] = project_status(
+        [(world.scene.flow, world.scene.places)],
+        bootstrap_servers=world.scene.bootstrap_servers,
+        options={},
+        timeout_s=15,
+    )
+    # Who follows is stopped at the last visible record: what an aborted transaction left behind it is not read yet.
+    if status.code is not None or (drained and not world.hangs and status.lag != 0):
+        found.wrong.append(("status", status.code, status.lag))
+    return found
+
+
+def _compacted_away(world: World) -> set[Key]:
+    """Superseded records of the compacted topic that Kafka does not hold any more; they are excused."""
+    facts = world.scene.topics[1]
+    held = {(topic, 0, partition, offset) for topic, partition, offset in oracle.visible(world.house.direct, [facts])}
+    gone = world.truth.superseded(facts) - held - world.pinned
+    world.pinned |= {key for key in held if key in world.truth.records}
+    world.excused = len(gone)
+    return gone
+
+
+def _rows(world: World) -> Rows:
+    found: dict[Key, list[Mapping[str, Any]]] = {}
+    for row in oracle.rows_of(world.scene.table):
+        key = row["kafka_topic"], row.get("kafka_epoch") or 0, row["kafka_partition"], row["kafka_offset"]
+        found.setdefault(key, []).append(row)
+    return found
+
+
+def _letters(world: World) -> Rows:
+    """The open ones: a rewind gives up those that it reads again."""
+    letters = [each for each in oracle.rows_of(world.scene.dead_letters) if each["status"] == "open"]
+    entries = oracle.ledger_of(world.scene.table)
+    begun = {topic: part.get("epochs", {}) for topic, part in entries[-1]["topics"].items()} if entries else {}
+    found: dict[Key, list[Mapping[str, Any]]] = {}
+    for each in letters:
+        topic, partition = each["kafka_topic"], each["kafka_partition"]
+        epoch = sum(1 for entry in begun.get(topic, {}).get(str(partition), ()) if each["batch"] >= entry)
+        found.setdefault((topic, epoch, partition, each["kafka_offset"]), []).append(each)
+    return found
+
+
+def _compare(found: Audit, world: World, rows: Rows, letters: Rows) -> None:
+    for place, there in (("table", rows), ("dead_letter", letters)):
+        differences = oracle._differences if place == "table" else oracle._letter_differences
+        for key, copies in there.items():
+            expected = world.truth.places.get(key)
+            if expected is None or expected.place != place:
+                found.phantom.append((place, key))
+                continue
+            if len(copies) > 1:
+                found.doubled.append((place, key, len(copies)))
+            record = world.truth.records[key]
+            found.wrong += [(place, key, name) for name in differences(copies[0], record, expected)]
+    found.doubled += [("both tables", key) for key in rows.keys() & letters.keys()]
+
+
+def _ledger_went_back(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
+    for before, after in pairwise(entries):
+        if after["entry"] != before["entry"] + 1:
+            yield "ledger", before["entry"], after["entry"]
+        for topic, part in before["topics"].items():
+            now = after["topics"].get(topic, {"next": {}})["next"]
+            for partition, offset in part["next"].items():
+                if after["kind"] != "decision" and now.get(partition, -1) < offset:
+                    yield "ledger", after["entry"], topic, partition, offset, now.get(partition)
+
+
+def _is_recorded_as_lost(key: Key, decisions: Sequence[Mapping[str, Any]], world: World) -> bool:
+    topic, epoch, partition, offset = key
+    if epoch < world.truth.epochs[topic]:
+        # The decision for the new topic says so of all that was not read of the old one.
+        return sum(each["kind"] == "new_epoch" and each["topic"] == topic for each in decisions) > epoch
+    for each in decisions:
+        start, end = each["moves"].get(str(partition), (0, 0)) if each["topic"] == topic else (0, 0)
+        if each["kind"] == "accept_loss" and start <= offset < end:
+            return True
+    return False
+
+
+def _counts(world: World, rows: Rows, letters: Rows, superseded: set[Key]) -> Iterator[tuple[Any, ...]]:
+    counts = oracle.counted(world.scene.table, world.scene.side_file)
+    places = world.truth.places
+    known = {key: each for key, each in places.items() if key not in world.uncertain and key not in superseded}
+    exact = {"written": len(rows), "dead_lettered": len(letters), "merged": 0}
+    exact["consumed"] = sum(counts[name] for name in ("written", "merged", "dropped", "dead_lettered"))
+    yield from (("count", name, counts[name], number) for name, number in exact.items() if counts[name] != number)
+    least, most = (_sums(world, each) for each in (known, places))
+    for name in most:
+        have = counts[name] if name in counts else counts["expectations"].get(name, 0)
+        if not least[name] <= have <= most[name]:
+            yield "count", name, have, f"{least[name]} to {most[name]}"
+
+
+def _sums(world: World, places: Mapping[Key, oracle.Expected]) -> Counter[str]:
+    dropped = [key for key, each in places.items() if each.place == "dropped"]
+    nulls = sum(1 for key in dropped if world.truth.records[key].value is None)
+    failures = Counter(name for each in places.values() for name in each.failed)
+    return Counter({"consumed": len(places), "dropped": len(dropped), "null_values": nulls}) + failures

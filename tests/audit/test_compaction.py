@@ -1,0 +1,54 @@
+"""What compaction takes away between two looks at a batch is neither lost nor uncounted."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.audit.house import House
+from tests.audit.plan import Plan
+from tests.audit.world import World
+from tests.crashes import oracle
+
+from rivermouth.engine.events import StepReached
+from rivermouth.errors import ArgumentInvalid
+
+GOOD, BROKEN = b'{"id": 1, "amount": 1, "name": "x"}', b"{broken"
+
+
+@pytest.fixture(scope="module")
+def house(spark):
+    with House(spark) as house:
+        yield house
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["dead_letters", "settle"])
+def test_a_batch_that_is_counted_anew_after_compaction(step, house, spark, tmp_path):
+    world = World(house, Plan(1, 1, 1000, ()), tmp_path)
+    facts = world.scene.topics[1]
+    world.scene.send(*[GOOD, BROKEN] * 20, topic=facts)
+
+    def fail(event):
+        if isinstance(event, StepReached) and event.step in {step, "recover"}:
+            raise ArgumentInvalid(argument="test", detail="cut off", fix="")
+
+    assert world.scene.drain(spark, fail).error is not None
+    deadline = time.monotonic() + 60
+    held = 40
+    while held > 5:
+        assert time.monotonic() < deadline
+        # The newest segment stays as it is: a record that begins another one lets the others be compacted.
+        world.scene.send(GOOD, topic=facts, key=b"other")
+        time.sleep(1)
+        held = sum(1 for record in oracle.visible(house.direct, [facts]).values() if record.key == b"k")
+    outcome = world.scene.drain(spark)
+    assert outcome.error is None, str(outcome.error)
+    rows, letters = oracle.rows_of(world.scene.table), oracle.rows_of(world.scene.dead_letters)
+    counts = oracle.counted(world.scene.table, world.scene.side_file)
+    assert (counts["written"], counts["dead_lettered"]) == (len(rows), len(letters))
+    assert counts["consumed"] == len(rows) + len(letters)
+    assert sum(1 for row in rows if row["kafka_key"] == "k") == 20
+    # Those that were buried before they vanished are kept.
+    assert len(letters) == 20 if step == "settle" else len(letters) < 20
+    world.close()

@@ -1,0 +1,98 @@
+"""The audit's short form: a few seeds, a few planted bugs; ``make audit`` does the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.audit.__main__ import catch, figures, main
+from tests.audit.episode import Report, play
+from tests.audit.faults import FAULTS
+from tests.audit.house import House
+from tests.audit.plan import Plan, Round, kind_of, plan_of, shrunk
+from tests.audit.planted import BUGS
+
+SEEDS = (1, 2, 3)
+# Quick ones: the others need processes that die.
+FAULTS_HERE = ("answer_lost", "commit_refused", "network", "broker:stopped", "retention", "topic_anew", "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def house(spark):
+    with House(spark) as house:
+        yield house
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_after_faults_nothing_is_amiss(seed, house):
+    faults = [name for name in FAULTS if name.startswith(FAULTS_HERE)]
+    report = play(plan_of(seed, faults, rounds=3, records=500), house)
+    assert report.problem == "", report.plan.to_json()
+    assert (report.rounds, sum(report.verdicts.values())) == (3, 3)
+    assert report.audited > 500
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("offsets_only_in_the_checkpoint", marks=pytest.mark.long), "read_uncommitted"]
+)
+def test_a_planted_bug_is_caught(name, house):
+    report = catch(house, name)
+    assert report is not None
+
+
+def test_a_seed_says_everything():
+    faults = list(FAULTS)
+    one, two = (plan_of(7, faults, rounds=50, records=1000) for _ in range(2))
+    assert one == two == Plan.from_json(one.to_json())
+    assert one != plan_of(8, faults, rounds=50, records=1000)
+    assert all(each.fault in FAULTS and 500 <= each.records <= 1500 for each in one.rounds)
+
+
+def test_a_failing_plan_shrinks_to_what_makes_it_fail():
+    plan = plan_of(3, [*"abcdefgh"], rounds=12, records=100)
+    rounds = (*plan.rounds[:4], Round("guilty", 50, 1), *plan.rounds[4:], Round("too", 50, 2))
+    played = []
+
+    def fails(plan):
+        played.append(plan)
+        return {"guilty", "too"} <= {each.fault for each in plan.rounds}
+
+    shortest = shrunk(Plan(3, 1, 100, rounds), fails)
+    assert [each.fault for each in shortest.rounds] == ["guilty", "too"]
+    assert len(played) == len(rounds)
+
+
+def test_every_planted_bug_names_faults_that_there_are():
+    assert len(BUGS) >= 10
+    assert {fault for bug in BUGS.values() for fault in bug.faults} <= FAULTS.keys()
+
+
+def test_the_figures():
+    plan = Plan(4, 1, 100, ())
+    good = Report(plan, Counter({("kill:write", "survived"): 2, ("retention", "refused"): 1}), rounds=4)
+    good.produced, good.audited, good.kills, good.excused = 5000, 4000, 2, 7
+    good.verdicts["kill:create", "missed"] = 1
+    bad = Report(Plan(5, 1, 100, ()), Counter({("kill:bury", "refused"): 1}), problem="lost", rounds=1)
+    bad.found.lost.append("one")
+    assert figures([good, bad], restarts=1) == (
+        "seeds 4 to 5, 5 rounds\n"
+        "  faults             injected  survived  refused  missed\n"
+        "  kill                      3         2        1       1\n"
+        "  retention                 1         0        1       0\n"
+        "kills 2, restarts of the broker 1\n"
+        "records: produced 5,000, visible and audited 4,000, of which compaction took away 7 before\n"
+        "lost 1, doubled 0, phantom 0, wrong 0\n"
+        "episodes that were not clean: 1"
+    )
+
+
+def test_faults_belong_to_classes():
+    assert {kind_of(name) for name in FAULTS} >= {"kill", "freeze", "broker", "network", "checkpoint", "disk_full"}
+    assert sum(1 for name in FAULTS if kind_of(name) == "checkpoint") >= 45
+
+
+def test_an_option_that_is_none(capsys):
+    with pytest.raises(SystemExit):
+        main(["--nonsense"])
+    assert "unrecognized arguments: --nonsense" in capsys.readouterr().err

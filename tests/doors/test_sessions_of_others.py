@@ -1,0 +1,90 @@
+"""A session that is there already, such as a notebook's, serves a project and stays as it was."""
+
+from __future__ import annotations
+
+import pytest
+from tests.crashes.oracle import rows_of
+
+import rivermouth
+from rivermouth.errors import SessionSettled, SparkNotStarted
+from rivermouth.ports import session
+from rivermouth.ports.kafka_produce import produce
+from rivermouth.spec import ProjectSpec, SparkSettings
+
+THEIRS = {
+    "spark.sql.session.timeZone": "Asia/Tokyo",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.shuffle.partitions": "31",
+}
+
+
+@pytest.fixture
+def theirs(spark):
+    """The session of the tests with settings that rivermouth would never have."""
+    before = {name: spark.conf.get(name) for name in THEIRS}
+    for name, value in THEIRS.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def test_it_is_used_and_stays_as_it_was(theirs, broker, topic, tmp_path):
+    name = topic()
+    produce(broker.bootstrap_servers, {}, name, [b'{"id": 1, "at": "2026-01-02T03:04:05"}', b'{"id": "x"}'])
+    everything = dict(theirs.sparkContext.getConf().getAll())
+    spec = ProjectSpec(
+        lake=str(tmp_path / "lake"),
+        kafka={"bootstrap_servers": broker.bootstrap_servers},
+        spark={"conf": {"spark.sql.shuffle.partitions": 3}},
+        flows={
+            "orders": {
+                "topics": name,
+                "format": {"type": "json", "schema": "id bigint, at timestamp"},
+                "expectations": [{"name": "no_division", "condition": "1 / (id - 1) > 0", "action": "warn"}],
+                "table": "silver.orders",
+            }
+        },
+    )
+    [outcome] = rivermouth.Project.from_spec(spec).run()
+    assert outcome.error is None
+    assert (outcome.counts.written, outcome.counts.dead_lettered) == (1, 1)
+    [row] = rows_of(tmp_path / "lake/silver/orders")
+    # In Tokyo it would have been nine hours before; and under ANSI's rules the division had ended the run.
+    assert row["at"].isoformat() == "2026-01-02T03:04:05+00:00"
+    assert {name: theirs.conf.get(name) for name in THEIRS} == THEIRS
+    assert dict(theirs.sparkContext.getConf().getAll()) == everything
+
+
+def test_of_a_projects_settings_a_session_gets_those_that_it_may_have(theirs):
+    conf = {"spark.sql.shuffle.partitions": 7, "spark.hadoop.fs.s3a.endpoint": "there"}
+    ours = session.start(SparkSettings(conf=conf), app_name="test")
+    assert ours.sparkContext is theirs.sparkContext
+    assert ours.conf.get("spark.sql.shuffle.partitions") == "7"
+    assert ours._jsparkSession.sessionState().newHadoopConf().get("fs.s3a.endpoint") == "there"
+    assert theirs.conf.get("spark.sql.shuffle.partitions") == "31"
+    assert theirs._jsparkSession.sessionState().newHadoopConf().get("fs.s3a.endpoint") != "there"
+
+
+def test_a_setting_that_the_session_has_otherwise_for_good_is_refused(theirs):
+    same = theirs.sparkContext.getConf().get("spark.driver.memory")
+    session.start(SparkSettings(conf={"spark.driver.memory": same}), app_name="test")
+    with pytest.raises(SessionSettled) as error:
+        session.start(SparkSettings(conf={"spark.executor.memory": "3g"}), app_name="test")
+    assert str(error.value) == (
+        "[SESSION_SETTLED] spark.conf spark.executor.memory: the Spark session of this process has another value "
+        "for good; nothing was read\n"
+        "  hint: remove spark.executor.memory from spark: conf, or start Spark with it: "
+        "spark-submit --conf spark.executor.memory=..."
+    )
+
+
+def test_a_setting_that_no_session_takes_is_told(theirs):
+    with pytest.raises(SparkNotStarted) as error:
+        session.start(SparkSettings(conf={"spark.sql.shuffle.partitions": "many"}), app_name="test")
+    assert str(error.value) == (
+        "[SPARK_NOT_STARTED] Spark did not start: [INVALID_CONF_VALUE.TYPE_MISMATCH] The value 'many' in the config "
+        "\"spark.sql.shuffle.partitions\" is invalid. It should be a/an 'int' value. SQLSTATE: 22022; "
+        "nothing was read\n"
+        "  hint: correct spark.sql.shuffle.partitions under spark: conf"
+    )

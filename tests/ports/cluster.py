@@ -1,0 +1,93 @@
+"""A cluster of Spark's own kind on this machine: a master and two workers, each a JVM of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from rivermouth.ports import java
+from rivermouth.ports.dev_server import HOST, free_port
+
+PATIENCE_S = 60.0
+_LOGGING = """\
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %m%n%throwable
+"""
+
+
+@dataclass
+class Cluster:
+    """A running cluster.
+
+    Attributes:
+        master: Its URL.
+        workers: Its workers.
+    """
+
+    master: str
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def running(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
+    """A cluster whose processes have ended when the block has."""
+    port = free_port()
+    cluster = Cluster(f"spark://{HOST}:{port}")
+    there: list[subprocess.Popen[bytes]] = []
+    try:
+        there.append(_start(folder, "master.Master", "--port", str(port)))
+        for number in range(workers):
+            one = _start(folder, "worker.Worker", "--cores", "1", "--memory", "1g", cluster.master, number=number)
+            there.append(one)
+            cluster.workers.append(one)
+        for number in range(workers):
+            _wait_for(folder / f"Worker-{number}.log", "Successfully registered with master", there)
+        yield cluster
+    finally:
+        for process in reversed(there):
+            process.terminate()  # a worker ends its executors then
+        for process in there:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _start(folder: Path, main: str, *arguments: str, number: int = 0) -> subprocess.Popen[bytes]:
+    home = Path(pyspark.__file__).parent
+    name = f"{main.rpartition('.')[2]}-{number}"
+    work = ["--work-dir", str(folder / name)] if "Worker" in main else []
+    (folder / "log4j2.properties").write_text(_LOGGING)
+    environ = {
+        # Workers shall find no more than any machine has.
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        "SPARK_HOME": str(home),
+        "JAVA_HOME": str(java.find().home),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}",
+    }
+    command = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{main}", "--host", HOST, "--webui-port", "0"]
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen([*command, *work, *arguments], env=environ, stdout=log, stderr=log, cwd=folder)
+
+
+def _wait_for(log: Path, text: str, processes: list[subprocess.Popen[bytes]]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while text not in log.read_text():
+        assert all(process.poll() is None for process in processes), log.read_text()[-2000:]
+        assert time.monotonic() < deadline, log.read_text()[-2000:]
+        time.sleep(0.05)

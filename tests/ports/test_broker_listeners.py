@@ -1,0 +1,120 @@
+"""The development broker's listeners with passwords and certificates, entered by both clients of a flow."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from tests.crashes.oracle import rows_of
+
+import rivermouth
+from rivermouth.errors import CryptographyMissing, KafkaRefused
+from rivermouth.ports.broker import Broker
+from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.kafka_produce import produce
+from rivermouth.spec import ProjectSpec
+
+LISTENERS = (
+    "a password",
+    "a password, by SCRAM",
+    "a password, over TLS",
+    "a password, by SCRAM over TLS",
+    "a certificate",
+)
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    with Broker.start(secure=True, heap="512m") as broker:
+        yield broker
+
+
+def listener(broker, about):
+    [found] = [each for each in broker.listeners if each.about == about]
+    return found
+
+
+# Each way once: the others are made of the same parts.
+SHORT = {"a password", "a password, by SCRAM over TLS", "a certificate", "redpanda"}
+
+
+def in_turn(names):
+    return [pytest.param(name, marks=() if name in SHORT else pytest.mark.long) for name in names]
+
+
+@pytest.mark.parametrize("about", in_turn(LISTENERS))
+def test_a_flow_comes_in_by_each_door(about, guarded, spark, tmp_path):
+    way, topic = listener(guarded, about), f"t{LISTENERS.index(about)}"
+    produce(way.bootstrap_servers, way.options, topic, [b"one", b"two"])
+    spec = ProjectSpec(
+        lake=str(tmp_path / "lake"),
+        kafka={"bootstrap_servers": way.bootstrap_servers, "options": dict(way.options)},
+        flows={"things": {"topics": topic, "format": "text", "table": "bronze.things"}},
+    )
+    [outcome] = rivermouth.Project.from_spec(spec).run()
+    assert outcome.error is None
+    assert sorted(row["value"] for row in rows_of(tmp_path / "lake/bronze/things")) == ["one", "two"]
+
+
+@pytest.mark.parametrize("preset", in_turn(["confluent-cloud", "msk-scram", "redpanda", "strimzi"]))
+def test_a_preset_with_a_login_comes_in(preset, guarded, spark, tmp_path):
+    # By one name for all, as at Event Hubs, this broker lets nobody in.
+    way, topic = listener(guarded, "a password, over TLS"), f"p-{preset}"
+    trust = {name: value for name, value in way.options.items() if "truststore" in name}
+    spec = ProjectSpec(
+        lake=str(tmp_path / "lake"),
+        kafka={
+            "bootstrap_servers": way.bootstrap_servers,
+            "preset": preset,
+            "username": "rivermouth",
+            "password": "${PASSWORD}",
+            "options": trust,
+        },
+        flows={"things": {"topics": topic, "format": "text", "table": "bronze.things"}},
+    )
+    project = rivermouth.Project.from_spec(spec, environ={"PASSWORD": "rivermouth"})
+    produce(way.bootstrap_servers, project.kafka_options(), topic, [b"one"])
+    [outcome] = project.run()
+    assert outcome.error is None
+    assert [row["value"] for row in rows_of(tmp_path / "lake/bronze/things")] == ["one"]
+
+
+@pytest.mark.parametrize("about", in_turn(LISTENERS[:-1]))
+def test_a_wrong_password_opens_none(about, guarded):
+    way = listener(guarded, about)
+    options = {**way.options, "sasl.jaas.config": way.options["sasl.jaas.config"].replace('password="r', 'password="x')}
+    with Kafka(way.bootstrap_servers, options) as kafka, pytest.raises(KafkaRefused, match="SASL"):
+        kafka.describe(["any"])
+
+
+def test_without_a_certificate_nobody_comes_in(guarded):
+    way = listener(guarded, "a certificate")
+    options = {name: value for name, value in way.options.items() if "keystore" not in name}
+    with Kafka(way.bootstrap_servers, options) as kafka, pytest.raises(rivermouth.RivermouthError) as error:
+        kafka.describe(["any"])
+    assert error.value.code in {"KAFKA_REFUSED", "BROKER_UNREACHABLE"}
+
+
+@pytest.mark.long
+def test_a_broker_that_nobody_knows_is_not_believed(guarded, tmp_path):
+    way = listener(guarded, "a password, over TLS")
+    with Broker.start(data_dir=tmp_path / "other", secure=True, heap="512m") as other:
+        options = {**way.options, "ssl.truststore.location": str(other.data_dir / "ca.pem")}
+        with (
+            Kafka(way.bootstrap_servers, options) as kafka,
+            pytest.raises(KafkaRefused, match="certificate verify failed"),
+        ):
+            kafka.describe(["any"])
+        keys = {path.name: path.stat().st_mode & 0o777 for path in other.data_dir.glob("*.pem")}
+    assert keys == {"ca.pem": 0o644, "broker.pem": 0o600, "client.pem": 0o600}
+
+
+def test_without_the_library_nothing_is_started(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
+    with pytest.raises(CryptographyMissing) as error:
+        Broker.start(data_dir=tmp_path / "data", secure=True)
+    assert str(error.value) == (
+        "[CRYPTOGRAPHY_MISSING] certificates need the package cryptography, which is not installed; "
+        "nothing was started\n"
+        "  hint: pip install 'rivermouth[dev]'"
+    )
