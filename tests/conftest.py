@@ -51,12 +51,12 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """One Spark session for the whole suite; flows and tests take clones of it."""
-    from rivermouth.ports import session
+    from rivermouth.ports import session, session_conf
     from rivermouth.spec import SparkSettings
 
     settings = SparkSettings(master="local[2]", driver_memory="1g")
     extra = {
-        **session.local_folder_conf(tmp_path_factory.mktemp("spark")),
+        **session_conf.local_folder_conf(tmp_path_factory.mktemp("spark")),
         # This one lives long enough for the second compiler.
         "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=4",
     }

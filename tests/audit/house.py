@@ -11,7 +11,7 @@ from tests.audit.plan import Plan
 from tests.audit.proxy import HOST, Proxy
 from tests.crashes.conftest import Nursery
 
-from rivermouth.ports import session
+from rivermouth.ports import session, session_conf
 from rivermouth.ports.broker import Broker
 from rivermouth.ports.dev_server import free_ports
 from rivermouth.spec import SparkSettings
@@ -55,7 +55,7 @@ class House:
         self._start(flows)
         if self._owned:
             settings = SparkSettings(master="local[2]", driver_memory="1g")
-            local = session.local_folder_conf(self.folder / "spark")
+            local = session_conf.local_folder_conf(self.folder / "spark")
             self.spark = session.start(settings, app_name="rivermouth-audit", extra=local)
             # Faults make it complain, and rightly.
             self.spark.sparkContext.setLogLevel("OFF")

@@ -35,7 +35,7 @@ from tests.crashes.scene import CaughtUp, Scene
 from rivermouth.engine.events import BatchDone, Event, StepReached
 from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import Supervisor
-from rivermouth.ports import session
+from rivermouth.ports import session, session_conf
 from rivermouth.spec import SparkSettings
 
 SHORT_LIVED = {
@@ -48,7 +48,7 @@ def start_spark() -> Any:
     folder = Path(os.environ["CHILD_FOLDER"]) / str(time.time_ns())
     store = json.loads(os.environ.get("CHILD_STORE", "{}"))
     settings = SparkSettings(master="local[2]", driver_memory="1g", conf=store)
-    extra = {**session.local_folder_conf(folder), **SHORT_LIVED}
+    extra = {**session_conf.local_folder_conf(folder), **SHORT_LIVED}
     return session.start(settings, app_name="child", schemes=["s3a"] if store else [], extra=extra)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rivermouth.ports import class_archive, jars, java, session
+from rivermouth.ports import class_archive, jars, java, session, session_conf
 from rivermouth.spec import SparkSettings
 
 
@@ -94,17 +94,37 @@ def test_spark_takes_it(spark):
 def test_the_jars_stand_in_front_of_sparks_own_and_behind_the_users(monkeypatch):
     ours = os.pathsep.join(str(path) for path in jars.for_spark())
     found = java.find()
-    alone = session._conf(SparkSettings(master="local[2]"), found, "test", {})
+    alone = session_conf.new_session_conf(SparkSettings(master="local[2]"), found, "test", {})
     assert (alone["spark.driver.extraClassPath"], "spark.jars" in alone) == (ours, False)
     conf = {"spark.driver.extraClassPath": "/opt/mine.jar", "spark.jars": "/opt/other.jar"}
-    both = session._conf(SparkSettings(master="local[2]", conf=conf), found, "test", {})
+    both = session_conf.new_session_conf(SparkSettings(master="local[2]", conf=conf), found, "test", {})
     assert both["spark.driver.extraClassPath"] == f"/opt/mine.jar{os.pathsep}{ours}"
     assert both["spark.jars"] == "/opt/other.jar"
 
 
+def test_the_jars_for_s3_stand_behind_all_others_where_the_archive_stays_valid(spark):
+    path = spark._jvm.java.lang.System.getProperty("java.class.path").split(os.pathsep)
+    behind = [str(path) for path in jars.classpath(jars.S3)]
+    assert path[-len(behind) :] == behind
+    assert "SPARK_DIST_CLASSPATH" not in os.environ
+
+
+@pytest.mark.parametrize("users", [None, "/opt/hadoop/*"])
+def test_who_names_the_end_of_the_class_path_keeps_it(users, monkeypatch):
+    """As an installation of Spark without Hadoop does in its spark-env.sh."""
+    before = {} if users is None else {"SPARK_DIST_CLASSPATH": users}
+    monkeypatch.setattr(os, "environ", dict(before))
+    with session._at_the_end_of_the_class_path([Path("/jars/one.jar"), Path("/jars/two.jar")]):
+        named = os.environ["SPARK_DIST_CLASSPATH"].split(os.pathsep)
+    assert named == [*([users] if users else []), "/jars/one.jar", "/jars/two.jar"]
+    assert os.environ == before
+    with session._at_the_end_of_the_class_path([]):
+        assert os.environ == before
+
+
 @pytest.mark.parametrize("master", ["spark://somewhere:7077", "local-cluster[2,1,1024]"])
 def test_executors_elsewhere_get_the_jars_from_the_driver(master):
-    conf = session._conf(SparkSettings(master=master), java.find(), "test", {})
+    conf = session_conf.new_session_conf(SparkSettings(master=master), java.find(), "test", {})
     assert conf["spark.jars"].split(",") == [path.as_uri() for path in jars.for_spark()]
     assert conf["spark.executor.extraJavaOptions"] == "-XX:-DontCompileHugeMethods"
     assert not {"spark.driver.extraClassPath", "spark.driver.defaultJavaOptions", "spark.hadoop.fs.file.impl"} & set(

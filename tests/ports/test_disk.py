@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from rivermouth.ports import java, session
+from rivermouth.ports import java, session_conf
 from rivermouth.spec import SparkSettings
 
 WRITERS = 8
@@ -76,7 +76,7 @@ def test_spark_and_delta_get_it(disk):
     ],
 )
 def test_who_gets_it(conf, expected):
-    made = session._conf(SparkSettings(conf=conf), java.find(), "test", {})
+    made = session_conf.new_session_conf(SparkSettings(conf=conf), java.find(), "test", {})
     assert {FILES, CONTEXT, LOG} & set(made) == expected
     assert made.get(LOG) == conf.get(LOG, "rivermouth.disk.LocalDiskLogStore" if LOG in expected else None)
 
@@ -180,6 +180,28 @@ def test_of_many_that_want_one_name_one_gets_it(round_, disk, tmp_path):
         ends = list(pool.map(try_it, range(WRITERS)))
     assert sorted(ends) == ["FileAlreadyExistsException"] * (WRITERS - 1) + ["it has it"]
     assert (tmp_path / "commit.json").read_text() == str(ends.index("it has it"))
+
+
+def test_of_many_that_make_one_file_one_does(disk, tmp_path):
+    together = threading.Barrier(WRITERS)
+
+    def try_it(writer, path):
+        together.wait()
+        try:
+            out = disk.ours.create(disk.path(path), False)
+        except Py4JJavaError as error:
+            return error.java_exception.getClass().getSimpleName()
+        out.writeBytes(str(writer))
+        out.close()
+        return "it has it"
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        for number in range(30):
+            path = tmp_path / "new folder" / str(number)
+            ends = list(pool.map(try_it, range(WRITERS), [path] * WRITERS))
+            assert sorted(ends) == ["FileAlreadyExistsException"] * (WRITERS - 1) + ["it has it"]
+            # Hadoop's, which compares the file with its checksums.
+            assert disk.read(disk.hadoops, path) == str(ends.index("it has it"))
 
 
 class Log:

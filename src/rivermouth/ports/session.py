@@ -17,87 +17,22 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from rivermouth.errors import RivermouthError, SessionSettled, SparkNotStarted, first_line
-from rivermouth.ports import class_archive, jars, java, python_package
+from rivermouth.ports import java, python_package, session_conf
 from rivermouth.ports.fencing import CONDITIONAL_LOG_STORE
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rivermouth.spec import SparkSettings
 
-_SMALL_MACHINE_CORES: Final = 4
 _END_TIMEOUT_S: Final = 10.0
 # Not the chatter of a start, nor a stack, nor a line of the log.
 _LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)")
 
-REDACTION: Final = (
-    r"(?i)secret|password|passwd|token|access[._-]?key|account[._-]?key|encryption[._-]?key|jaas|credential"
-    r"|\.pem|private|keystore|truststore"
-)
-
-_CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-
-# Hadoop's own start a process for each file that they make or rename.
-_LOCAL_DISK: Final[Mapping[str, str]] = {
-    "spark.hadoop.fs.file.impl": "rivermouth.disk.LocalDisk",
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": "rivermouth.disk.LocalDiskContext",
-}
-_OBJECT_STORE: Final[Mapping[str, str]] = {
-    "spark.sql.streaming.checkpointFileManagerClass": "rivermouth.store.ConditionalCheckpointFiles",
-    # Nothing is looked for before an object is made: names are new, or meant to be taken.
-    "spark.hadoop.fs.s3a.performance.flags": "create",
-}
-_LOG_STORES: Final[Mapping[str, str]] = {
-    "file": "rivermouth.disk.LocalDiskLogStore",
-    # Delta's own overwrites a commit that another driver has made meanwhile.
-    "s3a": CONDITIONAL_LOG_STORE,
-}
-
-# Not local-cluster, whose executors are processes of their own.
-_IN_ONE_JVM: Final = re.compile(r"local(\[|$)")
-# HotSpot leaves methods as long as the code of a stage with a dozen columns interpreted.
-_COMPILE_HUGE_METHODS: Final = "-XX:-DontCompileHugeMethods"
-_CLASS_PATH: Final = "spark.driver.extraClassPath"
+_DIST_CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"
 _PYTHON: Final = "spark.pyspark.python"
-
-_SETTINGS: Final[Mapping[str, str]] = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Any other zone makes Delta rebuild the table's state at every commit, and timestamps without an
-    # offset are UTC by our own rule.
-    "spark.sql.session.timeZone": "UTC",
-    # A condition that cannot be evaluated is NULL, and NULL fails the expectation, not the batch.
-    "spark.sql.ansi.enabled": "false",
-    # Split at its operators, the code of a stage hands over more arguments than HotSpot's compilers take, and
-    # stays interpreted.
-    "spark.sql.codegen.splitConsumeFuncByOperator": "false",
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Delta makes this many tasks after every commit; the tables' states are small.
-    "spark.databricks.delta.snapshotPartitions": "2",
-    # Spark's list without kafka: its newer reader does not turn each record into a Row and back.
-    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
-    # Spark would ask Python for the line of every column expression: a batch makes some hundreds of them.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-    "spark.sql.streaming.metricsEnabled": "false",
-    # Spark writes down every plan in words, for its UI; these are the fewest.
-    "spark.sql.ui.explainMode": "simple",
-    "spark.sql.streaming.stopTimeout": "60s",
-    # For five minutes Spark would keep the last records that it polled for each range. Only a range that begins
-    # where one ended finds them again; dead letters are read where none did, with large batches a gigabyte a minute.
-    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
-    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
-    "spark.redaction.regex": REDACTION,
-    "spark.sql.redaction.string.regex": REDACTION,
-    # The UI listens on all interfaces without a password.
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
-
-_OF_DELTA: Final = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
-_JARS: Final = (_CLASS_PATH, "spark.jars")
 
 _ASKED_FOR: Final = ("PythonUtils", "PythonSQLUtils", "functions", "org.apache.spark.sql.functions")
 
@@ -129,24 +64,25 @@ def start(
         A session that is there already is left as it is: the clone shares its context and jars, and has SQL settings
         of its own.
     """
+    users = session_conf.users_conf(settings)
     if _active():
-        return _clone(SparkSession.builder.getOrCreate(), _texts(settings), schemes)
+        return _clone(SparkSession.builder.getOrCreate(), users, schemes)
     if not _launches():
-        return _clone(_submitted(_texts(settings), schemes), _texts(settings), schemes)
+        return _clone(_submitted(users, schemes), users, schemes)
     found = java.find()
     os.environ["JAVA_HOME"] = str(found.home)
     if _PYTHON in settings.conf:
         # Spark itself hears it from spark-submit only.
         os.environ["PYSPARK_PYTHON"] = text(settings.conf[_PYTHON])
-    elif _IN_ONE_JVM.match(settings.master):
+    elif session_conf.in_one_jvm(settings.master):
         # By default Spark's Python workers run whatever python3 is on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if _IN_ONE_JVM.match(settings.master):
+    if session_conf.in_one_jvm(settings.master):
         # Whoever turns the UI on gets it here alone: it asks for no password.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    conf = _conf(settings, found, app_name, extra or {}, schemes)
+    conf = session_conf.new_session_conf(settings, found, app_name, extra or {}, schemes)
     try:
-        _launch(conf, log)
+        _launch(conf, log, session_conf.last_jars(settings, schemes))
         builder = SparkSession.builder
         for key, value in conf.items():
             builder = builder.config(key, value)
@@ -178,7 +114,9 @@ def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSessi
     """The session of a job of spark-submit that has none yet; what was said there wins."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - or SparkConf would not hear of it
     said = SparkConf()
-    wanted = {name: _SETTINGS[name] for name in _OF_DELTA} | (_log_store("s3a", users) if "s3a" in schemes else {})
+    wanted = {name: session_conf.SETTINGS[name] for name in session_conf.OF_DELTA}
+    if "s3a" in schemes:
+        wanted |= session_conf.log_store("s3a", users)
     builder = SparkSession.builder
     for name, value in {**wanted, **users}.items():
         if not said.contains(name):
@@ -192,8 +130,9 @@ def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[st
     context = spark.sparkContext.getConf()
     # Where our classes for it are there.
     if "s3a" in schemes and context.get("spark.delta.logStore.s3a.impl") == CONDITIONAL_LOG_STORE:
-        users = {**_OBJECT_STORE, **users}
-    ours = {name: value for name, value in _SETTINGS.items() if name not in _OF_DELTA or not context.contains(name)}
+        users = {**session_conf.OBJECT_STORE, **users}
+    of_delta = {name for name in session_conf.OF_DELTA if context.contains(name)}
+    ours = {name: value for name, value in session_conf.SETTINGS.items() if name not in of_delta}
     for name, value in {**ours, **users}.items():
         # What is said of Hadoop to a context has a prefix, to a session it has none.
         try:
@@ -201,7 +140,7 @@ def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[st
         except AnalysisException:  # the context's, for good
             # Of the jars a context has more than the project names.
             there = context.get(name) or ""
-            if name in users and value != there and not (name in _JARS and value in there):
+            if name in users and value != there and not (name in session_conf.JARS and value in there):
                 raise SessionSettled(name=name) from None
         except PySparkException as error:
             raise SparkNotStarted(detail=first_line(error), fix=f"correct {name} under spark: conf") from error
@@ -209,13 +148,9 @@ def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[st
     return clone
 
 
-def _texts(settings: SparkSettings) -> dict[str, str]:
-    return {key: text(value) for key, value in settings.conf.items()}
-
-
 def _prepare(spark: SparkSession) -> None:
     _keep_classes(spark)
-    if not _IN_ONE_JVM.match(spark.sparkContext.master or ""):
+    if not session_conf.in_one_jvm(spark.sparkContext.master or ""):
         python_package.ship(spark)
 
 
@@ -227,58 +162,6 @@ def _keep_classes(spark: SparkSession) -> None:
     jvm: Any = spark._jvm  # noqa: SLF001 - PySpark keeps it there
     for name in _ASKED_FOR:
         setattr(jvm, name, getattr(jvm, name))
-
-
-def _conf(
-    settings: SparkSettings,
-    found: java.Java,
-    app_name: str,
-    extra: Mapping[str, str],
-    schemes: Collection[str] = (),
-) -> dict[str, str]:
-    """All settings of a session whose JVM is started for it: ours, then those of ``extra``, then the user's."""
-    cores = os.cpu_count() or 1
-    conf: dict[str, str] = {
-        **_SETTINGS,
-        "spark.master": settings.master,
-        "spark.app.name": app_name,
-        "spark.driver.memory": settings.driver_memory,
-        "spark.sql.shuffle.partitions": str(2 * cores),
-        "spark.driver.extraJavaOptions": _java_options(cores),
-    }
-    users = _texts(settings)
-    files = jars.for_spark(schemes)
-    if _IN_ONE_JVM.match(settings.master):
-        # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
-        ours = [str(path) for path in files]
-        conf |= {
-            _CLASS_PATH: os.pathsep.join(ours),
-            "spark.driver.defaultJavaOptions": class_archive.java_options(found),
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-            "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
-            # Delta's VACUUM makes so many tasks, by default ten thousand.
-            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * cores),
-        }
-        conf |= {**_LOCAL_DISK, **_log_store("file", users)}
-        if _CLASS_PATH in users:
-            users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
-    else:
-        known = [path.as_uri() for path in files]
-        conf |= {"spark.jars": ",".join(known), "spark.executor.extraJavaOptions": _COMPILE_HUGE_METHODS}
-        if "spark.jars" in users:
-            users["spark.jars"] = ",".join([users["spark.jars"], *known])
-    if "s3a" in schemes:
-        conf |= {**_OBJECT_STORE, **_log_store("s3a", users)}
-    return {**conf, **extra, **users}
-
-
-def _log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:
-    """Our log store for a scheme, unless the user chose one: Delta takes only one word for it."""
-    words = ("delta.logStore.class", f"delta.logStore.{scheme}.impl")
-    if any(key.removeprefix("spark.") in words for key in users):
-        return {}
-    return {f"spark.delta.logStore.{scheme}.impl": _LOG_STORES[scheme]}
 
 
 def for_flow(spark: SparkSession) -> SparkSession:
@@ -361,7 +244,7 @@ def _end_jvm(timeout_s: float) -> None:
     _forget()
 
 
-def _launch(conf: Mapping[str, str], log: Path | None) -> None:
+def _launch(conf: Mapping[str, str], log: Path | None, last_jars: Sequence[Path]) -> None:
     """Starts the JVM; with a ``log`` its output goes there, and no signal of the terminal reaches it.
 
     Settings with names like those of secrets are not among its arguments, which every user of the machine can
@@ -369,15 +252,31 @@ def _launch(conf: Mapping[str, str], log: Path | None) -> None:
     """
     settings = SparkConf(loadDefaults=False)
     for key, value in conf.items():
-        if not re.search(REDACTION, key):
+        if not re.search(session_conf.REDACTION, key):
             settings.set(key, value)
     with contextlib.ExitStack() as opened:
         how: dict[str, Any] = {}
         if log is not None:
             output = opened.enter_context(log.open("ab"))
             how = {"stdout": output, "stderr": output, "start_new_session": True}
+        opened.enter_context(_at_the_end_of_the_class_path(last_jars))
         gateway: Any = launch_gateway(settings, how)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - PySpark takes a gateway only so
+
+
+@contextlib.contextmanager
+def _at_the_end_of_the_class_path(files: Sequence[Path]) -> Iterator[None]:
+    """For a JVM that is started in the block; Spark has a variable for it, and no setting."""
+    before = os.environ.get(_DIST_CLASS_PATH)
+    if files:
+        os.environ[_DIST_CLASS_PATH] = os.pathsep.join([*([before] if before else []), *map(str, files)])
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[_DIST_CLASS_PATH] = before
+        elif files:
+            del os.environ[_DIST_CLASS_PATH]
 
 
 def _cause(error: Exception, log: Path | None) -> str:
@@ -389,21 +288,3 @@ def _cause(error: Exception, log: Path | None) -> str:
         text = said[0] if said else text
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
-
-
-def local_folder_conf(folder: Path) -> dict[str, str]:
-    """Settings that keep Spark's own local files under ``folder``."""
-    return {"spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse")}
-
-
-def _java_options(cores: int) -> str:
-    collector = "-XX:+UseParallelGC" if cores <= _SMALL_MACHINE_CORES else "-XX:+UseG1GC"
-    options = (
-        # Stopping a query in mid-batch from Python needs a deep stack in the query's thread.
-        "-Xss16m",
-        # Out of memory, a JVM may live on without being able to do anything: better it ends and another one starts.
-        "-XX:+ExitOnOutOfMemoryError",
-        _COMPILE_HUGE_METHODS,
-        collector,
-    )
-    return " ".join(options)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from rivermouth.engine.events import BatchDone, Event
-from rivermouth.ports import class_archive, session
+from rivermouth.ports import class_archive, session, session_conf
 from rivermouth.ports.broker import Broker
 from rivermouth.ports.kafka_produce import produce
 from rivermouth.project import operate
@@ -36,7 +36,7 @@ def warm_up() -> Path | None:
     """
     with tempfile.TemporaryDirectory(prefix="rivermouth-warm-up-") as name, class_archive.recording() as options:
         folder = Path(name)
-        extra = {**session.local_folder_conf(folder / "spark"), "spark.driver.defaultJavaOptions": options}
+        extra = {**session_conf.local_folder_conf(folder / "spark"), "spark.driver.defaultJavaOptions": options}
         settings = SparkSettings(master="local[2]", driver_memory="1g")
         spark = session.start(settings, app_name="rivermouth warm-up", extra=extra, log=folder / "spark.log")
         try:

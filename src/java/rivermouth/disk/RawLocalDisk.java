@@ -4,19 +4,21 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.util.Arrays;
 
+import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Options.Rename;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.util.Progressable;
 
 /**
  * Hadoop's local files without processes: where Hadoop has no native library it starts {@code chmod} and
  * {@code readlink} for each file that it makes or renames.
  *
- * <p>Files, their permissions and the errors are Hadoop's own. A rename that must not overwrite is one step here: of
- * two processes that give one name to two files, one is refused.
+ * <p>Files, their permissions and the errors are Hadoop's own. What must not overwrite is one step here: of two
+ * processes that make one file, or give one name to two files, one is refused.
  */
 final class RawLocalDisk extends RawLocalFileSystem {
 
@@ -34,6 +36,41 @@ final class RawLocalDisk extends RawLocalFileSystem {
     @Override
     public FileStatus getFileLinkStatus(Path path) throws IOException {
         return Files.isSymbolicLink(file(path)) ? super.getFileLinkStatus(path) : getFileStatus(path);
+    }
+
+    @Override
+    public FSDataOutputStream create(
+            Path path, boolean overwrite, int bufferSize, short replication, long blockSize, Progressable progress)
+            throws IOException {
+        take(path, overwrite);
+        return super.create(path, true, bufferSize, replication, blockSize, progress);
+    }
+
+    @Override
+    public FSDataOutputStream create(
+            Path path,
+            FsPermission permission,
+            boolean overwrite,
+            int bufferSize,
+            short replication,
+            long blockSize,
+            Progressable progress)
+            throws IOException {
+        take(path, overwrite);
+        return super.create(path, permission, true, bufferSize, replication, blockSize, progress);
+    }
+
+    /** Makes an empty file where there must be none yet. */
+    private void take(Path path, boolean overwrite) throws IOException {
+        Path parent = path.getParent();
+        if (overwrite || (parent != null && !mkdirs(parent))) {
+            return; // and Hadoop says what is wrong, if anything is
+        }
+        try {
+            Files.createFile(file(path));
+        } catch (java.nio.file.FileAlreadyExistsException taken) {
+            throw new FileAlreadyExistsException("File already exists: " + path);
+        }
     }
 
     @Override

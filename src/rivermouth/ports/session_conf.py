@@ -1,0 +1,170 @@
+"""The settings of a Spark session: ours, and the user's that win over them."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.ports import class_archive, jars
+from rivermouth.ports.fencing import CONDITIONAL_LOG_STORE
+from rivermouth.rows.kafka_options import text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from rivermouth.ports.java import Java
+    from rivermouth.spec import SparkSettings
+
+_SMALL_MACHINE_CORES: Final = 4
+
+REDACTION: Final = (
+    r"(?i)secret|password|passwd|token|access[._-]?key|account[._-]?key|encryption[._-]?key|jaas|credential"
+    r"|\.pem|private|keystore|truststore"
+)
+
+_CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+# Hadoop's own start a process for each file that they make or rename.
+_LOCAL_DISK: Final[Mapping[str, str]] = {
+    "spark.hadoop.fs.file.impl": "rivermouth.disk.LocalDisk",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "rivermouth.disk.LocalDiskContext",
+}
+OBJECT_STORE: Final[Mapping[str, str]] = {
+    "spark.sql.streaming.checkpointFileManagerClass": "rivermouth.store.ConditionalCheckpointFiles",
+    # Nothing is looked for before an object is made: names are new, or meant to be taken.
+    "spark.hadoop.fs.s3a.performance.flags": "create",
+}
+_LOG_STORES: Final[Mapping[str, str]] = {
+    "file": "rivermouth.disk.LocalDiskLogStore",
+    # Delta's own overwrites a commit that another driver has made meanwhile.
+    "s3a": CONDITIONAL_LOG_STORE,
+}
+
+# Not local-cluster, whose executors are processes of their own.
+_IN_ONE_JVM: Final = re.compile(r"local(\[|$)")
+# HotSpot leaves methods as long as the code of a stage with a dozen columns interpreted.
+_COMPILE_HUGE_METHODS: Final = "-XX:-DontCompileHugeMethods"
+_CLASS_PATH: Final = "spark.driver.extraClassPath"
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Any other zone makes Delta rebuild the table's state at every commit, and timestamps without an
+    # offset are UTC by our own rule.
+    "spark.sql.session.timeZone": "UTC",
+    # A condition that cannot be evaluated is NULL, and NULL fails the expectation, not the batch.
+    "spark.sql.ansi.enabled": "false",
+    # Split at its operators, the code of a stage hands over more arguments than HotSpot's compilers take, and
+    # stays interpreted.
+    "spark.sql.codegen.splitConsumeFuncByOperator": "false",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Delta makes this many tasks after every commit; the tables' states are small.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Spark's list without kafka: its newer reader does not turn each record into a Row and back.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+    # Spark would ask Python for the line of every column expression: a batch makes some hundreds of them.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    # Spark writes down every plan in words, for its UI; these are the fewest.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.streaming.stopTimeout": "60s",
+    # For five minutes Spark would keep the last records that it polled for each range. Only a range that begins
+    # where one ended finds them again; dead letters are read where none did, with large batches a gigabyte a minute.
+    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
+    "spark.redaction.regex": REDACTION,
+    "spark.sql.redaction.string.regex": REDACTION,
+    # The UI listens on all interfaces without a password.
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+OF_DELTA: Final = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
+JARS: Final = (_CLASS_PATH, "spark.jars")
+
+
+def in_one_jvm(master: str) -> bool:
+    """Whether driver and executor are one process, which is started here."""
+    return _IN_ONE_JVM.match(master) is not None
+
+
+def users_conf(settings: SparkSettings) -> dict[str, str]:
+    """What the project says under ``spark: conf``, in Spark's own notation."""
+    return {key: text(value) for key, value in settings.conf.items()}
+
+
+def new_session_conf(
+    settings: SparkSettings,
+    found: Java,
+    app_name: str,
+    extra: Mapping[str, str],
+    schemes: Collection[str] = (),
+) -> dict[str, str]:
+    """All settings of a session whose JVM is started for it: ours, then those of ``extra``, then the user's."""
+    cores = os.cpu_count() or 1
+    conf: dict[str, str] = {
+        **SETTINGS,
+        "spark.master": settings.master,
+        "spark.app.name": app_name,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.driver.extraJavaOptions": _java_options(cores),
+    }
+    users = users_conf(settings)
+    if in_one_jvm(settings.master):
+        # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
+        ours = [str(path) for path in jars.for_spark()]
+        conf |= {
+            _CLASS_PATH: os.pathsep.join(ours),
+            "spark.driver.defaultJavaOptions": class_archive.java_options(found),
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+            # Delta's VACUUM makes so many tasks, by default ten thousand.
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * cores),
+        }
+        conf |= {**_LOCAL_DISK, **log_store("file", users)}
+        if _CLASS_PATH in users:
+            users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
+    else:
+        known = [path.as_uri() for path in jars.for_spark(schemes)]
+        conf |= {"spark.jars": ",".join(known), "spark.executor.extraJavaOptions": _COMPILE_HUGE_METHODS}
+        if "spark.jars" in users:
+            users["spark.jars"] = ",".join([users["spark.jars"], *known])
+    if "s3a" in schemes:
+        conf |= {**OBJECT_STORE, **log_store("s3a", users)}
+    return {**conf, **extra, **users}
+
+
+def log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:
+    """Our log store for a scheme, unless the user chose one: Delta takes only one word for it."""
+    words = ("delta.logStore.class", f"delta.logStore.{scheme}.impl")
+    if any(key.removeprefix("spark.") in words for key in users):
+        return {}
+    return {f"spark.delta.logStore.{scheme}.impl": _LOG_STORES[scheme]}
+
+
+def last_jars(settings: SparkSettings, schemes: Collection[str]) -> list[Path]:
+    """Jars for the end of the class path: an archive of classes is valid where only its end is another."""
+    return jars.classpath(jars.S3) if "s3a" in schemes and in_one_jvm(settings.master) else []
+
+
+def local_folder_conf(folder: Path) -> dict[str, str]:
+    """Settings that keep Spark's own local files under ``folder``."""
+    return {"spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+
+
+def _java_options(cores: int) -> str:
+    collector = "-XX:+UseParallelGC" if cores <= _SMALL_MACHINE_CORES else "-XX:+UseG1GC"
+    options = (
+        # Stopping a query in mid-batch from Python needs a deep stack in the query's thread.
+        "-Xss16m",
+        # Out of memory, a JVM may live on without being able to do anything: better it ends and another one starts.
+        "-XX:+ExitOnOutOfMemoryError",
+        _COMPILE_HUGE_METHODS,
+        collector,
+    )
+    return " ".join(options)
