@@ -13,12 +13,15 @@ from functools import partial
 from unittest import mock
 
 from tests.audit.episode import Report, play
-from tests.audit.faults import FAULTS
+from tests.audit.faults import FAULTS, faults_of
 from tests.audit.house import House
 from tests.audit.plan import Plan, kind_of, plan_of, shrunk
 from tests.audit.planted import BUGS, planted
 
 KINDS = ("lost", "doubled", "phantom", "wrong")
+_EVERY_SO_MANIETH_ON_S3 = 4
+# What --cover wants: of each class of faults, and of each way to damage each file of the checkpoint.
+_OF_EACH_KIND, _OF_EACH_FILE = 20, 10
 VERDICTS = ("survived", "refused", "missed")
 
 
@@ -42,7 +45,8 @@ def catch(house: House, name: str, seeds: int = 3) -> Report | None:
     """
     bug = BUGS[name]
     for seed in range(1, seeds + 1):
-        plan = replace(plan_of(seed, bug.faults, rounds=2, records=600), partitions=2)
+        on_s3 = any(kind_of(fault) == "s3" for fault in bug.faults)
+        plan = replace(plan_of(seed, bug.faults, rounds=2, records=600, on_s3=on_s3), partitions=2)
         if plan not in house.clean:
             control = play(plan, house)
             assert not control.problem, f"without any bug: {control.problem}"
@@ -76,7 +80,7 @@ def _episodes(house: House, options: argparse.Namespace) -> list[Report]:
 
 
 def _play_all(house: House, options: argparse.Namespace, reports: list[Report]) -> None:
-    for plan in _plans(options):
+    for plan in _plans(options, reports):
         report = play(plan, house)
         reports.append(report)
         print(_line(report), flush=True)
@@ -85,19 +89,44 @@ def _play_all(house: House, options: argparse.Namespace, reports: list[Report]) 
             print(
                 f"  again, in {len(shorter.rounds)} rounds: make audit AUDIT='--plan {shorter.to_json()}'", flush=True
             )
-        if options.records and sum(each.audited for each in reports) >= options.records:
+        if options.records and not options.cover and _total(reports, "audited") >= options.records:
             break
 
 
-def _plans(options: argparse.Namespace) -> Iterator[Plan]:
+def _plans(options: argparse.Namespace, reports: Sequence[Report]) -> Iterator[Plan]:
     if options.plan is not None:
         yield Plan.from_json(options.plan)
         return
-    faults = [name for name in FAULTS if name.startswith(tuple(options.faults))] if options.faults else list(FAULTS)
-    endless = options.until_stopped or options.records
+    named = [name for name in FAULTS if name.startswith(tuple(options.faults))] if options.faults else list(FAULTS)
+    endless = options.until_stopped or options.records or options.cover
     seeds = itertools.count(options.seed) if endless else range(options.seed, options.seed + options.episodes)
     for seed in seeds:
-        yield plan_of(seed, faults, rounds=options.rounds, records=options.round_records)
+        wanted = too_few(named, reports) if options.cover else []
+        if options.cover and not wanted and _total(reports, "audited") >= options.records:
+            break
+        on_disk, on_s3 = (faults_of(wanted or named, on_s3=on_s3) for on_s3 in (False, True))
+        if options.cover:
+            # They take three times as long there: the others are covered on a disk.
+            on_s3 = [name for name in on_s3 if name not in on_disk]
+        there = on_s3 and (seed % _EVERY_SO_MANIETH_ON_S3 == 0 or not on_disk)
+        size = {"rounds": options.rounds, "records": options.round_records}
+        yield plan_of(seed, on_s3 if there else on_disk, **size, on_s3=bool(there))
+
+
+def too_few(faults: Sequence[str], reports: Sequence[Report]) -> list[str]:
+    """Those of ``faults`` that ``--cover`` still wants, each as often as it wants it."""
+    hits: Counter[str] = Counter()
+    for report in reports:
+        for (fault, verdict), times in report.verdicts.items():
+            hits[fault] += times if verdict != "missed" else 0
+    of_kinds: Counter[str] = Counter()
+    for fault, times in hits.items():
+        of_kinds[kind_of(fault)] += times
+    left = []
+    for fault in faults:
+        few = _OF_EACH_FILE - hits[fault] if kind_of(fault) == "checkpoint" else 0
+        left += [fault] * max(few, int(of_kinds[kind_of(fault)] < _OF_EACH_KIND))
+    return left
 
 
 def _line(report: Report) -> str:
@@ -132,7 +161,7 @@ def figures(reports: Sequence[Report], restarts: int) -> str:
         [
             f"seeds {min(seeds)} to {max(seeds)}, {totals('rounds'):,} rounds",
             *("  {:<18}{:>9}{:>10}{:>9}{:>8}".format(*line) for line in table),
-            f"kills {totals('kills')}, restarts of the broker {restarts}",
+            f"kills {totals('kills')}, restarts of servers {restarts}",
             records,
             ", ".join(f"{kind} {number}" for kind, number in wrong.items()),
             f"episodes that were not clean: {sum(1 for each in reports if each.problem)}",
@@ -150,6 +179,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, default=5, help="how many, from that seed on")
     parser.add_argument("--records", type=int, default=0, help="go on until so many records have been audited")
     parser.add_argument("--until-stopped", action="store_true", help="go on until Ctrl-C")
+    parser.add_argument("--cover", action="store_true", help="go on until there were enough faults of each kind")
     parser.add_argument("--rounds", type=int, default=6, help="faults an episode")
     parser.add_argument("--round-records", type=int, default=3000, help="records a round, about")
     parser.add_argument("--faults", nargs="*", help="only faults whose names begin so")

@@ -33,6 +33,7 @@ _STOPS: dict[str, tuple[str, ...]] = {
     "broker": ("BROKER_UNREACHABLE",),
     "network": ("BROKER_UNREACHABLE",),
     "disk_full": ("LAKE_NOT_WRITABLE", "BATCH_FAILED"),
+    "s3": ("LAKE_NOT_WRITABLE", "LAKE_NOT_READABLE", "BATCH_FAILED"),
 }
 
 

@@ -12,7 +12,7 @@ import resource
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,8 @@ from unittest import mock
 
 import deltalake
 from delta.tables import DeltaTable
+from tests.audit import faults_on_s3
+from tests.audit.plan import kind_of
 from tests.audit.world import HouseBroken, World
 from tests.crashes import oracle
 from tests.crashes.test_checkpoint import DAMAGES
@@ -32,7 +34,10 @@ from rivermouth.ports import delta
 Fault = Callable[[World, random.Random], Callable[[], None] | None]
 """Does its harm; what it returns is called after the next run, when everything seems to be well again."""
 
-FAULTS: dict[str, Fault] = {}
+FAULTS: dict[str, Fault] = {**faults_on_s3.FAULTS}
+# They look for files by their paths.
+_ONLY_ON_DISK = frozenset({"checkpoint", "disk_full", "freeze"})
+_ONLY_ON_S3 = frozenset({"s3"})
 
 CHECKPOINT_FILES = ("metadata", "rivermouth.json", "sources/0/0", "offsets/last", "commits/last", "offsets/before")
 CHECKPOINT_FILES += ("commits/before", "offsets/.last.crc", "commits/.last.crc")
@@ -46,6 +51,11 @@ def fault(name: str) -> Callable[[Fault], Fault]:
     return register
 
 
+def faults_of(names: Sequence[str], *, on_s3: bool) -> list[str]:
+    """Those of ``names`` that there can be where the lake lies on S3, or on a disk."""
+    return [name for name in names if kind_of(name) not in (_ONLY_ON_DISK if on_s3 else _ONLY_ON_S3)]
+
+
 # --- processes ---
 
 
@@ -54,7 +64,7 @@ def _killed(world: World, chance: random.Random, *, step: str, who: str, delay_s
     few = step in {"create", "created"} or world.backlog <= world.scene.options["trigger"]["max_offsets"]
     kill = {"on": step, "nth": 1 if few else chance.randint(1, 2), "who": who, "delay_s": delay_s}
     follow = chance.random() < 0.5
-    child = world.house.nursery.run(world.scene, own_jvm=who != "python", follow=follow, kill=kill)
+    child = world.nursery.run(world.scene, own_jvm=who != "python", follow=follow, kill=kill)
     world.hit = child.code == (1 if who == "jvm" else -signal.SIGKILL)
     world.kills += world.hit
     if not world.hit and child.code != 0 and not child.error:
@@ -87,7 +97,7 @@ def _frozen(world: World, chance: random.Random) -> Callable[[], None] | None:
     place = world.scene.table if chance.random() < 0.7 else world.scene.dead_letters
     step = "write" if place == world.scene.table else "bury"
     kill = {"on": step, "nth": 1, "who": "python", "freeze_jvm": True, "keep_jvm": True, "once_writing": str(place)}
-    child = world.house.nursery.run(world.scene, own_jvm=True, kill=kill)
+    child = world.nursery.run(world.scene, own_jvm=True, kill=kill)
     world.hit = child.code < 0
     world.kills += world.hit
     if not world.hit:
@@ -184,7 +194,8 @@ def _appending(world: World, chance: random.Random, *, to: str, lands: bool) -> 
     """One append fails, before it lands or after."""
     few = to == "dead_letters" or world.backlog <= world.scene.options["trigger"]["max_offsets"]
     honest, nth = delta.append, 1 if few else chance.randint(1, 2)
-    place = str(world.scene.table if to == "table" else world.scene.dead_letters)
+    places = world.scene.places
+    place = places.table if to == "table" else places.dead_letter_table
     seen = 0
 
     def append(rows: Any, location: str, **how: Any) -> None:
@@ -346,7 +357,7 @@ def _partition_added(world: World, chance: random.Random) -> None:
 @fault("second_instance")
 def _second_instance(world: World, chance: random.Random) -> None:
     job = {"follow": True, "stay": True}
-    with world.house.nursery.running(world.scene, own_jvm=False, **job) as child:
+    with world.nursery.running(world.scene, own_jvm=False, **job) as child:
         deadline = time.monotonic() + 60
         while not child.events and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -369,8 +380,8 @@ def _clock(world: World, chance: random.Random) -> None:
 def _tidied(world: World, chance: random.Random, *, tidy: Callable[[DeltaTable], object]) -> None:
     with world.following() as flow:
         flow.wait_for("BatchDone")
-        if oracle.ledger_of(world.scene.table):
-            tidy(DeltaTable.forPath(world.house.spark, str(world.scene.table)))
+        if oracle.ledger_of(world.look().table):
+            tidy(DeltaTable.forPath(world.house.spark, world.scene.places.table))
             world.hit = True
         flow.wait_for("BatchDone", 2)
 
@@ -383,8 +394,8 @@ FAULTS["others:vacuum"] = partial(_tidied, tidy=DeltaTable.vacuum)
 def _restored(world: World, chance: random.Random) -> None:
     """Only while Kafka holds everything: what RESTORE takes away then comes again."""
     world.recover(follow=False)
-    latest = deltalake.DeltaTable(world.scene.table).version()
+    latest = deltalake.DeltaTable(world.look().table).version()
     if latest > 0 and world.kafka_holds_all:
-        table = DeltaTable.forPath(world.house.spark, str(world.scene.table))
+        table = DeltaTable.forPath(world.house.spark, world.scene.places.table)
         table.restoreToVersion(chance.randrange(latest))
         world.rewound = world.hit = True

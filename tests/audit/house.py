@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from tests.audit.plan import Plan
 from tests.audit.proxy import HOST, Proxy
+from tests.audit.store import Store
 from tests.crashes.conftest import Nursery
 
 from rivermouth.ports import session, session_conf
@@ -22,9 +24,9 @@ class House:
 
     Attributes:
         proxy: Through it flows reach the broker.
-        nursery: Brings up processes that run flows.
+        nursery: Brings up processes that run flows whose lake lies on a disk.
         spark: A session for the runs in this process.
-        restarts: How often the broker was killed and started again.
+        restarts: How often the broker or the store was killed and started again.
         clean: Plans that were played and clean, so that a planted bug in them is all that is amiss.
         bound_s: Within this time after a fault a flow must have caught up.
     """
@@ -38,6 +40,7 @@ class House:
         self.bound_s = 120.0
         self.clean: set[Plan] = set()
         self.nursery = Nursery(self.folder)
+        self._ends = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         self._direct, flows, controller = free_ports(3)
@@ -56,7 +59,7 @@ class House:
         if self._owned:
             settings = SparkSettings(master="local[2]", driver_memory="1g")
             local = session_conf.local_folder_conf(self.folder / "spark")
-            self.spark = session.start(settings, app_name="rivermouth-audit", extra=local)
+            self.spark = session.start(settings, app_name="rivermouth-audit", schemes=["s3a"], extra=local)
             # Faults make it complain, and rightly.
             self.spark.sparkContext.setLogLevel("OFF")
         return self
@@ -70,6 +73,19 @@ class House:
             if self._owned:
                 ends.callback(self.spark.stop)
             ends.callback(self.nursery.close)
+            ends.callback(self._ends.close)
+
+    @cached_property
+    def store(self) -> Store:
+        """An S3 server, for episodes whose lake lies on one; started when it is first asked for."""
+        return self._ends.enter_context(Store(self.folder))
+
+    @cached_property
+    def nursery_on_s3(self) -> Nursery:
+        """Brings up processes that run flows whose lake lies on S3."""
+        nursery = Nursery(self.folder, self.store.conf)
+        self._ends.callback(nursery.close)
+        return nursery
 
     @property
     def direct(self) -> str:

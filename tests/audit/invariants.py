@@ -11,6 +11,7 @@ from tests.audit.truth import Key
 from tests.audit.world import World
 from tests.crashes import oracle
 from tests.crashes.oracle import Audit
+from tests.crashes.scene import Scene
 
 from rivermouth.engine.status import project_status
 
@@ -19,26 +20,28 @@ Rows = Mapping[Key, Sequence[Mapping[str, Any]]]
 
 def harmless(world: World) -> Audit:
     """Nothing is doubled, made up or garbled at this moment, and the ledger never went back."""
-    return _harmless(world, _rows(world), _letters(world))
+    here = world.look()
+    return _harmless(world, here, _rows(here), _letters(here))
 
 
-def _harmless(world: World, rows: Rows, letters: Rows) -> Audit:
+def _harmless(world: World, here: Scene, rows: Rows, letters: Rows) -> Audit:
     found = Audit()
     _compare(found, world, rows, letters)
     if not world.rewound:
-        given_up = [each for each in oracle.rows_of(world.scene.dead_letters) if each["status"] != "open"]
+        given_up = [each for each in oracle.rows_of(here.dead_letters) if each["status"] != "open"]
         found.phantom += [("given up", each["kafka_topic"], each["kafka_offset"]) for each in given_up]
-    found.wrong += list(_ledger_went_back(oracle.ledger_of(world.scene.table)))
+    found.wrong += list(_ledger_went_back(oracle.ledger_of(here.table)))
     return found
 
 
 def whole(world: World, *, drained: bool) -> Audit:
     """Also: every visible record is in its place, or recorded as lost; and the counts and the status say so."""
-    rows, letters = _rows(world), _letters(world)
-    found = _harmless(world, rows, letters)
+    here = world.look()
+    rows, letters = _rows(here), _letters(here)
+    found = _harmless(world, here, rows, letters)
     there = {"table": rows.keys(), "dead_letter": letters.keys()}
     superseded = _compacted_away(world)
-    entries = oracle.ledger_of(world.scene.table)
+    entries = oracle.ledger_of(here.table)
     began, decisions = entries[0]["topics"], entries[-1]["decisions"]
     for key, expected in world.truth.places.items():
         if expected.place == "dropped" or key in there[expected.place] or key in superseded:
@@ -48,11 +51,12 @@ def whole(world: World, *, drained: bool) -> Audit:
         if key not in world.uncertain or not _is_recorded_as_lost(key, decisions, world):
             found.lost.append((expected.place, key))
     if not world.rewound:
-        found.wrong += list(_counts(world, rows, letters, superseded))
+        found.wrong += list(_counts(world, here, rows, letters, superseded))
     [status] = project_status(
         [(world.scene.flow, world.scene.places)],
         bootstrap_servers=world.scene.bootstrap_servers,
         options={},
+        spark_conf=world.spark_conf,
         timeout_s=15,
     )
     # Who follows is stopped at the last visible record: what an aborted transaction left behind it is not read yet.
@@ -71,18 +75,18 @@ def _compacted_away(world: World) -> set[Key]:
     return gone
 
 
-def _rows(world: World) -> Rows:
+def _rows(here: Scene) -> Rows:
     found: dict[Key, list[Mapping[str, Any]]] = {}
-    for row in oracle.rows_of(world.scene.table):
+    for row in oracle.rows_of(here.table):
         key = row["kafka_topic"], row.get("kafka_epoch") or 0, row["kafka_partition"], row["kafka_offset"]
         found.setdefault(key, []).append(row)
     return found
 
 
-def _letters(world: World) -> Rows:
+def _letters(here: Scene) -> Rows:
     """The open ones: a rewind gives up those that it reads again."""
-    letters = [each for each in oracle.rows_of(world.scene.dead_letters) if each["status"] == "open"]
-    entries = oracle.ledger_of(world.scene.table)
+    letters = [each for each in oracle.rows_of(here.dead_letters) if each["status"] == "open"]
+    entries = oracle.ledger_of(here.table)
     begun = {topic: part.get("epochs", {}) for topic, part in entries[-1]["topics"].items()} if entries else {}
     found: dict[Key, list[Mapping[str, Any]]] = {}
     for each in letters:
@@ -130,8 +134,8 @@ def _is_recorded_as_lost(key: Key, decisions: Sequence[Mapping[str, Any]], world
     return False
 
 
-def _counts(world: World, rows: Rows, letters: Rows, superseded: set[Key]) -> Iterator[tuple[Any, ...]]:
-    counts = oracle.counted(world.scene.table, world.scene.side_file)
+def _counts(world: World, here: Scene, rows: Rows, letters: Rows, superseded: set[Key]) -> Iterator[tuple[Any, ...]]:
+    counts = oracle.counted(here.table, here.side_file)
     places = world.truth.places
     known = {key: each for key, each in places.items() if key not in world.uncertain and key not in superseded}
     exact = {"written": len(rows), "dead_lettered": len(letters), "merged": 0}

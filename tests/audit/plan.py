@@ -33,12 +33,14 @@ class Plan:
         partitions: Of the first topic, at the beginning.
         max_offsets: How many offsets the flow takes into one batch.
         rounds: In their order.
+        on_s3: Whether the lake lies on S3; else on a disk.
     """
 
     seed: int
     partitions: int
     max_offsets: int
     rounds: tuple[Round, ...]
+    on_s3: bool = False
 
     def to_json(self) -> str:
         """One line, for ``--plan``."""
@@ -51,7 +53,7 @@ class Plan:
         return cls(**{**body, "rounds": tuple(Round(**each) for each in body["rounds"])})
 
 
-def plan_of(seed: int, faults: Sequence[str], *, rounds: int, records: int) -> Plan:
+def plan_of(seed: int, faults: Sequence[str], *, rounds: int, records: int, on_s3: bool = False) -> Plan:
     """The plan that belongs to ``seed``; about ``records`` records a round, and each class of faults as likely."""
     chance = random.Random(seed)
     classes: dict[str, list[str]] = {}
@@ -69,6 +71,7 @@ def plan_of(seed: int, faults: Sequence[str], *, rounds: int, records: int) -> P
             )
             for _ in range(rounds)
         ),
+        on_s3=on_s3,
     )
 
 

@@ -17,7 +17,7 @@ from unittest import mock
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.engine import follow, microbatch, recovery
+from rivermouth.engine import follow, microbatch, recovery, supervisor
 from rivermouth.ports import delta
 from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.lease import Lease
@@ -49,6 +49,9 @@ class Bug:
 
 
 BUGS: dict[str, Bug] = {}
+
+CONF_OF_A_SLEEPER: dict[str, str] = {}
+"""Further options of Spark for the driver whose commit comes late."""
 
 
 def bug(*faults: str, shows: str) -> Callable[[Callable[[], Patches]], Callable[[], Patches]]:
@@ -263,3 +266,10 @@ def _no_fencing() -> Patches:
         mock.patch.object(delta, "append", append),
         mock.patch.object(TableLedger, "check_undisturbed"),
     ]
+
+
+@bug("s3:sleeper", shows="lost")
+def _no_fencing_on_s3() -> Patches:
+    """Delta's own log store looks whether a commit is there, and then overwrites it."""
+    unfenced = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore"}
+    return [mock.patch.dict(CONF_OF_A_SLEEPER, unfenced), mock.patch.object(supervisor, "check_fenced")]

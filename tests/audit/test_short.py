@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.audit.__main__ import catch, figures, main
+from tests.audit.__main__ import catch, figures, main, too_few
 from tests.audit.episode import Report, play
-from tests.audit.faults import FAULTS
+from tests.audit.faults import FAULTS, faults_of
 from tests.audit.house import House
 from tests.audit.plan import Plan, Round, kind_of, plan_of, shrunk
 from tests.audit.planted import BUGS
@@ -26,11 +26,27 @@ def house(spark):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_after_faults_nothing_is_amiss(seed, house):
-    faults = [name for name in FAULTS if name.startswith(FAULTS_HERE)]
+    faults = [name for name in faults_of(list(FAULTS), on_s3=False) if name.startswith(FAULTS_HERE)]
     report = play(plan_of(seed, faults, rounds=3, records=500), house)
     assert report.problem == "", report.plan.to_json()
     assert (report.rounds, sum(report.verdicts.values())) == (3, 3)
     assert report.audited > 500
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fault", [name for name in FAULTS if kind_of(name) == "s3"])
+def test_after_a_fault_of_s3_nothing_is_amiss(fault, house):
+    report = play(plan_of(1, [fault], rounds=1, records=500, on_s3=True), house)
+    assert report.problem == "", report.plan.to_json()
+    assert (report.rounds, report.verdicts["s3:sleeper", "missed"]) == (1, 0)
+
+
+def test_a_lake_on_s3_has_faults_of_its_own():
+    on_s3, on_disk = (faults_of(list(FAULTS), on_s3=on_s3) for on_s3 in (True, False))
+    assert set(on_s3) | set(on_disk) == set(FAULTS)
+    assert {kind_of(name) for name in set(on_s3) - set(on_disk)} == {"s3"}
+    assert {kind_of(name) for name in set(on_disk) - set(on_s3)} == {"checkpoint", "disk_full", "freeze"}
 
 
 @pytest.mark.parametrize(
@@ -80,11 +96,19 @@ def test_the_figures():
         "  faults             injected  survived  refused  missed\n"
         "  kill                      3         2        1       1\n"
         "  retention                 1         0        1       0\n"
-        "kills 2, restarts of the broker 1\n"
+        "kills 2, restarts of servers 1\n"
         "records: produced 5,000, visible and audited 4,000, of which compaction took away 7 before\n"
         "lost 1, doubled 0, phantom 0, wrong 0\n"
         "episodes that were not clean: 1"
     )
+
+
+def test_cover_asks_for_what_there_was_too_little_of():
+    faults = ["kill:a", "kill:b", "retention", "checkpoint:a:empty", "checkpoint:b:empty"]
+    assert Counter(too_few(faults, [])) == {each: 10 if kind_of(each) == "checkpoint" else 1 for each in faults}
+    verdicts = Counter({("kill:a", "survived"): 19, ("kill:b", "missed"): 5, ("retention", "refused"): 20})
+    verdicts |= {("checkpoint:a:empty", "survived"): 30, ("checkpoint:b:empty", "survived"): 9}
+    assert too_few(faults, [Report(Plan(1, 1, 100, ()), verdicts)]) == ["kill:a", "kill:b", "checkpoint:b:empty"]
 
 
 def test_faults_belong_to_classes():

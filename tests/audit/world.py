@@ -21,6 +21,7 @@ from tests.audit.house import House
 from tests.audit.plan import Plan
 from tests.audit.truth import Key, Truth
 from tests.crashes import oracle
+from tests.crashes.mirror import Mirror
 from tests.crashes.scene import RULES, SCHEMA, CaughtUp, Scene, a_record, fits
 
 from rivermouth.engine.events import Event, StepReached
@@ -51,6 +52,8 @@ class World:
 
     Attributes:
         scene: The flow and its places.
+        nursery: Brings up processes that run the flow.
+        spark_conf: What a project would say of the store under ``spark: conf``.
         truth: What a reader of committed records has seen.
         uncertain: Records that were destroyed before the ledger had settled them: in their place, or recorded as lost.
         pinned: Records of the compacted topic that Kafka still held when the flow had read everything.
@@ -77,6 +80,12 @@ class World:
         }
         self.scene = Scene(house.servers, folder, [orders, facts], options)
         self._direct = Scene(house.direct, folder, [orders, facts])
+        self._mirror: Mirror | None = None
+        self.nursery, self.spark_conf = house.nursery, {}
+        if plan.on_s3:
+            self.scene.lake = f"s3a://{house.store.make_bucket(house.spark)}/lake"
+            self._mirror = self.scene.mirror(lambda: house.store.server.store)
+            self.nursery, self.spark_conf = house.nursery_on_s3, house.store.conf
         self._make_topic(orders, plan.partitions)
         self._make_topic(facts, 1, **_COMPACTED)
         self.truth = Truth(house.direct, self.scene.topics, _RULES)
@@ -92,6 +101,13 @@ class World:
         self.produced = 0
         self.outcomes: list[FlowOutcome] = []
         self._hanging: Producer | None = None
+
+    def look(self) -> Scene:
+        """The scene as plain readers find it on this machine: where the lake lies on S3, over a copy."""
+        if self._mirror is None:
+            return self.scene
+        self._mirror.fetch()
+        return replace(self.scene, lake="")
 
     # --- topics ---
 
@@ -122,7 +138,7 @@ class World:
         """Deletes the topic, read or not, and makes another of its name."""
         self.finish_transactions(commit=False)
         self.truth.catch_up()
-        begun = bool(oracle.ledger_of(self.scene.table))
+        begun = bool(oracle.ledger_of(self.look().table))
         if begun:
             self._destroyed(lambda _key: True)
         self._direct.make_topic_anew(partitions)
@@ -147,14 +163,15 @@ class World:
         }
 
     def _settled(self) -> dict[str, int]:
-        entries = oracle.ledger_of(self.scene.table)
+        here = self.look()
+        entries = oracle.ledger_of(here.table)
         if not entries:
             return {}
         there = entries[-1]["topics"].get(self.topic, {"settled": {}, "next": {}})
         # The ledger does not know the new topic yet.
         if there.get("id") != self._direct.topic_id:
             return {}
-        done = oracle.settled_counts(entries[-1], self.scene.side_file) is not None
+        done = oracle.settled_counts(entries[-1], here.side_file) is not None
         settled: dict[str, int] = there["next" if done else "settled"]
         return settled
 
@@ -243,7 +260,7 @@ class World:
 
         With ``until_done`` it ends when it has all that is visible.
         """
-        caught_up = CaughtUp(self.scene) if until_done and follow else None
+        caught_up = CaughtUp(self.scene, self.look) if until_done and follow else None
         following = Following(self, caught_up, follow=follow and not (caught_up and caught_up.is_done()))
         try:
             yield following
@@ -252,7 +269,9 @@ class World:
 
     def close(self) -> None:
         self.finish_transactions(commit=False)
-        self.house.nursery.bury()
+        self.nursery.bury()
+        if self._mirror is not None:
+            self._mirror.forget()
         admin = self._direct.admin
         for done in admin.delete_topics(self.scene.topics).values():
             done.result(30)

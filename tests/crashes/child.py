@@ -23,6 +23,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ from rivermouth.engine.events import BatchDone, Event, StepReached
 from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import Supervisor
 from rivermouth.ports import session, session_conf
+from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.spec import SparkSettings
 
 SHORT_LIVED = {
@@ -50,6 +53,14 @@ def start_spark() -> Any:
     settings = SparkSettings(master="local[2]", driver_memory="1g", conf=store)
     extra = {**session_conf.local_folder_conf(folder), **SHORT_LIVED}
     return session.start(settings, app_name="child", schemes=["s3a"] if store else [], extra=extra)
+
+
+def look_at(scene: Scene) -> Callable[[], Scene]:
+    """Gives the scene as plain readers find it on this machine."""
+    if not scene.lake:
+        return lambda: scene
+    store = LakeReader(json.loads(os.environ["CHILD_STORE"]), timeout_s=10)._system(scene.lake)
+    return lambda: replace(scene, folder=scene.folder / str(os.getpid())).fetched(store)
 
 
 def gateway_of(spark: Any) -> dict[str, Any]:
@@ -135,7 +146,7 @@ def main() -> int:
     restart = start_spark if job.get("restart") else None
     jvm = (there or gateway_of(spark))["jvm"]
     kill = Killer(spark, jvm, job.get("kill"))
-    caught_up = CaughtUp(scene)
+    caught_up = CaughtUp(scene, look_at(scene))
 
     def hear(event: Event) -> None:
         kill(event)

@@ -47,6 +47,11 @@ class Child:
         return self._process.pid
 
     @property
+    def lives(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    @property
     def jvm(self) -> int:
         """The process id of its JVM, once it is ready."""
         return self._said("jvm")[0]
@@ -140,11 +145,12 @@ class Nursery:
     """Brings children up; keeps one ahead, which gets ready while the test before is being audited.
 
     Most of them share a warm JVM that outlives them all, as the JVM of a killed Python may. Those that kill their
-    JVM get one of their own.
+    JVM get one of their own. ``store`` has the options of a lake on S3.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Mapping[str, str] | None = None) -> None:
         self._folder = folder
+        self._store = store
         self._warm: Child | None = None
         self._ahead: dict[bool, Child] = {}
         self._used: list[Child] = []
@@ -170,11 +176,11 @@ class Nursery:
     def get_ready(self, *, own_jvm: bool) -> None:
         """Starts the next child already."""
         if own_jvm not in self._ahead:
-            self._ahead[own_jvm] = Child(self._folder, None if own_jvm else self._gateway())
+            self._ahead[own_jvm] = Child(self._folder, None if own_jvm else self._gateway(), self._store)
 
     def _gateway(self) -> str:
         if self._warm is None:
-            self._warm = Child(self._folder)
+            self._warm = Child(self._folder, store=self._store)
             self._where = self._warm.wait_until_ready()
         return self._where
 

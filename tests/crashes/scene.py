@@ -14,8 +14,9 @@ from typing import Any
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from pyarrow.fs import FileSystem, copy_files
+from pyarrow.fs import FileSystem
 from tests.crashes import oracle
+from tests.crashes.mirror import Mirror
 from tests.crashes.oracle import Audit, Coordinates, Record, Rule, Rules
 
 from rivermouth.cli.decisions import decision
@@ -280,10 +281,12 @@ class Scene:
 
     def fetched(self, store: FileSystem) -> Scene:
         """The same scene over a copy of the lake on this machine, for those who read files."""
-        here = replace(self, lake="")
-        shutil.rmtree(self.folder / "lake", ignore_errors=True)
-        copy_files(self.lake.partition("://")[2], str(self.folder / "lake"), source_filesystem=store)
-        return here
+        self.mirror(lambda: store).fetch()
+        return replace(self, lake="")
+
+    def mirror(self, connect: Callable[[], FileSystem]) -> Mirror:
+        """The copy of the lake that ``fetched`` makes, to be made again and again."""
+        return Mirror(self.lake, self.folder / "lake", connect)
 
     def told(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -311,10 +314,13 @@ class Scene:
 
 
 class CaughtUp:
-    """Whether the newest entry stands at the end of what a reader of committed records can see."""
+    """Whether the newest entry stands at the end of what a reader of committed records can see.
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    ``look`` gives the scene whose files a plain reader finds on this machine; without it, ``scene`` itself.
+    """
+
+    def __init__(self, scene: Scene, look: Callable[[], Scene] | None = None) -> None:
+        self._look = look or (lambda: scene)
         self._last = {}
         for topic, partition, offset in scene.records():
             self._last[topic, partition] = max(offset, self._last.get((topic, partition), -1))
@@ -323,9 +329,10 @@ class CaughtUp:
         return not isinstance(event, StepReached) and self.is_done()
 
     def is_done(self) -> bool:
-        entries = oracle.ledger_of(self._scene.table)
+        scene = self._look()
+        entries = oracle.ledger_of(scene.table)
         # The dead letters of the newest entry are complete once its counts are known.
-        if not entries or oracle.settled_counts(entries[-1], self._scene.side_file) is None:
+        if not entries or oracle.settled_counts(entries[-1], scene.side_file) is None:
             return False
         topics = entries[-1]["topics"]
         return all(

@@ -13,6 +13,7 @@ from rivermouth.rows.kafka_options import (
     checked,
     client_options,
     isolation_level,
+    java_options,
     problems,
     resolve,
 )
@@ -227,6 +228,15 @@ def test_options_in_the_words_of_librdkafka_are_taken_by_it(java, librdkafka):
 
     assert found == librdkafka
     Consumer({"bootstrap.servers": "localhost:1", "group.id": "g", **found}).close()
+
+
+@pytest.mark.parametrize("with_endpoint", [True, False])
+def test_kafkas_java_client_is_told_to_ask_for_tokens(with_endpoint):
+    endpoint = {"kafka.sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token"} if with_endpoint else {}
+    told = java_options({"sasl.mechanism": "OAUTHBEARER", **endpoint})
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+    assert told.get("sasl.login.callback.handler.class") == (handler if with_endpoint else None)
+    assert java_options({"sasl.mechanism": "PLAIN"}) == checked({"sasl.mechanism": "PLAIN"})
 
 
 @pytest.mark.parametrize(

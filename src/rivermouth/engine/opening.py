@@ -18,7 +18,7 @@ from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles
 from rivermouth.ports.table_ledger import TableLedger, narrowed
-from rivermouth.rows.kafka_options import checked
+from rivermouth.rows.kafka_options import java_options
 from rivermouth.rows.ledger import Entry, first_entry
 from rivermouth.sinks.dead_letters import DeadLetterTable
 
@@ -186,7 +186,7 @@ def source_of(flow: Flow, bootstrap_servers: str, options: Mapping[str, str]) ->
     """The flow's cluster as Spark reads it; options are resolved and judged."""
     return KafkaSource(
         bootstrap_servers=bootstrap_servers,
-        options=checked(options),
+        options=java_options(options),
         # A source without headers is faster: Spark cannot leave a column of Kafka unread.
         headers="kafka_headers" in flow.metadata_columns,
         min_partitions=flow.trigger.min_partitions,

@@ -16,6 +16,8 @@ from rivermouth.rows.environment import expand
 from rivermouth.rows.jaas import PLAIN_LOGIN, SCRAM_LOGIN, expand_jaas, parse_jaas
 
 ISOLATION_LEVEL: Final = "read_committed"
+_OAUTHBEARER: Final = "OAUTHBEARER"
+_OF_THE_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 
 _FORMAT: Final = ("the flow's format decodes the records", "use format: and key_format:")
 _OFFSETS: Final = ("the ledger in the table keeps the offsets", "remove it; group_id: shows progress to Kafka's tools")
@@ -78,6 +80,10 @@ _LOGIN_MODULES: Final = {
     SCRAM_LOGIN: "password",
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": "oauth",
     "com.sun.security.auth.module.Krb5LoginModule": "kerberos",
+}
+# Kafka's own, without which its Java client would make up a token instead of asking for one.
+_ASKS_FOR_TOKENS: Final = {
+    "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 }
 # What Kafka's consumer (kafka-clients 3.9) knows and the table above does not decide; for "did you mean".
 _KNOWN: Final = frozenset(
@@ -218,6 +224,17 @@ def checked(options: Mapping[str, str | float | bool]) -> dict[str, str]:
     return {"isolation.level": ISOLATION_LEVEL} | {plain_name(name): text(value) for name, value in options.items()}
 
 
+def java_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
+    """The checked options, and what Kafka's Java client needs beside them: the class that asks for tokens.
+
+    Raises:
+        KafkaOptionRefused: The first option that may not be set.
+    """
+    java = checked(options)
+    asks = java.get("sasl.mechanism") == _OAUTHBEARER and _OF_THE_ENDPOINT in java
+    return java | (_ASKS_FOR_TOKENS if asks else {})
+
+
 def client_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
     """The options in librdkafka's words, for admin requests and for reading committed offsets.
 
@@ -310,7 +327,7 @@ def _client_login(java: Mapping[str, str]) -> dict[str, str]:
     options = logins[0].options
     if _LOGIN_MODULES[logins[0].module] == "password":
         return {"sasl.username": options.get("username", ""), "sasl.password": options.get("password", "")}
-    url = java.get("sasl.oauthbearer.token.endpoint.url")
+    url = java.get(_OF_THE_ENDPOINT)
     if url is None or "clientId" not in options:
         raise KafkaClientUnable(
             option="sasl.jaas.config",
@@ -319,7 +336,7 @@ def _client_login(java: Mapping[str, str]) -> dict[str, str]:
         )
     found = {
         "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.token.endpoint.url": url,
+        _OF_THE_ENDPOINT: url,
         "sasl.oauthbearer.client.id": options["clientId"],
         "sasl.oauthbearer.client.secret": options.get("clientSecret", ""),
     }

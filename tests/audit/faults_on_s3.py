@@ -1,0 +1,131 @@
+"""The faults of a store that is a server, and of two drivers that write there; see ``tests.audit.faults``."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import deltalake
+from tests.audit import planted
+from tests.audit.world import World
+from tests.crashes.conftest import Child
+from tests.ports.s3_proxy import S3Proxy
+
+_MOMENTS = ("judge", "read", "write", "BatchDone")
+
+
+def _killed(world: World, chance: random.Random) -> None:
+    with world.following() as flow:
+        world.hit = flow.wait_for(chance.choice(_MOMENTS))
+        world.house.store.kill()
+        time.sleep(chance.uniform(0.1, 3))
+        world.house.store.restart()
+        world.house.restarts += 1
+        world.produce(300, chance)
+        flow.wait_for("BatchDone", 3)
+
+
+def _stopped(world: World, chance: random.Random) -> None:
+    with world.following() as flow:
+        world.hit = flow.wait_for(chance.choice(_MOMENTS))
+        world.house.store.server.pause()
+        try:
+            time.sleep(chance.uniform(0.5, 5))
+        finally:
+            world.house.store.server.resume()
+        world.produce(300, chance)
+        flow.wait_for("BatchDone", 3)
+
+
+def _busy(world: World, chance: random.Random) -> None:
+    proxy = world.house.store.proxy
+    before = proxy.refused
+    with world.following() as flow:
+        for number in range(3):
+            flow.wait_for(chance.choice(_MOMENTS[:3]), number + 1)
+            proxy.busy = chance.randint(1, 30)
+            world.produce(100, chance)
+            flow.wait_for("BatchDone", number + 1)
+        proxy.busy = 0
+    world.hit = proxy.refused > before
+
+
+def _reset(world: World, chance: random.Random) -> None:
+    proxy = world.house.store.proxy
+    before = proxy.hits
+    with world.following() as flow:
+        for _ in range(chance.randint(1, 5)):
+            flow.wait_for("write")
+            proxy.cut()
+            world.produce(100, chance)
+            time.sleep(chance.uniform(0.05, 0.5))
+        flow.wait_for("BatchDone", 3)
+    world.hit = proxy.hits > before
+
+
+def _refused(world: World, chance: random.Random) -> None:
+    proxy = world.house.store.proxy
+    with world.following() as flow:
+        flow.wait_for(chance.choice(_MOMENTS))
+        proxy.refuses = True
+        try:
+            proxy.cut()
+            world.hit = True
+            time.sleep(chance.uniform(0.5, 4))
+        finally:
+            proxy.mend()
+        world.produce(300, chance)
+        flow.wait_for("BatchDone", 3)
+
+
+def _sleeper(world: World, chance: random.Random) -> Callable[[], None] | None:
+    """A driver's commit is held on its way; another takes its place and goes on; then the commit arrives."""
+    proxy = S3Proxy(world.house.store.server.port)
+    conf = {**world.spark_conf, "spark.hadoop.fs.s3a.endpoint": proxy.endpoint, **planted.CONF_OF_A_SLEEPER}
+    driver = Child(world.folder, store=conf)
+    driver.wait_until_ready()
+    begun = deltalake.DeltaTable.is_deltatable(str(world.look().table))
+    # Version 0 is the empty table.
+    version = deltalake.DeltaTable(str(world.look().table)).version() + 1 if begun else 1
+    proxy.holds_back = f"_delta_log/{version:020d}.json"
+    driver.begin(world.scene, follow=False)
+    world.hit = _until(proxy.held.is_set, driver)
+    if not world.hit:
+        _bury(driver, proxy)
+        return None
+    # Another machine would give its lease up for lost; this one sees that it lives.
+    world.house.store.server.store.delete_file(world.scene.places.lease_file.removeprefix("s3a://"))
+    # What the other one commits under this number holds more.
+    world.produce(300, chance)
+
+    def arrive() -> None:
+        proxy.let_go()
+        _until(lambda: False, driver)
+        _bury(driver, proxy)
+
+    return arrive
+
+
+def _until(done: Callable[[], bool], driver: Child, patience_s: float = 60.0) -> bool:
+    """Waits until ``done`` says so or the driver has ended; whether it said so."""
+    deadline = time.monotonic() + patience_s
+    while not done() and driver.lives and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return done()
+
+
+def _bury(driver: Child, proxy: S3Proxy) -> None:
+    proxy.let_go()
+    driver.bury()
+    proxy.__exit__()
+
+
+FAULTS = {
+    "s3:killed": _killed,
+    "s3:stopped": _stopped,
+    "s3:busy": _busy,
+    "s3:reset": _reset,
+    "s3:refused": _refused,
+    "s3:sleeper": _sleeper,
+}
