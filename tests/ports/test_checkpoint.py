@@ -57,6 +57,19 @@ def test_it_agrees_with_a_ledger_that_stands_where_it_stands_unless_a_decision_m
         assert replace(found, decided=1).agrees_with(later)
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "a0ff8613"}'])
+def test_metadata_of_which_spark_would_make_no_query(text, place):
+    (place / "metadata").write_text(text)
+    assert inspect(place) == Checkpoint("damaged", detail="metadata holds no id of a query")
+    assert checkpoints(place).query_id() is None
+
+
+def test_without_metadata_spark_makes_a_new_query(place):
+    (place / "metadata").unlink()
+    assert inspect(place).state == "usable"
+    assert checkpoints(place).query_id() is None
+
+
 def test_it_knows_the_last_decision_before_it(place):
     checkpoints(place).claim("f", "id-1", decided=7)
     assert inspect(place).decided == 7

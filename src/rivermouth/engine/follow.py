@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from rivermouth.engine.carry import DEFAULT_MAX_OFFSETS, carry
 from rivermouth.engine.events import CheckpointReplaced
 from rivermouth.errors import RivermouthError, StopTimeout, first_line
 from rivermouth.ports.checkpoint import Checkpoints
-from rivermouth.ports.storage import is_local
+from rivermouth.ports.storage import is_local_disk
 from rivermouth.rows import ledger
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
 
     Raises:
         RivermouthError: The typed reason why the flow cannot go on.
-        PySparkException: The query failed for a reason of Spark's own; starting again may help.
+        PySparkException, Py4JJavaError: The query failed for a reason of Spark's own; starting again may help.
 
     Guarantees:
         Stopped anywhere and run again: continues where the ledger stands, whatever the checkpoint says.
@@ -51,7 +52,7 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
     callback = _Callback(run, checkpoints)
     try:
         return _follow(run, callback, between_batches)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         if kept and not callback.called:
             # Whatever of it Spark could not read, the ledger knows: the next start makes a new one.
             run.emit(CheckpointReplaced(run.flow.name, first_line(error), checkpoints.set_aside()))
@@ -60,7 +61,7 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
 
 def _follow(run: RunningFlow, callback: _Callback, between_batches: Callable[[], None]) -> int:
     query = _start(run, callback)
-    poll_s = _POLL_S if is_local(run.places.lake) else _REMOTE_POLL_S
+    poll_s = _POLL_S if is_local_disk(run.places.lake) else _REMOTE_POLL_S
     try:
         while not run.stopping.is_set() and query.isActive:
             between_batches()

@@ -29,6 +29,14 @@ class LakeNotFenced(RivermouthError):
     hint = "{fix}"
 
 
+class PlaceAmbiguous(RivermouthError):
+    """A place on this machine is one on another file system for a Spark whose default that is."""
+
+    code = "PLACE_AMBIGUOUS"
+    what = "flow {flow}: {place} has no scheme, and this Spark would look for it on {file_system}; nothing was written"
+    hint = "write {file_system}{place}; for a folder of this machine, spark: {{conf: {{spark.hadoop.fs.defaultFS: 'file:///'}}}}"
+
+
 class TableMismatch(RivermouthError):
     """The table on storage does not have the columns that the flow writes."""
 

@@ -72,15 +72,15 @@ class Checkpoints:
             raise CheckpointForeign(flow=flow, checkpoint=self.location, owner=owner.get("flow"))
         if table_id is not None and owner.get("table_id") != table_id:
             return Checkpoint("damaged", detail="it belongs to a table that was there before")
+        metadata = self._metadata()
+        # Without the file Spark begins a new query; with one that it cannot read it begins none.
+        if metadata is not None and _query_id(metadata) is None:
+            return Checkpoint("damaged", detail="metadata holds no id of a query")
         return replace(self._inspect_batches(), decided=owner.get("decided", 0))
 
     def query_id(self) -> str | None:
         """Spark's id of the query; None where there is none to be read."""
-        try:
-            body = json.loads(self._files.read(f"{self.location}/metadata") or "null")
-        except ValueError:
-            return None
-        return str(body["id"]) if isinstance(body, dict) and "id" in body else None
+        return _query_id(self._metadata() or "")
 
     def progress(self) -> tuple[Checkpoint, int]:
         """What a query of anybody's has read, and the number of its last batch that is done.
@@ -166,6 +166,9 @@ class Checkpoints:
         except ValueError as error:
             return Checkpoint("damaged", detail=str(error))
 
+    def _metadata(self) -> str | None:
+        return self._files.read(f"{self.location}/metadata")
+
     def _numbers(self, folder: str) -> list[int]:
         names = [name for name in self._files.names(f"{self.location}/{folder}") if name.isdecimal()]
         return sorted(int(name) for name in names)
@@ -190,6 +193,14 @@ class Checkpoints:
             msg = f"{name} is missing, cut short or of an unknown version"
             raise ValueError(msg)
         return lines
+
+
+def _query_id(metadata: str) -> str | None:
+    try:
+        body = json.loads(metadata)
+    except ValueError:
+        return None
+    return str(body["id"]) if isinstance(body, dict) and "id" in body else None
 
 
 def _parsed(line: str, name: str) -> Offsets:

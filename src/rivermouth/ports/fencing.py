@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlparse
 
-from rivermouth.errors import LakeNotFenced, LakeNotWritable
+from rivermouth.errors import LakeNotFenced, LakeNotWritable, PlaceAmbiguous
 from rivermouth.ports.storage import files_for, is_local
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
 
     Raises:
         LakeNotFenced: The store overwrites what it was told not to, or Delta would not tell it.
+        PlaceAmbiguous: A place has no scheme, and for this Spark that is no folder of this machine.
 
     Guarantees:
         Leaves nothing behind; stopped half-way, a file of a few bytes whose name begins with ``_rivermouth-probe``.
     """
     tables = (places.table, places.dead_letter_table)
+    _check_default(spark, places)
     on_s3 = any(urlparse(table).scheme == "s3a" for table in tables)
     if on_s3 and not _has_log_store(spark) and _DATABRICKS not in os.environ:
         raise LakeNotFenced(
@@ -54,6 +56,15 @@ def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
                 detail=f"the store of {place} overwrites a file that it was told to make only once",
                 fix="set lake: to a store with conditional writes (If-None-Match)",
             )
+
+
+def _check_default(spark: SparkSession, places: FlowPlaces) -> None:
+    # Ours are the lease and the ledger's side file, Spark's the tables: they must not part.
+    session: Any = spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Hadoop's settings
+    default = str(session.sessionState().newHadoopConf().get("fs.defaultFS", "file:///"))
+    for place in (places.table, places.dead_letter_table, places.state):
+        if place.startswith("/") and not default.startswith("file:"):
+            raise PlaceAmbiguous(flow=places.flow, place=place, file_system=default.rstrip("/"))
 
 
 def _has_log_store(spark: SparkSession) -> bool:

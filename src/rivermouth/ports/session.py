@@ -50,7 +50,8 @@ def start(
     Args:
         settings: The project's; its ``conf`` wins over everything here.
         app_name: Shown by cluster managers.
-        schemes: Of the places that it will read and write, where they are not on a local disk: ``s3a``.
+        schemes: Of the places that it will read and write, where they are not on a local disk: ``s3a``; ``fuse``
+            for a mounted bucket, for which our settings for a local disk stay off.
         extra: Settings between ours and the user's.
         log: A file for all that the JVM says; without one it says it on this process's terminal.
 

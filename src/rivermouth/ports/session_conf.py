@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.ports import class_archive, jars
 from rivermouth.ports.fencing import CONDITIONAL_LOG_STORE
+from rivermouth.ports.mounts import FUSE
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
@@ -24,12 +25,13 @@ REDACTION: Final = (
     r"|\.pem|private|keystore|truststore"
 )
 
-_CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-
 # Hadoop's own start a process for each file that they make or rename.
 _LOCAL_DISK: Final[Mapping[str, str]] = {
     "spark.hadoop.fs.file.impl": "rivermouth.disk.LocalDisk",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "rivermouth.disk.LocalDiskContext",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 OBJECT_STORE: Final[Mapping[str, str]] = {
     "spark.sql.streaming.checkpointFileManagerClass": "rivermouth.store.ConditionalCheckpointFiles",
@@ -122,11 +124,11 @@ def new_session_conf(
             "spark.driver.defaultJavaOptions": class_archive.java_options(found),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
             # Delta's VACUUM makes so many tasks, by default ten thousand.
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * cores),
         }
-        conf |= {**_LOCAL_DISK, **log_store("file", users)}
+        if FUSE not in schemes:
+            conf |= {**_LOCAL_DISK, **log_store("file", users)}
         if _CLASS_PATH in users:
             users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
     else:

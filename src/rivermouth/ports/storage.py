@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlparse
 from py4j.protocol import Py4JJavaError
 
 from rivermouth.errors import LakeNotReadable, LakeNotWritable
+from rivermouth.ports.mounts import bucket_mounted_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +59,11 @@ class LakeFiles(Protocol):
 def is_local(location: str) -> bool:
     """Whether ``location`` is a path of this machine: no scheme, or ``file:``."""
     return urlparse(location).scheme in {"", "file"}
+
+
+def is_local_disk(location: str) -> bool:
+    """Whether ``location`` is a path of this machine, and no bucket that is mounted there."""
+    return is_local(location) and bucket_mounted_at(local_path(location).absolute()) is None
 
 
 def local_path(location: str) -> Path:

@@ -202,10 +202,9 @@ def location(text: str, *, base: Path, environ: Mapping[str, str], setting: str 
     return front if path == "/" and authority else front + path
 
 
-def schemes(places: Iterable[FlowPlaces], lake: str) -> frozenset[str]:
-    """The schemes of all these places and of the lake; one on the local disk has none."""
-    found = {lake, *(each for flow in places for each in (flow.table, flow.checkpoint, flow.dead_letter_table))}
-    return frozenset(match[1] for each in found if (match := _SCHEME.match(each)))
+def schemes(places: Iterable[str]) -> frozenset[str]:
+    """The schemes of these places; one on this machine has none."""
+    return frozenset(match[1] for each in places if (match := _SCHEME.match(each)))
 
 
 def inside(inner: str, outer: str) -> bool:
