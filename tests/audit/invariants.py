@@ -21,7 +21,7 @@ Rows = Mapping[Key, Sequence[Mapping[str, Any]]]
 def harmless(world: World) -> Audit:
     """Nothing is doubled, made up or garbled at this moment, and the ledger never went back."""
     here = world.look()
-    return _harmless(world, here, _rows(here), _letters(here))
+    return _harmless(world, here, _rows(world, here), _letters(world, here))
 
 
 def _harmless(world: World, here: Scene, rows: Rows, letters: Rows) -> Audit:
@@ -37,7 +37,7 @@ def _harmless(world: World, here: Scene, rows: Rows, letters: Rows) -> Audit:
 def whole(world: World, *, drained: bool) -> Audit:
     """Also: every visible record is in its place, or recorded as lost; and the counts and the status say so."""
     here = world.look()
-    rows, letters = _rows(here), _letters(here)
+    rows, letters = _rows(world, here), _letters(world, here)
     found = _harmless(world, here, rows, letters)
     there = {"table": rows.keys(), "dead_letter": letters.keys()}
     superseded = _compacted_away(world)
@@ -75,15 +75,30 @@ def _compacted_away(world: World) -> set[Key]:
     return gone
 
 
-def _rows(here: Scene) -> Rows:
+def _rows(world: World, here: Scene) -> Rows:
+    entries = oracle.ledger_of(here.table)
     found: dict[Key, list[Mapping[str, Any]]] = {}
     for row in oracle.rows_of(here.table):
-        key = row["kafka_topic"], row.get("kafka_epoch") or 0, row["kafka_partition"], row["kafka_offset"]
-        found.setdefault(key, []).append(row)
+        found.setdefault(_key(world, entries, row, row.get("kafka_epoch") or 0), []).append(row)
     return found
 
 
-def _letters(here: Scene) -> Rows:
+def _key(world: World, entries: Sequence[Mapping[str, Any]], row: Mapping[str, Any], epoch: int) -> Key:
+    """Who the truth says that a row is, whose partition has this epoch for the flow.
+
+    The flow counts a partition's epochs, and only from when it knew it; the truth counts the topics of a name.
+    """
+    topic, partition, offset = (row[f"kafka_{name}"] for name in ("topic", "partition", "offset"))
+    decisions = entries[-1]["decisions"] if entries else ()
+    anew = [0] + [each["entry"] for each in decisions if each["kind"] == "new_epoch" and each["topic"] == topic]
+    begun = entries[-1]["topics"][topic].get("epochs", {}).get(str(partition), ()) if entries else ()
+    epochs = [sum(1 for entry in begun if entry <= since) for since in anew]
+    keys = [(topic, number, partition, offset) for number, each in enumerate(epochs) if each == epoch]
+    # Of several topics with one epoch, the flow knew this partition in one of them alone.
+    return next((key for key in reversed(keys) if key in world.truth.records), (topic, -1, partition, offset))
+
+
+def _letters(world: World, here: Scene) -> Rows:
     """The open ones: a rewind gives up those that it reads again."""
     letters = [each for each in oracle.rows_of(here.dead_letters) if each["status"] == "open"]
     entries = oracle.ledger_of(here.table)
@@ -92,7 +107,7 @@ def _letters(here: Scene) -> Rows:
     for each in letters:
         topic, partition = each["kafka_topic"], each["kafka_partition"]
         epoch = sum(1 for entry in begun.get(topic, {}).get(str(partition), ()) if each["batch"] >= entry)
-        found.setdefault((topic, epoch, partition, each["kafka_offset"]), []).append(each)
+        found.setdefault(_key(world, entries, each, epoch), []).append(each)
     return found
 
 

@@ -29,6 +29,7 @@ from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import FlowOutcome, Supervisor
 
 PATIENCE_S = 120.0
+_LOOK_EVERY_S = 0.5
 _COMPACTED = {
     "cleanup.policy": "compact",
     "segment.ms": "500",
@@ -267,6 +268,16 @@ class World:
         finally:
             self.outcomes.append(following.stop())
 
+    def has_caught_up(self) -> bool:
+        """Whether the flow has read all that was visible when the truth was last read: no batch comes any more."""
+        now = [
+            (topic, partition, at) for topic, epoch, partition, at in self.truth.records if self._is_now(topic, epoch)
+        ]
+        return CaughtUp(self.scene, self.look, now).is_done()
+
+    def _is_now(self, topic: str, epoch: int) -> bool:
+        return epoch == self.truth.epochs[topic]
+
     def close(self) -> None:
         self.finish_transactions(commit=False)
         self.nursery.bury()
@@ -284,6 +295,7 @@ class Following:
     def __init__(self, world: World, caught_up: CaughtUp | None, *, follow: bool) -> None:
         self._seen: Counter[str] = Counter()
         self._changed = threading.Condition()
+        self._world = world
         self._caught_up = caught_up
         self._supervisor = Supervisor(world.house.spark, self._hear, serve)
         self._outcome: FlowOutcome | None = None
@@ -297,10 +309,14 @@ class Following:
         return self._seen[event] > 0
 
     def wait_for(self, event: str, times: int = 1, patience_s: float = 30.0) -> bool:
-        """Until the flow has told it so often, or has ended; whether it has told it."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._seen[event] >= times or self._outcome is not None, patience_s)
-            return self._seen[event] >= times
+        """Until the flow has told it so often, has ended, or has nothing left to do; whether it has told it."""
+        deadline = time.monotonic() + patience_s
+        while self._seen[event] < times and self._outcome is None and time.monotonic() < deadline:
+            with self._changed:
+                self._changed.wait_for(lambda: self._seen[event] >= times or self._outcome is not None, _LOOK_EVERY_S)
+            if self._seen["BatchDone"] and self._seen[event] < times and self._world.has_caught_up():
+                break
+        return self._seen[event] >= times
 
     def wait_until_ended(self, patience_s: float) -> None:
         """Until the flow has ended, or for so long."""

@@ -7,7 +7,7 @@ import json
 import random
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -317,12 +317,18 @@ class CaughtUp:
     """Whether the newest entry stands at the end of what a reader of committed records can see.
 
     ``look`` gives the scene whose files a plain reader finds on this machine; without it, ``scene`` itself.
+    ``records`` are those that such a reader of Kafka has found; without them it looks.
     """
 
-    def __init__(self, scene: Scene, look: Callable[[], Scene] | None = None) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        look: Callable[[], Scene] | None = None,
+        records: Iterable[Coordinates] | None = None,
+    ) -> None:
         self._look = look or (lambda: scene)
-        self._last = {}
-        for topic, partition, offset in scene.records():
+        self._last: dict[tuple[str, int], int] = {}
+        for topic, partition, offset in scene.records() if records is None else records:
             self._last[topic, partition] = max(offset, self._last.get((topic, partition), -1))
 
     def __call__(self, event: Event) -> bool:

@@ -20,11 +20,24 @@ from rivermouth.cli.demo import commands
 from rivermouth.cli.main import invoke
 from rivermouth.errors import DemoFolderTaken
 from rivermouth.ports.broker import Broker
+from rivermouth.ports.kafka_produce import produce
 from rivermouth.project.demo import Demo, demo, github_records, port_of, zeek_records
 from rivermouth.project.load import Project
 
 ROOT = Path(__file__).parents[2]
 BOUND_S = 280
+
+
+JOB = """
+import sys
+import rivermouth
+from rivermouth.spec import ProjectSpec
+
+flow = {{"topics": "{topic}", "format": "text", "table": "bronze.lines"}}
+spec = ProjectSpec(lake="./lake", kafka={{"bootstrap_servers": "{servers}"}}, flows={{"lines": flow}})
+[outcome] = rivermouth.Project.from_spec(spec).run()
+print("written", outcome.counts.written, "by", sys.prefix)
+"""
 
 
 def judged(records, expected):
@@ -129,6 +142,18 @@ def test_it_says_what_it_does_and_nothing_else(shown):
     assert all(
         re.match("(zeek_raw|zeek_dns|github_events): (new table|batch 1: |done, 1 batch)", line) for line in told[4:]
     )
+
+
+@pytest.mark.long
+def test_a_job_of_spark_submit_from_the_wheel(installed, broker, topic, tmp_path):
+    name = topic()
+    produce(broker.bootstrap_servers, {}, name, [b"one", b"two"])
+    (tmp_path / "job.py").write_text(JOB.format(topic=name, servers=broker.bootstrap_servers))
+    submit = "spark-submit --master 'local[2]' --jars \"$(rivermouth jars paths)\" job.py"
+    done = run(f". {installed.with_name('activate')} && {submit}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].split() == ["written", "2", "by", str(installed.parents[1])]
+    assert sorted(row["value"] for row in rows(tmp_path / "lake/bronze/lines", "SELECT value FROM t")) == ["one", "two"]
 
 
 @pytest.mark.long
