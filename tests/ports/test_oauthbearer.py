@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import sys
+import time
+
 import pytest
+from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 from tests.crashes.oracle import rows_of
 from tests.ports.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 
 import rivermouth
-from rivermouth.errors import KafkaRefused
+from rivermouth.errors import KafkaClientUnable, KafkaRefused, MskSignerMissing
 from rivermouth.ports.broker import Broker
 from rivermouth.ports.dev_server import HOST, free_ports
+from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_produce import produce
+from rivermouth.ports.msk_iam import TokenSource
 from rivermouth.spec import ProjectSpec
 
 LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
@@ -62,6 +69,13 @@ def cluster(address, endpoint, secret):
     }
 
 
+IAM = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "AWS_MSK_IAM",
+    "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+}
+
+
 def project(address, endpoint, folder, secret="${SECRET}"):
     spec = ProjectSpec(
         lake=str(folder / "lake"),
@@ -91,3 +105,94 @@ def test_with_a_wrong_secret_nobody_comes_in(address, endpoint, tmp_path):
         '{"error": "invalid_client"}; nothing was read'
     )
     assert not (tmp_path / "lake").exists()
+
+
+@pytest.fixture
+def role(monkeypatch):
+    """Credentials as a machine's role gives them; the signature needs no network."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, f"of-{name}")
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def signed(token):
+    return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+
+
+def test_a_token_for_msk_is_a_request_signed_for_the_region_of_the_brokers(role):
+    servers = "b-1.shop.abc123.c2.kafka.us-east-2.amazonaws.com:9098"
+    token, ends_s = TokenSource(servers, {})("")
+    url = signed(token)
+    assert url.startswith("https://kafka.us-east-2.amazonaws.com/?Action=kafka-cluster%3AConnect")
+    assert "of-AWS_ACCESS_KEY_ID%2F" in url
+    assert "of-AWS_SECRET_ACCESS_KEY" not in url
+    assert 600 < ends_s - time.time() < 1000
+    token, _ends_s = TokenSource("localhost:9098", {})("")
+    assert signed(token).startswith("https://kafka.eu-central-1.amazonaws.com/")
+
+
+@pytest.mark.parametrize(
+    ("login", "called", "told"),
+    [
+        ({"awsProfileName": "dev"}, "generate_auth_token_from_profile", ("eu-central-1", "dev")),
+        ({"awsRoleArn": "arn:x"}, "generate_auth_token_from_role_arn", ("eu-central-1", "arn:x", "rivermouth")),
+        (
+            {"awsRoleArn": "arn:x", "awsRoleSessionName": "me"},
+            "generate_auth_token_from_role_arn",
+            ("eu-central-1", "arn:x", "me"),
+        ),
+    ],
+)
+def test_credentials_of_a_profile_and_of_a_role(login, called, told, role, monkeypatch):
+    asked = []
+    monkeypatch.setattr(MSKAuthTokenProvider, called, lambda *how: asked.append(how) or ("token", 7000))
+    assert TokenSource("localhost:9098", login)("") == ("token", 7.0)
+    assert asked == [told]
+
+
+def test_by_iam_the_broker_gets_the_token(address, endpoint, role, monkeypatch):
+    with Kafka(address, IAM) as kafka, pytest.raises(KafkaRefused) as error:
+        kafka.describe(["any"])
+    # It is no cluster of Amazon's, and does not take it for a token.
+    assert "SASL authentication error" in str(error.value)
+    assert "of-AWS" not in str(error.value)
+    ends_ms = int((time.time() + 900) * 1000)
+    monkeypatch.setattr(MSKAuthTokenProvider, "generate_auth_token", lambda _region: (endpoint.token("read"), ends_ms))
+    with Kafka(address, IAM) as kafka:
+        assert kafka.describe(["any"]) == {}
+
+
+def test_without_credentials_nobody_comes_in(address, role, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    with Kafka(address, IAM) as kafka, pytest.raises(KafkaRefused) as error:
+        kafka.describe(["any"])
+    assert str(error.value).splitlines()[0] == (
+        "[KAFKA_REFUSED] the broker refused a login by IAM: there are no credentials in the environment, in a profile "
+        "or of this machine; nothing was read"
+    )
+
+
+def test_a_region_that_nobody_tells(monkeypatch):
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(KafkaClientUnable) as error:
+        Kafka("localhost:9098", IAM)
+    assert str(error.value) == (
+        "[KAFKA_CLIENT_UNABLE] kafka option 'sasl.mechanism' cannot be handed to librdkafka, by which rivermouth asks "
+        "for topics and offsets: the address of the brokers does not tell their region, nor does AWS_REGION; "
+        "nothing was run\n  hint: export AWS_REGION=eu-central-1"
+    )
+
+
+def test_without_amazons_library_nothing_is_run(role, monkeypatch):
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    with pytest.raises(MskSignerMissing) as error:
+        Kafka("localhost:9098", IAM)
+    assert str(error.value) == (
+        "[MSK_SIGNER_MISSING] IAM needs the package aws-msk-iam-sasl-signer-python, which is not installed; "
+        "nothing was run\n  hint: pip install 'rivermouth[msk]'"
+    )

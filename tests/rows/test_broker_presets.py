@@ -11,7 +11,7 @@ from rivermouth.project.load import Project
 from rivermouth.project.validate import validate_static
 from rivermouth.rows import kafka_options
 from rivermouth.rows.broker_presets import PRESETS, options_of
-from rivermouth.rows.jaas import parse_jaas
+from rivermouth.rows.jaas import IAM_LOGIN, parse_jaas
 from rivermouth.spec import KafkaCluster, ProjectSpec
 
 FLOWS = {"orders": {"topics": "orders", "format": "raw", "table": "bronze.orders"}}
@@ -31,7 +31,7 @@ def test_the_names_in_the_project_file_are_those_that_are_known():
     assert set(get_args(names)) == set(PRESETS)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", sorted(PRESETS.keys() - {"msk-iam"}))
 def test_a_preset_with_a_login_is_all_that_both_clients_need(name):
     found = project({"SECRET": 'a"b\\c;d'}, preset=name, username="me", password="${SECRET}")
     validate_static(found)
@@ -49,6 +49,16 @@ def test_event_hubs_know_all_clients_by_one_name():
     found = project(preset="event-hubs", password="Endpoint=sb://x/;SharedAccessKey=a=")
     [login] = parse_jaas(found.kafka_options()["sasl.jaas.config"])
     assert login.options == {"username": "$ConnectionString", "password": "Endpoint=sb://x/;SharedAccessKey=a="}
+
+
+def test_msk_knows_a_client_by_iam():
+    found = project(preset="msk-iam")
+    validate_static(found)
+    options = found.kafka_options()
+    [login] = parse_jaas(options["sasl.jaas.config"])
+    assert (options["sasl.mechanism"], login.module) == ("AWS_MSK_IAM", IAM_LOGIN)
+    role = {"sasl.jaas.config": f'{IAM_LOGIN} required awsRoleArn="arn:x";'}
+    assert kafka_options.iam_login(project(preset="msk-iam", options=role).kafka_options()) == {"awsRoleArn": "arn:x"}
 
 
 def test_ones_own_options_win():
@@ -76,6 +86,11 @@ def test_a_password_is_not_in_what_is_printed_of_a_cluster():
 @pytest.mark.parametrize(
     ("kafka", "detail", "fix"),
     [
+        (
+            {"preset": "msk-iam", "username": "u", "password": "p"},
+            f"{MECHANISM}, and it is AWS_MSK_IAM",
+            COMPLETE,
+        ),
         ({"username": "u"}, "username stands without a password", "password: ${KAFKA_PASSWORD}"),
         (
             {"password": "p", "options": PLAIN},

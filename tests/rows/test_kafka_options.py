@@ -12,6 +12,7 @@ from rivermouth.rows.jaas import parse_jaas
 from rivermouth.rows.kafka_options import (
     checked,
     client_options,
+    iam_login,
     isolation_level,
     java_options,
     problems,
@@ -108,7 +109,10 @@ def test_a_refused_option_is_told_in_whole(option, reason, fix):
     [
         (
             JNDI,
-            "its login module is none of PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule, Krb5LoginModule",
+            (
+                "its login module is none of PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule, "
+                "Krb5LoginModule, IAMLoginModule"
+            ),
         ),
         (PLAIN + SCRAM, "it must name one login module and names 2"),
         ("", "it must name one login module and names 0"),
@@ -237,6 +241,51 @@ def test_kafkas_java_client_is_told_to_ask_for_tokens(with_endpoint):
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
     assert told.get("sasl.login.callback.handler.class") == (handler if with_endpoint else None)
     assert java_options({"sasl.mechanism": "PLAIN"}) == checked({"sasl.mechanism": "PLAIN"})
+
+
+def iam(options="", mechanism="AWS_MSK_IAM", module="software.amazon.msk.auth.iam.IAMLoginModule"):
+    return {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f"{module} required{options};",
+    }
+
+
+def test_msk_knows_both_clients_by_iam():
+    assert client_options(iam()) == {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    handler = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+    assert java_options(iam())["sasl.client.callback.handler.class"] == handler
+    assert iam_login(iam(' awsProfileName="dev"')) == {"awsProfileName": "dev"}
+    assert iam_login({"sasl.mechanism": "PLAIN"}) is None
+
+
+@pytest.mark.parametrize(
+    ("java", "reason", "fix"),
+    [
+        (
+            iam(' awsDebugCreds="true"'),
+            "of IAMLoginModule's options it takes awsProfileName, awsRoleArn, awsRoleSessionName",
+            "remove the others",
+        ),
+        (
+            iam(mechanism="OAUTHBEARER"),
+            "IAMLoginModule belongs to AWS_MSK_IAM, and no other to that",
+            "kafka: {preset: msk-iam}",
+        ),
+        (
+            iam(module="org.apache.kafka.common.security.plain.PlainLoginModule"),
+            "IAMLoginModule belongs to AWS_MSK_IAM, and no other to that",
+            "kafka: {preset: msk-iam}",
+        ),
+    ],
+)
+def test_a_login_by_iam_that_only_one_client_would_understand(java, reason, fix):
+    with pytest.raises(KafkaClientUnable) as caught:
+        client_options(java)
+    assert str(caught.value) == (
+        "[KAFKA_CLIENT_UNABLE] kafka option 'sasl.jaas.config' cannot be handed to librdkafka, by which rivermouth "
+        f"asks for topics and offsets: {reason}; nothing was run\n  hint: {fix}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,14 @@ class CryptographyMissing(RivermouthError):
     hint = "pip install 'rivermouth[dev]'"
 
 
+class MskSignerMissing(RivermouthError):
+    """The library that signs tokens for Amazon MSK is not installed."""
+
+    code = "MSK_SIGNER_MISSING"
+    what = "IAM needs the package aws-msk-iam-sasl-signer-python, which is not installed; nothing was run"
+    hint = "pip install 'rivermouth[msk]'"
+
+
 class SessionSettled(RivermouthError):
     """The project wants a setting that a session which is there already has otherwise, and cannot change."""
 

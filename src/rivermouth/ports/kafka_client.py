@@ -18,7 +18,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from rivermouth.errors import BrokerUnreachable, KafkaOptionRefused, KafkaRefused, RivermouthError
-from rivermouth.rows.kafka_options import client_options
+from rivermouth.ports.msk_iam import TokenSource
+from rivermouth.rows.kafka_options import client_options, iam_login
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -61,12 +62,15 @@ class KafkaClient:
     Raises:
         KafkaOptionRefused: An option that may not be set.
         KafkaClientUnable: A security option that librdkafka cannot take.
+        MskSignerMissing: IAM is wanted, and the library for it is not installed.
     """
 
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.timeout_s = timeout_s
         self._options = client_options(options)
+        login = iam_login(options)
+        self._tokens = None if login is None else TokenSource(bootstrap_servers, login)
         self._lock = threading.Lock()
         self._admin: AdminClient | None = None
         self._refusal: KafkaError | None = None
@@ -81,6 +85,7 @@ class KafkaClient:
             **_DEFAULTS,
             **hasty,
             **self._options,
+            **({} if self._tokens is None else {"oauth_cb": self._tokens}),
             "bootstrap.servers": self.bootstrap_servers,
             "error_cb": self._on_error,
             "logger": _ClientLines(self._on_line),
@@ -92,12 +97,15 @@ class KafkaClient:
 
         Raises:
             KafkaOptionRefused: librdkafka does not take one of the options.
+            KafkaRefused: There are no credentials of which to make a token for IAM.
         """
         with self._lock:
             if self._admin is None:
                 try:
                     self._admin = AdminClient(self.config)
                 except KafkaException as error:
+                    if self._tokens is not None and self._tokens.failure is not None:
+                        raise KafkaRefused(request="a login by IAM", detail=self._tokens.failure) from error
                     raise option_refused(error) from None
             return self._admin
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.rows.environment import expand
-from rivermouth.rows.jaas import PASSWORD_LOGINS, password_login
-from rivermouth.rows.kafka_options import plain_name
+from rivermouth.rows.jaas import IAM_LOGIN, PASSWORD_LOGINS, password_login
+from rivermouth.rows.kafka_options import IAM_MECHANISM, plain_name
 
 if TYPE_CHECKING:
     from rivermouth.spec import KafkaCluster
@@ -32,17 +32,17 @@ class Preset:
     username: str | None = None
 
 
-def _with_password(mechanism: str) -> dict[str, str]:
+def _over_tls(mechanism: str) -> dict[str, str]:
     return {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism}
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "confluent-cloud": Preset(
-        {**_with_password("PLAIN"), "client.dns.lookup": "use_all_dns_ips", "session.timeout.ms": "45000"},
+        {**_over_tls("PLAIN"), "client.dns.lookup": "use_all_dns_ips", "session.timeout.ms": "45000"},
     ),
     "event-hubs": Preset(
         {
-            **_with_password("PLAIN"),
+            **_over_tls("PLAIN"),
             # The service ends connections that were silent for four minutes.
             "metadata.max.age.ms": "180000",
             "connections.max.idle.ms": "180000",
@@ -50,10 +50,13 @@ PRESETS: Final[Mapping[str, Preset]] = {
         },
         username="$ConnectionString",
     ),
-    "msk-scram": Preset(_with_password("SCRAM-SHA-512")),
-    "redpanda": Preset(_with_password("SCRAM-SHA-256")),
+    "msk-iam": Preset(
+        {**_over_tls(IAM_MECHANISM), "sasl.jaas.config": f"{IAM_LOGIN} required;"},
+    ),
+    "msk-scram": Preset(_over_tls("SCRAM-SHA-512")),
+    "redpanda": Preset(_over_tls("SCRAM-SHA-256")),
     "strimzi": Preset(
-        {**_with_password("SCRAM-SHA-512"), "ssl.truststore.type": "PEM"},
+        {**_over_tls("SCRAM-SHA-512"), "ssl.truststore.type": "PEM"},
     ),
 }
 
@@ -87,7 +90,7 @@ def login_problem(cluster: KafkaCluster) -> tuple[str, str] | None:
     if cluster.username is None and cluster.password is None:
         return None
     said = _said(cluster)
-    if "sasl.jaas.config" in said:
+    if "sasl.jaas.config" in {plain_name(name) for name in cluster.options}:
         return (
             "username and password make sasl.jaas.config, which also stands under options",
             "remove sasl.jaas.config from options:",

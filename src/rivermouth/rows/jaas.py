@@ -11,6 +11,7 @@ from rivermouth.rows.environment import expand
 
 PLAIN_LOGIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+IAM_LOGIN: Final = "software.amazon.msk.auth.iam.IAMLoginModule"
 PASSWORD_LOGINS: Final[Mapping[str, str]] = {
     "PLAIN": PLAIN_LOGIN,
     "SCRAM-SHA-256": SCRAM_LOGIN,

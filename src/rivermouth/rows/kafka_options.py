@@ -13,10 +13,12 @@ from typing import Final
 
 from rivermouth.errors import KafkaClientUnable, KafkaOptionRefused
 from rivermouth.rows.environment import expand
-from rivermouth.rows.jaas import PLAIN_LOGIN, SCRAM_LOGIN, expand_jaas, parse_jaas
+from rivermouth.rows.jaas import IAM_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN, Login, expand_jaas, parse_jaas
 
 ISOLATION_LEVEL: Final = "read_committed"
+IAM_MECHANISM: Final = "AWS_MSK_IAM"
 _OAUTHBEARER: Final = "OAUTHBEARER"
+_OF_IAM: Final = frozenset({"awsProfileName", "awsRoleArn", "awsRoleSessionName"})
 _OF_THE_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 
 _FORMAT: Final = ("the flow's format decodes the records", "use format: and key_format:")
@@ -80,11 +82,14 @@ _LOGIN_MODULES: Final = {
     SCRAM_LOGIN: "password",
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": "oauth",
     "com.sun.security.auth.module.Krb5LoginModule": "kerberos",
+    IAM_LOGIN: "iam",
 }
-# Kafka's own, without which its Java client would make up a token instead of asking for one.
+# Classes that a login needs in the Java client, which loads no other. Without Kafka's own it would make up a token
+# instead of asking for one.
 _ASKS_FOR_TOKENS: Final = {
     "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 }
+_SIGNS_WITH_IAM: Final = {"sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler"}
 # What Kafka's consumer (kafka-clients 3.9) knows and the table above does not decide; for "did you mean".
 _KNOWN: Final = frozenset(
     [
@@ -225,14 +230,24 @@ def checked(options: Mapping[str, str | float | bool]) -> dict[str, str]:
 
 
 def java_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
-    """The checked options, and what Kafka's Java client needs beside them: the class that asks for tokens.
+    """The checked options, and what Kafka's Java client needs beside them: the class that asks for, or makes, tokens.
 
     Raises:
         KafkaOptionRefused: The first option that may not be set.
     """
     java = checked(options)
     asks = java.get("sasl.mechanism") == _OAUTHBEARER and _OF_THE_ENDPOINT in java
-    return java | (_ASKS_FOR_TOKENS if asks else {})
+    signs = java.get("sasl.mechanism") == IAM_MECHANISM
+    return java | (_ASKS_FOR_TOKENS if asks else {}) | (_SIGNS_WITH_IAM if signs else {})
+
+
+def iam_login(options: Mapping[str, str | float | bool]) -> Mapping[str, str] | None:
+    """What IAMLoginModule is told, where Amazon MSK knows this client by IAM; None elsewhere."""
+    java = checked(options)
+    if java.get("sasl.mechanism") != IAM_MECHANISM:
+        return None
+    logins = parse_jaas(java.get("sasl.jaas.config", ""))
+    return logins[0].options if logins else {}
 
 
 def client_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
@@ -325,6 +340,8 @@ def _client_login(java: Mapping[str, str]) -> dict[str, str]:
             option=option, reason=reason, fix="sasl.mechanism: SCRAM-SHA-512, with sasl.jaas.config"
         )
     options = logins[0].options
+    if mechanism == IAM_MECHANISM or logins[0].module == IAM_LOGIN:
+        return _client_iam(mechanism, logins[0])
     if _LOGIN_MODULES[logins[0].module] == "password":
         return {"sasl.username": options.get("username", ""), "sasl.password": options.get("password", "")}
     url = java.get(_OF_THE_ENDPOINT)
@@ -341,6 +358,17 @@ def _client_login(java: Mapping[str, str]) -> dict[str, str]:
         "sasl.oauthbearer.client.secret": options.get("clientSecret", ""),
     }
     return found | ({"sasl.oauthbearer.scope": options["scope"]} if "scope" in options else {})
+
+
+def _client_iam(mechanism: str, login: Login) -> dict[str, str]:
+    reason, fix = "", ""
+    if mechanism != IAM_MECHANISM or login.module != IAM_LOGIN:
+        reason, fix = "IAMLoginModule belongs to AWS_MSK_IAM, and no other to that", "kafka: {preset: msk-iam}"
+    elif not login.options.keys() <= _OF_IAM:
+        reason, fix = f"of IAMLoginModule's options it takes {', '.join(sorted(_OF_IAM))}", "remove the others"
+    if reason:
+        raise KafkaClientUnable(option="sasl.jaas.config", reason=reason, fix=fix)
+    return {"sasl.mechanism": _OAUTHBEARER}
 
 
 def _client_tls(java: Mapping[str, str]) -> dict[str, str]:

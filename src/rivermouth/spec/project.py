@@ -16,16 +16,16 @@ class KafkaCluster(Noun):
 
     Attributes:
         bootstrap_servers: ``host:port``, several parted by commas.
-        preset: A service whose options are known: ``confluent-cloud``, ``event-hubs``, ``msk-scram``, ``redpanda`` or
-            ``strimzi``.
-        username: Who logs in, by PLAIN or SCRAM; with ``event-hubs`` none is needed.
+        preset: A service whose options are known: ``confluent-cloud``, ``event-hubs``, ``msk-iam``, ``msk-scram``,
+            ``redpanda`` or ``strimzi``.
+        username: Who logs in, by PLAIN or SCRAM; with ``event-hubs`` and ``msk-iam`` none is needed.
         password: The password that goes with it; write a reference, as ``${KAFKA_PASSWORD}``.
         options: Kafka client options as in Kafka's own documentation, without a ``kafka.`` prefix; they win over those
             of the preset.
     """
 
     bootstrap_servers: str = "localhost:9092"
-    preset: Literal["confluent-cloud", "event-hubs", "msk-scram", "redpanda", "strimzi"] | None = None
+    preset: Literal["confluent-cloud", "event-hubs", "msk-iam", "msk-scram", "redpanda", "strimzi"] | None = None
     username: str | None = None
     password: str | None = Field(default=None, repr=False)
     options: dict[str, str | int | bool] = {}
