@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import deltalake
 from tests.audit import planted
@@ -16,25 +17,28 @@ _MOMENTS = ("judge", "read", "write", "BatchDone")
 
 
 def _killed(world: World, chance: random.Random) -> None:
-    with world.following() as flow:
-        world.hit = flow.wait_for(chance.choice(_MOMENTS))
+    with world.following() as flow, _felt(world):
+        flow.wait_for(chance.choice(_MOMENTS))
         world.house.store.kill()
+        world.produce(300, chance)
         time.sleep(chance.uniform(0.1, 3))
         world.house.store.restart()
         world.house.restarts += 1
-        world.produce(300, chance)
         flow.wait_for("BatchDone", 3)
 
 
 def _stopped(world: World, chance: random.Random) -> None:
+    asked = world.house.store.proxy.requests
     with world.following() as flow:
-        world.hit = flow.wait_for(chance.choice(_MOMENTS))
+        flow.wait_for(chance.choice(_MOMENTS))
+        before = len(asked)
         world.house.store.server.pause()
         try:
+            world.produce(300, chance)
             time.sleep(chance.uniform(0.5, 5))
         finally:
+            world.hit = len(asked) > before
             world.house.store.server.resume()
-        world.produce(300, chance)
         flow.wait_for("BatchDone", 3)
 
 
@@ -52,31 +56,35 @@ def _busy(world: World, chance: random.Random) -> None:
 
 
 def _reset(world: World, chance: random.Random) -> None:
-    proxy = world.house.store.proxy
-    before = proxy.hits
-    with world.following() as flow:
+    with world.following() as flow, _felt(world):
         for _ in range(chance.randint(1, 5)):
             flow.wait_for("write")
-            proxy.cut()
+            world.house.store.proxy.cut()
             world.produce(100, chance)
             time.sleep(chance.uniform(0.05, 0.5))
         flow.wait_for("BatchDone", 3)
-    world.hit = proxy.hits > before
 
 
 def _refused(world: World, chance: random.Random) -> None:
     proxy = world.house.store.proxy
-    with world.following() as flow:
+    with world.following() as flow, _felt(world):
         flow.wait_for(chance.choice(_MOMENTS))
         proxy.refuses = True
         try:
             proxy.cut()
-            world.hit = True
+            world.produce(300, chance)
             time.sleep(chance.uniform(0.5, 4))
         finally:
             proxy.mend()
-        world.produce(300, chance)
         flow.wait_for("BatchDone", 3)
+
+
+@contextmanager
+def _felt(world: World) -> Iterator[None]:
+    """The fault in the block did harm if the proxy cut a connection, refused one or found nobody behind it."""
+    before = world.house.store.proxy.hits
+    yield
+    world.hit = world.house.store.proxy.hits > before
 
 
 def _sleeper(world: World, chance: random.Random) -> Callable[[], None] | None:

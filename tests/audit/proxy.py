@@ -24,7 +24,7 @@ class Proxy:
         refuses: New connections are reset at once.
         holds: Nothing is forwarded; connections stay open.
         delay_s: Each piece waits so long.
-        hits: How many connections were cut or refused, and pieces held or delayed.
+        hits: How many connections were cut or refused or led nowhere, and pieces held or delayed.
     """
 
     def __init__(self, target: int) -> None:
@@ -72,6 +72,7 @@ class Proxy:
         try:
             server = socket.create_connection((HOST, self.target), timeout=5)
         except OSError:  # nobody is there: neither are we
+            self.hits += 1
             self._reset(client)
             return
         server.settimeout(None)

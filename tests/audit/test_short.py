@@ -39,7 +39,7 @@ def test_after_faults_nothing_is_amiss(seed, house):
 def test_after_a_fault_of_s3_nothing_is_amiss(fault, house):
     report = play(plan_of(1, [fault], rounds=1, records=500, on_s3=True), house)
     assert report.problem == "", report.plan.to_json()
-    assert (report.rounds, report.verdicts["s3:sleeper", "missed"]) == (1, 0)
+    assert (report.rounds, report.verdicts[fault, "missed"]) == (1, 0)
 
 
 def test_a_lake_on_s3_has_faults_of_its_own():

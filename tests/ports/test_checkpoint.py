@@ -57,7 +57,7 @@ def test_it_agrees_with_a_ledger_that_stands_where_it_stands_unless_a_decision_m
         assert replace(found, decided=1).agrees_with(later)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "a0ff8613"}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "a0ff8613"}', '{"id": null}', '{"id": 5}', '{"id": "x"}'])
 def test_metadata_of_which_spark_would_make_no_query(text, place):
     (place / "metadata").write_text(text)
     assert inspect(place) == Checkpoint("damaged", detail="metadata holds no id of a query")

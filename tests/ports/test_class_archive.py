@@ -109,17 +109,32 @@ def test_the_jars_for_s3_stand_behind_all_others_where_the_archive_stays_valid(s
     assert "SPARK_DIST_CLASSPATH" not in os.environ
 
 
-@pytest.mark.parametrize("users", [None, "/opt/hadoop/*"])
-def test_who_names_the_end_of_the_class_path_keeps_it(users, monkeypatch):
-    """As an installation of Spark without Hadoop does in its spark-env.sh."""
-    before = {} if users is None else {"SPARK_DIST_CLASSPATH": users}
-    monkeypatch.setattr(os, "environ", dict(before))
+def test_the_end_of_the_class_path_is_named_for_one_jvm_only(monkeypatch):
+    monkeypatch.delenv("SPARK_DIST_CLASSPATH", raising=False)
     with session._at_the_end_of_the_class_path([Path("/jars/one.jar"), Path("/jars/two.jar")]):
-        named = os.environ["SPARK_DIST_CLASSPATH"].split(os.pathsep)
-    assert named == [*([users] if users else []), "/jars/one.jar", "/jars/two.jar"]
-    assert os.environ == before
-    with session._at_the_end_of_the_class_path([]):
-        assert os.environ == before
+        assert os.environ["SPARK_DIST_CLASSPATH"].split(os.pathsep) == ["/jars/one.jar", "/jars/two.jar"]
+    assert "SPARK_DIST_CLASSPATH" not in os.environ
+
+
+@pytest.mark.parametrize("taken", ["nobody", "variable", "script", "script at home"])
+def test_where_somebody_else_names_the_end_s3s_jars_stand_in_front(taken, tmp_path, monkeypatch):
+    """As an installation of Spark without Hadoop does, which may bring an older one."""
+    monkeypatch.delenv("SPARK_DIST_CLASSPATH", raising=False)
+    if taken == "variable":
+        monkeypatch.setenv("SPARK_DIST_CLASSPATH", "/opt/hadoop/*")
+    elif taken != "nobody":
+        (tmp_path / "conf").mkdir()
+        (tmp_path / "conf/spark-env.sh").write_text("SPARK_DIST_CLASSPATH=/opt/hadoop/*")
+        at_home = taken == "script at home"
+        monkeypatch.setenv(*(("SPARK_HOME", str(tmp_path)) if at_home else ("SPARK_CONF_DIR", f"{tmp_path}/conf")))
+    settings = SparkSettings(master="local[2]")
+    conf = session_conf.new_session_conf(settings, java.find(), "test", {}, ["s3a"])
+    in_front = conf["spark.driver.extraClassPath"].split(os.pathsep)
+    behind = session_conf.last_jars(settings, ["s3a"])
+    wanted = jars.classpath(jars.S3)
+    assert ([path for path in wanted if str(path) in in_front], behind) == (
+        ([], wanted) if taken == "nobody" else (wanted, [])
+    )
 
 
 @pytest.mark.parametrize("master", ["spark://somewhere:7077", "local-cluster[2,1,1024]"])

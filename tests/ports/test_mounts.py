@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rivermouth.errors import PlaceAmbiguous
-from rivermouth.ports import java, mounts, session, session_conf
-from rivermouth.ports.fencing import check_fenced
+from rivermouth.ports import mounts, session
+from rivermouth.ports.fencing import _check_default, check_fenced
 from rivermouth.ports.storage import is_local_disk
 from rivermouth.project.load import Project
-from rivermouth.spec import ProjectSpec, SparkSettings
+from rivermouth.spec import ProjectSpec
 
 MOUNTS = r"""22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 31 22 0:50 / /data rw,nosuid,nodev - fuse.s3fs s3fs rw,user_id=0
@@ -19,7 +19,11 @@ MOUNTS = r"""22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 35 22 0:54 / /usb rw - fuseblk /dev/sdb1 rw
 36 22 0:55 / /twice rw - fuse.rclone remote rw
 37 22 0:56 / /twice rw - tmpfs tmpfs rw
+38 22 0:57 / /over/disk rw - ext4 /dev/vdc rw
+39 22 0:58 / /over rw - fuse.s3fs s3fs rw
+cut short
 """
+PLACES = ("table", "dead_letter_table", "checkpoint")
 
 
 @pytest.fixture
@@ -43,18 +47,31 @@ def mounted(tmp_path, monkeypatch):
         ("/Volumes/main/default/lake", "fuse"),
         ("/usb/lake", None),
         ("/twice/lake", None),
+        ("/over/disk/lake", "fuse.s3fs"),
         ("/home", None),
     ],
 )
 def test_what_serves_a_folder(path, served, mounted):
-    assert mounts.bucket_mounted_at(mounts.Path(path)) == served
+    assert mounts.served_by(mounts.Path(path)) == served
     assert is_local_disk(path) == (served is None)
     assert is_local_disk(f"file://{path.replace(' ', '%20')}") == (served is None)
 
 
 def test_where_the_system_does_not_tell_its_mounts(mounted):
     mounted.unlink()
-    assert mounts.bucket_mounted_at(mounts.Path("/data")) is None
+    assert mounts.served_by(mounts.Path("/data")) is None
+
+
+def test_links_in_a_circle_are_served_by_nobody(mounted, tmp_path):
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    assert mounts.served_by(tmp_path / "one") is None
+
+
+def places_of(folder, places):
+    flow = {"topics": "t", "format": "text", "table": "bronze.t", **({"places": places} if places else {})}
+    spec = ProjectSpec(lake=str(folder / "lake"), kafka={"bootstrap_servers": "localhost:1"}, flows={"f": flow})
+    return Project.from_spec(spec).places("f")
 
 
 def test_this_machines_own_disk_is_one(tmp_path):
@@ -63,50 +80,47 @@ def test_this_machines_own_disk_is_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lake", "places", "schemes"),
+    ("default", "places", "place", "instead"),
     [
-        ("/home/lake", {}, set()),
-        ("/data/lake", {}, {"fuse"}),
-        ("s3a://bucket/lake", {}, {"s3a"}),
-        ("s3a://bucket/lake", {"checkpoint": "/data/checkpoints/{table}"}, {"s3a", "fuse"}),
+        ("hdfs://namenode:8020/", {}, "{base}/lake/bronze/t", "hdfs://namenode:8020{base}/lake/bronze/t"),
+        (
+            "hdfs://namenode:8020",
+            {"table": "hdfs://namenode:8020/t"},
+            "{base}/lake/bronze/t__dead_letters",
+            "hdfs://namenode:8020{base}/lake/bronze/t__dead_letters",
+        ),
+        (
+            "hdfs://namenode:8020",
+            {"table": "hdfs://namenode:8020/t", "dead_letter_table": "hdfs://namenode:8020/d"},
+            "{base}/lake/_rivermouth/checkpoints/bronze.t",
+            "hdfs://namenode:8020{base}/lake/_rivermouth/checkpoints/bronze.t",
+        ),
+        ("dbfs:/", {"table": "/dbfs/mnt/t"}, "/dbfs/mnt/t", "dbfs:/mnt/t"),
     ],
 )
-def test_a_projects_places_say_so(lake, places, schemes, mounted):
-    flow = {"topics": "t", "format": "text", "table": "bronze.t", **({"places": places} if places else {})}
-    spec = ProjectSpec(lake=lake, kafka={"bootstrap_servers": "localhost:1"}, flows={"f": flow})
-    assert Project.from_spec(spec).schemes == schemes
-
-
-def test_settings_for_a_local_disk_stay_off():
-    def conf(*schemes):
-        return session_conf.new_session_conf(SparkSettings(master="local[2]"), java.find(), "test", {}, schemes)
-
-    of_a_disk = {name for name in conf() if name not in conf("fuse")}
-    assert of_a_disk == {
-        "spark.hadoop.fs.file.impl",
-        "spark.hadoop.fs.AbstractFileSystem.file.impl",
-        "spark.sql.streaming.checkpointFileManagerClass",
-        "spark.delta.logStore.file.impl",
-    }
-
-
-def test_a_spark_that_looks_for_a_path_elsewhere_is_refused(spark, tmp_path):
+def test_a_spark_that_looks_for_a_path_elsewhere_is_refused(default, places, place, instead, spark, tmp_path):
     elsewhere = session.for_flow(spark)
-    elsewhere.conf.set("fs.defaultFS", "hdfs://namenode:8020/")
-    spec = ProjectSpec(
-        lake=str(tmp_path / "lake"),
-        kafka={"bootstrap_servers": "localhost:1"},
-        flows={"f": {"topics": "t", "format": "text", "table": "bronze.t"}},
-    )
-    places = Project.from_spec(spec).places("f")
+    elsewhere.conf.set("fs.defaultFS", default)
     with pytest.raises(PlaceAmbiguous) as error:
-        check_fenced(elsewhere, places)
-    table = tmp_path / "lake/bronze/t"
+        check_fenced(elsewhere, places_of(tmp_path, places))
+    place, instead = place.format(base=tmp_path), instead.format(base=tmp_path)
     assert str(error.value) == (
-        f"[PLACE_AMBIGUOUS] flow f: {table} has no scheme, and this Spark would look for it on hdfs://namenode:8020; "
-        "nothing was written\n"
-        f"  hint: write hdfs://namenode:8020{table}; for a folder of this machine, "
+        f"[PLACE_AMBIGUOUS] flow f: {place} is on this machine, and Spark would look for it on "
+        f"{default.rstrip('/')}; nothing was written\n"
+        f"  hint: let it lie at {instead}; for a folder that every machine has, "
         "spark: {conf: {spark.hadoop.fs.defaultFS: 'file:///'}}"
     )
-    elsewhere.conf.set("fs.defaultFS", "file:///")
-    check_fenced(elsewhere, places)
+
+
+@pytest.mark.parametrize(
+    ("default", "places"),
+    [
+        ("file:///", {}),
+        # What only Python reads and writes may lie here.
+        ("dbfs:/", {each: "/Volumes/main/{schema}/{table}/" + each for each in PLACES}),
+    ],
+)
+def test_a_place_that_is_the_same_for_all_is_not(default, places, spark, tmp_path):
+    elsewhere = session.for_flow(spark)
+    elsewhere.conf.set("fs.defaultFS", default)
+    _check_default(elsewhere, places_of(tmp_path, places))

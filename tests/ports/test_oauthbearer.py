@@ -194,5 +194,5 @@ def test_without_amazons_library_nothing_is_run(role, monkeypatch):
         Kafka("localhost:9098", IAM)
     assert str(error.value) == (
         "[MSK_SIGNER_MISSING] IAM needs the package aws-msk-iam-sasl-signer-python, which is not installed; "
-        "nothing was run\n  hint: pip install 'rivermouth[msk]'"
+        "nothing was run\n  hint: pip install '.[msk]', in a clone of rivermouth"
     )

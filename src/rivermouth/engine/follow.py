@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError
@@ -10,9 +11,9 @@ from pyspark.errors import PySparkException
 
 from rivermouth.engine.carry import DEFAULT_MAX_OFFSETS, carry
 from rivermouth.engine.events import CheckpointReplaced
-from rivermouth.errors import RivermouthError, StopTimeout, first_line
+from rivermouth.errors import LakeNotWritable, RivermouthError, StopTimeout, first_line
 from rivermouth.ports.checkpoint import Checkpoints
-from rivermouth.ports.storage import is_local_disk
+from rivermouth.ports.storage import is_local_disk, java_cause
 from rivermouth.rows import ledger
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
     except (PySparkException, Py4JJavaError) as error:
         if kept and not callback.called:
             # Whatever of it Spark could not read, the ledger knows: the next start makes a new one.
-            run.emit(CheckpointReplaced(run.flow.name, first_line(error), checkpoints.set_aside()))
+            reason = java_cause(error) if isinstance(error, Py4JJavaError) else first_line(error)
+            with suppress(LakeNotWritable):  # what went wrong first is told
+                run.emit(CheckpointReplaced(run.flow.name, reason, checkpoints.set_aside()))
         raise
 
 

@@ -33,8 +33,11 @@ class PlaceAmbiguous(RivermouthError):
     """A place on this machine is one on another file system for a Spark whose default that is."""
 
     code = "PLACE_AMBIGUOUS"
-    what = "flow {flow}: {place} has no scheme, and this Spark would look for it on {file_system}; nothing was written"
-    hint = "write {file_system}{place}; for a folder of this machine, spark: {{conf: {{spark.hadoop.fs.defaultFS: 'file:///'}}}}"
+    what = "flow {flow}: {place} is on this machine, and Spark would look for it on {file_system}; nothing was written"
+    hint = (
+        "let it lie at {instead}; for a folder that every machine has, "
+        "spark: {{conf: {{spark.hadoop.fs.defaultFS: 'file:///'}}}}"
+    )
 
 
 class TableMismatch(RivermouthError):

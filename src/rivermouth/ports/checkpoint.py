@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -197,10 +198,9 @@ class Checkpoints:
 
 def _query_id(metadata: str) -> str | None:
     try:
-        body = json.loads(metadata)
-    except ValueError:
+        return str(uuid.UUID(json.loads(metadata)["id"]))
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return str(body["id"]) if isinstance(body, dict) and "id" in body else None
 
 
 def _parsed(line: str, name: str) -> Offsets:

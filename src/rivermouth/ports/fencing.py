@@ -33,7 +33,7 @@ def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
 
     Raises:
         LakeNotFenced: The store overwrites what it was told not to, or Delta would not tell it.
-        PlaceAmbiguous: A place has no scheme, and for this Spark that is no folder of this machine.
+        PlaceAmbiguous: A place is on this machine, and this Spark would look for it elsewhere.
 
     Guarantees:
         Leaves nothing behind; stopped half-way, a file of a few bytes whose name begins with ``_rivermouth-probe``.
@@ -59,12 +59,18 @@ def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
 
 
 def _check_default(spark: SparkSession, places: FlowPlaces) -> None:
-    # Ours are the lease and the ledger's side file, Spark's the tables: they must not part.
+    # What Python reads of a table and a checkpoint must be what Spark wrote.
     session: Any = spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Hadoop's settings
     default = str(session.sessionState().newHadoopConf().get("fs.defaultFS", "file:///"))
-    for place in (places.table, places.dead_letter_table, places.state):
-        if place.startswith("/") and not default.startswith("file:"):
-            raise PlaceAmbiguous(flow=places.flow, place=place, file_system=default.rstrip("/"))
+    if default.startswith("file:"):
+        return
+    on_databricks = default.startswith("dbfs:")
+    for place in (places.table, places.dead_letter_table, places.checkpoint):
+        # There this is one place for Spark and for everybody else.
+        if is_local(place) and not (on_databricks and place.startswith("/Volumes/")):
+            inner = place.removeprefix("/dbfs") if on_databricks else place
+            system = default.rstrip("/")
+            raise PlaceAmbiguous(flow=places.flow, place=place, file_system=system, instead=f"{system}{inner}")
 
 
 def _has_log_store(spark: SparkSession) -> bool:

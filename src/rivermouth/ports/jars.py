@@ -120,7 +120,6 @@ def for_spark(schemes: Collection[str] = ()) -> list[Path]:
     Guarantees:
         As ``classpath``.
     """
-    # At the end: the archive of classes is made for what comes before.
     return [*classpath("spark"), OURS, *(classpath(S3) if "s3a" in schemes else [])]
 
 

@@ -31,7 +31,6 @@ _END_TIMEOUT_S: Final = 10.0
 # Not the chatter of a start, nor a stack, nor a line of the log.
 _LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)")
 
-_DIST_CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"
 _PYTHON: Final = "spark.pyspark.python"
 
 _ASKED_FOR: Final = ("PythonUtils", "PythonSQLUtils", "functions", "org.apache.spark.sql.functions")
@@ -50,8 +49,7 @@ def start(
     Args:
         settings: The project's; its ``conf`` wins over everything here.
         app_name: Shown by cluster managers.
-        schemes: Of the places that it will read and write, where they are not on a local disk: ``s3a``; ``fuse``
-            for a mounted bucket, for which our settings for a local disk stay off.
+        schemes: Of the places that it will read and write, where they are not on a local disk: ``s3a``.
         extra: Settings between ours and the user's.
         log: A file for all that the JVM says; without one it says it on this process's terminal.
 
@@ -267,17 +265,14 @@ def _launch(conf: Mapping[str, str], log: Path | None, last_jars: Sequence[Path]
 
 @contextlib.contextmanager
 def _at_the_end_of_the_class_path(files: Sequence[Path]) -> Iterator[None]:
-    """For a JVM that is started in the block; Spark has a variable for it, and no setting."""
-    before = os.environ.get(_DIST_CLASS_PATH)
+    """For a JVM that is started in the block."""
     if files:
-        os.environ[_DIST_CLASS_PATH] = os.pathsep.join([*([before] if before else []), *map(str, files)])
+        os.environ[session_conf.DIST_CLASS_PATH] = os.pathsep.join(map(str, files))
     try:
         yield
     finally:
-        if before is not None:
-            os.environ[_DIST_CLASS_PATH] = before
-        elif files:
-            del os.environ[_DIST_CLASS_PATH]
+        if files:
+            os.environ.pop(session_conf.DIST_CLASS_PATH, None)
 
 
 def _cause(error: Exception, log: Path | None) -> str:

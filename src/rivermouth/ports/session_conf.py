@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import pyspark
 
 from rivermouth.ports import class_archive, jars
 from rivermouth.ports.fencing import CONDITIONAL_LOG_STORE
-from rivermouth.ports.mounts import FUSE
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
     from rivermouth.ports.java import Java
     from rivermouth.spec import SparkSettings
@@ -49,6 +50,8 @@ _IN_ONE_JVM: Final = re.compile(r"local(\[|$)")
 # HotSpot leaves methods as long as the code of a stage with a dozen columns interpreted.
 _COMPILE_HUGE_METHODS: Final = "-XX:-DontCompileHugeMethods"
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
+DIST_CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"
+"""Spark's variable for the end of the class path, for which it has no setting."""
 
 SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -118,7 +121,7 @@ def new_session_conf(
     users = users_conf(settings)
     if in_one_jvm(settings.master):
         # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
-        ours = [str(path) for path in jars.for_spark()]
+        ours = [str(path) for path in jars.for_spark(schemes if _end_is_taken() else ())]
         conf |= {
             _CLASS_PATH: os.pathsep.join(ours),
             "spark.driver.defaultJavaOptions": class_archive.java_options(found),
@@ -127,8 +130,7 @@ def new_session_conf(
             # Delta's VACUUM makes so many tasks, by default ten thousand.
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * cores),
         }
-        if FUSE not in schemes:
-            conf |= {**_LOCAL_DISK, **log_store("file", users)}
+        conf |= {**_LOCAL_DISK, **log_store("file", users)}
         if _CLASS_PATH in users:
             users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
     else:
@@ -150,8 +152,20 @@ def log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:
 
 
 def last_jars(settings: SparkSettings, schemes: Collection[str]) -> list[Path]:
-    """Jars for the end of the class path: an archive of classes is valid where only its end is another."""
-    return jars.classpath(jars.S3) if "s3a" in schemes and in_one_jvm(settings.master) else []
+    """Jars for the end of the class path: an archive of classes is valid where only its end is another.
+
+    None where somebody else says what stands there, and those of a whole Hadoop may be among it: then they stand in
+    front.
+    """
+    wanted = "s3a" in schemes and in_one_jvm(settings.master) and not _end_is_taken()
+    return jars.classpath(jars.S3) if wanted else []
+
+
+def _end_is_taken() -> bool:
+    # Spark reads that file after the environment that it was started with.
+    home = Path(os.environ.get("SPARK_HOME") or pyspark.__path__[0])
+    script = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-env.sh"
+    return DIST_CLASS_PATH in os.environ or script.is_file()
 
 
 def local_folder_conf(folder: Path) -> dict[str, str]:

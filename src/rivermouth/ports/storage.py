@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlparse
 from py4j.protocol import Py4JJavaError
 
 from rivermouth.errors import LakeNotReadable, LakeNotWritable
-from rivermouth.ports.mounts import bucket_mounted_at
+from rivermouth.ports.mounts import served_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,8 +62,8 @@ def is_local(location: str) -> bool:
 
 
 def is_local_disk(location: str) -> bool:
-    """Whether ``location`` is a path of this machine, and no bucket that is mounted there."""
-    return is_local(location) and bucket_mounted_at(local_path(location).absolute()) is None
+    """Whether ``location`` is a path of this machine, and no program serves it, as one does a mounted bucket."""
+    return is_local(location) and served_by(local_path(location).absolute()) is None
 
 
 def local_path(location: str) -> Path:
@@ -166,7 +166,7 @@ class HadoopFiles:
                 # A file that is replaced while it is read: S3A opens in two steps, and holds the second to the first.
                 pause_s = next(pauses_s, None)
                 if pause_s is None:
-                    raise LakeNotReadable(place=path, detail=_java_cause(error)) from error
+                    raise LakeNotReadable(place=path, detail=java_cause(error)) from error
                 time.sleep(pause_s)
 
     def write(self, path: str, text: str) -> None:
@@ -189,7 +189,7 @@ class HadoopFiles:
         except Py4JJavaError as error:
             there = self.read(path)
             if there is None:
-                raise LakeNotWritable(lake=path, detail=_java_cause(error)) from error
+                raise LakeNotWritable(lake=path, detail=java_cause(error)) from error
             # Ours, where only the answer was lost: a client's second try is refused like anybody else's.
             return there == text
         return True
@@ -202,7 +202,7 @@ class HadoopFiles:
         except Py4JJavaError as error:
             if _is_missing(error):
                 return []
-            raise LakeNotReadable(place=folder, detail=_java_cause(error)) from error
+            raise LakeNotReadable(place=folder, detail=java_cause(error)) from error
 
     def delete(self, path: str) -> None:
         """See ``LakeFiles``."""
@@ -229,15 +229,15 @@ def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        raise LakeNotWritable(lake=path, detail=_java_cause(error)) from error
+        raise LakeNotWritable(lake=path, detail=java_cause(error)) from error
 
 
 def _is_missing(error: Py4JJavaError) -> bool:
     return bool(error.java_exception.getClass().getName() == "java.io.FileNotFoundException")
 
 
-def _java_cause(error: Py4JJavaError) -> str:
-    """What went wrong first, in one line."""
+def java_cause(error: Py4JJavaError) -> str:
+    """What went wrong first in the JVM, in one line."""
     exception = error.java_exception
     while exception.getCause() is not None:
         exception = exception.getCause()

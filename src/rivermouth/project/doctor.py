@@ -24,7 +24,7 @@ from rivermouth.ports.broker import KIND
 from rivermouth.ports.dev_server import require_free
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
-from rivermouth.ports.mounts import bucket_mounted_at
+from rivermouth.ports.mounts import served_by
 from rivermouth.ports.storage import is_local, local_path
 from rivermouth.project.load import standing
 from rivermouth.project.validate import validate_static
@@ -148,9 +148,9 @@ def _lake(project: Project, timeout_s: float) -> str:
         except OSError as error:
             raise LakeNotWritable(lake=lake, detail=error.strerror or type(error).__name__) from None
         room = _room(there)
-    served = bucket_mounted_at(folder)
-    if served is not None:
-        room = f"a mounted bucket ({served}): nothing keeps a second machine from writing there, as s3a:// would"
+    served = served_by(folder)
+    # What a bucket's own door keeps apart, two machines that mount it can overwrite.
+    room += f"; it is served by {served}: only one machine may write there" if served else ""
     return f"{lake} can be {'written' if there == folder else 'made'}, {room}"
 
 

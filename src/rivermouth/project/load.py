@@ -298,21 +298,15 @@ class Project:
 
     @property
     def schemes(self) -> frozenset[str]:
-        """Those of the places of all flows, and of the lake, that are not on a disk of this machine.
-
-        ``s3a``, for example; ``fuse`` for a folder that is a mounted bucket.
+        """Those of the places of all flows, and of the lake, that are not on this machine: ``s3a``, for example.
 
         Raises:
             PlaceInvalid: A place cannot be one.
             EnvironmentMissing: A variable without default is not set.
         """
-        from rivermouth.ports.mounts import FUSE  # noqa: PLC0415
-        from rivermouth.ports.storage import is_local, is_local_disk  # noqa: PLC0415
-
         of_flows = [self.places(flow.name) for flow in self.flows()]
         found = {self.lake}.union(*((each.table, each.checkpoint, each.dead_letter_table) for each in of_flows))
-        mounted = any(is_local(each) and not is_local_disk(each) for each in found)
-        return places.schemes(found) | ({FUSE} if mounted else frozenset())
+        return places.schemes(found)
 
     @property
     def spark_settings(self) -> SparkSettings:

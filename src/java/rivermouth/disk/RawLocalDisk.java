@@ -42,8 +42,13 @@ final class RawLocalDisk extends RawLocalFileSystem {
     public FSDataOutputStream create(
             Path path, boolean overwrite, int bufferSize, short replication, long blockSize, Progressable progress)
             throws IOException {
-        take(path, overwrite);
-        return super.create(path, true, bufferSize, replication, blockSize, progress);
+        boolean taken = !overwrite && taken(path);
+        try {
+            return super.create(path, overwrite || taken, bufferSize, replication, blockSize, progress);
+        } catch (IOException failed) {
+            giveBack(path, taken, failed);
+            throw failed;
+        }
     }
 
     @Override
@@ -56,20 +61,39 @@ final class RawLocalDisk extends RawLocalFileSystem {
             long blockSize,
             Progressable progress)
             throws IOException {
-        take(path, overwrite);
-        return super.create(path, permission, true, bufferSize, replication, blockSize, progress);
+        boolean taken = !overwrite && taken(path);
+        try {
+            return super.create(
+                    path, permission, overwrite || taken, bufferSize, replication, blockSize, progress);
+        } catch (IOException failed) {
+            giveBack(path, taken, failed);
+            throw failed;
+        }
     }
 
-    /** Makes an empty file where there must be none yet. */
-    private void take(Path path, boolean overwrite) throws IOException {
+    /** Whether an empty file was made now, where none must be; not where the disk says no, which Hadoop then tells. */
+    private boolean taken(Path path) throws IOException {
         Path parent = path.getParent();
-        if (overwrite || (parent != null && !mkdirs(parent))) {
-            return; // and Hadoop says what is wrong, if anything is
+        if (parent != null && !mkdirs(parent)) {
+            return false;
         }
         try {
             Files.createFile(file(path));
-        } catch (java.nio.file.FileAlreadyExistsException taken) {
+            return true;
+        } catch (java.nio.file.FileAlreadyExistsException there) {
             throw new FileAlreadyExistsException("File already exists: " + path);
+        } catch (IOException none) {
+            return false;
+        }
+    }
+
+    private void giveBack(Path path, boolean taken, IOException failed) {
+        try {
+            if (taken) {
+                Files.deleteIfExists(file(path));
+            }
+        } catch (IOException second) {
+            failed.addSuppressed(second);
         }
     }
 
