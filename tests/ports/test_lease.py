@@ -99,13 +99,50 @@ def test_a_second_one_is_refused(path):
         assert read_holder(FILES, path) is not None
 
 
-def test_a_living_holder_elsewhere_is_waited_for_and_a_silent_one_replaced(path):
+def waiting(path, pause):
+    return Lease(FILES, path, flow="f", table="/lake/silver/t", pause=pause)
+
+
+def test_a_holder_elsewhere_that_gives_a_sign_of_life_keeps_it(path):
     leave(path)
-    with pytest.raises(TableBusy), a_lease(path):
+    waits = []
+
+    def pause(seconds):
+        waits.append(seconds)
+        if len(waits) == 3:
+            leave(path, renewed_at=time.time() + 1)
+
+    with pytest.raises(TableBusy, match="is being written by process 7 on elsewhere"), waiting(path, pause):
         pytest.fail("two hold one lease")
-    leave(path, renewed_at=time.time() - EXPIRY_S - 1)
-    with a_lease(path) as lease:
+    assert waits == [1.0] * 3
+
+
+def test_a_holder_elsewhere_that_is_silent_is_replaced(path):
+    leave(path, renewed_at=time.time() - EXPIRY_S + 0.2)
+    with waiting(path, lambda _seconds: time.sleep(0.05)) as lease:
         lease.check()
+
+
+def test_a_silent_holder_whose_clock_is_ahead_is_replaced_too(path, monkeypatch):
+    monkeypatch.setattr("rivermouth.ports.lease.EXPIRY_S", 0.2)
+    leave(path, renewed_at=time.time() + 3600)
+    with waiting(path, lambda _seconds: time.sleep(0.05)) as lease:
+        lease.check()
+
+
+def test_a_holder_elsewhere_that_gives_it_back_is_followed_at_once(path):
+    leave(path)
+    with waiting(path, lambda _seconds: FILES.delete(path)) as lease:
+        lease.check()
+
+
+def test_who_is_told_to_stop_waits_no_more(path):
+    leave(path)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(TableBusy), waiting(path, stop.wait):
+        pytest.fail("two hold one lease")
+    assert read_holder(FILES, path).host == "elsewhere"
 
 
 def test_a_holder_on_this_machine_is_judged_by_its_process_and_not_by_the_clock(path):

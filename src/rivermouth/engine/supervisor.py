@@ -210,7 +210,7 @@ class Supervisor:
         check_fenced(self._spark, order.places)
         table = order.places.table
         with (
-            Lease(files, order.places.lease_file, flow=order.flow.name, table=table) as lease,
+            Lease(files, order.places.lease_file, flow=order.flow.name, table=table, pause=self._stop.wait) as lease,
             Kafka(order.bootstrap_servers, order.options) as kafka,
         ):
             opened = False

@@ -22,6 +22,7 @@ from py4j.protocol import Py4JError
 from rivermouth.errors import LakeNotReadable, LakeNotWritable, LeaseLost, TableBusy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from rivermouth.ports.storage import LakeFiles
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _held: Final[set[str]] = set()
 EXPIRY_S: Final = 30.0
 RENEWAL_S: Final = 5.0
+_LOOK_EVERY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,14 @@ class Holder:
         return f"process {self.pid} on {self.host}"
 
     @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine, or did."""
+        return self.host == socket.gethostname()
+
+    @property
     def is_alive(self) -> bool:
         """Whether the holder may still write: its process runs here, or its last sign of life is recent."""
-        if self.host == socket.gethostname():
+        if self.is_here:
             # Of this very process: a lease that could not be given back, when its store or its JVM was away, is dead.
             is_here = self.pid == os.getpid()
             return _process_start(self.pid) == self.started and (not is_here or self.owner in _held)
@@ -66,16 +73,32 @@ class Holder:
 class Lease:
     """The lease on one table, held from ``__enter__`` to ``__exit__`` and renewed by a thread of its own.
 
+    Args:
+        files: Of the lake.
+        path: Of the lease.
+        flow: Named in errors.
+        table: Likewise.
+        pause: Waits so many seconds; says True if there is to be no more waiting.
+
     Guarantees:
         Of two processes that enter at once one gets it. A holder that was killed is replaced at once on its
-        own machine, elsewhere after ``EXPIRY_S``.
+        own machine. One elsewhere is waited for, until it gives a sign of life or has given none for ``EXPIRY_S``.
     """
 
-    def __init__(self, files: LakeFiles, path: str, *, flow: str, table: str) -> None:
+    def __init__(
+        self,
+        files: LakeFiles,
+        path: str,
+        *,
+        flow: str,
+        table: str,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
         self._files = files
         self._path = path
         self._flow = flow
         self._table = table
+        self._pause = pause
         self._owner = uuid.uuid4().hex
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -119,8 +142,8 @@ class Lease:
         dead = read_holder(self._files, self._path)
         if dead is None and self._files.read(self._path) is None and self._files.create(self._path, self._text()):
             return  # its holder gave it back just now
-        if dead is not None and dead.is_alive:
-            raise self._busy(dead)
+        if dead is not None and self._given_back(dead):
+            return
         claims = self._claimed(dead)
         # One that was slow to claim finds here that the dead holder has been replaced meanwhile.
         current = read_holder(self._files, self._path)
@@ -131,6 +154,22 @@ class Lease:
             self._files.delete(claim)
         if is_replaced:
             raise self._busy(current)
+
+    def _given_back(self, holder: Holder) -> bool:
+        """Waits for the end of a holder; True if it gave the lease back and this process has it now.
+
+        Raises:
+            TableBusy: It lives: its process is here, or it has given a sign of life.
+        """
+        # By this machine's clock too: that of the other one may be ahead.
+        deadline = time.monotonic() + EXPIRY_S
+        while holder.is_alive and (holder.is_here or time.monotonic() < deadline):
+            current = read_holder(self._files, self._path)
+            if current is None and self._files.create(self._path, self._text()):
+                return True
+            if holder.is_here or current != holder or self._pause(_LOOK_EVERY_S):
+                raise self._busy(current or holder)
+        return False
 
     def _claimed(self, dead: Holder | None) -> list[str]:
         """The files by which this process alone may succeed ``dead``; more than one if a successor died too."""
