@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from rivermouth.errors import KafkaClientUnable, KafkaOptionRefused
 from rivermouth.rows.jaas import parse_jaas
+from rivermouth.rows.kafka_client_options import client_options
 from rivermouth.rows.kafka_options import (
     checked,
-    client_options,
     iam_login,
     isolation_level,
     java_options,

@@ -19,7 +19,8 @@ from confluent_kafka.admin import AdminClient
 
 from rivermouth.errors import BrokerUnreachable, KafkaOptionRefused, KafkaRefused, RivermouthError
 from rivermouth.ports.msk_iam import TokenSource
-from rivermouth.rows.kafka_options import client_options, iam_login
+from rivermouth.rows.kafka_client_options import client_options
+from rivermouth.rows.kafka_options import iam_login
 
 Key = TypeVar("Key", bound=Hashable)
 

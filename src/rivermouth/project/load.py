@@ -21,7 +21,7 @@ from rivermouth.names import did_you_mean
 from rivermouth.project import locate
 from rivermouth.project.judge import judge
 from rivermouth.project.secrets import Environment
-from rivermouth.rows import broker_presets, kafka_options, places
+from rivermouth.rows import broker_presets, kafka_client_options, kafka_options, places
 from rivermouth.rows.environment import expand, expand_flow
 from rivermouth.rows.places import FlowPlaces
 from rivermouth.spec import Flow, ProjectSpec
@@ -199,7 +199,7 @@ class Project:
             KafkaClientUnable: A security option that librdkafka cannot take.
             EnvironmentMissing: A variable without default is not set.
         """
-        return kafka_options.client_options(self.expanded_options())
+        return kafka_client_options.client_options(self.expanded_options())
 
     # --- what can be done with it; the work itself loads Spark, so it is imported when it is asked for ---
 

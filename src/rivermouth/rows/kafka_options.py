@@ -1,4 +1,4 @@
-"""Which Kafka options a user may set, and the same options in librdkafka's words. Pure values.
+"""Which Kafka options a user may set. Pure values.
 
 Options carry the names of Kafka's Java client, with or without Spark's ``kafka.`` prefix; values are text in
 which references to environment variables are already resolved. Nothing here puts a value into a message.
@@ -11,15 +11,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from rivermouth.errors import KafkaClientUnable, KafkaOptionRefused
+from rivermouth.errors import KafkaOptionRefused
 from rivermouth.rows.environment import expand
-from rivermouth.rows.jaas import IAM_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN, Login, expand_jaas, parse_jaas
+from rivermouth.rows.jaas import IAM_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN, expand_jaas, parse_jaas
 
 ISOLATION_LEVEL: Final = "read_committed"
 IAM_MECHANISM: Final = "AWS_MSK_IAM"
-_OAUTHBEARER: Final = "OAUTHBEARER"
-_OF_IAM: Final = frozenset({"awsProfileName", "awsRoleArn", "awsRoleSessionName"})
-_OF_THE_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
+OAUTHBEARER: Final = "OAUTHBEARER"
+OAUTH_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 
 _FORMAT: Final = ("the flow's format decodes the records", "use format: and key_format:")
 _OFFSETS: Final = ("the ledger in the table keeps the offsets", "remove it; group_id: shows progress to Kafka's tools")
@@ -77,7 +76,7 @@ _SOURCE_OPTIONS: Final[Mapping[str, str]] = {
 _SOURCE_WORDS: Final = {name.lower(): (name, fix) for name, fix in _SOURCE_OPTIONS.items()}
 _LOADS_CODE: Final = re.compile(r"\.(class|classes|reporters)$|^config\.providers(\.|$)")
 
-_LOGIN_MODULES: Final = {
+LOGIN_MODULES: Final = {
     PLAIN_LOGIN: "password",
     SCRAM_LOGIN: "password",
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": "oauth",
@@ -173,30 +172,6 @@ _KNOWN: Final = frozenset(
     ]
 )
 
-# librdkafka's names where it has the option; what is in neither table is tuning that it lacks.
-_SAME: Final = frozenset(
-    [
-        "security.protocol",
-        "sasl.mechanism",
-        "sasl.kerberos.service.name",
-        "client.id",
-        "client.rack",
-        "client.dns.lookup",
-        "metadata.max.age.ms",
-        "connections.max.idle.ms",
-        "reconnect.backoff.ms",
-        "reconnect.backoff.max.ms",
-        "retry.backoff.ms",
-        "socket.connection.setup.timeout.ms",
-        "enable.metrics.push",
-    ]
-)
-_RENAMED: Final = {
-    "request.timeout.ms": "socket.timeout.ms",
-    "send.buffer.bytes": "socket.send.buffer.bytes",
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
-}
-
 
 def problems(options: Mapping[str, str | float | bool]) -> Iterator[KafkaOptionRefused]:
     """All refusals among ``options``, in their order; each names the option and the word to use instead."""
@@ -236,7 +211,7 @@ def java_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
         KafkaOptionRefused: The first option that may not be set.
     """
     java = checked(options)
-    asks = java.get("sasl.mechanism") == _OAUTHBEARER and _OF_THE_ENDPOINT in java
+    asks = java.get("sasl.mechanism") == OAUTHBEARER and OAUTH_ENDPOINT in java
     signs = java.get("sasl.mechanism") == IAM_MECHANISM
     return java | (_ASKS_FOR_TOKENS if asks else {}) | (_SIGNS_WITH_IAM if signs else {})
 
@@ -248,22 +223,6 @@ def iam_login(options: Mapping[str, str | float | bool]) -> Mapping[str, str] | 
         return None
     logins = parse_jaas(java.get("sasl.jaas.config", ""))
     return logins[0].options if logins else {}
-
-
-def client_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
-    """The options in librdkafka's words, for admin requests and for reading committed offsets.
-
-    Security is translated or refused, never dropped. Tuning of the Java consumer that librdkafka lacks, and
-    ``isolation.level``, which admin requests take as an argument, are left out.
-
-    Raises:
-        KafkaOptionRefused: The first option that may not be set.
-        KafkaClientUnable: A security option that librdkafka cannot take.
-    """
-    java = checked(options)
-    result = {name: value for name, value in java.items() if name in _SAME}
-    result |= {_RENAMED[name]: value for name, value in java.items() if name in _RENAMED}
-    return result | _client_login(java) | _client_tls(java)
 
 
 def isolation_level(options: Mapping[str, str | float | bool]) -> str:
@@ -311,96 +270,14 @@ def _judge_name(name: str) -> tuple[str, str] | None:
 
 
 def _judge_jaas(config: str) -> tuple[str, str] | None:
-    modules = ", ".join(module.rpartition(".")[2] for module in _LOGIN_MODULES)
-    fix = f'sasl.jaas.config: {next(iter(_LOGIN_MODULES))} required username="${{USER}}" password="${{PASSWORD}}";'
+    modules = ", ".join(module.rpartition(".")[2] for module in LOGIN_MODULES)
+    fix = f'sasl.jaas.config: {next(iter(LOGIN_MODULES))} required username="${{USER}}" password="${{PASSWORD}}";'
     try:
         logins = parse_jaas(config)
     except ValueError as error:
         return str(error), fix
     if len(logins) != 1:
         return f"it must name one login module and names {len(logins)}", fix
-    if logins[0].module not in _LOGIN_MODULES:
+    if logins[0].module not in LOGIN_MODULES:
         return f"its login module is none of {modules}", fix
     return None
-
-
-def _client_login(java: Mapping[str, str]) -> dict[str, str]:
-    if not java.get("security.protocol", "").upper().startswith("SASL"):
-        return {}
-    # The Java client's default; librdkafka as shipped for Python is built without it.
-    mechanism = java.get("sasl.mechanism", "GSSAPI")
-    logins = parse_jaas(java.get("sasl.jaas.config", ""))
-    if mechanism == "GSSAPI" or not logins:
-        option, reason = (
-            ("sasl.mechanism", "it is built without Kerberos")
-            if mechanism == "GSSAPI"
-            else ("sasl.jaas.config", "it is not set here, and a JAAS file of the JVM is not read")
-        )
-        raise KafkaClientUnable(
-            option=option, reason=reason, fix="sasl.mechanism: SCRAM-SHA-512, with sasl.jaas.config"
-        )
-    options = logins[0].options
-    if mechanism == IAM_MECHANISM or logins[0].module == IAM_LOGIN:
-        return _client_iam(mechanism, logins[0])
-    if _LOGIN_MODULES[logins[0].module] == "password":
-        return {"sasl.username": options.get("username", ""), "sasl.password": options.get("password", "")}
-    url = java.get(_OF_THE_ENDPOINT)
-    if url is None or "clientId" not in options:
-        raise KafkaClientUnable(
-            option="sasl.jaas.config",
-            reason="for OAUTHBEARER it needs a client id, a client secret and the address of the token endpoint",
-            fix='clientId="..." clientSecret="..." in sasl.jaas.config, and sasl.oauthbearer.token.endpoint.url',
-        )
-    found = {
-        "sasl.oauthbearer.method": "oidc",
-        _OF_THE_ENDPOINT: url,
-        "sasl.oauthbearer.client.id": options["clientId"],
-        "sasl.oauthbearer.client.secret": options.get("clientSecret", ""),
-    }
-    return found | ({"sasl.oauthbearer.scope": options["scope"]} if "scope" in options else {})
-
-
-def _client_iam(mechanism: str, login: Login) -> dict[str, str]:
-    reason, fix = "", ""
-    if mechanism != IAM_MECHANISM or login.module != IAM_LOGIN:
-        reason, fix = "IAMLoginModule belongs to AWS_MSK_IAM, and no other to that", "kafka: {preset: msk-iam}"
-    elif not login.options.keys() <= _OF_IAM:
-        reason, fix = f"of IAMLoginModule's options it takes {', '.join(sorted(_OF_IAM))}", "remove the others"
-    if reason:
-        raise KafkaClientUnable(option="sasl.jaas.config", reason=reason, fix=fix)
-    return {"sasl.mechanism": _OAUTHBEARER}
-
-
-def _client_tls(java: Mapping[str, str]) -> dict[str, str]:
-    result: dict[str, str] = {}
-    if "ssl.truststore.certificates" in java:
-        result["ssl.ca.pem"] = java["ssl.truststore.certificates"]
-    elif "ssl.truststore.location" in java:
-        _only(java, "ssl.truststore", ("PEM",))
-        result["ssl.ca.location"] = java["ssl.truststore.location"]
-    if "ssl.keystore.certificate.chain" in java:
-        result["ssl.certificate.pem"] = java["ssl.keystore.certificate.chain"]
-        result["ssl.key.pem"] = java.get("ssl.keystore.key", "")
-    elif "ssl.keystore.location" in java:
-        place = java["ssl.keystore.location"]
-        if _only(java, "ssl.keystore", ("PEM", "PKCS12")) == "PEM":
-            result |= {"ssl.certificate.location": place, "ssl.key.location": place}
-        else:
-            result |= {"ssl.keystore.location": place, "ssl.keystore.password": java.get("ssl.keystore.password", "")}
-    if "ssl.key.password" in java:
-        result["ssl.key.password"] = java["ssl.key.password"]
-    if "ssl.endpoint.identification.algorithm" in java:
-        # The Java client says "none" with an empty text.
-        result["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"] or "none"
-    return result
-
-
-def _only(java: Mapping[str, str], store: str, kinds: tuple[str, ...]) -> str:
-    kind = java.get(f"{store}.type", "JKS").upper()
-    if kind not in kinds:
-        raise KafkaClientUnable(
-            option=f"{store}.location",
-            reason=f"it reads {' and '.join(kinds)} stores only",
-            fix=f"{store}.type: PEM, with {store}.location: a .pem file",
-        )
-    return kind
