@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from rivermouth.engine.audit import audit_flow
+from rivermouth.engine.plan import plan_flow
+from rivermouth.engine.supervisor import FlowOrder
 from rivermouth.errors import PlaceAmbiguous
 from rivermouth.ports import mounts, session
-from rivermouth.ports.fencing import _check_default, check_fenced
+from rivermouth.ports.fencing import check_fenced, check_same_place
 from rivermouth.ports.storage import is_local_disk
 from rivermouth.project.load import Project
-from rivermouth.spec import ProjectSpec
+from rivermouth.spec import Flow, ProjectSpec
 
 MOUNTS = r"""22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 31 22 0:50 / /data rw,nosuid,nodev - fuse.s3fs s3fs rw,user_id=0
@@ -123,4 +126,14 @@ def test_a_spark_that_looks_for_a_path_elsewhere_is_refused(default, places, pla
 def test_a_place_that_is_the_same_for_all_is_not(default, places, spark, tmp_path):
     elsewhere = session.for_flow(spark)
     elsewhere.conf.set("fs.defaultFS", default)
-    _check_default(elsewhere, places_of(tmp_path, places))
+    check_same_place(elsewhere, places_of(tmp_path, places))
+
+
+def test_neither_plan_nor_audit_looks_at_two_places(spark, tmp_path):
+    elsewhere = session.for_flow(spark)
+    elsewhere.conf.set("fs.defaultFS", "hdfs://namenode:8020")
+    flow = Flow.model_validate({"name": "f", "topics": "t", "format": "text", "table": "bronze.t"})
+    order = FlowOrder(flow, places_of(tmp_path, {}), "localhost:1", {})
+    assert plan_flow(elsewhere, order).problem.code == "PLACE_AMBIGUOUS"
+    with pytest.raises(PlaceAmbiguous):
+        audit_flow(elsewhere, order)

@@ -18,6 +18,7 @@ from rivermouth.engine.steps import as_coordinates, judged, rows_within, with_ep
 from rivermouth.engine.table import fixed, table_shape
 from rivermouth.errors import AuditDisturbed, OffsetsExpired
 from rivermouth.ports import delta
+from rivermouth.ports.fencing import check_same_place
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles
@@ -93,6 +94,7 @@ def audit_flow(spark: SparkSession, order: FlowOrder) -> FlowAudit:
         Reads only.
     """
     session = for_flow(spark)
+    check_same_place(session, order.places)
     if not delta.exists(PlacedFiles(session), order.places.table):
         return FlowAudit(order.flow.name, order.places.table)
     with Kafka(order.bootstrap_servers, {**order.options, **_COMMITTED}) as kafka:

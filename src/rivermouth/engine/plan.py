@@ -11,6 +11,7 @@ from rivermouth.engine.opening import source_of, standing_flow, without_effect
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import RivermouthError
 from rivermouth.ports import delta
+from rivermouth.ports.fencing import check_same_place
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.session import for_flow
@@ -86,6 +87,7 @@ def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:
         checkpoint=places.checkpoint,
     )
     try:
+        check_same_place(spark, places)
         with Kafka(order.bootstrap_servers, order.options) as kafka:
             return _planned(for_flow(spark), order, kafka, named)
     except RivermouthError as error:

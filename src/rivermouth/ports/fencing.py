@@ -1,4 +1,4 @@
-"""Whether two writers of one table can lose each other's commits where the table lies."""
+"""Whether the places of a flow are what they must be: the same for everybody, and safe from a second writer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
         Leaves nothing behind; stopped half-way, a file of a few bytes whose name begins with ``_rivermouth-probe``.
     """
     tables = (places.table, places.dead_letter_table)
-    _check_default(spark, places)
+    check_same_place(spark, places)
     on_s3 = any(urlparse(table).scheme == "s3a" for table in tables)
     if on_s3 and not _has_log_store(spark) and _DATABRICKS not in os.environ:
         raise LakeNotFenced(
@@ -58,21 +58,6 @@ def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
             )
 
 
-def _check_default(spark: SparkSession, places: FlowPlaces) -> None:
-    # What Python reads of a table and a checkpoint must be what Spark wrote.
-    session: Any = spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Hadoop's settings
-    default = str(session.sessionState().newHadoopConf().get("fs.defaultFS", "file:///"))
-    if default.startswith("file:"):
-        return
-    on_databricks = default.startswith("dbfs:")
-    for place in (places.table, places.dead_letter_table, places.checkpoint):
-        # There this is one place for Spark and for everybody else.
-        if is_local(place) and not (on_databricks and place.startswith("/Volumes/")):
-            inner = place.removeprefix("/dbfs") if on_databricks else place
-            system = default.rstrip("/")
-            raise PlaceAmbiguous(flow=places.flow, place=place, file_system=system, instead=f"{system}{inner}")
-
-
 def _has_log_store(spark: SparkSession) -> bool:
     # Delta asks the context, not the session.
     conf = spark.sparkContext.getConf()
@@ -88,3 +73,23 @@ def _is_conditional(files: LakeFiles, place: str) -> bool:
     finally:
         with contextlib.suppress(LakeNotWritable):  # whoever may not delete here leaves it
             files.delete(probe)
+
+
+def check_same_place(spark: SparkSession, places: FlowPlaces) -> None:
+    """Nothing, if the tables and the checkpoint lie where Python and this Spark both look for them.
+
+    Raises:
+        PlaceAmbiguous: A place is on this machine, and this Spark would look for it elsewhere.
+    """
+    # What Python reads of a table and a checkpoint must be what Spark wrote.
+    session: Any = spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Hadoop's settings
+    default = str(session.sessionState().newHadoopConf().get("fs.defaultFS", "file:///"))
+    if default.startswith("file:"):
+        return
+    on_databricks = default.startswith("dbfs:")
+    for place in (places.table, places.dead_letter_table, places.checkpoint):
+        # There this is one place for Spark and for everybody else.
+        if is_local(place) and not (on_databricks and place.startswith("/Volumes/")):
+            inner = place.removeprefix("/dbfs") if on_databricks else place
+            system = default.rstrip("/")
+            raise PlaceAmbiguous(flow=places.flow, place=place, file_system=system, instead=f"{system}{inner}")
