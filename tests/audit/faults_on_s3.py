@@ -56,10 +56,13 @@ def _busy(world: World, chance: random.Random) -> None:
 
 
 def _reset(world: World, chance: random.Random) -> None:
-    with world.following() as flow, _felt(world):
+    proxy = world.house.store.proxy
+    with world.following() as flow:
         for _ in range(chance.randint(1, 5)):
             flow.wait_for("write")
-            world.house.store.proxy.cut()
+            before = len(proxy.requests)
+            proxy.cut()
+            world.hit = world.hit or before > 0
             world.produce(100, chance)
             time.sleep(chance.uniform(0.05, 0.5))
         flow.wait_for("BatchDone", 3)
@@ -81,10 +84,10 @@ def _refused(world: World, chance: random.Random) -> None:
 
 @contextmanager
 def _felt(world: World) -> Iterator[None]:
-    """The fault in the block did harm if the proxy cut a connection, refused one or found nobody behind it."""
-    before = world.house.store.proxy.hits
+    """The fault in the block did harm if a connection was turned away."""
+    before = world.house.store.proxy.turned_away
     yield
-    world.hit = world.house.store.proxy.hits > before
+    world.hit = world.house.store.proxy.turned_away > before
 
 
 def _sleeper(world: World, chance: random.Random) -> Callable[[], None] | None:

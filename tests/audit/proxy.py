@@ -24,7 +24,8 @@ class Proxy:
         refuses: New connections are reset at once.
         holds: Nothing is forwarded; connections stay open.
         delay_s: Each piece waits so long.
-        hits: How many connections were cut or refused or led nowhere, and pieces held or delayed.
+        hits: How many connections were cut or turned away, and pieces held or delayed.
+        turned_away: How many connections were refused, or found nobody behind.
     """
 
     def __init__(self, target: int) -> None:
@@ -35,6 +36,7 @@ class Proxy:
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
         self.hits = 0
+        self.turned_away = 0
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, name="proxy", daemon=True).start()
@@ -66,20 +68,23 @@ class Proxy:
 
     def _connect(self, client: socket.socket) -> None:
         if self.refuses:
-            self.hits += 1
-            self._reset(client)
+            self._turn_away(client)
             return
         try:
             server = socket.create_connection((HOST, self.target), timeout=5)
         except OSError:  # nobody is there: neither are we
-            self.hits += 1
-            self._reset(client)
+            self._turn_away(client)
             return
         server.settimeout(None)
         with self._lock:
             self._open |= {client, server}
         for source, target in ((client, server), (server, client)):
             threading.Thread(target=self._forward, args=(source, target, source is client), daemon=True).start()
+
+    def _turn_away(self, client: socket.socket) -> None:
+        self.hits += 1
+        self.turned_away += 1
+        self._reset(client)
 
     def answer(self, _request: bytes) -> bytes | None:
         """What is answered to this piece of a client's, in the place of the server; None hands it on."""

@@ -121,7 +121,7 @@ def test_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
     assert refusal("keyring:kafka/reader") == (
         "[SECRET_MISSING] secret ${keyring:kafka/reader}: the package keyring is not installed; nothing was run\n"
-        "  hint: pip install '.[keyring]', in a clone of rivermouth"
+        "  hint: pip install keyring"
     )
 
 

@@ -76,7 +76,8 @@ def test_killed_at_one_step_after_the_other(steps, make_scene, children, spark):
 def test_killed_at(step, mode, who, make_scene, children, spark):
     partitions = 2 + len(step) % 2
     scene = make_scene(partitions=partitions)
-    scene.produce(1500, partitions=partitions)
+    # Two batches, or three: after the last of these steps nothing else would need the JVM that was killed.
+    scene.produce(2600 if step in {"settle", "BatchDone"} else 1500, partitions=partitions)
     nth = 1 if step in {"create", "created"} else 2
     own_jvm = who != "python"
     child = children.run(scene, own_jvm=own_jvm, follow=mode == "follow", kill={"on": step, "nth": nth, "who": who})
@@ -127,7 +128,8 @@ IN_THE_AIR = [*itertools.product(("create", "write", "bury"), (0.01, 0.05, 0.1, 
 @pytest.mark.long
 def test_the_jvm_outlives_python_with_a_commit_in_the_air(step, delay_s, make_scene, children, spark):
     scene = make_scene()
-    scene.produce(1500)
+    # So many batches that it is not done when it is killed.
+    scene.produce(4000)
     kill = {"on": step, "nth": 1 if step == "create" else 2, "who": "python", "delay_s": delay_s}
     child = children.run(scene, own_jvm=False, kill=kill)
     died_as_told(child, "python")

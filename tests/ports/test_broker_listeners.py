@@ -116,5 +116,5 @@ def test_without_the_library_nothing_is_started(monkeypatch, tmp_path):
     assert str(error.value) == (
         "[CRYPTOGRAPHY_MISSING] certificates need the package cryptography, which is not installed; "
         "nothing was started\n"
-        "  hint: pip install '.[dev]', in a clone of rivermouth"
+        "  hint: pip install cryptography"
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rivermouth.errors import LakeNotReadable, LeaseLost, TableBusy
-from rivermouth.ports.lease import EXPIRY_S, Holder, Lease, read_holder
+from rivermouth.ports.lease import Holder, Lease, read_holder
 from rivermouth.ports.storage import LocalFiles
 
 FILES = LocalFiles()
@@ -117,17 +117,45 @@ def test_a_holder_elsewhere_that_gives_a_sign_of_life_keeps_it(path):
     assert waits == [1.0] * 3
 
 
-def test_a_holder_elsewhere_that_is_silent_is_replaced(path):
-    leave(path, renewed_at=time.time() - EXPIRY_S + 0.2)
-    with waiting(path, lambda _seconds: time.sleep(0.05)) as lease:
+@pytest.fixture
+def quick(monkeypatch):
+    """Everything takes a hundredth of its time."""
+    for name, seconds in (("EXPIRY_S", 0.3), ("RENEWAL_S", 0.05), ("_LONG_AGO_S", 3.0)):
+        monkeypatch.setattr(f"rivermouth.ports.lease.{name}", seconds)
+
+
+@pytest.mark.parametrize("age_s", [0.0, 0.2, 0.31, 2.0, -3600.0])
+def test_a_holder_elsewhere_that_is_silent_is_replaced_when_that_was_seen(age_s, path, quick):
+    """Also where its clock is ahead of this machine's, or behind."""
+    leave(path, renewed_at=time.time() - age_s)
+    waits = []
+
+    def pause(_seconds):
+        waits.append(time.monotonic())
+        time.sleep(0.01)
+
+    with waiting(path, pause) as lease:
+        lease.check()
+    assert waits[-1] - waits[0] > 0.05
+
+
+def test_of_a_holder_that_was_silent_for_very_long_nothing_is_waited_for(path, quick):
+    leave(path, renewed_at=time.time() - 4)
+    with waiting(path, pytest.fail) as lease:
         lease.check()
 
 
-def test_a_silent_holder_whose_clock_is_ahead_is_replaced_too(path, monkeypatch):
-    monkeypatch.setattr("rivermouth.ports.lease.EXPIRY_S", 0.2)
-    leave(path, renewed_at=time.time() + 3600)
-    with waiting(path, lambda _seconds: time.sleep(0.05)) as lease:
-        lease.check()
+def test_a_sign_of_life_in_the_last_moment_counts(path, quick):
+    leave(path, renewed_at=time.time() - 0.31)
+    last = []
+
+    def pause(_seconds):
+        time.sleep(0.2)
+        last.append(leave(path, renewed_at=time.time()))
+
+    with pytest.raises(TableBusy), waiting(path, pause):
+        pytest.fail("two hold one lease")
+    assert len(last) == 1
 
 
 def test_a_holder_elsewhere_that_gives_it_back_is_followed_at_once(path):

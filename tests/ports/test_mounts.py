@@ -14,14 +14,15 @@ from rivermouth.ports.storage import is_local_disk
 from rivermouth.project.load import Project
 from rivermouth.spec import Flow, ProjectSpec
 
-MOUNTS = r"""22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+MOUNTS = r"""30 22 0:49 / /before rw - fuse.gcsfuse bucket rw
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 31 22 0:50 / /data rw,nosuid,nodev - fuse.s3fs s3fs rw,user_id=0
 32 31 0:51 / /data/disk rw - ext4 /dev/vdb rw
 33 22 0:52 / /with\040space rw - fuse.gcsfuse bucket rw
 34 22 0:53 / /Volumes rw - fuse dbfs rw
 35 22 0:54 / /usb rw - fuseblk /dev/sdb1 rw
 36 22 0:55 / /twice rw - fuse.rclone remote rw
-37 22 0:56 / /twice rw - tmpfs tmpfs rw
+37 36 0:56 / /twice rw - tmpfs tmpfs rw
 38 22 0:57 / /over/disk rw - ext4 /dev/vdc rw
 39 22 0:58 / /over rw - fuse.s3fs s3fs rw
 cut short
@@ -51,6 +52,7 @@ def mounted(tmp_path, monkeypatch):
         ("/usb/lake", None),
         ("/twice/lake", None),
         ("/over/disk/lake", "fuse.s3fs"),
+        ("/before/lake", "fuse.gcsfuse"),
         ("/home", None),
     ],
 )
@@ -110,7 +112,7 @@ def test_a_spark_that_looks_for_a_path_elsewhere_is_refused(default, places, pla
     assert str(error.value) == (
         f"[PLACE_AMBIGUOUS] flow f: {place} is on this machine, and Spark would look for it on "
         f"{default.rstrip('/')}; nothing was written\n"
-        f"  hint: let it lie at {instead}; for a folder that every machine has, "
+        f"  hint: write {instead} for this place in rivermouth.yml; if every machine has this folder, "
         "spark: {conf: {spark.hadoop.fs.defaultFS: 'file:///'}}"
     )
 

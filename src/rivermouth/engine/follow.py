@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from rivermouth.engine.carry import DEFAULT_MAX_OFFSETS, carry
@@ -57,7 +57,7 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
         if kept and not callback.called:
             # Whatever of it Spark could not read, the ledger knows: the next start makes a new one.
             reason = java_cause(error) if isinstance(error, Py4JJavaError) else first_line(error)
-            with suppress(LakeNotWritable):  # what went wrong first is told
+            with suppress(LakeNotWritable, OSError, Py4JError):  # what went wrong first is told
                 run.emit(CheckpointReplaced(run.flow.name, reason, checkpoints.set_aside()))
         raise
 

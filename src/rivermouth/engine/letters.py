@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth.names import COORDINATES
 from rivermouth.ports import delta
+from rivermouth.ports.fencing import check_same_place
 from rivermouth.ports.storage import files_for
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def show_letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter
 
 
 def _letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter) -> DataFrame | None:
+    check_same_place(spark, order.places)
     place = order.places.dead_letter_table
     if not delta.exists(files_for(place, spark), place):
         return None

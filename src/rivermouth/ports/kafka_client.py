@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from rivermouth.errors import BrokerUnreachable, KafkaOptionRefused, KafkaRefused, RivermouthError
+from rivermouth.errors import BrokerUnreachable, KafkaOptionRefused, KafkaRefused, RivermouthError, TokenNotMade
 from rivermouth.ports.msk_iam import TokenSource
 from rivermouth.rows.kafka_client_options import client_options
 from rivermouth.rows.kafka_options import iam_login
@@ -98,15 +98,18 @@ class KafkaClient:
 
         Raises:
             KafkaOptionRefused: librdkafka does not take one of the options.
-            KafkaRefused: There are no credentials of which to make a token for IAM.
+            TokenNotMade: There are no credentials of which to make a token for IAM.
         """
         with self._lock:
             if self._admin is None:
+                if self._tokens is not None:
+                    # librdkafka would wait for one, and then not say what is wrong.
+                    self._tokens.check()
                 try:
                     self._admin = AdminClient(self.config)
                 except KafkaException as error:
                     if self._tokens is not None and self._tokens.failure is not None:
-                        raise KafkaRefused(request="a login by IAM", detail=self._tokens.failure) from error
+                        raise TokenNotMade(detail=self._tokens.failure) from error
                     raise option_refused(error) from None
             return self._admin
 
@@ -175,6 +178,8 @@ class KafkaClient:
         return KafkaRefused(request=request, detail=plain(error))
 
     def _unanswered(self, request: str) -> RivermouthError:
+        if self._tokens is not None and self._tokens.failure is not None:
+            return TokenNotMade(detail=self._tokens.failure)
         known = self._suspicion if self._refusal is None else plain(self._refusal)
         if known is not None:
             return KafkaRefused(request=request, detail=known)
@@ -204,6 +209,9 @@ class KafkaClient:
         return error
 
     def _on_error(self, error: KafkaError) -> None:
+        if self._tokens is not None and self._tokens.failure is not None:
+            # The last token may still be good, and the next one may be made.
+            return
         if error.name() in _REFUSALS:
             self._refusal = error
         elif "listener?" in error.str():

@@ -32,6 +32,8 @@ _held: Final[set[str]] = set()
 EXPIRY_S: Final = 30.0
 RENEWAL_S: Final = 5.0
 _LOOK_EVERY_S: Final = 1.0
+# No clock of a machine that works is as wrong as that.
+_LONG_AGO_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +144,12 @@ class Lease:
         dead = read_holder(self._files, self._path)
         if dead is None and self._files.read(self._path) is None and self._files.create(self._path, self._text()):
             return  # its holder gave it back just now
-        if dead is not None and self._given_back(dead):
+        if dead is not None and self._wait_for(dead):
             return
         claims = self._claimed(dead)
         # One that was slow to claim finds here that the dead holder has been replaced meanwhile.
         current = read_holder(self._files, self._path)
-        is_replaced = (current and current.owner) != (dead and dead.owner)
+        is_replaced = current != dead
         if not is_replaced:
             self._files.write(self._path, self._text())
         for claim in claims:
@@ -155,19 +157,27 @@ class Lease:
         if is_replaced:
             raise self._busy(current)
 
-    def _given_back(self, holder: Holder) -> bool:
-        """Waits for the end of a holder; True if it gave the lease back and this process has it now.
+    def _wait_for(self, holder: Holder) -> bool:
+        """Waits until the holder has given the lease back or is dead.
+
+        Returns:
+            True: it gave it back, and this process holds it now. False: it is dead, and to be replaced.
 
         Raises:
             TableBusy: It lives: its process is here, or it has given a sign of life.
         """
-        # By this machine's clock too: that of the other one may be ahead.
-        deadline = time.monotonic() + EXPIRY_S
-        while holder.is_alive and (holder.is_here or time.monotonic() < deadline):
+        if holder.is_here:
+            if holder.is_alive:
+                raise self._busy(holder)
+            return False
+        # By this machine's clock: that of the other one may be ahead or behind.
+        deadline = time.monotonic() + _silence_s(holder)
+        while time.monotonic() < deadline:
+            stopped = self._pause(_LOOK_EVERY_S)
             current = read_holder(self._files, self._path)
             if current is None and self._files.create(self._path, self._text()):
                 return True
-            if holder.is_here or current != holder or self._pause(_LOOK_EVERY_S):
+            if current != holder or stopped:
                 raise self._busy(current or holder)
         return False
 
@@ -198,6 +208,14 @@ class Lease:
         pid = os.getpid()
         holder = Holder(self._owner, socket.gethostname(), pid, _process_start(pid) or "", time.time())
         return json.dumps(asdict(holder))
+
+
+def _silence_s(holder: Holder) -> float:
+    """For how long a holder elsewhere must be seen to be silent before it is replaced."""
+    age_s = time.time() - holder.renewed_at
+    if age_s > _LONG_AGO_S:
+        return 0.0
+    return min(max(EXPIRY_S - age_s, 2 * RENEWAL_S), EXPIRY_S)
 
 
 def read_holder(files: LakeFiles, path: str) -> Holder | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,14 +29,31 @@ def served_by(path: Path) -> str | None:
         resolved = path.resolve()
     except (OSError, RuntimeError):  # RuntimeError: links in a circle
         return None
+    mounts = [each for line in lines if (each := _mount(line)) is not None and resolved.is_relative_to(each.point)]
+    # Which mount the kernel comes to on the way: one that lies in another hides what was there before.
+    inner = next((each for each in reversed(mounts) if each.point == "/"), None)
     served = ""
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        fields = before.split(" ")
-        # In the order in which they were mounted: what comes later lies over what was there.
-        if len(fields) >= _FIELDS and resolved.is_relative_to(_unescaped(fields[_FIELDS - 1])):
-            served = after.split(" ")[0]
+    while inner is not None:
+        served, outer = inner.served_by, inner.number
+        below = [each for each in mounts if each.outer == outer != each.number]
+        inner = min(below, key=lambda each: len(each.point), default=None)
     return served if served.startswith("fuse") and served not in _DISKS else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    number: str
+    outer: str
+    point: str
+    served_by: str
+
+
+def _mount(line: str) -> _Mount | None:
+    before, _, after = line.partition(" - ")
+    fields = before.split(" ")
+    if len(fields) < _FIELDS:
+        return None
+    return _Mount(fields[0], fields[1], _unescaped(fields[_FIELDS - 1]), after.split(" ")[0])
 
 
 def _unescaped(point: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from rivermouth.errors import KafkaClientUnable, MskSignerMissing, first_line
+from rivermouth.errors import KafkaClientUnable, MskSignerMissing, TokenNotMade, first_line
 
 _REGION: Final = re.compile(r"\.([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com")
 _FROM_ENVIRONMENT: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -55,6 +55,17 @@ class TokenSource:
             self.failure = first_line(error)
             raise
         return token, ends_ms / 1000
+
+    def check(self) -> None:
+        """Makes a token and forgets it.
+
+        Raises:
+            TokenNotMade: There are no credentials, or the service that has them does not answer.
+        """
+        try:
+            self("")
+        except Exception as error:
+            raise TokenNotMade(detail=self.failure) from error
 
     def _made(self) -> tuple[str, int]:
         login, provider = self._login, self._provider

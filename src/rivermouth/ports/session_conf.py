@@ -121,7 +121,7 @@ def new_session_conf(
     users = users_conf(settings)
     if in_one_jvm(settings.master):
         # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
-        ours = [str(path) for path in jars.for_spark(schemes if _end_is_taken() else ())]
+        ours = [str(path) for path in jars.for_spark(schemes if _user_may_set_dist_class_path() else ())]
         conf |= {
             _CLASS_PATH: os.pathsep.join(ours),
             "spark.driver.defaultJavaOptions": class_archive.java_options(found),
@@ -152,16 +152,16 @@ def log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:
 
 
 def last_jars(settings: SparkSettings, schemes: Collection[str]) -> list[Path]:
-    """Jars for the end of the class path: an archive of classes is valid where only its end is another.
+    """S3's jars, for the end of the class path: the archive of classes stays valid if jars are only added there.
 
-    None where somebody else says what stands there, and those of a whole Hadoop may be among it: then they stand in
-    front.
+    None if the user sets SPARK_DIST_CLASSPATH, or may do so in spark-env.sh: that may bring another Hadoop, and ours
+    stand in front instead.
     """
-    wanted = "s3a" in schemes and in_one_jvm(settings.master) and not _end_is_taken()
+    wanted = "s3a" in schemes and in_one_jvm(settings.master) and not _user_may_set_dist_class_path()
     return jars.classpath(jars.S3) if wanted else []
 
 
-def _end_is_taken() -> bool:
+def _user_may_set_dist_class_path() -> bool:
     # Spark reads that file after the environment that it was started with.
     home = Path(os.environ.get("SPARK_HOME") or pyspark.__path__[0])
     script = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-env.sh"

@@ -126,7 +126,8 @@ def _as_writer(spark: SparkSession, order: FlowOrder, request: requests.Request,
     lease_files = files_for(places.lake, spark)
     source = source_of(flow, order.bootstrap_servers, order.options)
     with (
-        Lease(lease_files, places.lease_file, flow=flow.name, table=places.table) as lease,
+        # Its writer is asked at once.
+        Lease(lease_files, places.lease_file, flow=flow.name, table=places.table, pause=lambda _s: True) as lease,
         Kafka(order.bootstrap_servers, order.options) as kafka,
     ):
         run = open_flow(spark, flow, places, kafka=kafka, source=source, listener=door.listener)

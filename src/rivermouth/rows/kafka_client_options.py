@@ -64,9 +64,9 @@ def _client_login(java: Mapping[str, str]) -> dict[str, str]:
             if mechanism == "GSSAPI"
             else ("sasl.jaas.config", "it is not set here, and a JAAS file of the JVM is not read")
         )
-        raise KafkaClientUnable(
-            option=option, reason=reason, fix="sasl.mechanism: SCRAM-SHA-512, with sasl.jaas.config"
-        )
+        by_iam = mechanism == IAM_MECHANISM
+        fix = "kafka: {preset: msk-iam}" if by_iam else "sasl.mechanism: SCRAM-SHA-512, with sasl.jaas.config"
+        raise KafkaClientUnable(option=option, reason=reason, fix=fix)
     options = logins[0].options
     if mechanism == IAM_MECHANISM or logins[0].module == IAM_LOGIN:
         return _client_iam(mechanism, logins[0])
@@ -90,10 +90,11 @@ def _client_login(java: Mapping[str, str]) -> dict[str, str]:
 
 def _client_iam(mechanism: str, login: Login) -> dict[str, str]:
     reason, fix = "", ""
+    others = ", ".join(sorted(login.options.keys() - _OF_IAM))
     if mechanism != IAM_MECHANISM or login.module != IAM_LOGIN:
-        reason, fix = "IAMLoginModule belongs to AWS_MSK_IAM, and no other to that", "kafka: {preset: msk-iam}"
-    elif not login.options.keys() <= _OF_IAM:
-        reason, fix = f"of IAMLoginModule's options it takes {', '.join(sorted(_OF_IAM))}", "remove the others"
+        reason, fix = "sasl.mechanism AWS_MSK_IAM and IAMLoginModule only work together", "kafka: {preset: msk-iam}"
+    elif others:
+        reason, fix = f"it does not take IAMLoginModule's option {others}", f"remove {others} from sasl.jaas.config"
     if reason:
         raise KafkaClientUnable(option="sasl.jaas.config", reason=reason, fix=fix)
     return {"sasl.mechanism": OAUTHBEARER}

@@ -19,7 +19,7 @@ def read(reference: str) -> str:
         import keyring  # noqa: PLC0415 - it is optional
         from keyring.errors import KeyringError  # noqa: PLC0415
     except ImportError:
-        fix = "pip install '.[keyring]', in a clone of rivermouth"
+        fix = "pip install keyring"
         raise SecretMissing(reference=whole, detail="the package keyring is not installed", fix=fix) from None
     try:
         password = keyring.get_password(service, user)
