@@ -42,7 +42,7 @@ class Shop:
     def batches(self, *ends, done=None, owner="shop"):
         """A checkpoint whose batches end there, the last of them done or not."""
         body = {"flow": owner, "table_id": self._table_id()}
-        files = {"rivermouth.json": json.dumps(body), "metadata": '{"id":"6b2a"}'}
+        files = {"rivermouth.json": json.dumps(body), "metadata": '{"id":"6b2a0000-0000-4000-8000-000000000000"}'}
         files["sources/0/0"] = '\0v1\n{"t":{"0":0}}'
         for number, end in enumerate(ends):
             files[f"offsets/{number}"] = f'v1\n{{}}\n{{"t":{{"0":{end}}}}}'
@@ -83,7 +83,7 @@ def test_a_checkpoint_that_agrees_with_the_ledger(shop, capsys):
     assert shown(capsys) == (
         f"shop: checkpoint {shop.checkpoint}\n"
         "  state: usable\n"
-        "  query: 6b2a\n"
+        "  query: 6b2a0000-0000-4000-8000-000000000000\n"
         "    topic  partition  committed  planned  ledger\n"
         "    t      0                 10        -      10\n"
         "  newest ledger entries:\n"
@@ -99,7 +99,11 @@ def test_as_json(shop, capsys):
     shop.entries()
     shop.batches(5, 10, 12, done=2)
     found = json.loads(shown(capsys, "--output", "json"))
-    assert (found["state"], found["query_id"], found["problem"]) == ("usable", "6b2a", None)
+    assert (found["state"], found["query_id"], found["problem"]) == (
+        "usable",
+        "6b2a0000-0000-4000-8000-000000000000",
+        None,
+    )
     assert (found["committed"], found["planned"]) == ({"t": {"0": 10}}, {"t": {"0": 12}})
     assert (found["ranges"], found["next_offsets"]) == ({"t": {"0": [10, 12]}}, {"t": {"0": 10}})
     assert [entry["entry"] for entry in found["ledger"]] == [2, 1, 0]

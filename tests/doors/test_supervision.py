@@ -97,6 +97,7 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         "Kafka": lambda *_: nullcontext(),
         "Lease": lambda *_, **__: nullcontext(),
         "files_for": lambda *_: None,
+        "check_fenced": lambda *_: None,
         "has_ended": lambda _: False,
         "_FIRST_DELAY_S": 0.01,
     }.items():
