@@ -12,10 +12,11 @@ from dataclasses import replace
 from functools import partial
 from unittest import mock
 
+from tests.audit.crew import played
 from tests.audit.episode import Report, play
 from tests.audit.faults import FAULTS, faults_of
 from tests.audit.house import House
-from tests.audit.plan import Plan, kind_of, plan_of, shrunk
+from tests.audit.plan import Plan, kind_of, plan_of
 from tests.audit.planted import BUGS, planted
 
 KINDS = ("lost", "doubled", "phantom", "wrong")
@@ -28,10 +29,9 @@ VERDICTS = ("survived", "refused", "missed")
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 if nothing was amiss and every planted bug was caught."""
     options = _options(arguments)
-    with House() as house:
-        missed = [] if options.only_episodes else _planted(house)
-        reports = [] if options.only_planted else _episodes(house, options)
-        print(figures(reports, house.restarts), flush=True)
+    missed = [] if options.only_episodes else _planted()
+    reports = [] if options.only_planted else _episodes(options)
+    print(figures(reports), flush=True)
     if missed:
         print(f"planted bugs that were not caught: {', '.join(missed)}")
     return 1 if missed or any(report.problem for report in reports) else 0
@@ -58,39 +58,31 @@ def catch(house: House, name: str, seeds: int = 3) -> Report | None:
     return None
 
 
-def _planted(house: House) -> list[str]:
+def _planted() -> list[str]:
     missed = []
-    for name, bug in BUGS.items():
-        report = catch(house, name)
-        if report is None:
-            missed.append(name)
-            print(f"NOT caught: {bug.name}", flush=True)
-        else:
-            found = getattr(report.found, bug.shows)
-            print(f"caught: {bug.name}: {len(found)} {bug.shows}, seed {report.plan.seed}", flush=True)
+    with House() as house:
+        for name, bug in BUGS.items():
+            report = catch(house, name)
+            if report is None:
+                missed.append(name)
+                print(f"NOT caught: {bug.name}", flush=True)
+            else:
+                found = getattr(report.found, bug.shows)
+                print(f"caught: {bug.name}: {len(found)} {bug.shows}, seed {report.plan.seed}", flush=True)
     print(f"planted bugs caught: {len(BUGS) - len(missed)} of {len(BUGS)}", flush=True)
     return missed
 
 
-def _episodes(house: House, options: argparse.Namespace) -> list[Report]:
+def _episodes(options: argparse.Namespace) -> list[Report]:
     reports: list[Report] = []
     with contextlib.suppress(KeyboardInterrupt):  # how a run that goes on until it is stopped ends
-        _play_all(house, options, reports)
+        for report, shorter in played(_plans(options, reports), options.jobs):
+            reports.append(report)
+            print(_line(report), flush=True)
+            if shorter is not None:
+                again = f"make audit AUDIT='--plan {shorter.to_json()}'"
+                print(f"  again, in {len(shorter.rounds)} rounds: {again}", flush=True)
     return reports
-
-
-def _play_all(house: House, options: argparse.Namespace, reports: list[Report]) -> None:
-    for plan in _plans(options, reports):
-        report = play(plan, house)
-        reports.append(report)
-        print(_line(report), flush=True)
-        if report.problem and options.plan is None:
-            shorter = shrunk(plan, lambda shorter: bool(play(shorter, house).problem))
-            print(
-                f"  again, in {len(shorter.rounds)} rounds: make audit AUDIT='--plan {shorter.to_json()}'", flush=True
-            )
-        if options.records and not options.cover and _total(reports, "audited") >= options.records:
-            break
 
 
 def _plans(options: argparse.Namespace, reports: Sequence[Report]) -> Iterator[Plan]:
@@ -102,7 +94,8 @@ def _plans(options: argparse.Namespace, reports: Sequence[Report]) -> Iterator[P
     seeds = itertools.count(options.seed) if endless else range(options.seed, options.seed + options.episodes)
     for seed in seeds:
         wanted = too_few(named, reports) if options.cover else []
-        if options.cover and not wanted and _total(reports, "audited") >= options.records:
+        enough = options.records <= _total(reports, "audited")
+        if (options.cover and not wanted and enough) or (options.records and not options.cover and enough):
             break
         on_disk, on_s3 = (faults_of(wanted or named, on_s3=on_s3) for on_s3 in (False, True))
         if options.cover:
@@ -140,7 +133,7 @@ def _line(report: Report) -> str:
     )
 
 
-def figures(reports: Sequence[Report], restarts: int) -> str:
+def figures(reports: Sequence[Report]) -> str:
     """What it came to, as text."""
     if not reports:
         return ""
@@ -161,7 +154,7 @@ def figures(reports: Sequence[Report], restarts: int) -> str:
         [
             f"seeds {min(seeds)} to {max(seeds)}, {totals('rounds'):,} rounds",
             *("  {:<18}{:>9}{:>10}{:>9}{:>8}".format(*line) for line in table),
-            f"kills {totals('kills')}, restarts of servers {restarts}",
+            f"kills {totals('kills')}, restarts of servers {totals('restarts')}",
             records,
             ", ".join(f"{kind} {number}" for kind, number in wrong.items()),
             f"episodes that were not clean: {sum(1 for each in reports if each.problem)}",
@@ -180,6 +173,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=0, help="go on until so many records have been audited")
     parser.add_argument("--until-stopped", action="store_true", help="go on until Ctrl-C")
     parser.add_argument("--cover", action="store_true", help="go on until there were enough faults of each kind")
+    parser.add_argument("--jobs", type=int, default=2, help="episodes at a time; each takes some 3 GB of memory")
     parser.add_argument("--rounds", type=int, default=6, help="faults an episode")
     parser.add_argument("--round-records", type=int, default=3000, help="records a round, about")
     parser.add_argument("--faults", nargs="*", help="only faults whose names begin so")

@@ -56,6 +56,7 @@ class Report:
         audited: Records that were visible and found where they belong; none where something was amiss.
         excused: Those of them that compaction took away before anybody had read them.
         kills: Processes that were killed.
+        restarts: How often a server was killed and started again.
     """
 
     plan: Plan
@@ -68,12 +69,13 @@ class Report:
     audited: int = 0
     excused: int = 0
     kills: int = 0
+    restarts: int = 0
     duration_s: float = 0.0
 
 
 def play(plan: Plan, house: House) -> Report:
     """Plays ``plan`` to its end, or to the first thing that is not as it must be."""
-    report, started = Report(plan), time.monotonic()
+    report, started, restarts = Report(plan), time.monotonic(), house.restarts
     folder = Path(tempfile.mkdtemp(prefix="episode-", dir=house.folder))
     world: World | None = None
     try:
@@ -98,6 +100,7 @@ def play(plan: Plan, house: House) -> Report:
             report.problem = report.problem or f"after the episode: {error}"
     shutil.rmtree(folder, ignore_errors=True)
     report.duration_s = time.monotonic() - started
+    report.restarts = house.restarts - restarts
     return report
 
 

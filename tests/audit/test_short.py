@@ -91,7 +91,8 @@ def test_the_figures():
     good.verdicts["kill:create", "missed"] = 1
     bad = Report(Plan(5, 1, 100, ()), Counter({("kill:bury", "refused"): 1}), problem="lost", rounds=1)
     bad.found.lost.append("one")
-    assert figures([good, bad], restarts=1) == (
+    bad.restarts = 1
+    assert figures([good, bad]) == (
         "seeds 4 to 5, 5 rounds\n"
         "  faults             injected  survived  refused  missed\n"
         "  kill                      3         2        1       1\n"

@@ -1,0 +1,70 @@
+"""Several houses side by side, each in a process of its own: a round waits more than it works."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+from tests.audit.episode import Report, play
+from tests.audit.house import House
+from tests.audit.plan import Plan, shrunk
+
+_PATIENCE_S = 60.0
+
+
+def played(plans: Iterator[Plan], jobs: int) -> Iterator[tuple[Report, Plan | None]]:
+    """The report of each plan as soon as it is there, with the shortest plan that still fails where it failed.
+
+    A plan is taken only when a house is free for it, so that ``plans`` may go by the reports so far.
+    """
+    context = multiprocessing.get_context("spawn")
+    wanted, told = context.Queue(), context.Queue()
+    crew = [context.Process(target=_work, args=(wanted, told)) for _ in range(jobs)]
+    for each in crew:
+        each.start()
+    try:
+        out = 0
+        for _ in crew:
+            out += _handed_out(plans, wanted)
+        while out:
+            report, shorter = _next(told, crew)
+            out -= 1
+            yield report, shorter
+            out += _handed_out(plans, wanted)
+    finally:
+        for _ in crew:
+            wanted.put(None)
+        for each in crew:
+            each.join(_PATIENCE_S)
+            each.kill()
+
+
+def _handed_out(plans: Iterator[Plan], wanted: Any) -> int:
+    plan = next(plans, None)
+    if plan is not None:
+        wanted.put(plan)
+    return int(plan is not None)
+
+
+def _next(told: Any, crew: Any) -> tuple[Report, Plan | None]:
+    while all(each.is_alive() for each in crew):
+        try:
+            found: tuple[Report, Plan | None] = told.get(timeout=5)
+        except queue.Empty:
+            continue
+        return found
+    message = "a process of the audit has died"
+    raise RuntimeError(message)
+
+
+def _work(wanted: Any, told: Any) -> None:
+    with contextlib.suppress(KeyboardInterrupt), House() as house:
+        while (plan := wanted.get()) is not None:
+            report = play(plan, house)
+            shorter = None
+            if report.problem and len(plan.rounds) > 1:
+                shorter = shrunk(plan, lambda each: bool(play(each, house).problem))
+            told.put((report, shorter))
