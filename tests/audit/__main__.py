@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from unittest import mock
 
 from tests.audit.crew import played
@@ -18,6 +19,7 @@ from tests.audit.faults import FAULTS, faults_of
 from tests.audit.house import House
 from tests.audit.plan import Plan, kind_of, plan_of
 from tests.audit.planted import BUGS, planted
+from tests.audit.tally import Tally
 
 KINDS = ("lost", "doubled", "phantom", "wrong")
 _EVERY_SO_MANIETH_ON_S3 = 4
@@ -74,25 +76,27 @@ def _planted() -> list[str]:
 
 
 def _episodes(options: argparse.Namespace) -> list[Report]:
-    reports: list[Report] = []
+    tally = Tally(options.tally)
     with contextlib.suppress(KeyboardInterrupt):  # how a run that goes on until it is stopped ends
-        for report, shorter in played(_plans(options, reports), options.jobs):
-            reports.append(report)
+        for report, shorter in played(_plans(options, tally), options.jobs):
+            tally.add(report)
             print(_line(report), flush=True)
             if shorter is not None:
                 again = f"make audit AUDIT='--plan {shorter.to_json()}'"
                 print(f"  again, in {len(shorter.rounds)} rounds: {again}", flush=True)
-    return reports
+    return tally.reports
 
 
-def _plans(options: argparse.Namespace, reports: Sequence[Report]) -> Iterator[Plan]:
+def _plans(options: argparse.Namespace, tally: Tally) -> Iterator[Plan]:
     if options.plan is not None:
         yield Plan.from_json(options.plan)
         return
     named = [name for name in FAULTS if name.startswith(tuple(options.faults))] if options.faults else list(FAULTS)
     endless = options.until_stopped or options.records or options.cover
-    seeds = itertools.count(options.seed) if endless else range(options.seed, options.seed + options.episodes)
+    first = max(options.seed, tally.next_seed)
+    seeds = itertools.count(first) if endless else range(first, first + options.episodes)
     for seed in seeds:
+        reports = tally.reports
         wanted = too_few(named, reports) if options.cover else []
         enough = options.records <= _total(reports, "audited")
         if (options.cover and not wanted and enough) or (options.records and not options.cover and enough):
@@ -174,6 +178,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--until-stopped", action="store_true", help="go on until Ctrl-C")
     parser.add_argument("--cover", action="store_true", help="go on until there were enough faults of each kind")
     parser.add_argument("--jobs", type=int, default=2, help="episodes at a time; each takes some 3 GB of memory")
+    parser.add_argument("--tally", type=Path, help="keep each episode in this file, and go on from what it has")
     parser.add_argument("--rounds", type=int, default=6, help="faults an episode")
     parser.add_argument("--round-records", type=int, default=3000, help="records a round, about")
     parser.add_argument("--faults", nargs="*", help="only faults whose names begin so")

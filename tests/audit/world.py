@@ -192,10 +192,12 @@ class World:
         """Sends records to both topics: plain, in transactions that end well, badly, or not yet."""
         self.finish_transactions(commit=chance.random() < 0.5)
         partitions, left = self.partitions, records
+        # Not longer: to a producer a topic that was made anew is still the old one.
+        producers: dict[str, Producer] = {}
         while left > 0:
             size = min(left, chance.randint(20, 400))
             ending = chance.choices(("plain", "commit", "abort", "hang"), (3, 5, 2, 1))[0]
-            self._burst(size, ending, partitions, chance)
+            self._burst(size, ending, partitions, chance, producers)
             left -= size
         self.truth.catch_up()
         self.backlog = records
@@ -212,16 +214,23 @@ class World:
         """Whether a transaction is open, so that nothing behind it is visible."""
         return self._hanging is not None
 
-    def _burst(self, size: int, ending: str, partitions: int, chance: random.Random) -> None:
+    def _producer(self, *, transactional: bool) -> Producer:
+        settings: dict[str, Any] = {"bootstrap.servers": self.house.direct, "linger.ms": 5}
+        if not transactional:
+            return Producer(settings)
+        settings |= {"transactional.id": uuid.uuid4().hex, "transaction.timeout.ms": _HANGING_MS}
+        producer = Producer(settings)
+        producer.init_transactions(30)
+        return producer
+
+    def _burst(
+        self, size: int, ending: str, partitions: int, chance: random.Random, producers: dict[str, Producer]
+    ) -> None:
         if ending == "hang" and self._hanging is not None:
             ending = "abort"
-        name = uuid.uuid4().hex
-        settings: dict[str, Any] = {"bootstrap.servers": self.house.direct, "linger.ms": 5}
+        name, kind = uuid.uuid4().hex, "plain" if ending == "plain" else "transactional"
+        producer = producers.setdefault(kind, producers.get(kind) or self._producer(transactional=ending != "plain"))
         if ending != "plain":
-            settings |= {"transactional.id": name, "transaction.timeout.ms": _HANGING_MS}
-        producer = Producer(settings)
-        if ending != "plain":
-            producer.init_transactions(30)
             producer.begin_transaction()
         for sequence in range(size):
             key, value = self._record(name, sequence, chance)
@@ -237,7 +246,7 @@ class World:
         elif ending == "abort":
             producer.abort_transaction(30)
         elif ending == "hang":
-            self._hanging = producer
+            self._hanging = producers.pop(kind)
 
     @staticmethod
     def _record(producer: str, sequence: int, chance: random.Random) -> tuple[bytes | None, bytes | None]:

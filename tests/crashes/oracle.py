@@ -121,6 +121,8 @@ def committed_reader(bootstrap_servers: str) -> Iterator[Consumer]:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
+            # So long the broker waits at the end of a partition before it says that this is the end.
+            "fetch.wait.max.ms": 10,
         }
     )
     try:
