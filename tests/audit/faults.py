@@ -399,3 +399,5 @@ def _restored(world: World, chance: random.Random) -> None:
         table = DeltaTable.forPath(world.house.spark, world.scene.places.table)
         table.restoreToVersion(chance.randrange(latest))
         world.rewound = world.hit = True
+        # What compaction has taken away meanwhile does not come again.
+        world.pinned.clear()
