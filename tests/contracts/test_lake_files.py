@@ -69,6 +69,18 @@ def test_delete_removes_files_and_whole_folders_and_never_complains(place, left)
     assert files.names(f"{folder}/tree") == left
 
 
+def test_prune_removes_a_folder_only_if_nothing_is_in_it(place):
+    files, folder = place
+    files.write(f"{folder}/tree/a.json", "1")
+    files.prune(f"{folder}/tree")
+    assert files.read(f"{folder}/tree/a.json") == "1"
+    files.delete(f"{folder}/tree/a.json")
+    files.prune(f"{folder}/tree")
+    files.prune(f"{folder}/tree")
+    files.prune(f"{folder}/never")
+    assert files.names(folder) == []
+
+
 def test_rename_moves_a_folder_with_all_in_it(place, left):
     files, folder = place
     files.write(f"{folder}/old/sub/b.json", "2")

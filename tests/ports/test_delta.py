@@ -42,6 +42,33 @@ def test_a_table_is_made_with_its_metadata_in_the_commit_that_makes_it(spark, lo
     assert spark.conf.get(delta.METADATA_CONF, None) is None
 
 
+@pytest.mark.parametrize("staged", [True, False], ids=["staged", "plain"])
+@pytest.mark.parametrize(
+    "files",
+    [(), (f".{0:020}.json.1ad59734-2c18.tmp", f"..{0:020}.json.1ad59734-2c18.tmp.crc")],
+    ids=["empty", "temporary"],
+)
+def test_where_making_it_was_cut_off_it_is_made(files, staged, spark, tmp_path):
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    if staged:
+        (log / "_staged_commits").mkdir()
+    for name in files:
+        (log / name).write_text("cut off")
+    delta.create(spark, str(tmp_path / "t"), delta.TableLayout(columns=COLUMNS), metadata="entry 0")
+    assert commit(str(tmp_path / "t"), 0).user_metadata == "entry 0"
+    assert not {path.name for path in log.iterdir()} & set(files)
+
+
+def test_what_somebody_else_keeps_in_the_folder_of_the_log_stays(spark, tmp_path):
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "notes.txt").write_text("mine")
+    with pytest.raises(AnalysisException, match="DELTA_TABLE_NOT_FOUND"):
+        delta.create(spark, str(tmp_path / "t"), delta.TableLayout(columns=COLUMNS), metadata="entry 0")
+    assert (log / "notes.txt").read_text() == "mine"
+
+
 def test_making_it_again_changes_nothing(spark, location):
     delta.create(spark, location, delta.TableLayout(columns=COLUMNS), metadata="another entry 0")
     assert delta.commit_versions(FILES, location) == [0]

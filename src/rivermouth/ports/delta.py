@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.names import quoted
+from rivermouth.ports.storage import PlacedFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from rivermouth.ports.storage import LakeFiles
 
 _COMMIT_FILE = re.compile(r"^(\d{20})\.json$")
+# As Hadoop's and our own log stores name them, with their checksums.
+_TEMPORARY_FILE = re.compile(r"^\.+\d{20}\.json\..+\.tmp(\.crc)?$")
 _HARMLESS: Final = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UPGRADE PROTOCOL"})
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
 _DELTA: Final = "org.apache.spark.sql.delta"
@@ -135,6 +138,9 @@ def create(spark: SparkSession, location: str, layout: TableLayout, *, metadata:
     """
     from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
+    files = PlacedFiles(spark)
+    if not exists(files, location):
+        _clear(files, _log(location))
     builder = DeltaTable.createIfNotExists(spark).location(location)
     for column in layout.columns:
         comment = column.metadata.get("comment")
@@ -152,6 +158,18 @@ def create(spark: SparkSession, location: str, layout: TableLayout, *, metadata:
         builder.execute()
     finally:
         spark.conf.unset(METADATA_CONF)
+
+
+def _clear(files: LakeFiles, log: str) -> None:
+    """Takes away what the cut off making of a table left: Delta takes any folder of a log for a table.
+
+    A commit that somebody else makes meanwhile stays: of files only temporary ones go, of folders only empty ones.
+    """
+    for name in files.names(log):
+        if _TEMPORARY_FILE.match(name):
+            files.delete(f"{log}/{name}")
+    files.prune(f"{log}/_staged_commits")
+    files.prune(log)
 
 
 def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], widened: Sequence[StructField]) -> None:
@@ -299,6 +317,7 @@ def table_state(spark: SparkSession, location: str) -> TableState:
         partition_by=tuple(json.loads(snapshot.metadata().partitionColumns().mkString('["', '","', '"]')))
         if metadata.partitionColumns().nonEmpty()
         else (),
+        properties=_mapping(metadata.configuration()),
         transactions=_Transactions(snapshot),
     )
 
@@ -312,6 +331,7 @@ class TableState:
         version: The snapshot's version.
         columns: The table's columns.
         partition_by: Names of its partition columns.
+        properties: Its table properties.
         transactions: Newest transaction number by application id; looking into it costs Spark jobs.
     """
 
@@ -319,7 +339,18 @@ class TableState:
     version: int
     columns: StructType
     partition_by: tuple[str, ...]
+    properties: Mapping[str, str]
     transactions: Mapping[str, int]
+
+
+def _mapping(found: Any) -> dict[str, Any]:
+    """A map of Scala's."""
+    keys = found.keysIterator()
+    pairs: dict[str, Any] = {}
+    while keys.hasNext():
+        key = keys.next()
+        pairs[key] = found.apply(key)
+    return pairs
 
 
 class _Transactions(Mapping[str, int]):
@@ -339,13 +370,7 @@ class _Transactions(Mapping[str, int]):
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        found = self._snapshot.transactions()
-        names = found.keysIterator()
-        numbers: dict[str, int] = {}
-        while names.hasNext():
-            name = names.next()
-            numbers[name] = found.apply(name)
-        return numbers
+        return _mapping(self._snapshot.transactions())
 
 
 def _log(location: str) -> str:

@@ -95,6 +95,10 @@ class LakeReader:
         """Refuses."""
         self.write(path, "")
 
+    def prune(self, folder: str) -> NoReturn:
+        """Refuses."""
+        self.write(folder, "")
+
     def rename(self, source: str, target: str) -> NoReturn:
         """Refuses."""
         self.write(target, source)

@@ -52,6 +52,9 @@ class LakeFiles(Protocol):
     def delete(self, path: str) -> None:
         """Removes a file or a folder with all in it; nothing happens if there is none."""
 
+    def prune(self, folder: str) -> None:
+        """Removes a folder that is empty, in one step; nothing happens if it is not, or if there is none."""
+
     def rename(self, source: str, target: str) -> None:
         """Moves a file or folder."""
 
@@ -117,6 +120,16 @@ class LocalFiles:
             target.rmdir()
         else:
             target.unlink(missing_ok=True)
+
+    def prune(self, folder: str) -> None:
+        """See ``LakeFiles``."""
+        try:
+            local_path(folder).rmdir()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
 
     def rename(self, source: str, target: str) -> None:
         """See ``LakeFiles``."""
@@ -210,6 +223,14 @@ class HadoopFiles:
         with _writing(path):
             file_system.delete(target, True)
 
+    def prune(self, folder: str) -> None:
+        """See ``LakeFiles``."""
+        file_system, path = self._open(folder)
+        with _writing(folder):
+            if file_system.exists(path) and not file_system.listStatus(path):
+                # Not with all in it: somebody may have put something there since.
+                file_system.delete(path, False)
+
     def rename(self, source: str, target: str) -> None:
         """See ``LakeFiles``."""
         file_system, path = self._open(source)
@@ -271,6 +292,10 @@ class PlacedFiles:
     def delete(self, path: str) -> None:
         """See ``LakeFiles``."""
         self._at(path).delete(path)
+
+    def prune(self, folder: str) -> None:
+        """See ``LakeFiles``."""
+        self._at(folder).prune(folder)
 
     def rename(self, source: str, target: str) -> None:
         """See ``LakeFiles``; within one place."""
