@@ -33,7 +33,7 @@ from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project import dump
 from rivermouth.project.json_schema import project_schema
-from rivermouth.rows import dead_letter, json_reasons, ledger, schema
+from rivermouth.rows import changes, dead_letter, json_reasons, ledger, schema
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _COMMAND: Final = "python tools/docs_reference.py"
@@ -316,7 +316,7 @@ def dead_letter_page() -> str:
 
 
 def _reasons() -> Iterator[tuple[str, str, str]]:
-    sources = [inspect.getsource(dead_letter._reason), inspect.getsource(json_reasons)]
+    sources = [inspect.getsource(each) for each in (dead_letter._reason, json_reasons, changes)]
     sources += [inspect.getsource(find_kind("formats", name).explain) for name in kind_names("formats")]
     found = {code for source in sources for code in re.findall(r"""["']([A-Z][A-Z0-9_]{5,})["']""", source)}
     reasons = _WORDS["reasons"]
@@ -393,10 +393,13 @@ def _summary(cls: type) -> str:
 
 
 def _attributes(cls: type) -> dict[str, str]:
-    text = inspect.cleandoc(cls.__doc__ or "")
-    section = _SECTION.search(text)
-    found = _ENTRY.findall(text[section.end() :]) if section else []
-    return {name: " ".join(_markdown(words).split()) for name, words in found}
+    told: dict[str, str] = {}
+    for each in reversed(cls.__mro__):  # nouns inherit fields
+        text = inspect.cleandoc(each.__doc__ or "") if issubclass(each, spec.Noun) or each is cls else ""
+        section = _SECTION.search(text)
+        found = _ENTRY.findall(text[section.end() :]) if section else []
+        told |= {name: " ".join(_markdown(words).split()) for name, words in found}
+    return told
 
 
 def _markdown(text: str) -> str:

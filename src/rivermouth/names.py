@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-# Columns that the envelope gives to each record while it is on its way; none reaches a table.
+# Columns that a record has while it is on its way; none reaches a table, but for the sequence a keyed one.
 TOPIC: Final = "__topic"
 PARTITION: Final = "__partition"
 OFFSET: Final = "__offset"
@@ -24,6 +24,11 @@ KEY_VALID: Final = "__key_valid"
 ROUTE: Final = "__route"
 FAILED_PREFIX: Final = "__failed_"
 EPOCH: Final = "__epoch"
+# Of changes on their way into a keyed table.
+DELETE: Final = "__delete"
+TRUNCATE: Final = "__truncate"
+SEQUENCE: Final = "__sequence"
+PROBLEM: Final = "__problem"
 
 # Where the broker for development listens, unless told otherwise.
 DEV_PORT: Final = 9092

@@ -1,71 +1,97 @@
 """What every sink promises: rows and ledger entry in one commit, once."""
 
 import pytest
+from pyspark.sql.types import StructType
 
 from rivermouth.errors import CommitLost
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.ports import delta
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.ports.table_ledger import TableLedger
+from rivermouth.rows.changes import Order
 from rivermouth.rows.ledger import Counts, first_entry
+from rivermouth.sinks._target import Target
+from rivermouth.sinks.tombstones import Tombstones
 
-EXAMPLES = {"append": {}}
+EXAMPLES = {"append": {}, "upsert": {"keys": ["id"]}}
+COLUMNS = {
+    "id": "id",
+    "name": "cast(id AS string)",
+    "kafka_topic": "'t'",
+    "kafka_partition": "0",
+    "kafka_offset": "id",
+    "kafka_timestamp": "timestamp'2026-01-01'",
+}
+DDL = "id bigint, name string, kafka_topic string, kafka_partition int, kafka_offset bigint, kafka_timestamp timestamp"
+ORDER = Order(("id",), None, "kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
 
 
 def test_every_sink_has_an_example():
-    assert sorted(EXAMPLES) == [name for name in kind_names("sinks") if name != "dead_letters"]
+    assert sorted(EXAMPLES) == kind_names("sinks")
 
 
 @pytest.fixture(params=sorted(EXAMPLES))
 def table(request, spark, tmp_path):
-    """A sink, an empty table with entry 0, and its ledger."""
+    """A sink, an empty table with entry 0, and how to name it to the sink at a version."""
     sink = find_kind("sinks", request.param).model_validate({"type": request.param, **EXAMPLES[request.param]})
     location = str(tmp_path / "silver" / "t")
     entry = first_entry("f", {"t": {0: 0}}, {"t": "id"})
-    columns = spark.range(0).selectExpr("id", "cast(id AS string) AS name").schema
-    delta.create(spark, location, delta.TableLayout(columns), metadata=entry.to_json())
+    delta.create(spark, location, delta.TableLayout(StructType.fromDDL(DDL)), metadata=entry.to_json())
     ledger = TableLedger(LocalFiles(), location, str(tmp_path / "ledger.json"), flow="f")
-    return sink, ledger, entry, delta.table_state(spark, location)
+    table_id = delta.table_state(spark, location).table_id
+    tombstones = Tombstones(LocalFiles(), str(tmp_path / "tombstones"), 3600.0)
+
+    def target(version=0):
+        return Target(ledger, table_id, version, ORDER, tombstones)
+
+    return sink, entry, target
 
 
-def rows_of(spark, ledger):
-    return spark.read.format("delta").load(ledger.location).count()
+def rows_of(spark, target):
+    return spark.read.format("delta").load(target().ledger.location).count()
 
 
 def frame(spark, count):
-    return spark.range(count).selectExpr("id", "cast(id AS string) AS name")
+    way = ("false AS __delete", "false AS __truncate", "CAST(NULL AS bigint) AS __sequence")
+    columns = [f"{sql} AS {name}" for name, sql in COLUMNS.items()]
+    return spark.range(count).selectExpr(*columns, *way)
+
+
+def written(spark, sink, target, entry, count):
+    rows = frame(spark, count)
+    return sink.write(rows.select(*COLUMNS) if sink.type == "append" else rows, target, entry)
 
 
 def test_rows_and_entry_arrive_in_one_commit(spark, table):
-    sink, ledger, entry, state = table
+    sink, entry, target = table
     following = entry.after_batch({"t": {0: (0, 5)}}, Counts(), {})
-    commit = sink.write(frame(spark, 5), ledger, following, table_id=state.table_id, after_version=0)
+    commit = written(spark, sink, target(), following, 5)
     assert (commit.version, commit.rows_written) == (1, 5)
-    standing = ledger.standing()
+    standing = target().ledger.standing()
     assert standing.entry == following
     assert standing.version == 1
-    assert rows_of(spark, ledger) == 5
+    assert rows_of(spark, target) == 5
 
 
 def test_no_rows_move_the_ledger_too(spark, table):
-    sink, ledger, entry, state = table
+    sink, entry, target = table
     following = entry.after_batch({"t": {0: (0, 5)}}, Counts(), {})
-    commit = sink.write(frame(spark, 0), ledger, following, table_id=state.table_id, after_version=0)
-    assert commit.version == 1
-    assert ledger.standing().entry.next_offsets == {"t": {0: 5}}
-    assert rows_of(spark, ledger) == 0
+    commit = written(spark, sink, target(), following, 0)
+    assert (commit.version, commit.rows_written) == (1, 0)
+    assert target().ledger.standing().entry.next_offsets == {"t": {0: 5}}
+    assert rows_of(spark, target) == 0
 
 
 def test_an_entry_that_another_writer_committed_is_not_written_again(spark, table):
-    sink, ledger, entry, state = table
+    sink, entry, target = table
     mine = entry.after_batch({"t": {0: (0, 5)}}, Counts(), {})
     theirs = entry.after_batch({"t": {0: (0, 7)}}, Counts(), {})
-    sink.write(frame(spark, 7), ledger, theirs, table_id=state.table_id, after_version=0)
+    written(spark, sink, target(), theirs, 7)
     with pytest.raises(CommitLost) as caught:
-        sink.write(frame(spark, 5), ledger, mine, table_id=state.table_id, after_version=0)
+        written(spark, sink, target(), mine, 5)
     assert str(caught.value) == (
-        f"[COMMIT_LOST] flow f: ledger entry 1 of table {ledger.location} was committed by another process; "
+        f"[COMMIT_LOST] flow f: ledger entry 1 of table {target().ledger.location} was committed by another process; "
         "this batch was not written\n"
         "  hint: stop the other run, then: rivermouth run f"
     )
-    assert rows_of(spark, ledger) == 7
+    assert rows_of(spark, target) == 7

@@ -96,6 +96,11 @@ def adopt(
         may have been added, and it is done again.
     """
     wish = _Wish(spark, flow, places, wanted, found_of(kafka, flow, topics))
+    if flow.keyed is not None:
+        detail = (
+            f"sink {flow.sink.type} needs to know which of two rows is newer, and another program's rows do not say"
+        )
+        raise wish.refused(detail, "name another table, and let the flow fill it from the topic")
     files = PlacedFiles(spark)
     if not delta.exists(files, places.table):
         raise wish.refused(f"there is no table at {places.table}", f"in flow {flow.name}: places: {{table: ...}}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.engine import audit_keyed
 from rivermouth.engine.decide import found_of
 from rivermouth.engine.opening import source_of, standing_flow
 from rivermouth.engine.steps import as_coordinates, judged, rows_within, with_epoch
@@ -162,6 +163,8 @@ def _audited(run: RunningFlow) -> FlowAudit | None:
 
 
 def _compared(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
+    if run.flow.keyed is not None:
+        return _compared_by_key(run, window, told)
     places = _places(run, window).persist()
     try:
         compacted: tuple[str, ...] = ()
@@ -176,6 +179,20 @@ def _compared(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
     finally:
         places.unpersist()
     return dataclasses.replace(told, found=found, compacted=compacted, problems=problems, examples=examples)
+
+
+def _compared_by_key(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
+    """Of a keyed table: which of its rows Kafka's records come to; there are no examples."""
+    letters = _letters(run, window) if run.dead_letters.exists() else None
+    versions = [each.version for each in run.ledger.newest() if each.entry.number == window.until]
+    version = max(versions, default=run.standing.version)
+    found = audit_keyed.tally(audit_keyed.calmed(run), _held(run, window), letters, window.ranges, version)
+    problems = auditing.findings(found, window.counts, compacted=False)
+    compacted: tuple[str, ...] = ()
+    if problems:
+        compacted = tuple(sorted(run.kafka.compacted(window.ranges.keys())))
+        problems = auditing.findings(found, window.counts, compacted=bool(compacted))
+    return dataclasses.replace(told, found=found, compacted=compacted, problems=problems)
 
 
 def _places(run: RunningFlow, window: Window) -> DataFrame:
@@ -237,12 +254,7 @@ def _examples(
     wrong = places.where(f"{_DOUBLED} OR {_made_up(compacted)}").select(*_KEYS)
     if found.in_neither > window.counts.dropped:
         # Of what is in neither table, that which today's rules would not drop; nor shall they stop the audit.
-        calm = [
-            each.model_copy(update={"action": "warn"}) if each.action == "fail" else each
-            for each in run.flow.expectations
-        ]
-        judge = dataclasses.replace(run, flow=run.flow.model_copy(update={"expectations": tuple(calm)}), prepared={})
-        kept = judged(_held(run, window), judge).where(F.col(names.ROUTE) != routing.DROPPED)
+        kept = judged(_held(run, window), audit_keyed.calmed(run)).where(F.col(names.ROUTE) != routing.DROPPED)
         wrong = wrong.unionByName(kept.select(*_KEYS).join(places.where(_IN_NEITHER).select(*_KEYS), [*_KEYS]))
     some = wrong.orderBy(*_KEYS).limit(_EXAMPLES).collect()
     return tuple(f"{row[names.TOPIC]}-{row[names.PARTITION]}:{row[names.OFFSET]}" for row in some)

@@ -11,6 +11,7 @@ from rivermouth import names
 from rivermouth.engine.doubles import check_doubles
 from rivermouth.engine.events import DecisionRecorded
 from rivermouth.engine.recovery import finish_decision, recount, recover
+from rivermouth.engine.steps import recorded
 from rivermouth.errors import DecisionRefused, EpochColumnTaken
 from rivermouth.ports import delta
 from rivermouth.ports.table_ledger import Standing
@@ -100,9 +101,8 @@ def _record(run: RunningFlow, found: Found, wanted: LossDecision) -> None:
     if ruling.fresh:
         add_epoch_column(run)
     entry = ruling.entry_after(before.entry, counts)
-    empty = run.spark.createDataFrame([], delta.table_state(run.spark, run.places.table).columns)
     run.reached("decide")
-    commit = run.sink.write(empty, run.ledger, entry, table_id=run.table_id, after_version=before.version)
+    commit = recorded(run, entry)
     run.standing = Standing(entry, commit.version, report=before.report)
     run.void = None
     run.reached("decided")

@@ -24,12 +24,14 @@ _PLACE = (names.TOPIC, names.PARTITION)
 
 
 def check_doubles(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> None:
-    """Nothing, if the table has none of the records that will be read again.
+    """Nothing, if the table has none of the records that will be read again, or knows the newest of each key.
 
     Raises:
         RewindDoubles: It has, in the epoch of now.
         DecisionRefused: It has, or its dead letters have, from before the log was cut.
     """
+    if run.flow.keyed is not None:
+        return
     if ruling.again:
         for row in _counted(rows_within(run, ruling.again))[:1]:
             raise RewindDoubles(

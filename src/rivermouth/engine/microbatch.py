@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.engine.events import BatchDone, BatchSkipped
 from rivermouth.engine.recovery import recount, recover
-from rivermouth.engine.steps import aggregate, judged, letters_of, settled, table_rows
+from rivermouth.engine.steps import aggregate, judged, letters_of, settled, table_rows, written
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import envelope, ledger, routing
@@ -64,14 +64,12 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
 
     run.reached("write")
     table = table_rows(observed.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
-    commit = run.sink.write(  # 6 rows and entry in one commit
-        table, run.ledger, entry, table_id=run.table_id, after_version=before.version
-    )
+    commit = written(table, run, entry)  # 6 rows and entry in one commit
     seen = observation.get["counts"].asDict()
     counts = routing.counted(run.flow, seen)
     run.standing = Standing(entry, commit.version)
     run.reached("written")
-    _agree(run, entry, "rows in the table", commit.rows_written, counts.written)
+    _agree(run, entry, "rows in the table", commit.rows_written, counts.written + counts.merged)
 
     run.reached("dead_letters")
     counts = bury(ranges, counts, seen, block, run)  # 7 a secondary of the same entry

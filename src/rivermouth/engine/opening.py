@@ -21,6 +21,7 @@ from rivermouth.ports.table_ledger import TableLedger, narrowed
 from rivermouth.rows.kafka_options import java_options
 from rivermouth.rows.ledger import Entry, first_entry
 from rivermouth.sinks.dead_letters import DeadLetterTable
+from rivermouth.sinks.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.events import Listener
     from rivermouth.engine.table import TableShape
     from rivermouth.ports.kafka import Topic
+    from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.places import FlowPlaces
@@ -170,7 +172,15 @@ def standing_flow(
         topic_ids={name: topic.id for name, topic in topics.items()},
         changes=changes,
         void=void,
+        tombstones=_tombstones(files, flow, places, state.table_id),
     )
+
+
+def _tombstones(files: LakeFiles, flow: Flow, places: FlowPlaces, table_id: str) -> Tombstones | None:
+    """The deleted keys of this very table; another one in its place has its own."""
+    if flow.keyed is None:
+        return None
+    return Tombstones(files, f"{places.tombstones}/{table_id}", flow.keyed.remember_deletes)
 
 
 def without_effect(flow: Flow, entry: Entry) -> str | None:

@@ -18,9 +18,10 @@ from rivermouth.engine.steps import (
     rows_within,
     settled,
     table_coordinates,
+    table_rows,
     with_epoch,
 )
-from rivermouth.rows import envelope, ledger, routing
+from rivermouth.rows import changes, envelope, ledger, routing
 from rivermouth.rows.epochs import epoch_now
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def recount(run: RunningFlow, ranges: Ranges, gone: Ranges | None = None) -> Cou
     Guarantees:
         Run twice: the second time finds the dead letters and writes none.
     """
+    if run.flow.keyed is not None:
+        return _recounted_changes(run, ranges, gone or {})
     if not gone:
         return _recounted(run, ranges, complete=True)
     # Its letters are there whole or not at all; those of records that are gone could not be made again.
@@ -119,6 +122,69 @@ def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     finally:
         rest.unpersist()
     return counts
+
+
+def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts:
+    """Of a keyed table, whose rows do not tell of all records that made them: those of now do, and what they say."""
+    whole = dataclasses.replace(run.source, headers=True)
+    counts, rest = ledger.Counts(lost=ledger.size(gone)), ledger.without(ranges, gone)
+    if not rest:
+        return counts
+    counted = aggregate(run, routing.block_size(ledger.size(rest)))
+    judged_now = judged(envelope.read(whole.batch(run.spark, rest)), run)
+    routed = _as_merged(judged_now, run, rest).persist(StorageLevel.DISK_ONLY)
+    try:
+        counts += routing.counted(run.flow, routed.agg(counted).collect()[0]["counts"].asDict())
+        if counts.dead_lettered or run.dead_letters.exists():
+            letters, kept = _with_vanished(run, letters_of(routed, run), routed)
+            counts += ledger.Counts(consumed=kept, dead_lettered=kept)
+            run.reached("bury")
+            run.dead_letters.complete(letters, run.standing.entry, counts.dead_lettered, run.flow.previously)
+            run.reached("buried")
+    finally:
+        routed.unpersist()
+    return counts
+
+
+def _as_merged(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
+    """Judged records of the newest entry, with the route that they took, as far as the keyed table tells.
+
+    The rules may be others by now. A record whose row stands was merged; one that passes now and is newer than the row
+    of its key, or has none and was not deleted, was not.
+    """
+    coordinates = [*names.IN_TABLE]
+    present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
+    marked = routed.join(present, coordinates, "left")
+    unmerged = _unmerged(marked, run).withColumn("__unmerged", F.lit(True))
+    marked = marked.join(unmerged, coordinates, "left")
+    route = (
+        F.when(F.col("__present"), routing.TABLE)
+        .when(F.col("__unmerged"), routing.DEAD_LETTER)
+        .otherwise(F.col(names.ROUTE))
+    )
+    return marked.withColumn(names.ROUTE, route).drop("__present", "__unmerged")
+
+
+def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
+    """Coordinates of the records that pass now, and of which the keyed table would have a row if they had then."""
+    order = changes.order_of(run.flow, run.columns, epochs=bool(run.standing.entry.epochs))
+    if order is None or run.tombstones is None:
+        return marked.select(*names.IN_TABLE).limit(0)
+    brings = (F.col(names.ROUTE) == routing.TABLE) & ~F.col(names.DELETE) & ~F.col(names.TRUNCATE)
+    rows = table_rows(marked.where(brings & F.col("__present").isNull()), run)
+    truncation = run.tombstones.truncation(run.spark, rows.schema[names.SEQUENCE].dataType.simpleString())
+    if truncation is not None:
+        rows = rows.where(F.col(names.SEQUENCE) >= truncation)
+    table = run.spark.read.format("delta").load(run.places.table)
+    joined = rows.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
+    missing = joined.where(F.col(f"t.{names.quoted(order.offset)}").isNull() | F.expr(order.newer("s", "t"))).select(
+        "s.*"
+    )
+    late = run.tombstones.older(missing, order)
+    if late is not None:
+        missing = missing.join(late, [*order.keys], "left_anti")
+    place = zip(names.IN_TABLE, (order.topic, order.partition, order.offset), strict=True)
+    return missing.select(*(F.col(names.quoted(column)).alias(name) for name, column in place)).distinct()
 
 
 def _with_vanished(run: RunningFlow, letters: DataFrame, read: DataFrame) -> tuple[DataFrame, int]:

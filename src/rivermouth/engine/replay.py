@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth.engine.events import Replayed
 from rivermouth.engine.recovery import recover
-from rivermouth.engine.steps import judged, table_coordinates, table_rows, with_epoch
+from rivermouth.engine.steps import judged, table_coordinates, table_rows, with_epoch, written
 from rivermouth.names import COORDINATES, EPOCH, IN_TABLE
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import dead_letter, routing
@@ -98,23 +98,24 @@ def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool) -
 
 
 def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Counts:
-    """The passing rows that the table does not have, with an entry that moves no offset; not settled yet."""
+    """The passing rows that the table does not have, with an entry that moves no offset; not settled yet.
+
+    A keyed table takes them all: it knows which of them come too late.
+    """
+    before = run.standing
+    entry = before.entry.carried("replay", before.counts or Counts())
+    missing = passing if run.flow.keyed is not None else _missing(passing, coordinates, run)
+    run.reached("replay_write")
+    commit = written(table_rows(missing, run), run, entry)
+    run.standing = Standing(entry, commit.version, report=before.report)
+    return Counts(replayed=commit.rows_written or 0)
+
+
+def _missing(passing: DataFrame, coordinates: DataFrame, run: RunningFlow) -> DataFrame:
     there = table_coordinates(run).withColumnsRenamed(IN_TABLE)
     present = there.join(F.broadcast(coordinates), _ROW_KEYS, "left_semi").distinct()
     back = {key: name for name, key in IN_TABLE.items()}
-    missing = passing.join(F.broadcast(present.withColumnsRenamed(back)), [*back.values(), EPOCH], "left_anti")
-    before = run.standing
-    entry = before.entry.carried("replay", before.counts or Counts())
-    run.reached("replay_write")
-    commit = run.sink.write(
-        table_rows(missing, run),
-        run.ledger,
-        entry,
-        table_id=run.table_id,
-        after_version=before.version,
-    )
-    run.standing = Standing(entry, commit.version, report=before.report)
-    return Counts(replayed=commit.rows_written or 0)
+    return passing.join(F.broadcast(present.withColumnsRenamed(back)), [*back.values(), EPOCH], "left_anti")
 
 
 def _mark(run: RunningFlow, letters: DataFrame, coordinates: DataFrame) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.sinks.append import Append
     from rivermouth.sinks.dead_letters import DeadLetterTable
+    from rivermouth.sinks.tombstones import Tombstones
+    from rivermouth.sinks.upsert import Upsert
     from rivermouth.spec import Flow
 
 
@@ -51,6 +53,7 @@ class RunningFlow:
         void: What others did to the table's data after the newest entry; then only a decision may follow.
         changes: What the declared schema asks of the table, as it was when the flow was looked at.
         lease: The table's, if the flow runs under one.
+        tombstones: The deleted keys of a keyed table.
         prepared: Steps 2 to 5 as they stand ready, by the columns that stay beside.
     """
 
@@ -60,7 +63,7 @@ class RunningFlow:
     files: LakeFiles
     kafka: Kafka
     source: KafkaSource
-    sink: Append
+    sink: Append | Upsert
     ledger: TableLedger
     dead_letters: DeadLetterTable
     columns: list[str]
@@ -73,6 +76,7 @@ class RunningFlow:
     lock: threading.RLock = field(default_factory=threading.RLock)
     stopping: threading.Event = field(default_factory=threading.Event)
     lease: Lease | None = None
+    tombstones: Tombstones | None = None
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
 
     def emit(self, event: Event) -> None:

@@ -11,10 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import CountsDisagree
+from rivermouth.ports import delta
 from rivermouth.ports.prepared import Prepared
 from rivermouth.ports.table_ledger import Standing
-from rivermouth.rows import checks, dead_letter, envelope, routing, schema
+from rivermouth.rows import changes, checks, dead_letter, envelope, routing, schema
 from rivermouth.rows.epochs import epoch_now, epoch_then
+from rivermouth.sinks._target import Target
+from rivermouth.sinks.append import Append
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.rows.ledger import Counts, Ranges
+    from rivermouth.ports.delta import Commit
+    from rivermouth.rows.ledger import Counts, Entry, Ranges
     from rivermouth.spec import Flow
 
 # Not the function now(), which Spark fills in batch by batch. Rather one batch too many built anew.
@@ -44,12 +48,15 @@ def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) -> Dat
 def of_the_day(flow: Flow) -> bool:
     """Whether one of the flow's expressions may hold a literal that Spark's parser fills in: ``DATE 'today'``."""
     texts = [*(each.condition for each in flow.expectations), *schema.derived_columns(flow).values()]
+    if flow.keyed is not None:
+        texts += [flow.keyed.apply_as_deletes or "", flow.keyed.apply_as_truncates or "", *flow.keyed.sequence_by]
     return any(_OF_THE_DAY.search(text) for text in texts)
 
 
 def _judge(rows: DataFrame, flow: Flow, beside: Sequence[str]) -> DataFrame:
     rows = envelope.decode(rows, flow)
     rows = schema.conform(rows, flow, beside)
+    rows = changes.tell(rows, flow)
     rows = checks.check(rows, flow.expectations)
     return routing.route(rows, flow)
 
@@ -61,8 +68,12 @@ def aggregate(run: RunningFlow, block: int) -> Column:
 
 
 def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:
-    """Conformed rows with the table's columns alone, in its order; the epoch too, once a topic had more than one."""
-    columns = [names.quoted(name) for name in run.columns]
+    """Conformed rows with the table's columns alone, in its order; the epoch too, once a topic had more than one.
+
+    Changes of a keyed table keep what they do to it: ``__delete``, ``__truncate``, ``__sequence``.
+    """
+    way = () if run.flow.keyed is None else (names.DELETE, names.TRUNCATE, names.SEQUENCE)
+    columns = [names.quoted(name) for name in dict.fromkeys((*run.columns, *way))]
     entry = run.standing.entry
     if not entry.epochs:
         return rows.selectExpr(*columns)
@@ -91,6 +102,33 @@ def rows_within(run: RunningFlow, ranges: Ranges) -> DataFrame:
         now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
         found = found.where(F.col(names.EPOCH) == now)
     return found.drop(names.EPOCH)
+
+
+def written(rows: DataFrame, run: RunningFlow, entry: Entry) -> Commit:
+    """The commit that brought ``rows``, as ``table_rows`` returns them, and ``entry`` into the table.
+
+    Raises:
+        CommitLost: Another process committed an entry of this number first.
+
+    Guarantees:
+        Those of the flow's sink.
+    """
+    order = changes.order_of(run.flow, run.columns, epochs=bool(run.standing.entry.epochs))
+    target = Target(run.ledger, run.table_id, run.standing.version, order, run.tombstones)
+    return run.sink.write(rows, target, entry)
+
+
+def recorded(run: RunningFlow, entry: Entry) -> Commit:
+    """The commit that brought ``entry`` into the table, and no row.
+
+    Raises:
+        CommitLost: Another process committed an entry of this number first.
+
+    Guarantees:
+        Run twice: once. Stopped half-way: the entry is there or not.
+    """
+    empty = run.spark.createDataFrame([], delta.table_state(run.spark, run.places.table).columns)
+    return Append().write(empty, Target(run.ledger, run.table_id, run.standing.version), entry)
 
 
 def with_epoch(run: RunningFlow, letters: DataFrame) -> DataFrame:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StructField, StructType
 
 from rivermouth import names
+from rivermouth.engine.keyed_table import keyed_columns, keyed_properties, other_keys
 from rivermouth.errors import ExpectationInvalid, LayoutInvalid, SchemaInvalid, TableMismatch, first_line
 from rivermouth.ports import delta
 from rivermouth.ports.expressions import forbidden
@@ -65,6 +66,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         ColumnCollision: A payload column bears the name of a metadata column.
         ExpectationInvalid: A condition cannot be analysed, or is refused.
         LayoutInvalid: A partition or cluster column does not exist, or its expression is refused.
+        KeysInvalid: A keyed table's keys, order or conditions cannot be had from the columns.
     """
     try:
         payload = flow.format.columns(spark)
@@ -81,9 +83,10 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
             derived.append(StructField(name, empty.selectExpr(expression).schema[0].dataType))
         except PySparkException as error:
             raise LayoutInvalid(flow=flow.name, detail=f"{expression}: {first_line(error)}") from error
-    columns = StructType([*columns.fields, *derived])
+    known = StructType([*columns.fields, *derived])
+    _check_expectations(spark, flow, known)
+    columns = known if flow.keyed is None else keyed_columns(spark, flow, payload, known)
     _check_layout(flow, columns)
-    _check_expectations(spark, flow, columns)
     return TableShape(payload.names, _commented(columns, flow), schema.partition_columns(flow))
 
 
@@ -91,6 +94,8 @@ def create_table(spark: SparkSession, flow: Flow, places: FlowPlaces, shape: Tab
     """Makes the flow's table with entry 0 in the commit that makes it."""
     properties = {
         **_TABLE_DEFAULTS,
+        # A changed row is marked as gone in its file, which is not written anew for it.
+        **({"delta.enableDeletionVectors": "true", **keyed_properties(flow)} if flow.keyed else {}),
         "delta.dataSkippingStatsColumns": ",".join(_statistics(flow, shape)),
         **{name: text(value) for name, value in flow.table.properties.items()},
     }
@@ -157,6 +162,8 @@ def table_changes(
     if list(state.partition_by) != shape.partition_by:
         detail = f"it is partitioned by {list(state.partition_by)}, the flow by {shape.partition_by}"
         raise TableMismatch(flow=flow.name, table=location, detail=detail)
+    if other := other_keys(flow, state.properties):
+        raise TableMismatch(flow=flow.name, table=location, detail=other)
     found = {field.name.lower(): field for field in state.columns}
     unfit = _unfit_for_adoption(found, shape) if adopting else _without_coordinates(found, flow)
     if unfit:
@@ -247,6 +254,8 @@ def _commented(columns: StructType, flow: Flow) -> StructType:
 def _statistics(flow: Flow, shape: TableShape) -> list[str]:
     """Columns that readers skip by: offset, Kafka's time, and the payload's own times."""
     wanted = {flow.metadata_columns.get(name) for name in ("kafka_offset", "kafka_timestamp")}
+    # A merge looks for its keys.
+    wanted |= {field.name for field in shape.columns if field.name in schema.key_columns(flow) and _ordered(field)}
     times = {"timestamp", "date", "timestamp_ntz"}
     return [
         f"`{field.name}`"
@@ -258,3 +267,8 @@ def _statistics(flow: Flow, shape: TableShape) -> list[str]:
         )
         and field.name not in shape.partition_by
     ]
+
+
+def _ordered(field: StructField) -> bool:
+    """Whether Delta keeps the least and the greatest value of a column of this type."""
+    return not isinstance(field.dataType, BinaryType | BooleanType | StructType | ArrayType | MapType)

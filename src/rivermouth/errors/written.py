@@ -184,6 +184,14 @@ class ExpectationInvalid(RivermouthError):
     hint = "rivermouth plan {flow}"
 
 
+class KeysInvalid(RivermouthError):
+    """Keys, an order or a condition of a keyed table that its flow's columns do not give."""
+
+    code = "KEYS_INVALID"
+    what = "flow {flow}: sink {sink}: {detail}; nothing was run"
+    hint = "{fix}"
+
+
 class LayoutInvalid(RivermouthError):
     """Partition or cluster columns that the table does not have or cannot use."""
 

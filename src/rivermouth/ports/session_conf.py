@@ -73,6 +73,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     # Spark would ask Python for the line of every column expression: a batch makes some hundreds of them.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
+    # Where a stage has no rows it would leave out what is above it, and what is observed there.
+    "spark.sql.adaptive.optimizer.excludedRules": ("org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"),
     # Spark writes down every plan in words, for its UI; these are the fewest.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.stopTimeout": "60s",

@@ -103,14 +103,17 @@ def _describe(definition: dict[str, Any], model: type[BaseModel] | None) -> None
         field.pop("title", None)
     if model is None or not model.__doc__:
         return
-    text = re.sub(r"\n {4}", "\n", model.__doc__)
-    section = _SECTION.search(text)
-    definition["description"] = _prose(text[: section.start()] if section else text)
-    for name, words in _ENTRY.findall(text[section.end() :] if section else ""):
-        field = model.model_fields.get(name)
-        written = (field.alias if field else None) or name
-        if written in definition.get("properties", {}):
-            definition["properties"][written]["description"] = _prose(words)
+    for each in reversed(model.__mro__):  # nouns inherit fields
+        if not issubclass(each, Noun) or each is Noun or not each.__doc__:
+            continue
+        text = re.sub(r"\n {4}", "\n", each.__doc__)
+        section = _SECTION.search(text)
+        definition["description"] = _prose(text[: section.start()] if section else text)
+        for name, words in _ENTRY.findall(text[section.end() :] if section else ""):
+            field = model.model_fields.get(name)
+            written = (field.alias if field else None) or name
+            if written in definition.get("properties", {}):
+                definition["properties"][written]["description"] = _prose(words)
 
 
 def _prose(text: str) -> str:

@@ -16,16 +16,19 @@ if TYPE_CHECKING:
 JUDGEABLE: Final = f"{names.DECODED} AND {names.KEY_VALID} AND {names.VALUE} IS NOT NULL"
 """SQL: whether a record came far enough to be judged by expectations; never null."""
 
+_CHANGES: Final = f" AND {names.PROBLEM} IS NULL AND NOT ({names.DELETE} OR {names.TRUNCATE})"
+
 
 def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     """Adds ``__failed_<i>`` (boolean, never null) for the i-th expectation.
 
     A condition counts as met only if it is TRUE; NULL fails. Rows without a decoded value are not judged:
-    they fail nothing.
+    they fail nothing. Nor are deletions, which bring no more than a key.
     """
     if not expectations:
         return rows
-    failed = (f"{JUDGEABLE} AND NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations))
+    judgeable = JUDGEABLE + _CHANGES * (names.PROBLEM in rows.columns)
+    failed = (f"{judgeable} AND NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations))
     return rows.selectExpr("*", *failed)
 
 

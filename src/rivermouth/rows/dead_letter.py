@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from rivermouth import names
+from rivermouth.rows.changes import MESSAGES
 from rivermouth.rows.checks import JUDGEABLE, failed_column
 from rivermouth.rows.generated_code import by_reference
 from rivermouth.rows.routing import DEAD_LETTER
@@ -72,6 +73,11 @@ _SOURCES: Final = {
 }
 
 
+_WHAT_CHANGES_LACK: Final = (
+    f"CASE {names.PROBLEM} {' '.join(f'WHEN {code!r} THEN {text!r}' for code, text in MESSAGES.items())} END"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
     """Which dead letters are meant: those that fit every part that is given.
@@ -79,7 +85,7 @@ class DeadLetterFilter:
     Attributes:
         status: open, replayed, discarded, or None for all.
         reason: Reason code.
-        stage: decode or expectation.
+        stage: decode, conform or expectation.
         field: Dotted path of the field.
         expectation: Name of a failed expectation.
         topic: Kafka topic.
@@ -156,7 +162,7 @@ def dead_letters(
         "topic_id": _topic_id(topic_ids),
         "flow": names.literal(flow.name),
         "target": names.literal(target),
-        "stage": f"CASE WHEN {JUDGEABLE} THEN 'expectation' ELSE 'decode' END",
+        "stage": f"CASE {_if_change(flow, repr('conform'))} WHEN {JUDGEABLE} THEN 'expectation' ELSE 'decode' END",
         "reason": f"CASE WHEN {refused} THEN {names.REASON} {_reason(flow)} END",
         "field": f"CASE WHEN {refused} THEN {names.FIELD} WHEN NOT {names.KEY_VALID} THEN 'kafka_key' END",
         "message": f"CASE WHEN {refused} THEN {names.MESSAGE} {_message(flow)} END",
@@ -172,7 +178,8 @@ def dead_letters(
 
 def _reason(flow: Flow) -> str:
     return (
-        f"WHEN NOT {names.KEY_VALID} THEN 'KEY_INVALID_UTF8' WHEN {names.VALUE} IS NULL THEN 'NULL_VALUE' "
+        f"WHEN NOT {names.KEY_VALID} THEN 'KEY_INVALID_UTF8' {_if_change(flow, names.PROBLEM)} "
+        f"WHEN {names.VALUE} IS NULL THEN 'NULL_VALUE' "
         f"WHEN {_refused(flow)} THEN 'EXPECTATION' ELSE 'RULES_CHANGED'"
     )
 
@@ -180,11 +187,18 @@ def _reason(flow: Flow) -> str:
 def _message(flow: Flow) -> str:
     passes = "it passes the flow's rules now, and did not when its batch was written"
     return (
-        f"WHEN NOT {names.KEY_VALID} THEN 'the key is not valid UTF-8' "
+        f"WHEN NOT {names.KEY_VALID} THEN 'the key is not valid UTF-8' {_if_change(flow, _WHAT_CHANGES_LACK)} "
         f"WHEN {names.VALUE} IS NULL THEN 'the value is null' "
         f"WHEN NOT ({_refused(flow)}) THEN {names.literal(passes)} "
         f"ELSE concat('failed: ', concat_ws(', ', {_failed_names(flow)}))"
     )
+
+
+def _if_change(flow: Flow, then: str) -> str:
+    """A branch for records that decode, and cannot be a change of a keyed table."""
+    if flow.keyed is None:
+        return ""
+    return f"WHEN {names.DECODED} AND {names.KEY_VALID} AND {names.PROBLEM} IS NOT NULL THEN {then}"
 
 
 def _refused(flow: Flow) -> str:

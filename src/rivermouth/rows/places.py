@@ -54,6 +54,7 @@ class FlowPlaces:
         ledger_file: The copy of the table's last ledger entry.
         lease_file: The file by which one process owns the table.
         requests: The folder of what others ask of the flow's writer.
+        tombstones: The folder of the deleted keys, where the table has its rows by key.
     """
 
     flow: str
@@ -67,6 +68,7 @@ class FlowPlaces:
     ledger_file: str
     lease_file: str
     requests: str
+    tombstones: str
 
     @property
     def full_name(self) -> str:
@@ -123,6 +125,7 @@ def resolve(
         ledger_file="",
         lease_file="",
         requests="",
+        tombstones="",
     )
     return _with_state(_debugged(places) if debug else places, debug=debug)
 
@@ -295,6 +298,7 @@ def _with_state(places: FlowPlaces, *, debug: bool) -> FlowPlaces:
         ledger_file=f"{state}/ledger/{places.name}.json",
         lease_file=f"{state}/leases/{places.name}.json",
         requests=f"{state}/requests/{places.flow}",
+        tombstones=f"{state}/tombstones/{places.name}",
     )
 
 

@@ -40,10 +40,13 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
 
     A failed expectation whose action is ``fail`` ends the Spark job; ``expectation_failure`` reads its error.
     """
-    cases = [
-        f"WHEN NOT ({names.DECODED} AND {names.KEY_VALID}) THEN '{DEAD_LETTER}'",
-        f"WHEN {names.VALUE} IS NULL THEN '{_NULL_VALUE_ROUTES[flow.null_values]}'",
-    ]
+    cases = [f"WHEN NOT ({names.DECODED} AND {names.KEY_VALID}) THEN '{DEAD_LETTER}'"]
+    if flow.keyed is None:
+        cases.append(f"WHEN {names.VALUE} IS NULL THEN '{_NULL_VALUE_ROUTES[flow.null_values]}'")
+    else:
+        if flow.keyed.tombstones == "ignore":
+            cases.append(f"WHEN {names.VALUE} IS NULL THEN '{DROPPED}'")
+        cases.append(f"WHEN {names.PROBLEM} IS NOT NULL THEN '{DEAD_LETTER}'")
     for action in ("fail", DEAD_LETTER, DROPPED):
         for index, each in enumerate(flow.expectations):
             if each.route == action:
@@ -81,7 +84,7 @@ def may_bury(flow: Flow) -> bool:
     """Whether a record of the flow can become a dead letter."""
     keys_are_judged = flow.key_as_text and "kafka_key" in flow.metadata_columns
     by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.expectations}
-    return flow.format.refuses or keys_are_judged or by_rule
+    return flow.format.refuses or keys_are_judged or by_rule or flow.keyed is not None
 
 
 def mark_of(topic: str, partition: str, offset: str, *, among: str = "true") -> str:
@@ -91,9 +94,10 @@ def mark_of(topic: str, partition: str, offset: str, *, among: str = "true") -> 
 
 def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:
     """The counts that ``counting`` observed."""
+    taken = "written" if flow.keyed is None else "merged"
     return Counts(
         consumed=observed["consumed"],
-        written=observed["written"],
+        **{taken: observed["written"]},
         dropped=observed["dropped"],
         dead_lettered=observed["dead_lettered"],
         null_values=observed["null_values"],

@@ -23,7 +23,7 @@ from rivermouth.errors import ColumnCollision, ColumnReserved
 from rivermouth.rows.generated_code import by_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -65,7 +65,19 @@ _RESERVED = frozenset(
         names.REASON,
         names.FIELD,
         names.MESSAGE,
-        # Of single steps: replay, recovery, the reasons of dead letters.
+        names.DELETE,
+        names.TRUNCATE,
+        names.SEQUENCE,
+        names.PROBLEM,
+        # Of single steps: replay, recovery, the reasons of dead letters, merges.
+        "__at",
+        "__before",
+        "__last",
+        "__place",
+        "__records",
+        "__row",
+        "__there",
+        "__tombstone",
         "__batch",
         "__mark",
         "__present",
@@ -102,12 +114,12 @@ def _is_reserved(name: str) -> bool:
 
 
 def derived_columns(flow: Flow) -> dict[str, str]:
-    """Name to SQL expression of the partition columns that are computed, in the YAML's order.
+    """Name to SQL expression of the key and partition columns that are computed, in the YAML's order.
 
     A bare expression such as ``date(kafka_timestamp)`` is named after itself: ``date_kafka_timestamp``.
     """
     derived: dict[str, str] = {}
-    for part in flow.table.partition_by:
+    for part in (*(flow.keyed.keys if flow.keyed else ()), *flow.table.partition_by):
         if isinstance(part, dict):
             derived.update(part)
         elif "(" in part:
@@ -117,11 +129,42 @@ def derived_columns(flow: Flow) -> dict[str, str]:
 
 def partition_columns(flow: Flow) -> list[str]:
     """The names of the table's partition columns, in order."""
-    return [
-        name
-        for part in flow.table.partition_by
-        for name in (part if isinstance(part, dict) else [partition_name(part)])
-    ]
+    return _named(flow.table.partition_by)
+
+
+def key_columns(flow: Flow) -> list[str]:
+    """The names of the columns by which the table's rows are told apart; none for a table without keys."""
+    if flow.keyed is None:
+        return []
+    return _named(flow.keyed.keys) if flow.keyed.keys else [flow.metadata_columns["kafka_key"]]
+
+
+def sequence_column(flow: Flow, columns: Collection[str]) -> str | None:
+    """The column in which a keyed table keeps the place of each row in the order.
+
+    None without ``sequence_by``; the column that it names if the table has that, else ``__sequence``.
+
+    Args:
+        flow: The flow.
+        columns: The columns that the table has anyway.
+    """
+    if flow.keyed is None or not flow.keyed.sequence_by:
+        return None
+    first, *more = flow.keyed.sequence_by
+    return first if not more and first in columns else names.SEQUENCE
+
+
+def kept_columns(flow: Flow, payload: StructType) -> list[str]:
+    """The payload columns that the table has, in order."""
+    if flow.keyed is None:
+        return list(payload.names)
+    wanted, unwanted = flow.keyed.columns or payload.names, flow.keyed.except_columns
+    keys = key_columns(flow)
+    return [name for name in payload.names if name in keys or (name in wanted and name not in unwanted)]
+
+
+def _named(parts: Iterable[str | Mapping[str, str]]) -> list[str]:
+    return [name for part in parts for name in ([partition_name(part)] if isinstance(part, str) else part)]
 
 
 def partition_name(part: str) -> str:

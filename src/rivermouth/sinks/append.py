@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 from rivermouth.errors import CommitLost
 from rivermouth.ports import delta
-from rivermouth.ports.table_ledger import TableLedger, app_id
+from rivermouth.ports.table_ledger import app_id
 from rivermouth.spec import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.rows.ledger import Entry
+    from rivermouth.sinks._target import Target
 
 
 class Append(Sink):
@@ -20,17 +21,13 @@ class Append(Sink):
 
     type: Literal["append"] = "append"
 
-    def write(
-        self, rows: DataFrame, ledger: TableLedger, entry: Entry, *, table_id: str, after_version: int
-    ) -> delta.Commit:
+    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta.Commit:
         """Appends ``rows`` and ``entry`` in one commit, also if there are no rows.
 
         Args:
             rows: In the shape of the table.
-            ledger: The table's.
+            target: The table.
             entry: The ledger entry that becomes true with these rows.
-            table_id: Delta's UUID of the table.
-            after_version: The table's version before.
 
         Raises:
             CommitLost: Another process committed an entry of this number first.
@@ -40,15 +37,15 @@ class Append(Sink):
         """
         delta.append(
             rows,
-            ledger.location,
-            app_id=app_id(entry.flow, table_id),
+            target.ledger.location,
+            app_id=app_id(entry.flow, target.table_id),
             app_version=entry.number,
             metadata=entry.to_json(),
-            onto=after_version,
+            onto=target.version,
         )
-        commit = ledger.commit_of(entry, after_version)
+        commit = target.ledger.commit_of(entry, target.version)
         if commit is None:
-            raise CommitLost(flow=entry.flow, entry=entry.number, table=ledger.location)
+            raise CommitLost(flow=entry.flow, entry=entry.number, table=target.ledger.location)
         return commit
 
 

@@ -7,6 +7,7 @@ here and is resolved only where it is used, so that no printout of these objects
 from __future__ import annotations
 
 from rivermouth.spec.flow import Expectation, Flow, Table, Trigger
+from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink
 from rivermouth.spec.offsets import EndingOffsets, Offsets, StartingOffsets
 from rivermouth.spec.places import Places
@@ -21,6 +22,7 @@ __all__ = [
     "Flow",
     "Format",
     "KafkaCluster",
+    "KeyedSink",
     "Noun",
     "Offsets",
     "Places",

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from rivermouth.extend import find_kind
 from rivermouth.names import COORDINATES, DEFAULT_METADATA_COLUMNS, METADATA_COLUMNS, did_you_mean
+from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
 from rivermouth.spec.offsets import EndingOffsets, StartingOffsets
 from rivermouth.spec.places import Places
@@ -183,7 +184,13 @@ class Flow(Noun):
         if twice:
             msg = f"expectation {twice[0]!r} stands twice: each name once"
             raise ValueError(msg)
+        self._check_keyed()
         return self
+
+    @property
+    def keyed(self) -> KeyedSink | None:
+        """The sink, if its table has its rows by key."""
+        return self.sink if isinstance(self.sink, KeyedSink) else None
 
     @property
     def key_as_text(self) -> bool:
@@ -191,6 +198,20 @@ class Flow(Noun):
         if self.key_format is None:
             return self.format.type != "raw"
         return self.key_format == "text"
+
+    def _check_keyed(self) -> None:
+        if self.keyed is None:
+            return
+        if "null_values" in self.model_fields_set:
+            msg = (
+                f"null_values is for sink: append: write sink: {{type: {self.sink.type}, tombstones: delete}} or ignore"
+            )
+            raise ValueError(msg)
+        needed = ["kafka_timestamp", *([] if self.keyed.keys else ["kafka_key"])]
+        for name in needed:
+            if name not in self.metadata_columns:
+                msg = f"sink: {self.sink.type} goes by {name}: list it in metadata_columns"
+                raise ValueError(msg)
 
 
 def _metadata_columns(value: object) -> object:

@@ -37,6 +37,9 @@ def duration_s(text: object) -> object:
 
 def duration_text(seconds: float) -> str:
     """``30.0`` as ``"30 seconds"``; read back it is the same number."""
+    days = seconds / _UNIT_S["d"]
+    if days > 1 and days.is_integer():
+        return f"{days:.0f} days"
     number = f"{Decimal(repr(seconds)):f}"
     return f"{number.removesuffix('.0')} seconds"
 

@@ -1,0 +1,124 @@
+"""The columns of a keyed table, and what its keys, order and conditions must be made of."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
+
+from rivermouth import names
+from rivermouth.errors import KeysInvalid, first_line
+from rivermouth.names import did_you_mean
+from rivermouth.ports.expressions import forbidden
+from rivermouth.rows import schema
+from rivermouth.rows.changes import sequence_sql
+from rivermouth.rows.json_types import nullable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from rivermouth.spec import Flow, KeyedSink
+
+_KEYS, _SEQUENCE = "rivermouth.keys", "rivermouth.sequence_by"
+_NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
+_NO_ORDER: Final = (ArrayType, MapType, VariantType)
+
+
+def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: StructType) -> StructType:
+    """The table's columns: those that the sink keeps of ``known``, and the sequence where no column of them is it.
+
+    Args:
+        spark: Analyses expressions.
+        flow: Its sink is a keyed one.
+        payload: The payload columns.
+        known: All columns of a conformed row.
+
+    Raises:
+        KeysInvalid: A column is not there, a type has no order, or a condition is none.
+    """
+    sink = flow.keyed
+    if sink is None:
+        return known
+    _check_names(flow, sink, payload, known)
+    for setting in ("apply_as_deletes", "apply_as_truncates"):
+        if (condition := getattr(sink, setting)) is not None:
+            _check_condition(spark, flow, known, setting, condition)
+    gone = set(payload.names) - set(schema.kept_columns(flow, payload))
+    fields = [field for field in known if field.name not in gone]
+    if sink.sequence_by:
+        kind = _sequence_type(spark, flow, sink, known)
+        if schema.sequence_column(flow, [field.name for field in fields]) == names.SEQUENCE:
+            fields.append(StructField(names.SEQUENCE, nullable(kind)))
+    return StructType(fields)
+
+
+def keyed_properties(flow: Flow) -> dict[str, str]:
+    """Table properties that say by what a keyed table orders its rows."""
+    order = {_KEYS: schema.key_columns(flow), _SEQUENCE: flow.keyed.sequence_by if flow.keyed else ()}
+    return {name: json.dumps(parts) for name, parts in order.items()}
+
+
+def other_keys(flow: Flow, properties: Mapping[str, str]) -> str | None:
+    """How the table's keys and order differ from those of the flow, in words; None if they do not."""
+    mine = keyed_properties(flow)
+    for name, words in ((_KEYS, "rows are told apart by"), (_SEQUENCE, "rows are ordered by")):
+        its = properties.get(name, "[]")
+        if its != mine[name]:
+            its, wanted = (", ".join(json.loads(each)) or "nothing" for each in (its, mine[name]))
+            return f"its {words} {its}, those of the flow by {wanted}"
+    return None
+
+
+def _check_names(flow: Flow, sink: KeyedSink, payload: StructType, known: StructType) -> None:
+    for setting, wanted, there in (
+        ("keys", schema.key_columns(flow), known.names),
+        ("columns", sink.columns, payload.names),
+        ("except_columns", sink.except_columns, payload.names),
+    ):
+        for name in wanted:
+            if name not in there:
+                raise _invalid(flow, f"{setting} names {name!r}, which is no column", did_you_mean(name, there))
+    twice = [name for name in known.names if known.names.count(name) > 1]
+    if twice:
+        raise _invalid(flow, f"a derived key has the name of column {twice[0]!r}", "keys: [{another_name: ...}]")
+    for name in schema.key_columns(flow):
+        if isinstance(known[name].dataType, _NO_KEYS):
+            detail = f"key {name!r} is of type {known[name].dataType.simpleString()}, by which no rows are told apart"
+            raise _invalid(flow, detail, "name columns of simple types: keys: [id]")
+
+
+def _check_condition(spark: SparkSession, flow: Flow, known: StructType, setting: str, condition: str) -> None:
+    kind = _type_of(spark, flow, known, setting, condition)
+    if kind.simpleString() != "boolean":
+        detail = f"{setting} is of type {kind.simpleString()}, not boolean"
+        raise _invalid(flow, detail, f"write a condition: {setting}: op = 'D'")
+
+
+def _sequence_type(spark: SparkSession, flow: Flow, sink: KeyedSink, known: StructType) -> DataType:
+    kind = _type_of(spark, flow, known, "sequence_by", sequence_sql(sink.sequence_by))
+    parts = [field.dataType for field in kind] if isinstance(kind, StructType) else [kind]
+    for part in parts:
+        if isinstance(part, (*_NO_ORDER, StructType)) or (sink.apply_as_truncates and part is not kind):
+            detail = f"sequence_by is of type {part.simpleString()}, which has no order"
+            raise _invalid(flow, detail, "name a number, a time or a text: sequence_by: updated_at")
+    return kind
+
+
+def _type_of(spark: SparkSession, flow: Flow, known: StructType, setting: str, expression: str) -> DataType:
+    empty: Any = spark.createDataFrame([], known)
+    try:
+        # First: to analyse reflection is to load a class.
+        if refused := forbidden(spark, expression):
+            raise _invalid(flow, f"{setting}: {refused}", "write it with the record's own columns")
+        found: StructType = empty.selectExpr(f"(\n{expression}\n)").schema
+    except PySparkException as error:
+        raise _invalid(flow, f"{setting}: {first_line(error)}", f"rivermouth plan {flow.name}") from error
+    return found[0].dataType
+
+
+def _invalid(flow: Flow, detail: str, fix: str) -> KeysInvalid:
+    return KeysInvalid(flow=flow.name, sink=flow.sink.type, detail=detail, fix=fix)

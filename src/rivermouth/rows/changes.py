@@ -1,0 +1,280 @@
+"""Changes of a keyed table: a record's key, its place in the order, whether it deletes; and who is newer of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.rows.schema import derived_columns, key_columns, sequence_column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from rivermouth.spec import Flow
+
+KEY_NULL: Final = "KEY_NULL"
+SEQUENCE_NULL: Final = "SEQUENCE_NULL"
+MESSAGES: Final = {
+    KEY_NULL: "a part of its key is null",
+    SEQUENCE_NULL: "its place in the order is null or not a number",
+}
+
+RECORDS: Final = "__records"
+"""Of how many records a change is the newest."""
+
+HAS_TOMBSTONE: Final = "__tombstone IS NOT NULL"
+"""SQL: whether a row of ``by_partition`` has a tombstone whose sequence is that of what it follows."""
+
+_ROW, _TOMBSTONE, _BEFORE, _THERE, _OFFSET = "__row", "__tombstone", "__before", "__there", "__place"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By which columns a keyed table tells its rows apart, and which of two of a key is newer.
+
+    With a sequence the greater one is newer. Without one, and among equals, Kafka's own order decides: within a
+    partition a later epoch of the topic, then the greater offset; between partitions the later timestamp, then the
+    greater topic and partition.
+
+    Attributes:
+        keys: Key columns.
+        sequence: The column with the sequence; None without ``sequence_by``.
+        topic: The column with the record's topic.
+        partition: With its partition.
+        offset: With its offset.
+        timestamp: With its timestamp.
+        epochs: Whether there is a column with its epoch.
+    """
+
+    keys: tuple[str, ...]
+    sequence: str | None
+    topic: str
+    partition: str
+    offset: str
+    timestamp: str
+    epochs: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it goes by, but for keys and sequence."""
+        epoch = (names.EPOCH_COLUMN,) if self.epochs else ()
+        return (self.topic, self.partition, self.offset, self.timestamp, *epoch)
+
+    def same_key(self, one: str, other: str) -> str:
+        """SQL: whether two rows, by the names of their frames, have one key."""
+        return " AND ".join(f"{one}.{names.quoted(name)} = {other}.{names.quoted(name)}" for name in self.keys)
+
+    def newer(self, one: str, other: str, sequence: str | None = None) -> str:
+        """SQL, never null: whether ``one``, a change, is newer than ``other`` or the same record.
+
+        A row of which nobody knows from where it came is older than any change.
+
+        Args:
+            one: Name of the frame of changes: its sequence is ``__sequence``.
+            other: Name of a frame of rows.
+            sequence: Name of its sequence, if it is another than the table's.
+        """
+        by_kafka = self.by_kafka(one, other)
+        if self.sequence is None:
+            return by_kafka
+        mine, its = f"{one}.{names.SEQUENCE}", f"{other}.{names.quoted(sequence or self.sequence)}"
+        # Only a tombstone whose key nobody has seen has none.
+        return f"CASE WHEN {mine} IS NULL OR {its} IS NULL OR {mine} = {its} THEN {by_kafka} ELSE {mine} > {its} END"
+
+    def by_kafka(self, one: str, other: str) -> str:
+        """SQL, never null: ``newer`` by Kafka's own order alone."""
+
+        def of(frame: str, *columns: str) -> str:
+            parts = [f"{frame}.{names.quoted(name)}" for name in columns]
+            return parts[0] if len(parts) == 1 else f"struct({', '.join(parts)})"
+
+        place, time = (self.topic, self.partition), (self.timestamp, self.topic, self.partition)
+        offsets, others = (f"{frame}.{names.quoted(self.offset)}" for frame in (one, other))
+        if self.epochs:
+            epochs = (f"coalesce({frame}.{names.EPOCH_COLUMN}, 0)" for frame in (one, other))
+            offsets, others = (
+                f"struct({epoch}, {offset})" for epoch, offset in zip(epochs, (offsets, others), strict=True)
+            )
+        within = f"{offsets} >= {others}"
+        between = f"{of(one, *time)} >= {of(other, *time)}"
+        return f"coalesce(CASE WHEN {of(one, *place)} = {of(other, *place)} THEN {within} ELSE {between} END, true)"
+
+
+def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Order | None:
+    """The order of the flow's table, which has ``columns``; None for a table without keys."""
+    if flow.keyed is None:
+        return None
+    called = flow.metadata_columns
+    return Order(
+        keys=tuple(key_columns(flow)),
+        sequence=sequence_column(flow, columns),
+        topic=called["kafka_topic"],
+        partition=called["kafka_partition"],
+        offset=called["kafka_offset"],
+        timestamp=called["kafka_timestamp"],
+        epochs=epochs,
+    )
+
+
+def tell(rows: DataFrame, flow: Flow) -> DataFrame:
+    """Conformed rows with what each of them does to a keyed table; rows of other tables as they are.
+
+    Adds ``__delete`` and ``__truncate`` (boolean, never null), ``__sequence`` (null for a tombstone, and for all
+    without ``sequence_by``) and ``__problem``: ``KEY_NULL``, ``SEQUENCE_NULL`` or null. A tombstone gets those of
+    its key columns that a value would have brought from Kafka's key.
+    """
+    sink = flow.keyed
+    if sink is None:
+        return rows
+    tombstone = f"{names.VALUE} IS NULL"
+    rows = _with_keys_of_tombstones(rows, flow).selectExpr(
+        "*",
+        f"{tombstone} OR {_is_true(sink.apply_as_deletes)} AS {names.DELETE}",
+        f"NOT ({tombstone}) AND {_is_true(sink.apply_as_truncates)} AS {names.TRUNCATE}",
+        f"IF({tombstone}, NULL, {sequence_sql(sink.sequence_by)}) AS {names.SEQUENCE}",
+    )
+    no_key = " OR ".join(f"{names.quoted(name)} IS NULL" for name in key_columns(flow))
+    cases = f"WHEN NOT {names.TRUNCATE} AND ({no_key}) THEN '{KEY_NULL}'"
+    if sink.sequence_by:
+        cases += f" WHEN NOT ({tombstone}) AND {_is_no_sequence(rows.schema)} THEN '{SEQUENCE_NULL}'"
+    return rows.selectExpr("*", f"CASE {cases} END AS {names.PROBLEM}")
+
+
+def _is_true(condition: str | None) -> str:
+    return f"coalesce((\n{condition}\n), false)" if condition else "false"
+
+
+def sequence_sql(sequence_by: Sequence[str]) -> str:
+    """SQL of a record's place in the order: the expression, or a struct of several; a null without any."""
+    parts = [f"(\n{text}\n)" for text in sequence_by]
+    if len(parts) > 1:
+        return f"struct({', '.join(f'{part} AS _{number}' for number, part in enumerate(parts, 1))})"
+    return parts[0] if parts else "CAST(NULL AS BIGINT)"
+
+
+def _is_no_sequence(schema: StructType) -> str:
+    """SQL: whether a sequence cannot be compared: it or a part of it is null or not a number."""
+    kind = schema[names.SEQUENCE].dataType
+    fields = [(f"{names.SEQUENCE}.{names.quoted(each.name)}", each.dataType) for each in getattr(kind, "fields", ())]
+    parts = fields or [(names.SEQUENCE, kind)]
+    tests = [f"{name} IS NULL" for name, _ in parts]
+    tests += [f"isnan({name})" for name, each in parts if each.simpleString() in {"float", "double"}]
+    return f"({' OR '.join(tests)})"
+
+
+def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
+    """Key columns that come from the value are read from Kafka's key where there is no value.
+
+    That key is a JSON object with fields of their names or, where there is one such column, its value as text.
+    """
+    not_of_value = {*flow.metadata_columns.values(), *derived_columns(flow)}
+    wanted = [name for name in key_columns(flow) if name not in not_of_value]
+    if not wanted or flow.keyed is None or flow.keyed.tombstones == "ignore":
+        return rows
+    kinds = {name: rows.schema[name].dataType.simpleString() for name in wanted}
+    text = f"CAST({names.KEY} AS STRING)"
+    fields = ", ".join(f"{names.quoted(name)} {kind}" for name, kind in kinds.items())
+    document = f"from_json({text}, {names.literal(fields)})"
+    found = {name: f"{document}.{names.quoted(name)}" for name in wanted}
+    if len(wanted) == 1:
+        [(name, kind)] = kinds.items()
+        found[name] = f"IF(startswith(ltrim({text}), '{{'), {found[name]}, try_cast({text} AS {kind}))"
+    filled = {name: F.expr(f"IF({names.VALUE} IS NULL, {sql}, {names.quoted(name)})") for name, sql in found.items()}
+    return rows.withColumns(filled)
+
+
+def by_partition(changes: DataFrame, order: Order) -> DataFrame:
+    """What is newest of each key in each partition, as far as the batch tells.
+
+    A tombstone has no sequence: it stands where the newest record of its key before it stands, so it is newer than all
+    of them. Only what comes after the last one can be newer still; ``newest`` decides.
+
+    Args:
+        changes: The table's columns, and ``__delete`` and ``__sequence``; their keys are not null.
+        order: Who is newer.
+
+    Returns:
+        A row for each key and partition: the key columns, ``__row``, the newest change after the last tombstone, or of
+        all; ``__tombstone``, the last one; ``__before``, the greatest sequence before it; ``__records``, how many
+        changes there were. The first three are null where there is nothing.
+    """
+    keys = [names.quoted(name) for name in order.keys]
+    place = [names.quoted(name) for name in (order.topic, order.partition)]
+    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if order.epochs else F.lit(0)
+    row = F.struct(*(F.col(names.quoted(name)) for name in changes.columns))
+    changes, records = changes.repartition(*keys), F.count(F.lit(1)).alias(RECORDS)
+    # Only dead letters that are tried again are of several epochs.
+    changes, offset = changes.withColumn(_OFFSET, F.struct(epoch, names.quoted(order.offset))), _OFFSET
+    if order.sequence is None:
+        nothing = (F.lit(None).cast("string").alias(name) for name in (_TOMBSTONE, _BEFORE))
+        grouped = changes.groupBy(*keys, *place).agg(F.max_by(row, offset).alias(_ROW), records)
+        return grouped.select(*keys, _ROW, *nothing, RECORDS)
+    is_tombstone = F.expr(f"{names.DELETE} AND {names.SEQUENCE} IS NULL")
+    last = F.max(F.when(is_tombstone, F.col(offset))).over(Window.partitionBy(*keys, *place))
+    marked = changes.select(row.alias(_ROW), *keys, *place, offset, names.SEQUENCE, last.alias("__last"))
+    after = F.when(F.expr(f"__last IS NULL OR {offset} > __last"), F.struct(names.SEQUENCE, offset))
+    found = marked.groupBy(*keys, *place).agg(
+        F.max_by(_ROW, after).alias(_ROW),
+        F.max_by(_ROW, F.when(F.expr(f"{offset} = __last"), F.col(offset))).alias(_TOMBSTONE),
+        F.max(F.when(F.expr(f"{offset} < __last"), F.col(names.SEQUENCE))).alias(_BEFORE),
+        records,
+    )
+    return found.select(*keys, _ROW, _TOMBSTONE, _BEFORE, RECORDS)
+
+
+def followed(parts: DataFrame, table: DataFrame, order: Order) -> DataFrame:
+    """Rows of ``table`` whose keys have a tombstone in ``parts``: keys, coordinates, sequence as ``__there``."""
+    keys = [names.quoted(name) for name in order.keys]
+    wanted = F.broadcast(parts.where(f"{_TOMBSTONE} IS NOT NULL").select(*keys).distinct()).alias("w")
+    found = table.alias("t").join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
+    coordinates = [names.quoted(name) for name in order.columns if name not in order.keys]
+    return found.select(*keys, *coordinates, F.col(names.quoted(order.sequence or "")).alias(_THERE))
+
+
+def newest(parts: DataFrame, order: Order, there: DataFrame | None = None) -> DataFrame:
+    """The newest change of each key, with ``__records``: how many changes the batch has of it.
+
+    Args:
+        parts: As ``by_partition`` returns them.
+        order: Who is newer.
+        there: As ``followed`` returns it; without it tombstones follow nothing but the batch's records.
+    """
+    keys = [names.quoted(name) for name in order.keys]
+    row = F.col(_ROW)
+    if order.sequence is not None:
+        parts, row = _behind_tombstones(parts, order, there)
+    # By the keys as they lie there already: those in the row would be laid out once more.
+    rows = parts.select(*keys, row.alias(_ROW), RECORDS)
+    sequence = [names.SEQUENCE] if order.sequence else []
+    place = [names.quoted(name) for name in (order.timestamp, order.topic, order.partition)]
+    latest = F.struct(*(F.col(f"{_ROW}.{name}") for name in (*sequence, *place)))
+    grouped = rows.groupBy(*keys).agg(F.max_by(_ROW, latest).alias(_ROW), F.sum(RECORDS).alias(RECORDS))
+    return grouped.select(f"{_ROW}.*", RECORDS)
+
+
+def _behind_tombstones(parts: DataFrame, order: Order, there: DataFrame | None) -> tuple[DataFrame, Column]:
+    """The parts, and of each the change that wins against its tombstone, or the tombstone with its sequence."""
+    if there is None:
+        joined = parts.withColumn("__at", F.col(_BEFORE))
+    else:
+        joined = parts.alias("p").join(F.broadcast(there).alias("t"), F.expr(order.same_key("p", "t")), "left")
+        follows = F.expr(order.by_kafka(f"p.{_TOMBSTONE}", "t"))
+        sequence = F.greatest(F.col(f"p.{_BEFORE}"), F.when(follows, F.col(f"t.{_THERE}")))
+        joined = joined.select("p.*", sequence.alias("__at"))
+    kinds: Any = parts.schema[_TOMBSTONE].dataType
+    placed = F.struct(
+        *(
+            F.col("__at").alias(name) if name == names.SEQUENCE else F.col(f"{_TOMBSTONE}.{names.quoted(name)}")
+            for name in kinds.names
+        )
+    )
+    wins = F.col(_ROW).isNotNull() & (F.col("__at").isNull() | (F.col(f"{_ROW}.{names.SEQUENCE}") >= F.col("__at")))
+    chosen = F.when(F.col(_TOMBSTONE).isNull() | wins, F.col(_ROW)).otherwise(placed)
+    return joined, chosen

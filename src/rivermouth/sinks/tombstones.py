@@ -1,0 +1,106 @@
+"""The deleted keys of a keyed table: remembered for a time, so that an older record does not bring them back."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.ports import delta
+from rivermouth.rows.json_types import nullable_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.changes import Order
+
+_DELETED_AT: Final = "__deleted_at"
+_FORGET_EVERY_S: Final = 3600.0
+# Keys and sequences may get wider types with the keyed table.
+_PROPERTIES: Final = {"delta.checkpointInterval": "100", "delta.enableTypeWidening": "true"}
+
+
+class Tombstones:
+    """A Delta table of the lake's state: keys, their place in the order, and when they were deleted.
+
+    What it says stays true whatever becomes of the keyed table: a key was deleted at that place of the order. So it
+    is written before the commit that deletes, and twice if that is tried twice. A row without a key stands for all
+    keys: a truncation.
+
+    Args:
+        files: Where the table lies.
+        location: The table's folder.
+        remember_s: So long a key is remembered.
+    """
+
+    def __init__(self, files: LakeFiles, location: str, remember_s: float) -> None:
+        self._files = files
+        self._remember_s = remember_s
+        self._exists = False
+        self._forgotten_at = 0.0
+        self.location = location
+
+    def older(self, changes: DataFrame, order: Order) -> DataFrame | None:
+        """The keys of those changes that come too late: their key was deleted by a newer one; None if nothing was."""
+        if not self.exists():
+            return None
+        wanted = dict.fromkeys([*order.keys, *order.columns, names.SEQUENCE])
+        mine = changes.select(*map(names.quoted, wanted)).alias("s")
+        late = self._frame(changes.sparkSession, order).where(f"NOT {names.TRUNCATE}").alias("r")
+        found = late.join(mine, F.expr(f"{order.same_key('s', 'r')} AND NOT {order.newer('s', 'r', names.SEQUENCE)}"))
+        return found.select(*(F.col(f"s.{names.quoted(name)}") for name in order.keys)).distinct()
+
+    def truncation(self, spark: SparkSession, kind: str) -> Column | None:
+        """The greatest sequence of the remembered truncations, as a literal of that type; None without any."""
+        if not self.exists():
+            return None
+        marks = spark.read.format("delta").load(self.location).where(names.TRUNCATE)
+        # As text: on its way through Python a time would become one of another zone.
+        text = marks.agg(F.max(names.SEQUENCE).cast("string")).collect()[0][0]
+        return None if text is None else F.lit(text).cast(kind)
+
+    def exists(self) -> bool:
+        """Whether a key was deleted yet."""
+        self._exists = self._exists or delta.exists(self._files, self.location)
+        return self._exists
+
+    def remember(self, deletions: DataFrame, order: Order) -> None:
+        """Adds deletions, and at times takes those away that are remembered no more.
+
+        Args:
+            deletions: Changes with ``__truncate`` beside their columns.
+            order: The table's.
+
+        Guarantees:
+            Run twice: they are there twice, which says the same. Stopped half-way: all of them or none.
+        """
+        columns = dict.fromkeys([*order.keys, *order.columns, names.SEQUENCE, names.TRUNCATE])
+        rows = deletions.select(*map(names.quoted, columns), F.current_timestamp().alias(_DELETED_AT))
+        if not self.exists():
+            layout = delta.TableLayout(nullable_columns(rows.schema), properties=_PROPERTIES)
+            delta.create(rows.sparkSession, self.location, layout, metadata="{}")
+        rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(self.location)
+        self._forget(rows.sparkSession)
+
+    def _forget(self, spark: SparkSession) -> None:
+        if time.monotonic() - self._forgotten_at < _FORGET_EVERY_S and self._forgotten_at:
+            return
+        from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+        seconds = round(self._remember_s)
+        old = F.expr(f"{_DELETED_AT} < current_timestamp() - make_dt_interval(0, 0, 0, {seconds})")
+        table = DeltaTable.forPath(spark, self.location)
+        table.delete(old)
+        # Each batch with deletions leaves a file, and all are read by the next ones.
+        table.optimize().executeCompaction()
+        table.vacuum()
+        self._forgotten_at = time.monotonic()
+
+    def _frame(self, spark: SparkSession, order: Order) -> DataFrame:
+        found = spark.read.format("delta").load(self.location)
+        # Before the first new epoch of a topic there was no column for it.
+        missing = [name for name in order.columns if name not in found.columns]
+        return found.withColumns({name: F.lit(None).cast("int") for name in missing}) if missing else found

@@ -1,0 +1,194 @@
+"""The upsert sink: one row a key, the newest one."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import IntegralType, StringType
+
+from rivermouth import names
+from rivermouth.errors import CommitLost
+from rivermouth.ports.computed import computed
+from rivermouth.ports.delta_merge import Merge, merge
+from rivermouth.ports.table_ledger import app_id
+from rivermouth.rows import changes as of_keys
+from rivermouth.spec import KeyedSink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from rivermouth.ports import delta
+    from rivermouth.rows.changes import Order
+    from rivermouth.rows.ledger import Entry
+    from rivermouth.sinks._target import Target
+    from rivermouth.sinks.tombstones import Tombstones
+
+# So many changes go to each task whole, without sorting the table for them.
+_BROADCAST_CHANGES: Final = 200_000
+# Not times, which on their way through Python become those of another zone.
+_RANGED: Final = (IntegralType, StringType)
+
+
+class Upsert(KeyedSink):
+    """Rows replace older ones of their key, and deletions take them away."""
+
+    type: Literal["upsert"] = "upsert"
+
+    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta.Commit:
+        """Merges ``rows`` and commits ``entry`` with them, also if nothing changes.
+
+        Args:
+            rows: In the shape of the table, with ``__delete``, ``__truncate`` and ``__sequence``; read once.
+            target: The table.
+            entry: The ledger entry that becomes true with these rows.
+
+        Returns:
+            The commit; ``rows_written`` is how many rows there were, whatever became of them.
+
+        Raises:
+            CommitLost: Another process committed an entry of this number first.
+
+        Guarantees:
+            Run twice with one entry: as once. Stopped half-way: neither rows nor entry, or both; deleted keys may be
+            remembered already.
+        """
+        order, tombstones = target.order, target.tombstones
+        if order is None or tombstones is None:
+            msg = "a keyed sink needs the order of its table"
+            raise TypeError(msg)
+        location = target.ledger.location
+        with (
+            _truncated(self, rows, order, tombstones) as (changes, truncated, cleared),
+            _ready(changes, location, order, tombstones=self.tombstones == "delete") as found,
+        ):
+            if found.deletions:
+                deletions = found.frame.where(names.DELETE).withColumn(names.TRUNCATE, F.lit(False))
+                tombstones.remember(deletions, order)
+            with _in_time(found.frame, order, tombstones) as in_time:
+                merge(
+                    F.broadcast(in_time) if found.changes <= _BROADCAST_CHANGES else in_time,
+                    location,
+                    _what(in_time, order, found, truncated),
+                    app_id=app_id(entry.flow, target.table_id),
+                    app_version=entry.number,
+                    metadata=entry.to_json(),
+                )
+        commit = target.ledger.commit_of(entry, target.version)
+        if commit is None:
+            raise CommitLost(flow=entry.flow, entry=entry.number, table=location)
+        return replace(commit, rows_written=found.records + cleared)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The newest change of each key, standing ready, and what one look at them told.
+
+    Attributes:
+        frame: The changes.
+        records: Of how many records they are the newest.
+        changes: How many they are.
+        deletions: How many of them delete.
+        ranges: Least and greatest value by key column, where the type has an order that files are skipped by.
+    """
+
+    frame: DataFrame
+    records: int
+    changes: int
+    deletions: int
+    ranges: dict[str, tuple[Any, Any]]
+
+
+@contextmanager
+def _truncated(
+    sink: KeyedSink, rows: DataFrame, order: Order, tombstones: Tombstones
+) -> Iterator[tuple[DataFrame, Column | None, int]]:
+    """The rows that no truncation clears away, the newest truncation's sequence, and how many rows are left out."""
+    if not sink.apply_as_truncates:
+        yield rows.drop(names.TRUNCATE), None, 0
+        return
+    with computed(rows, F.count_if(names.TRUNCATE).alias("truncations")) as (ready, told):
+        marks = ready.where(names.TRUNCATE)
+        if told["truncations"]:
+            tombstones.remember(marks.withColumns({name: F.lit(None) for name in order.keys}), order)
+        newest = tombstones.truncation(ready.sparkSession, ready.schema[names.SEQUENCE].dataType.simpleString())
+        rest = ready.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE)
+        if newest is not None:
+            # A tombstone has no sequence; what it deletes may be newer.
+            rest = rest.where(F.coalesce(F.col(names.SEQUENCE) >= newest, F.lit(True)))
+        # What was there before an older truncation went with that.
+        yield rest, newest if told["truncations"] else None, told["rows"] - rest.count()
+
+
+@contextmanager
+def _ready(changes: DataFrame, location: str, order: Order, *, tombstones: bool) -> Iterator[_Found]:
+    """The newest change of each key. What a tombstone deletes is looked up in the table, if there is one."""
+    parts = of_keys.by_partition(changes, order)
+    with ExitStack() as ends:
+        there = None
+        if tombstones and order.sequence is not None:
+            some = F.count_if(F.expr(of_keys.HAS_TOMBSTONE)).alias("tombstones")
+            parts, told = ends.enter_context(computed(parts, some))
+            if told["tombstones"]:
+                table = parts.sparkSession.read.format("delta").load(location)
+                there = of_keys.followed(parts, table, order)
+        newest = of_keys.newest(parts, order, there)
+        ranged = [name for name in order.keys if isinstance(newest.schema[name].dataType, _RANGED)]
+        frame, told = ends.enter_context(computed(newest, *_counts(ranged)))
+        yield _Found(
+            frame=frame,
+            records=told["records"] or 0,
+            changes=told["rows"],
+            deletions=told["deletions"],
+            ranges={name: (told[f"least_{i}"], told[f"greatest_{i}"]) for i, name in enumerate(ranged)},
+        )
+
+
+def _counts(ranged: Sequence[str]) -> Iterator[Column]:
+    yield F.sum(of_keys.RECORDS).alias("records")
+    yield F.count_if(names.DELETE).alias("deletions")
+    for index, name in enumerate(ranged):
+        yield F.min(names.quoted(name)).alias(f"least_{index}")
+        yield F.max(names.quoted(name)).alias(f"greatest_{index}")
+
+
+@contextmanager
+def _in_time(changes: DataFrame, order: Order, tombstones: Tombstones) -> Iterator[DataFrame]:
+    """Without those whose key was deleted by a newer one."""
+    late = tombstones.older(changes.where(f"NOT {names.DELETE}"), order)
+    if late is None:
+        yield changes
+        return
+    with computed(late) as (known, told):
+        yield changes.join(F.broadcast(known), [*order.keys], "left_anti") if told["rows"] else changes
+
+
+def _what(changes: DataFrame, order: Order, found: _Found, truncated: Column | None) -> Merge:
+    way = {names.DELETE, of_keys.RECORDS, *({names.SEQUENCE} if order.sequence != names.SEQUENCE else ())}
+    columns = [names.quoted(name) for name in changes.columns if name not in way]
+    newer = order.newer("s", "t")
+    return Merge(
+        on=F.expr(order.same_key("s", "t")) & _within(found),
+        delete=f"s.{names.DELETE} AND {newer}",
+        update=f"NOT s.{names.DELETE} AND {newer}",
+        insert=f"NOT s.{names.DELETE}",
+        values={column: f"s.{column}" for column in columns},
+        sweep=None if truncated is None else F.col(f"t.{names.quoted(order.sequence or '')}") < truncated,
+    )
+
+
+def _within(found: _Found) -> Column:
+    """Literal bounds of the keys: by these alone Delta skips files."""
+    bounds = F.lit(True)
+    for name, (least, greatest) in found.ranges.items():
+        # Bytes that are no text come back as others.
+        if least is not None and "\ufffd" not in f"{least}{greatest}":
+            bounds = bounds & F.col(f"t.{names.quoted(name)}").between(F.lit(least), F.lit(greatest))
+    return bounds
+
+
+KIND = Upsert

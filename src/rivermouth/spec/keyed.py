@@ -1,0 +1,70 @@
+"""What the sinks of keyed tables share: which rows are one, which of two is newer, and which delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from rivermouth.spec.kinds import Sink
+from rivermouth.spec.values import DurationS
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str | dict) else value
+
+
+_Texts = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+_DERIVED = {"type": "object", "additionalProperties": {"type": "string"}}
+_Keys = Annotated[
+    tuple[str | dict[str, str], ...],
+    BeforeValidator(_listed),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string"}, _DERIVED, {"type": "array", "items": {"anyOf": [{"type": "string"}, _DERIVED]}}]}
+    ),
+]
+
+
+class KeyedSink(Sink):
+    """A sink whose table has its rows by key. The words are those of ``create_auto_cdc_flow``.
+
+    https://spark.apache.org/docs/latest/declarative-pipelines-programming-guide.html
+
+    Attributes:
+        keys: Columns that tell rows apart; ``{name: expression}`` derives one. Without any, Kafka's key does.
+        sequence_by: A column or an expression, or several, that say which of two records of a key is newer. Without
+            one Kafka's own order does: by offset, and between partitions by timestamp.
+        apply_as_deletes: A condition over the record's columns: where it is TRUE the record deletes its key.
+        apply_as_truncates: A condition: where it is TRUE the record deletes all rows that are older than it.
+        tombstones: What a record without a value does: delete its key, or nothing.
+        remember_deletes: So long a deleted key is remembered, so that an older record does not bring it back.
+        columns: The payload columns that the table has; all if empty. Keys are always there.
+        except_columns: The payload columns that it does not have.
+    """
+
+    keys: _Keys = ()
+    sequence_by: _Texts = ()
+    apply_as_deletes: str | None = Field(default=None, min_length=1)
+    apply_as_truncates: str | None = Field(default=None, min_length=1)
+    tombstones: Literal["delete", "ignore"] = "delete"
+    remember_deletes: DurationS = 7 * 86400.0
+    columns: _Texts = ()
+    except_columns: _Texts = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.columns and self.except_columns:
+            msg = "a table has the columns that are listed, or all but some: keep one of columns and except_columns"
+            raise ValueError(msg)
+        if self.apply_as_truncates and len(self.sequence_by) != 1:
+            msg = "apply_as_truncates needs to know what is older: give sequence_by too, as one expression"
+            raise ValueError(msg)
+        named = [name for part in self.keys for name in ([part] if isinstance(part, str) else part or [""])]
+        if len(set(named)) < len(named) or "" in named:
+            msg = "a key is named twice, or not at all: keys: [id]"
+            raise ValueError(msg)
+        return self

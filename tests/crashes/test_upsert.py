@@ -1,0 +1,162 @@
+"""A keyed table: killed at any step, and with records late and twice, it is what the topic comes to."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+
+import pytest
+from confluent_kafka import Producer
+from tests.crashes import oracle
+
+from rivermouth.engine.audit import audit_flow
+from rivermouth.engine.events import BatchRetried, StepReached
+
+SCHEMA = "id bigint, v bigint, seq bigint, op string"
+OPTIONS = {
+    "format": {"type": "json", "schema": SCHEMA},
+    "expectations": [{"name": "not_negative", "condition": "v >= 0", "action": "drop"}],
+    "sink": {"type": "upsert", "keys": ["id"], "sequence_by": "seq", "apply_as_deletes": "op = 'D'"},
+}
+KEYS = 120
+BROKEN = (b"{bad", b'{"id": null, "v": 1, "seq": 1}', b'{"id": 1, "v": 1}', b'{"id": "x", "v": 1, "seq": 1}')
+
+
+def change(scene, count, *, seed, partitions=2):
+    """Sends changes of few keys, late and early; each key keeps to one partition."""
+    chance = random.Random(seed)
+    producer = Producer({"bootstrap.servers": scene.bootstrap_servers})
+    for _ in range(count):
+        key = chance.randrange(KEYS)
+        body = {"id": key, "v": chance.randint(-5, 99), "seq": chance.randint(0, 40), "op": chance.choice("UUUUD")}
+        value = json.dumps(body).encode()
+        value = chance.choices((value, None, chance.choice(BROKEN)), (90, 6, 4))[0]
+        producer.produce(scene.topic, value=value, key=str(key).encode(), partition=key % partitions)
+    assert producer.flush(30) == 0
+
+
+def fits(body):
+    """Whether the declared schema takes it, with a key and a sequence."""
+    kinds = {"id": int, "v": int, "seq": int, "op": str}
+    return (
+        isinstance(body, dict)
+        and all(body.get(name) is None or type(body[name]) is kind for name, kind in kinds.items())
+        and body.get("id") is not None
+        and body.get("seq") is not None
+    )
+
+
+def judged(record):
+    """What a record is: (place, key, sequence or None, row or None)."""
+    if record.value is None:
+        return "table", int(record.key), None, None
+    try:
+        body = json.loads(record.value)
+    except ValueError:
+        body = None
+    if not fits(body):
+        return "dead_letter", None, None, None
+    if body.get("op") == "D":
+        return "table", body["id"], body["seq"], None
+    if body.get("v") is None or body["v"] < 0:
+        return "dropped", None, None, None
+    return "table", body["id"], body["seq"], (body["v"], body["seq"], record.offset)
+
+
+def fold(records):
+    """The rows by key, and how many records went where."""
+    seen, newest, places = {}, {}, {"table": 0, "dropped": 0, "dead_letter": 0}
+    for _, record in sorted(records.items()):
+        place, key, sequence, row = judged(record)
+        places[place] += 1
+        if place == "table":
+            at = seen.get(key, -1) if sequence is None else sequence
+            seen[key] = max(at, seen.get(key, -1))
+            if key not in newest or at >= newest[key][0]:
+                newest[key] = (at, row)
+    return {key: row for key, (_, row) in newest.items() if row is not None}, places
+
+
+def assert_is_the_fold(scene, spark):
+    rows, places = fold(scene.records())
+    found = oracle.rows_of(scene.table)
+    assert {row["id"]: (row["v"], row["seq"], row["kafka_offset"]) for row in found} == rows
+    assert len(found) == len(rows)
+    counts = oracle.counted(scene.table, scene.side_file)
+    told = {name: counts[name] for name in ("consumed", "written", "merged", "dropped", "dead_lettered")}
+    assert told == {
+        "consumed": sum(places.values()),
+        "written": 0,
+        "merged": places["table"],
+        "dropped": places["dropped"],
+        "dead_lettered": places["dead_letter"],
+    }
+    letters = [(each["kafka_partition"], each["kafka_offset"]) for each in oracle.rows_of(scene.dead_letters)]
+    assert len(set(letters)) == len(letters) == places["dead_letter"]
+    assert audit_flow(spark, scene.order).problems == ()
+
+
+@pytest.mark.parametrize(
+    "follow", [pytest.param(False, id="drain", marks=pytest.mark.long), pytest.param(True, id="follow")]
+)
+def test_the_table_is_what_the_topic_comes_to(follow, make_scene, spark):
+    scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 500})
+    change(scene, 900, seed=7)
+    outcome = scene.follow(spark) if follow else scene.drain(spark)
+    assert outcome.error is None, str(outcome.error)
+    change(scene, 300, seed=8)
+    outcome = scene.drain(spark) if follow else scene.follow(spark)
+    assert outcome.error is None, str(outcome.error)
+    assert_is_the_fold(scene, spark)
+
+
+STEPS = ("created", "route", "write", "written", "dead_letters", "bury", "buried", "settle", "BatchDone")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("steps", [("written",), pytest.param(STEPS, marks=pytest.mark.long)], ids=len)
+def test_killed_at_one_step_after_the_other(steps, make_scene, children, spark):
+    scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 300})
+    for index, step in enumerate(steps):
+        change(scene, 500, seed=index)
+        nth = 2 if step in {"bury", "buried"} else 1
+        child = children.run(
+            scene, own_jvm=False, follow=index % 2 == 1, kill={"on": step, "nth": nth, "who": "python"}
+        )
+        children.get_ready(own_jvm=False)
+        assert child.code == -signal.SIGKILL, child.said()
+    outcome = scene.follow(spark)
+    assert outcome.error is None, str(outcome.error)
+    assert_is_the_fold(scene, spark)
+
+
+def test_batches_that_bring_no_row(make_scene, spark):
+    scene = make_scene(**OPTIONS)
+    for follow in (False, True):
+        scene.send(b"{bad", b'{"id": 1, "v": -1, "seq": 1}')
+        outcome = scene.follow(spark) if follow else scene.drain(spark)
+        assert outcome.error is None, str(outcome.error)
+        assert scene.told(BatchRetried) == []
+    assert_is_the_fold(scene, spark)
+
+
+def test_after_a_crash_a_looser_rule_makes_no_record_vanish(make_scene, spark):
+    scene = make_scene(**{**OPTIONS, "expectations": [{"name": "v", "condition": "v >= 0", "action": "dead_letter"}]})
+    scene.send(b'{"id": 1, "v": 1, "seq": 1}', b'{"id": 2, "v": -2, "seq": 1}', b'{"id": 3, "v": 3, "seq": 1}')
+    scene.send(b'{"id": 3, "v": 0, "seq": 2, "op": "D"}', b'{"id": 1, "v": -1, "seq": 2}', b"{bad")
+    reached = []
+
+    def fail(event):
+        if isinstance(event, StepReached) and (event.step == "bury" or reached):
+            reached.append(event)
+            raise OSError("the machine is going down")
+
+    assert scene.drain(spark, fail).error is not None
+    scene.options["expectations"] = []
+    assert scene.drain(spark).error is None
+    assert [(row["id"], row["v"]) for row in oracle.rows_of(scene.table)] == [(1, 1)]
+    letters = {row["kafka_offset"]: row["reason"] for row in oracle.rows_of(scene.dead_letters)}
+    assert letters == {1: "RULES_CHANGED", 4: "RULES_CHANGED", 5: "INVALID_JSON"}
+    counts = oracle.counted(scene.table, scene.side_file)
+    assert (counts["consumed"], counts["merged"], counts["dead_lettered"]) == (6, 3, 3)

@@ -1,0 +1,153 @@
+"""``sink: upsert`` at the command line: what it says of keys, orders and conditions that cannot be, and of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from confluent_kafka import Producer
+from tests.crashes import oracle
+
+from rivermouth.cli.main import invoke
+
+PROJECT = """\
+lake: ./lake
+kafka:
+  bootstrap_servers: {servers}
+flows:
+  orders:
+    topics: [{topic}]
+    format: {{type: json, schema: "id bigint, v int, tags array<string>, seq int, op string"}}
+    table: silver.orders
+    sink: {sink}
+"""
+
+
+@pytest.fixture
+def orders(topic):
+    """A topic with one partition."""
+    return topic(partitions=1)
+
+
+@pytest.fixture
+def say(tmp_path, monkeypatch, capsys, broker, orders, spark):
+    """Runs a command over a project whose flow has this sink: exit code, what it prints, what it complains of."""
+    monkeypatch.chdir(tmp_path)
+
+    def say(sink, *arguments):
+        project = PROJECT.format(servers=broker.bootstrap_servers, topic=orders, sink=sink)
+        (tmp_path / "rivermouth.yml").write_text(project)
+        code = invoke(list(arguments))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return say
+
+
+REFUSED = [
+    ("{type: upsert, keys: [ids]}", "keys names 'ids', which is no column", "did you mean 'id'?"),
+    (
+        "{type: upsert, keys: [tags]}",
+        "key 'tags' is of type array<string>, by which no rows are told apart",
+        "name columns of simple types: keys: [id]",
+    ),
+    (
+        "{type: upsert, keys: id, sequence_by: tags}",
+        "sequence_by is of type array<string>, which has no order",
+        "name a number, a time or a text: sequence_by: updated_at",
+    ),
+    (
+        "{type: upsert, keys: id, apply_as_deletes: op}",
+        "apply_as_deletes is of type string, not boolean",
+        "write a condition: apply_as_deletes: op = 'D'",
+    ),
+    (
+        "{type: upsert, keys: id, except_columns: [opp]}",
+        "except_columns names 'opp', which is no column",
+        "did you mean 'op'?",
+    ),
+    (
+        "{type: upsert, keys: id, apply_as_deletes: \"reflect('a.B', 'c') = ''\"}",
+        "apply_as_deletes: it calls reflect(), which could run any code",
+        "write it with the record's own columns",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sink", "detail", "hint"), REFUSED)
+def test_what_the_columns_do_not_give_is_refused(sink, detail, hint, say):
+    code, out, err = say(sink, "validate")
+    assert (code, out) == (1, "")
+    assert err == (
+        f"[KEYS_INVALID] flow orders: sink upsert: {detail}; nothing was run\n  at: rivermouth.yml:5\n  hint: {hint}\n"
+    )
+
+
+def test_a_sequence_that_cannot_be_analysed(say):
+    code, _out, err = say("{type: upsert, keys: id, sequence_by: nothing}", "validate")
+    assert code == 1
+    assert re.fullmatch(
+        r"\[KEYS_INVALID\] flow orders: sink upsert: sequence_by: \[UNRESOLVED_COLUMN\.WITH_SUGGESTION\] .+; "
+        r"nothing was run\n  at: rivermouth\.yml:5\n  hint: rivermouth plan orders\n",
+        err,
+    )
+
+
+def test_a_topic_becomes_the_table_that_it_logs(say, broker, orders, tmp_path):
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for key, v, seq, op in (
+        (1, 10, 1, "U"),
+        (2, 20, 1, "U"),
+        (1, 11, 3, "U"),
+        (1, 12, 2, "U"),
+        (2, 0, 2, "D"),
+        (3, 30, 1, "U"),
+    ):
+        body = {"id": key, "v": v, "seq": seq, "op": op}
+        producer.produce(orders, value=json.dumps(body).encode(), key=str(key).encode())
+    producer.produce(orders, value=None, key=b"3")
+    producer.produce(orders, value=b'{"v": 1}', key=b"4")
+    assert producer.flush(30) == 0
+    sink = "{type: upsert, keys: id, sequence_by: seq, apply_as_deletes: op = 'D', except_columns: [op, tags]}"
+    code, out, err = say(sink, "run")
+    assert code == 0, err
+    assert "orders: batch 1: 8 consumed, 7 written, 1 dead-lettered" in err
+    found = oracle.rows_of(tmp_path / "lake/silver/orders")
+    assert [*found[0]][:3] == ["id", "v", "seq"]
+    assert [(row["id"], row["v"], row["seq"]) for row in found] == [(1, 11, 3)]
+    code, out, err = say(sink, "dead-letters", "list", "--output", "json")
+    assert code == 0
+    assert "KEY_NULL" in out
+    code, out, err = say(sink, "audit")
+    assert (code, err) == (0, "")
+    assert "orders: every record is in exactly one place" in out
+    assert "8 records in Kafka: 7 in the table, 1 in the dead letters, 0 in neither" in out
+    assert say(sink, "run")[0] == 0
+
+
+TABLE_IS_OTHERWISE = [
+    ("{type: upsert, keys: op}", "its rows are told apart by id, those of the flow by op"),
+    ("{type: upsert, keys: id, sequence_by: v}", "its rows are ordered by nothing, those of the flow by v"),
+    ("append", "its rows are told apart by id, those of the flow by nothing"),
+]
+
+
+@pytest.mark.parametrize(("sink", "detail"), TABLE_IS_OTHERWISE)
+def test_a_table_with_other_keys_is_refused(sink, detail, say, tmp_path):
+    assert say("{type: upsert, keys: id}", "run")[0] == 0
+    code, _out, err = say(sink, "run")
+    assert code == 1
+    table = f"{tmp_path}/lake/silver/orders"
+    assert f"[TABLE_MISMATCH] flow orders: table {table} does not fit the flow: {detail}; nothing was" in err
+
+
+def test_a_keyed_flow_takes_no_table_over(say):
+    code, _out, err = say("{type: upsert, keys: id}", "run", "orders", "--adopt", "table")
+    assert code == 1
+    assert (
+        "[ADOPTION_REFUSED] flow orders: its table cannot be taken over by --adopt table: sink upsert needs to know "
+        "which of two rows is newer, and another program's rows do not say; nothing was written\n"
+        "  at: rivermouth.yml:5\n"
+        "  hint: name another table, and let the flow fill it from the topic\n"
+    ) in err

@@ -1,0 +1,194 @@
+"""What a record does to a keyed table: its key, its place in the order, whether it deletes, and what it lacks."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pytest
+from pyspark.sql import functions as F
+
+from rivermouth.rows import changes, envelope, routing, schema
+from rivermouth.rows.checks import check
+from rivermouth.rows.schema import kept_columns, key_columns, sequence_column
+from rivermouth.spec import Flow
+
+AT = dt.datetime(2026, 1, 1)
+SOURCE = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int, key binary, value binary"
+DECLARED = "id bigint, name string, v double, seq int, op string"
+
+
+def flow_of(*, form=DECLARED, **sink):
+    form = {"type": "json", "schema": form} if form != "raw" else "raw"
+    return Flow(name="f", topics=("t",), format=form, table="silver.t", sink={"type": "upsert", **sink})
+
+
+def told(spark, flow, *records):
+    """Each (key, value) as a routed change: a dict of its columns."""
+    rows = [
+        ("t", 0, offset, AT, 0, key, value if value is None or isinstance(value, bytes) else json.dumps(value).encode())
+        for offset, (key, value) in enumerate(records)
+    ]
+    read = envelope.read(spark.createDataFrame(rows, SOURCE))
+    rows = changes.tell(schema.conform(envelope.decode(read, flow), flow), flow)
+    routed = routing.route(check(rows, flow.expectations), flow)
+    return [row.asDict() for row in routed.orderBy("__offset").collect()]
+
+
+def test_a_flow_without_keys_is_left_alone(spark):
+    flow = Flow(name="f", topics=("t",), format="raw", table="silver.t", sink="append")
+    frame = spark.range(1)
+    assert changes.tell(frame, flow) is frame
+    assert changes.order_of(flow, ["value"]) is None
+    assert key_columns(flow) == []
+
+
+def test_deletions_sequences_and_what_a_change_lacks(spark):
+    flow = flow_of(keys="id", sequence_by="seq", apply_as_deletes="op = 'D'", apply_as_truncates="op = 'T'")
+    found = told(
+        spark,
+        flow,
+        (b"1", {"id": 1, "seq": 3, "op": "U"}),
+        (b"1", {"id": 1, "seq": 4, "op": "D"}),
+        (b"1", {"id": 1, "seq": 5}),  # a condition that is null is not true
+        (b"1", {"id": None, "seq": 6}),
+        (b"1", {"id": 1, "seq": None}),
+        (b"1", {"seq": 7, "op": "T"}),  # a truncation needs no key
+        (b"1", None),
+        (b"{bad", b"{bad"),
+    )
+    parts = ("__delete", "__truncate", "__sequence", "__problem", "__route")
+    assert [tuple(row[part] for part in parts) for row in found] == [
+        (False, False, 3, None, "table"),
+        (True, False, 4, None, "table"),
+        (False, False, 5, None, "table"),
+        (False, False, 6, "KEY_NULL", "dead_letter"),
+        (False, False, None, "SEQUENCE_NULL", "dead_letter"),
+        (False, True, 7, None, "table"),
+        (True, False, None, None, "table"),
+        (False, False, None, "KEY_NULL", "dead_letter"),
+    ]
+
+
+@pytest.mark.parametrize("sequence", ["v", ["seq", "v"]])
+def test_a_sequence_that_is_no_number_or_partly_null_has_no_place(sequence, spark):
+    flow = flow_of(keys="id", sequence_by=sequence)
+    [part, whole] = told(spark, flow, (b"1", {"id": 1, "seq": 1}), (b"1", {"id": 1, "seq": 1, "v": 2.0}))
+    assert (part["__problem"], part["__route"]) == ("SEQUENCE_NULL", "dead_letter")
+    assert (whole["__problem"], whole["__route"]) == (None, "table")
+
+
+def test_tombstones_bring_the_key_in_kafkas_key(spark):
+    flow = flow_of(keys="id")
+    keys = (b"7", b'{"id": 8}', b' {"id": 9, "more": 1}', b"seven", b'{"other": 1}', None, b"")
+    found = told(spark, flow, *((key, None) for key in keys))
+    assert [row["id"] for row in found] == [7, 8, 9, None, None, None, None]
+    assert [row["__route"] for row in found] == ["table"] * 3 + ["dead_letter"] * 4
+    flow = flow_of(keys=["id", "name"])
+    found = told(spark, flow, (b'{"id": 1, "name": "a"}', None), (b'{"id": 1}', None), (b"1", None))
+    assert [(row["id"], row["name"], row["__problem"]) for row in found] == [
+        (1, "a", None),
+        (1, None, "KEY_NULL"),
+        (None, None, "KEY_NULL"),
+    ]
+
+
+def test_tombstones_that_are_ignored_are_dropped_whatever_their_key(spark):
+    flow = flow_of(keys="id", tombstones="ignore")
+    found = told(spark, flow, (b"7", None), (None, None), (b"1", {"id": 1}))
+    assert [row["__route"] for row in found] == ["dropped", "dropped", "table"]
+
+
+def test_kafkas_key_is_the_key_where_none_is_named(spark):
+    flow = flow_of()
+    found = told(spark, flow, (b"a", {"id": 1}), (None, {"id": 1}), (b"\xff", {"id": 1}), (b"", None))
+    assert [(row["kafka_key"], row["__problem"], row["__route"]) for row in found] == [
+        ("a", None, "table"),
+        (None, "KEY_NULL", "dead_letter"),
+        ("\ufffd", None, "dead_letter"),
+        ("", None, "table"),
+    ]
+    assert told(spark, flow_of(form="raw"), (b"\xff", b"x"))[0]["kafka_key"] == b"\xff"
+
+
+def test_a_key_may_be_derived(spark):
+    flow = flow_of(keys=[{"low": "lower(name)"}, "id"])
+    assert key_columns(flow) == ["low", "id"]
+    [row] = told(spark, flow, (b"1", {"id": 1, "name": "Ab"}))
+    assert (row["low"], row["id"], row["__problem"]) == ("ab", 1, None)
+
+
+def test_deletions_are_judged_by_no_expectation(spark):
+    flow = flow_of(keys="id", apply_as_deletes="op = 'D'").model_copy(
+        update={
+            "expectations": Flow(
+                name="f",
+                topics=("t",),
+                format="raw",
+                table="s.t",
+                expectations=({"name": "v", "condition": "v > 0", "action": "drop"},),
+            ).expectations
+        }
+    )
+    found = told(spark, flow, (b"1", {"id": 1, "op": "D"}), (b"1", None), (b"1", {"id": 1}), (b"1", {"v": -1}))
+    assert [(row["__failed_0"], row["__route"]) for row in found] == [
+        (False, "table"),
+        (False, "table"),
+        (True, "dropped"),
+        (False, "dead_letter"),
+    ]
+
+
+def test_columns_that_a_table_keeps(spark):
+    payload = flow_of().format.columns(spark)
+    assert kept_columns(flow_of(keys="id", columns=["v"]), payload) == ["id", "v"]
+    assert kept_columns(flow_of(keys="id", except_columns=["op", "id"]), payload) == ["id", "name", "v", "seq"]
+    assert sequence_column(flow_of(keys="id", sequence_by="seq"), ["id", "seq"]) == "seq"
+    assert sequence_column(flow_of(keys="id", sequence_by="seq"), ["id"]) == "__sequence"
+    assert sequence_column(flow_of(keys="id", sequence_by="seq + 1"), ["id", "seq"]) == "__sequence"
+    assert sequence_column(flow_of(keys="id"), ["id", "seq"]) is None
+
+
+PLACES = [  # topic, partition, epoch, offset, seconds, sequence
+    ("a", 0, 0, 5, 50, 1),
+    ("a", 0, 0, 6, 40, 1),
+    ("a", 0, 1, 2, 60, 1),
+    ("a", 1, 0, 9, 45, 1),
+    ("b", 0, 0, 1, 45, 1),
+    ("b", 0, 0, 2, 45, 2),
+    ("b", 0, 0, 3, 1, None),
+]
+
+
+def newer(one, other, *, sequenced):
+    """By the rule, in Python."""
+    if sequenced and None not in (one[5], other[5]) and one[5] != other[5]:
+        return one[5] > other[5]
+    if one[:2] == other[:2]:
+        return one[2:4] >= other[2:4]
+    return (one[4], *one[:2]) >= (other[4], *other[:2])
+
+
+@pytest.mark.parametrize("sequenced", [True, False])
+def test_which_of_two_is_newer(sequenced, spark):
+    order = changes.Order(("k",), "seq" if sequenced else None, "topic", "partition", "offset", "time", epochs=True)
+    kinds = "topic string, partition int, kafka_epoch int, offset bigint, time int, seq int"
+    rows = spark.createDataFrame(PLACES, kinds).withColumn("__sequence", F.col("seq"))
+    pairs = rows.alias("s").crossJoin(rows.alias("t"))
+    columns = [
+        f"{side}.{name}" for side in "st" for name in ("topic", "partition", "kafka_epoch", "offset", "time", "seq")
+    ]
+    found = pairs.select(*columns, F.expr(order.newer("s", "t"))).collect()
+    assert len(found) == len(PLACES) ** 2
+    for row in found:
+        one, other, said = tuple(row[:6]), tuple(row[6:12]), row[12]
+        assert said is newer(one, other, sequenced=sequenced), (one, other)
+
+
+def test_a_row_of_unknown_origin_is_older_than_any_change(spark):
+    order = changes.Order(("k",), None, "topic", "partition", "offset", "time")
+    rows = spark.sql("SELECT 'a' topic, 0 partition, 1L offset, 5 time").alias("s")
+    there = spark.sql("SELECT CAST(NULL AS string) topic, CAST(NULL AS int) partition, NULL offset, NULL time").alias(
+        "t"
+    )
+    assert rows.crossJoin(there).select(F.expr(order.newer("s", "t"))).collect()[0][0] is True
