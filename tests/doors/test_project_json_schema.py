@@ -62,7 +62,7 @@ REFUSED = [
     project("format: jsn", drop="format"),
     project("format: json", drop="format"),
     project("format: {type: json, schema: a int, mode: x}", drop="format"),
-    project("sink: upsert"),
+    project("sink: history"),
     project("starting_offsets: earlyest"),
     project("starting_offsets: {orders: {zero: 1}}"),
     project("metadata_columns: [kafka_ofset]"),

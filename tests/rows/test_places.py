@@ -39,6 +39,7 @@ def test_the_places_by_convention():
         ledger_file="/projects/shop/lake/_rivermouth/ledger/silver.orders.json",
         lease_file="/projects/shop/lake/_rivermouth/leases/silver.orders.json",
         requests="/projects/shop/lake/_rivermouth/requests/orders",
+        tombstones="/projects/shop/lake/_rivermouth/tombstones/silver.orders",
     )
 
 
@@ -55,6 +56,7 @@ def test_a_trial_has_places_of_its_own():
         ledger_file="/projects/shop/lake/_rivermouth_debug/ledger/silver.orders_debug.json",
         lease_file="/projects/shop/lake/_rivermouth_debug/leases/silver.orders_debug.json",
         requests="/projects/shop/lake/_rivermouth_debug/requests/orders",
+        tombstones="/projects/shop/lake/_rivermouth_debug/tombstones/silver.orders_debug",
     )
 
 

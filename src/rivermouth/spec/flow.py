@@ -203,14 +203,12 @@ class Flow(Noun):
         if self.keyed is None:
             return
         if "null_values" in self.model_fields_set:
-            msg = (
-                f"null_values is for sink: append: write sink: {{type: {self.sink.type}, tombstones: delete}} or ignore"
-            )
+            msg = f"null_values is for an append: write sink: {{type: {self.sink.type}, tombstones: delete}} or ignore"
             raise ValueError(msg)
         needed = ["kafka_timestamp", *([] if self.keyed.keys else ["kafka_key"])]
         for name in needed:
             if name not in self.metadata_columns:
-                msg = f"sink: {self.sink.type} goes by {name}: list it in metadata_columns"
+                msg = f"the sink {self.sink.type} goes by {name}: list it in metadata_columns"
                 raise ValueError(msg)
 
 
