@@ -1,4 +1,4 @@
-"""Several houses side by side, each in a process of its own: a round waits more than it works."""
+"""Several houses side by side, each in a process of its own: a good part of a round is waiting."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _Keys = Annotated[
 class KeyedSink(Sink):
     """A sink whose table has its rows by key. The words are those of ``create_auto_cdc_flow``.
 
-    https://spark.apache.org/docs/latest/declarative-pipelines-programming-guide.html
+    https://learn.microsoft.com/azure/databricks/ldp/developer/ldp-python-ref-apply-changes
 
     Attributes:
         keys: Columns that tell rows apart; ``{name: expression}`` derives one. Without any, Kafka's key does.
