@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
@@ -167,18 +167,11 @@ def _compared(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
         return _compared_by_key(run, window, told)
     places = _places(run, window).persist()
     try:
-        compacted: tuple[str, ...] = ()
-        found = _tally(places, compacted)
-        problems = auditing.findings(found, window.counts, compacted=False)
-        if problems:
-            # Only now: not everybody may ask for it.
-            compacted = tuple(sorted(run.kafka.compacted(window.ranges.keys())))
-            found = _tally(places, compacted)
-            problems = auditing.findings(found, window.counts, compacted=bool(compacted))
-        examples = _examples(run, window, places, found, compacted) if problems else ()
+        told = _with_findings(run, window, told, lambda compacted: _tally(places, compacted))
+        examples = _examples(run, window, places, told.found, told.compacted) if told.problems else ()
     finally:
         places.unpersist()
-    return dataclasses.replace(told, found=found, compacted=compacted, problems=problems, examples=examples)
+    return dataclasses.replace(told, examples=examples)
 
 
 def _compared_by_key(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
@@ -187,10 +180,20 @@ def _compared_by_key(run: RunningFlow, window: Window, told: FlowAudit) -> FlowA
     versions = [each.version for each in run.ledger.newest() if each.entry.number == window.until]
     version = max(versions, default=run.standing.version)
     found = audit_keyed.tally(audit_keyed.calmed(run), _held(run, window), letters, window.ranges, version)
-    problems = auditing.findings(found, window.counts, compacted=False)
+    return _with_findings(run, window, told, lambda _compacted: found)
+
+
+def _with_findings(
+    run: RunningFlow, window: Window, told: FlowAudit, look: Callable[[tuple[str, ...]], Tally]
+) -> FlowAudit:
+    """What ``look`` finds, given the compacted topics, and what is wrong with it."""
     compacted: tuple[str, ...] = ()
+    found = look(compacted)
+    problems = auditing.findings(found, window.counts, compacted=False)
     if problems:
+        # Only now: not everybody may ask for it.
         compacted = tuple(sorted(run.kafka.compacted(window.ranges.keys())))
+        found = look(compacted)
         problems = auditing.findings(found, window.counts, compacted=bool(compacted))
     return dataclasses.replace(told, found=found, compacted=compacted, problems=problems)
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.engine.steps import judged, table_rows
-from rivermouth.rows import changes, envelope, routing
+from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
+from rivermouth.rows import changes, routing
 from rivermouth.rows.auditing import Tally
-from rivermouth.rows.epochs import epoch_now
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from rivermouth.engine.running import RunningFlow
     from rivermouth.rows.changes import Order
@@ -36,7 +33,7 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
         ranges: Theirs.
         version: The version of the table that holds all of them.
     """
-    order = changes.order_of(run.flow, run.columns, epochs=bool(run.standing.entry.epochs))
+    order = table_order(run)
     if order is None:
         msg = "a table without keys has no order"
         raise TypeError(msg)
@@ -51,7 +48,7 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
         in_table = fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
         in_table += kept.where(names.TRUNCATE).count()
         doubled = table.groupBy(*map(names.quoted, order.keys)).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
-        made_up = _of_ranges(table, order, ranges, run).join(routed, _KEYS, "left_anti").count()
+        made_up = rows_within(run, ranges, version).join(routed, _KEYS, "left_anti").count()
     finally:
         routed.unpersist()
     return Tally(
@@ -72,8 +69,7 @@ def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> 
     joined = newest.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
     missing = F.col(f"t.{names.quoted(order.offset)}").isNull()
     newer = F.expr(order.newer("s", "t"))
-    here = (F.col(f"s.{names.quoted(name)}") == F.col(f"t.{names.quoted(name)}") for name in _place(order))
-    same = reduce(and_, here) & (_epoch("s", order) == _epoch("t", order))
+    same = F.expr(order.same_record("s", "t"))
     gone = F.col(names.DELETE)
     kind = told.schema[names.SEQUENCE].dataType.simpleString()
     truncation = None if run.tombstones is None else run.tombstones.truncation(run.spark, kind)
@@ -87,22 +83,6 @@ def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> 
     late = late.withColumn("__late", F.lit(True))
     known = state.join(late, [*order.keys], "left")
     return known.withColumn(_FINE, F.coalesce("__late", F.lit(False)) | F.col(_FINE))
-
-
-def _place(order: Order) -> tuple[str, str, str]:
-    return order.topic, order.partition, order.offset
-
-
-def _epoch(frame: str, order: Order) -> Column:
-    return F.coalesce(F.col(f"{frame}.{names.EPOCH_COLUMN}"), F.lit(0)) if order.epochs else F.lit(0)
-
-
-def _of_ranges(table: DataFrame, order: Order, ranges: Ranges, run: RunningFlow) -> DataFrame:
-    """Coordinates of the table's rows within ``ranges``, of the epoch of now."""
-    renamed = [F.col(names.quoted(name)).alias(key) for key, name in zip(_KEYS, _place(order), strict=True)]
-    found = table.alias("t").select(*renamed, _epoch("t", order).alias(names.EPOCH))
-    now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
-    return found.where(envelope.inside(ranges)).where(F.col(names.EPOCH) == now).drop(names.EPOCH)
 
 
 def calmed(run: RunningFlow) -> RunningFlow:

@@ -18,10 +18,11 @@ from rivermouth.engine.steps import (
     rows_within,
     settled,
     table_coordinates,
+    table_order,
     table_rows,
     with_epoch,
 )
-from rivermouth.rows import changes, envelope, ledger, routing
+from rivermouth.rows import envelope, ledger, routing
 from rivermouth.rows.epochs import epoch_now
 
 if TYPE_CHECKING:
@@ -97,8 +98,19 @@ def _own_letters(run: RunningFlow) -> DataFrame:
     return run.dead_letters.frame().where(F.col("batch") == run.standing.entry.number)
 
 
+def _completed(run: RunningFlow, routed: DataFrame, read: DataFrame, counts: Counts) -> Counts:
+    """Sees to it that the newest entry's dead letters are those of ``routed``; the counts with those found besides."""
+    if not counts.dead_lettered and not run.dead_letters.exists():
+        return counts
+    letters, kept = _with_vanished(run, letters_of(routed, run), read)
+    counts += ledger.Counts(consumed=kept, dead_lettered=kept)
+    run.reached("bury")
+    run.dead_letters.complete(letters, run.standing.entry, counts.dead_lettered, run.flow.previously)
+    run.reached("buried")
+    return counts
+
+
 def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
-    entry = run.standing.entry
     whole = dataclasses.replace(run.source, headers=True)
     present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
     routed = judged(envelope.read(whole.batch(run.spark, ranges)), run).join(present, [*names.IN_TABLE], "left")
@@ -113,12 +125,8 @@ def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     rest = routed.where(~written).drop("__present").withColumn(names.ROUTE, other).persist(StorageLevel.DISK_ONLY)
     try:
         counts += routing.counted(run.flow, rest.agg(counted).collect()[0]["counts"].asDict())
-        if complete and (counts.dead_lettered or run.dead_letters.exists()):
-            letters, kept = _with_vanished(run, letters_of(rest, run), routed)
-            counts += ledger.Counts(consumed=kept, dead_lettered=kept)
-            run.reached("bury")
-            run.dead_letters.complete(letters, entry, counts.dead_lettered, run.flow.previously)
-            run.reached("buried")
+        if complete:
+            counts = _completed(run, rest, routed, counts)
     finally:
         rest.unpersist()
     return counts
@@ -135,12 +143,7 @@ def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts
     routed = _as_merged(judged_now, run, rest).persist(StorageLevel.DISK_ONLY)
     try:
         counts += routing.counted(run.flow, routed.agg(counted).collect()[0]["counts"].asDict())
-        if counts.dead_lettered or run.dead_letters.exists():
-            letters, kept = _with_vanished(run, letters_of(routed, run), routed)
-            counts += ledger.Counts(consumed=kept, dead_lettered=kept)
-            run.reached("bury")
-            run.dead_letters.complete(letters, run.standing.entry, counts.dead_lettered, run.flow.previously)
-            run.reached("buried")
+        counts = _completed(run, routed, routed, counts)
     finally:
         routed.unpersist()
     return counts
@@ -167,7 +170,7 @@ def _as_merged(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame
 
 def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     """Coordinates of the records that pass now, and of which the keyed table would have a row if they had then."""
-    order = changes.order_of(run.flow, run.columns, epochs=bool(run.standing.entry.epochs))
+    order = table_order(run)
     if order is None or run.tombstones is None:
         return marked.select(*names.IN_TABLE).limit(0)
     brings = (F.col(names.ROUTE) == routing.TABLE) & ~F.col(names.DELETE) & ~F.col(names.TRUNCATE)
@@ -183,7 +186,7 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     late = run.tombstones.older(missing, order)
     if late is not None:
         missing = missing.join(late, [*order.keys], "left_anti")
-    place = zip(names.IN_TABLE, (order.topic, order.partition, order.offset), strict=True)
+    place = zip(names.IN_TABLE, order.place, strict=True)
     return missing.select(*(F.col(names.quoted(column)).alias(name) for name, column in place)).distinct()
 
 

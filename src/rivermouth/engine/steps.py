@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.running import RunningFlow
     from rivermouth.ports.delta import Commit
+    from rivermouth.rows.changes import Order
     from rivermouth.rows.ledger import Counts, Entry, Ranges
     from rivermouth.spec import Flow
 
@@ -83,21 +84,30 @@ def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:
     return rows.select(*columns, epoch.alias(names.EPOCH_COLUMN))
 
 
-def table_coordinates(run: RunningFlow, *more: Column) -> DataFrame:
+def table_order(run: RunningFlow) -> Order | None:
+    """How the flow's table orders its rows as it is now; None for a table without keys."""
+    return changes.order_of(run.flow, run.columns, epochs=bool(run.standing.entry.epochs))
+
+
+def table_coordinates(run: RunningFlow, *more: Column, version: int | None = None) -> DataFrame:
     """``__topic``, ``__partition``, ``__offset`` and ``__epoch`` of the table's rows: which records they are.
 
-    With the columns in ``more`` beside them.
+    With the columns in ``more`` beside them; of an older ``version``, if one is named.
     """
     called = run.flow.metadata_columns
     renamed = [F.col(names.quoted(called[name])).alias(target) for target, name in names.IN_TABLE.items()]
     epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if run.standing.entry.epochs else F.lit(0)
-    table = run.spark.read.format("delta").load(run.places.table)
+    reader = run.spark.read.format("delta")
+    table = (reader if version is None else reader.option("versionAsOf", version)).load(run.places.table)
     return table.select(*renamed, epoch.alias(names.EPOCH), *more)
 
 
-def rows_within(run: RunningFlow, ranges: Ranges) -> DataFrame:
-    """``__topic``, ``__partition`` and ``__offset`` of the table's rows within ``ranges``, of the epoch of now."""
-    found = table_coordinates(run).where(envelope.inside(ranges))
+def rows_within(run: RunningFlow, ranges: Ranges, version: int | None = None) -> DataFrame:
+    """``__topic``, ``__partition`` and ``__offset`` of the table's rows within ``ranges``, of the epoch of now.
+
+    Of an older ``version`` of the table, if one is named.
+    """
+    found = table_coordinates(run, version=version).where(envelope.inside(ranges))
     if run.standing.entry.epochs:
         now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
         found = found.where(F.col(names.EPOCH) == now)
@@ -113,8 +123,7 @@ def written(rows: DataFrame, run: RunningFlow, entry: Entry) -> Commit:
     Guarantees:
         Those of the flow's sink.
     """
-    order = changes.order_of(run.flow, run.columns, epochs=bool(run.standing.entry.epochs))
-    target = Target(run.ledger, run.table_id, run.standing.version, order, run.tombstones)
+    target = Target(run.ledger, run.table_id, run.standing.version, table_order(run), run.tombstones)
     return run.sink.write(rows, target, entry)
 
 

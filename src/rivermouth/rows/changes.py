@@ -29,10 +29,10 @@ MESSAGES: Final = {
 RECORDS: Final = "__records"
 """Of how many records a change is the newest."""
 
-HAS_TOMBSTONE: Final = "__tombstone IS NOT NULL"
-"""SQL: whether a row of ``by_partition`` has a tombstone whose sequence is that of what it follows."""
-
 _ROW, _TOMBSTONE, _BEFORE, _THERE, _OFFSET = "__row", "__tombstone", "__before", "__there", "__place"
+
+HAS_TOMBSTONE: Final = f"{_TOMBSTONE} IS NOT NULL"
+"""SQL: whether a row of ``by_partition`` has a tombstone whose sequence is that of what it follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,23 @@ class Order:
     def columns(self) -> tuple[str, ...]:
         """The columns that it goes by, but for keys and sequence."""
         epoch = (names.EPOCH_COLUMN,) if self.epochs else ()
-        return (self.topic, self.partition, self.offset, self.timestamp, *epoch)
+        return (*self.place, self.timestamp, *epoch)
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """The columns that say which record a row is, but for its epoch."""
+        return self.topic, self.partition, self.offset
+
+    def in_partition(self, frame: str = "") -> str:
+        """SQL: what orders the rows of one partition: epoch and offset."""
+        before = f"{frame}." if frame else ""
+        offset = f"{before}{names.quoted(self.offset)}"
+        return f"struct(coalesce({before}{names.EPOCH_COLUMN}, 0), {offset})" if self.epochs else offset
+
+    def same_record(self, one: str, other: str) -> str:
+        """SQL: whether two rows, by the names of their frames, were made of one record."""
+        equal = (f"{one}.{names.quoted(name)} = {other}.{names.quoted(name)}" for name in (self.topic, self.partition))
+        return " AND ".join([*equal, f"{self.in_partition(one)} = {self.in_partition(other)}"])
 
     def same_key(self, one: str, other: str) -> str:
         """SQL: whether two rows, by the names of their frames, have one key."""
@@ -96,13 +112,7 @@ class Order:
             return parts[0] if len(parts) == 1 else f"struct({', '.join(parts)})"
 
         place, time = (self.topic, self.partition), (self.timestamp, self.topic, self.partition)
-        offsets, others = (f"{frame}.{names.quoted(self.offset)}" for frame in (one, other))
-        if self.epochs:
-            epochs = (f"coalesce({frame}.{names.EPOCH_COLUMN}, 0)" for frame in (one, other))
-            offsets, others = (
-                f"struct({epoch}, {offset})" for epoch, offset in zip(epochs, (offsets, others), strict=True)
-            )
-        within = f"{offsets} >= {others}"
+        within = f"{self.in_partition(one)} >= {self.in_partition(other)}"
         between = f"{of(one, *time)} >= {of(other, *time)}"
         return f"coalesce(CASE WHEN {of(one, *place)} = {of(other, *place)} THEN {within} ELSE {between} END, true)"
 
@@ -207,11 +217,10 @@ def by_partition(changes: DataFrame, order: Order) -> DataFrame:
     """
     keys = [names.quoted(name) for name in order.keys]
     place = [names.quoted(name) for name in (order.topic, order.partition)]
-    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if order.epochs else F.lit(0)
     row = F.struct(*(F.col(names.quoted(name)) for name in changes.columns))
     changes, records = changes.repartition(*keys), F.count(F.lit(1)).alias(RECORDS)
     # Only dead letters that are tried again are of several epochs.
-    changes, offset = changes.withColumn(_OFFSET, F.struct(epoch, names.quoted(order.offset))), _OFFSET
+    changes, offset = changes.withColumn(_OFFSET, F.expr(order.in_partition())), _OFFSET
     if order.sequence is None:
         nothing = (F.lit(None).cast("string").alias(name) for name in (_TOMBSTONE, _BEFORE))
         grouped = changes.groupBy(*keys, *place).agg(F.max_by(row, offset).alias(_ROW), records)
@@ -232,7 +241,7 @@ def by_partition(changes: DataFrame, order: Order) -> DataFrame:
 def followed(parts: DataFrame, table: DataFrame, order: Order) -> DataFrame:
     """Rows of ``table`` whose keys have a tombstone in ``parts``: keys, coordinates, sequence as ``__there``."""
     keys = [names.quoted(name) for name in order.keys]
-    wanted = F.broadcast(parts.where(f"{_TOMBSTONE} IS NOT NULL").select(*keys).distinct()).alias("w")
+    wanted = F.broadcast(parts.where(HAS_TOMBSTONE).select(*keys).distinct()).alias("w")
     found = table.alias("t").join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
     coordinates = [names.quoted(name) for name in order.columns if name not in order.keys]
     return found.select(*keys, *coordinates, F.col(names.quoted(order.sequence or "")).alias(_THERE))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 JUDGEABLE: Final = f"{names.DECODED} AND {names.KEY_VALID} AND {names.VALUE} IS NOT NULL"
 """SQL: whether a record came far enough to be judged by expectations; never null."""
 
-_CHANGES: Final = f" AND {names.PROBLEM} IS NULL AND NOT ({names.DELETE} OR {names.TRUNCATE})"
+_BRINGS_A_ROW: Final = f"{names.PROBLEM} IS NULL AND NOT ({names.DELETE} OR {names.TRUNCATE})"
 
 
 def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
@@ -27,7 +27,7 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     """
     if not expectations:
         return rows
-    judgeable = JUDGEABLE + _CHANGES * (names.PROBLEM in rows.columns)
+    judgeable = f"{JUDGEABLE} AND {_BRINGS_A_ROW}" if names.PROBLEM in rows.columns else JUDGEABLE
     failed = (f"{judgeable} AND NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations))
     return rows.selectExpr("*", *failed)
 

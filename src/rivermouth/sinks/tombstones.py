@@ -40,7 +40,7 @@ class Tombstones:
         self._files = files
         self._remember_s = remember_s
         self._exists = False
-        self._forgotten_at = 0.0
+        self._forgotten_at: float | None = None
         self.location = location
 
     def older(self, changes: DataFrame, order: Order) -> DataFrame | None:
@@ -82,11 +82,12 @@ class Tombstones:
         if not self.exists():
             layout = delta.TableLayout(nullable_columns(rows.schema), properties=_PROPERTIES)
             delta.create(rows.sparkSession, self.location, layout, metadata="{}")
+            self._forgotten_at = time.monotonic()  # in a new table there is nothing to forget
         rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(self.location)
         self._forget(rows.sparkSession)
 
     def _forget(self, spark: SparkSession) -> None:
-        if time.monotonic() - self._forgotten_at < _FORGET_EVERY_S and self._forgotten_at:
+        if self._forgotten_at is not None and time.monotonic() - self._forgotten_at < _FORGET_EVERY_S:
             return
         from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
