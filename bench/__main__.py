@@ -14,9 +14,10 @@ from pathlib import Path
 
 from bench import report
 from bench.groups import Bench, Sizes
+from bench.upsert_group import upserts
 from rivermouth.ports.broker import Broker
 
-GROUPS = ("bronze", "json", "small", "memory")
+GROUPS = ("bronze", "json", "small", "upserts", "memory")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 QUICK = Sizes(
@@ -29,6 +30,11 @@ QUICK = Sizes(
     hundreds_warm_up=1,
     latency_s=3.0,
     memory=20_000,
+    upsert_rows=4_000,
+    upsert_small_rows=2_000,
+    upsert_batch=100,
+    upsert_batches=3,
+    upsert_usual_batches=1,
     own_processes=False,
 )
 
@@ -48,6 +54,8 @@ def main(arguments: list[str]) -> int:
                 _say(f"{group}:")
                 if group in {"bronze", "json"}:
                     results.backlogs += getattr(bench, group)()
+                elif group == "upserts":
+                    results.upserts = upserts(bench)
                 else:
                     setattr(results, group, getattr(bench, group)())
     finally:
@@ -71,6 +79,8 @@ def _sizes(options: argparse.Namespace) -> Sizes:
         warm_up=min(2_000_000, options.records),
         repetitions=options.repetitions,
         memory=options.memory_records,
+        upsert_rows=options.upsert_rows,
+        upsert_small_rows=options.upsert_rows // 10,
     )
 
 
@@ -86,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repetitions", type=int, default=3, help="timed runs of each contestant")
     parser.add_argument("--memory", action="store_true", help="drain 10 million records too")
     parser.add_argument("--memory-records", type=int, default=10_000_000)
+    parser.add_argument("--upsert-rows", type=int, default=10_000_000, help="rows of the table of the upserts")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it all run, are the rows right")
     parser.add_argument("--only", nargs="+", choices=GROUPS, help="these groups alone")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks.md")

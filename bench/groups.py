@@ -36,6 +36,11 @@ class Sizes:
         latency_s: Seconds of records at ``rate``.
         rate: Records a second.
         memory: Records of the memory test.
+        upsert_rows: Rows of the table into which changes are merged.
+        upsert_small_rows: Rows of the smaller one beside it.
+        upsert_batch: Changes a batch.
+        upsert_batches: Batches with keys of the newest hundredth; of others a third.
+        upsert_usual_batches: Batches of the usual script.
         own_processes: Each contestant in a process of its own; else all share one a kind of session, which is
             quicker and measures nothing.
     """
@@ -50,6 +55,11 @@ class Sizes:
     latency_s: float = 40.0
     rate: int = 1000
     memory: int = 10_000_000
+    upsert_rows: int = 10_000_000
+    upsert_small_rows: int = 1_000_000
+    upsert_batch: int = 10_000
+    upsert_batches: int = 50
+    upsert_usual_batches: int = 3
     own_processes: bool = True
 
 

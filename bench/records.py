@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from confluent_kafka import Producer
@@ -113,12 +113,17 @@ def producer(servers: str) -> Producer:
 
 def fill(servers: str, topic: str, count: int, *, bad_every: int = 0, first: int = 0) -> None:
     """Makes the topic and fills it, record by record into one partition after the other."""
+    found = enumerate(values(count, bad_every=bad_every, first=first))
+    _send(servers, topic, ((number % PARTITIONS, key, value) for number, (key, value) in found))
+
+
+def _send(servers: str, topic: str, messages: Iterable[tuple[int, bytes, bytes]]) -> None:
     create(servers, topic)
     client = producer(servers)
-    for number, (key, value) in enumerate(values(count, bad_every=bad_every, first=first)):
+    for number, (partition, key, value) in enumerate(messages):
         while True:
             try:
-                client.produce(topic, value, key, partition=number % PARTITIONS)
+                client.produce(topic, value, key, partition=partition)
                 break
             except BufferError:
                 client.poll(0.05)
@@ -127,3 +132,42 @@ def fill(servers: str, topic: str, count: int, *, bad_every: int = 0, first: int
     if client.flush(120):
         message = f"{topic}: records were not delivered"
         raise RuntimeError(message)
+
+
+# --- changes of a keyed table ---
+
+CHANGES_SCHEMA: Final = (
+    "id bigint, version bigint, updated_at timestamp, amount decimal(10,2), status string, note string"
+)
+CHANGE_BYTES: Final = 130
+"""Some; of the larger tables."""
+_START: Final = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+_STATUSES: Final = ("new", "paid", "packed", "sent", "returned")
+
+
+def fill_changes(servers: str, topic: str, changes: Iterable[tuple[int, int]]) -> None:
+    """Makes the topic and fills it with changes of some 130 bytes: (id, version), all of an id in one partition."""
+    _send(servers, topic, ((key % PARTITIONS, b"%d" % key, _change(key, version)) for key, version in changes))
+
+
+def _change(key: int, version: int) -> bytes:
+    updated_at = _text(_START + dt.timedelta(milliseconds=version))
+    return (
+        f'{{"id":{key},"version":{version},"updated_at":"{updated_at}","amount":{version % 100_000 / 100:.2f},'
+        f'"status":"{_STATUSES[version % len(_STATUSES)]}","note":"{version * 2654435761 % 2**32:010d}"}}'
+    ).encode()
+
+
+def changed_keys(rows: int, kind: str, batch: int, batches: int) -> Iterator[int]:
+    """Keys of ``batches`` batches, each of ``batch`` different ones: of the newest hundredth, or of all."""
+    chance = random.Random(kind)
+    first = rows - max(batch, rows // 100) if kind == "recent" else 0
+    for _ in range(batches):
+        # As many in each partition, so that a batch of so many offsets is one of these.
+        yield from _spread(chance, first, rows, batch)
+
+
+def _spread(chance: random.Random, first: int, rows: int, batch: int) -> Iterator[int]:
+    lanes = [chance.sample(range(first + lane, rows, PARTITIONS), batch // PARTITIONS) for lane in range(PARTITIONS)]
+    for keys in zip(*lanes, strict=True):
+        yield from keys

@@ -28,6 +28,7 @@ class Results:
     backlogs: list[Series] = field(default_factory=list)
     small: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
+    upserts: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """All runs, not only their medians."""
@@ -37,6 +38,7 @@ class Results:
             "backlogs": [series.to_json() for series in self.backlogs],
             "small": self.small,
             "memory": self.memory,
+            "upserts": self.upserts,
         }
         return json.dumps(body, indent=1)
 
@@ -96,7 +98,29 @@ def targets(results: Results) -> list[Target]:
             ),
             Target("produce to readable, p99", small["latency"]["p99_s"], 2, "s", at_least=False),
         ]
-    return found
+    return [*found, *_upsert_targets(results.upserts)]
+
+
+def _upsert_targets(upserts: dict[str, Any]) -> list[Target]:
+    if not upserts:
+        return []
+    median_s = {name: statistics.median(series["batches_s"]) for name, series in upserts["series"].items()}
+    grown = median_s["rivermouth, recent"] / median_s["rivermouth, small table, recent"]
+    read = upserts["read"]
+    reading = statistics.median(read["before_s"]) / statistics.median(read["after_s"])
+    return [
+        Target(
+            f"upserts, {kind} keys: rivermouth / the usual script",
+            median_s[f"usual, {kind}"] / median_s[f"rivermouth, {kind}"],
+            bound,
+            "times",
+            at_least=True,
+        )
+        for kind, bound in (("recent", 10.0), ("random", 6.0))
+    ] + [
+        Target("upserts, recent keys: a table ten times as large", grown, 1.5, "times", at_least=False),
+        Target("reading after upserts / after OPTIMIZE", reading, 1.3, "times", at_least=False),
+    ]
 
 
 def text(results: Results) -> str:
@@ -111,6 +135,8 @@ def text(results: Results) -> str:
             parts += [f"### {title}", _backlog_table(series)]
     if results.small:
         parts += ["### Little to do", *_small_text(results.small)]
+    if results.upserts:
+        parts += ["### Upserts", *_upserts_text(results.upserts)]
     if results.memory:
         parts += ["### Memory", _memory_text(results.memory)]
     return "\n\n".join(parts) + "\n"
@@ -191,6 +217,29 @@ def _latency_text(latency: dict[str, Any]) -> str:
         f"p50 {latency['p50_s']:.2f} s, p99 {latency['p99_s']:.2f} s, slowest {latency['max_s']:.2f} s, "
         f"over {latency['records']:,} records."
     )
+
+
+def _upserts_text(upserts: dict[str, Any]) -> list[str]:
+    changed = upserts["batch"] * upserts["change_bytes"]
+    rows = []
+    for name, series in upserts["series"].items():
+        seconds = series["batches_s"]
+        tenth = max(1, len(seconds) // 5)
+        slope = statistics.median(seconds[-tenth:]) / statistics.median(seconds[:tenth])
+        amplified = statistics.median(series["bytes"]) / changed
+        rows.append((name, str(len(seconds)), f"{statistics.median(seconds):.2f}", f"{slope:.2f}", f"{amplified:.1f}"))
+    heads = ("", "batches", "seconds a batch, median", "last fifth / first fifth", "bytes written / bytes changed")
+    read = upserts["read"]
+    before, after = (statistics.median(read[name]) for name in ("before_s", "after_s"))
+    what = (
+        f"A table of {upserts['rows']:,} rows (the small one has a tenth), batches of {upserts['batch']:,} different "
+        f"keys, among the newest hundredth or among all. Loading the table took {upserts['seconds_to_load']:.0f} s."
+    )
+    return [
+        what,
+        _table(heads, rows),
+        f"A query over the whole table takes {before:.2f} s after these batches, and {after:.2f} s after `OPTIMIZE`.",
+    ]
 
 
 def _memory_text(memory: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from rivermouth import names
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.rows import envelope
+from rivermouth.rows.aggregates import Aggregate
 
 # Kind: what the YAML says, values that it decodes, values that it refuses.
 EXAMPLES = {
@@ -85,10 +86,10 @@ def test_explain_gives_each_refused_row_a_reason_without_its_contents(spark, cas
         assert "'x'" not in message
 
 
-def test_observations_are_aggregates_over_routed_rows(spark, case):
+def test_observations_are_summed_over_routed_rows(spark, case):
     form, good, bad = case
     decoded = form.decode(frame(spark, [*good, *bad]))
-    aggregates = (F.expr(sql).alias(name) for name, sql in form.observations().items())
+    aggregates = (F.expr(Aggregate("sum", sql).sql).alias(name) for name, sql in form.observations().items())
     counted = decoded.agg(F.count(F.lit(1)).alias("all"), *aggregates).collect()
     assert len(counted) == 1
     assert counted[0]["all"] == len(good) + len(bad)

@@ -78,4 +78,20 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| a batch of 100, median",
         "| a batch of 100 with dead letters, median",
         "| produce to readable, p99",
+        "| upserts, recent keys: rivermouth / the usual script",
+        "| upserts, random keys: rivermouth / the usual script",
+        "| upserts, recent keys: a table ten times as large",
+        "| reading after upserts / after OPTIMIZE",
     ]
+
+
+def test_every_batch_of_upserts_is_one_merge(quick):
+    results, _printed = quick
+    series = results["upserts"]["series"]
+    assert {name: (len(each["batches_s"]), len(each["bytes"])) for name, each in series.items()} == {
+        "rivermouth, small table, recent": (1, 1),
+        "rivermouth, recent": (3, 3),
+        "rivermouth, random": (1, 1),
+        "usual, recent": (1, 1),
+        "usual, random": (1, 1),
+    }

@@ -64,7 +64,7 @@ def test_the_strongest_action_wins_and_the_counts_add_up(spark, cases, null_valu
     ]
     rows = [("t", 0, offset, *case[:3], *case[3]) for offset, case in enumerate(cases)]
     routed = frame(spark, rows, flow)
-    aggregates = [F.expr(f"{sql} AS {name}") for name, sql in routing.counting(flow, 16).items()]
+    aggregates = [F.expr(each.sql).alias(name) for name, each in routing.counting(flow, 16).items()]
     seen = (
         routed.groupBy()
         .agg(*aggregates, F.sort_array(F.collect_list(F.struct(names.OFFSET, names.ROUTE))).alias("routes"))
@@ -116,7 +116,7 @@ def test_other_errors_are_not_taken_for_a_failed_expectation():
 def test_a_mark_tells_sets_of_coordinates_apart(spark):
     def mark(*offsets):
         rows = spark.createDataFrame([("t", 0, offset) for offset in offsets], "t string, p int, o bigint")
-        return rows.agg(F.expr(routing.mark_of("t", "p", "o", among="o >= 0"))).collect()[0][0]
+        return rows.agg(F.expr(routing.mark_of("t", "p", "o", among="o >= 0").sql)).collect()[0][0]
 
     assert mark(1, 2, 3) == mark(3, 1, 2)
     assert mark(1, 2, 3, -5) == mark(1, 2, 3)

@@ -6,14 +6,12 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Observation
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-
 from rivermouth import names
 from rivermouth.engine.events import BatchDone, BatchSkipped
 from rivermouth.engine.recovery import recount, recover
-from rivermouth.engine.steps import aggregate, judged, letters_of, settled, table_rows, written
+from rivermouth.engine.steps import judged, letters_of, settled, table_rows, written
 from rivermouth.errors import CountsDisagree
+from rivermouth.ports.observed import Observed
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import envelope, ledger, routing
 
@@ -59,13 +57,12 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     rows = envelope.in_few_tasks(rows, ranges, run.flow)
     routed = judged(rows, run)  # 2-5 decode, conform, check, route
     block = routing.block_size(ledger.size(ranges))
-    observation = Observation()
-    observed = routed.observe(observation, aggregate(run, block))
+    observed = Observed(routed, routing.counting(run.flow, block))
 
     run.reached("write")
-    table = table_rows(observed.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
+    table = table_rows(observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
     commit = written(table, run, entry)  # 6 rows and entry in one commit
-    seen = observation.get["counts"].asDict()
+    seen = observed.get()
     counts = routing.counted(run.flow, seen)
     run.standing = Standing(entry, commit.version)
     run.reached("written")
@@ -92,13 +89,11 @@ def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, ru
     marked = routing.marked(ranges, blocks, block)
     rows = envelope.in_few_tasks(envelope.read(whole.batch(run.spark, marked)), marked, run.flow)
     suspects = routing.nearby(rows, blocks, block)
-    marks = Observation()
-    mark = F.expr(f"{routing.mark_of(*names.COORDINATES)} AS mark")
-    found = letters_of(judged(suspects, run), run).observe(marks, mark)
+    letters = Observed(letters_of(judged(suspects, run), run), {"mark": routing.mark_of(*names.COORDINATES)})
     run.reached("bury")
-    buried = run.dead_letters.write(found, run.standing.entry)
+    buried = run.dead_letters.write(letters.rows, run.standing.entry)
     run.reached("buried")
-    agrees = buried == counts.dead_lettered and marks.get["mark"] == seen["dead_mark"]
+    agrees = buried == counts.dead_lettered and letters.get()["mark"] == seen["dead_mark"]
     return counts if agrees else recount(run, ranges)
 
 

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.engine.steps import (
-    aggregate,
     as_coordinates,
     judged,
     letters_of,
@@ -23,6 +22,7 @@ from rivermouth.engine.steps import (
     with_epoch,
 )
 from rivermouth.rows import envelope, ledger, routing
+from rivermouth.rows.aggregates import struct_of
 from rivermouth.rows.epochs import epoch_now
 
 if TYPE_CHECKING:
@@ -110,21 +110,25 @@ def _completed(run: RunningFlow, routed: DataFrame, read: DataFrame, counts: Cou
     return counts
 
 
+def _counted(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> Counts:
+    aggregates = routing.counting(run.flow, routing.block_size(ledger.size(ranges)))
+    return routing.counted(run.flow, routed.agg(F.expr(struct_of(aggregates))).collect()[0][0].asDict())
+
+
 def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     whole = dataclasses.replace(run.source, headers=True)
     present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
     routed = judged(envelope.read(whole.batch(run.spark, ranges)), run).join(present, [*names.IN_TABLE], "left")
     written = F.col("__present").isNotNull()
-    counted = aggregate(run, routing.block_size(ledger.size(ranges)))
     table = routed.where(written).withColumn(names.ROUTE, F.lit(routing.TABLE))
-    counts = routing.counted(run.flow, table.agg(counted).collect()[0]["counts"].asDict())
+    counts = _counted(table, run, ranges)
     # What compaction has taken away since is in the table all the same.
     vanished = present.count() - counts.written
     counts += ledger.Counts(consumed=vanished, written=vanished)
     other = F.when(F.col(names.ROUTE) == routing.TABLE, routing.DEAD_LETTER).otherwise(F.col(names.ROUTE))
     rest = routed.where(~written).drop("__present").withColumn(names.ROUTE, other).persist(StorageLevel.DISK_ONLY)
     try:
-        counts += routing.counted(run.flow, rest.agg(counted).collect()[0]["counts"].asDict())
+        counts += _counted(rest, run, ranges)
         if complete:
             counts = _completed(run, rest, routed, counts)
     finally:
@@ -138,11 +142,10 @@ def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts
     counts, rest = ledger.Counts(lost=ledger.size(gone)), ledger.without(ranges, gone)
     if not rest:
         return counts
-    counted = aggregate(run, routing.block_size(ledger.size(rest)))
     judged_now = judged(envelope.read(whole.batch(run.spark, rest)), run)
     routed = _as_merged(judged_now, run, rest).persist(StorageLevel.DISK_ONLY)
     try:
-        counts += routing.counted(run.flow, routed.agg(counted).collect()[0]["counts"].asDict())
+        counts += _counted(routed, run, rest)
         counts = _completed(run, routed, routed, counts)
     finally:
         routed.unpersist()

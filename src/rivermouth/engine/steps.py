@@ -62,12 +62,6 @@ def _judge(rows: DataFrame, flow: Flow, beside: Sequence[str]) -> DataFrame:
     return routing.route(rows, flow)
 
 
-def aggregate(run: RunningFlow, block: int) -> Column:
-    """What is counted of routed rows in the pass that writes or looks at them: a struct ``counts``."""
-    counts = {**routing.counting(run.flow, block), **run.flow.format.observations()}
-    return F.expr(f"struct({', '.join(f'{sql} AS {name}' for name, sql in counts.items())}) AS counts")
-
-
 def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:
     """Conformed rows with the table's columns alone, in its order; the epoch too, once a topic had more than one.
 

@@ -115,7 +115,7 @@ class Json(Format):
         declared = ", ".join(names.literal(field.name) for field in self._schema().fields)
         extra = f"size(array_except(json_object_keys({_TEXT}), array({declared})))"
         sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"
-        return {"undeclared_fields": f"coalesce(sum(CASE WHEN {sampled} THEN {extra} END), CAST(0 AS BIGINT))"}
+        return {"undeclared_fields": f"CASE WHEN {sampled} THEN {extra} END"}
 
     def _schema(self) -> StructType:
         """The schema as declared, NOT NULL included.

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.errors import ExpectationFailed
+from rivermouth.rows.aggregates import BETWEEN_MEMBERS, Aggregate
 from rivermouth.rows.checks import failed_column
 from rivermouth.rows.ledger import Counts
 
@@ -29,8 +30,6 @@ _FAIL_MARK = "RIVERMOUTH_EXPECTATION_FAILED"
 _FAILURE = re.compile(_FAIL_MARK + r"\|(\d+)\|([A-Za-z0-9._-]+)\|(\d+)\|(\d+)\|")
 
 _MAX_BLOCKS = 1 << 17
-# Never part of a mark: topics have only letters, digits, dots, underscores and dashes.
-_BETWEEN_MARKS: Final = ","
 # A list in the query spares a small batch the job of a join. Names of topics hold nothing to be escaped.
 _FEW_BLOCKS = 500
 
@@ -55,29 +54,29 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
     return rows.selectExpr("*", f"CASE {' '.join(cases)} ELSE '{TABLE}' END AS {names.ROUTE}")
 
 
-def counting(flow: Flow, block_offsets: int) -> dict[str, str]:
-    """SQL of aggregates over routed rows, for ``observe``, by the name of the count; ``counted`` reads them.
+def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
+    """What is counted of routed rows, by the name of the count; ``counted`` reads it.
 
-    ``blocks`` marks where the dead letters lie: the set of ``partition:offset div block_offsets:topic``, as
-    one string, so that only those neighbourhoods are looked at again. Its size is bounded by the batch's
-    offsets over ``block_offsets``, however many dead letters there are. ``dead_mark`` tells which they are.
+    ``blocks`` marks where the dead letters lie: the set of ``partition:offset div block_offsets:topic``, so that
+    only those neighbourhoods are looked at again. Its size is bounded by the batch's offsets over
+    ``block_offsets``, however many dead letters there are. ``dead_mark`` tells which they are.
     A flow that can have none does without both.
     """
     dead = f"{names.ROUTE} = '{DEAD_LETTER}'"
-    aggregates = {
-        "consumed": "count(1)",
-        "written": f"count_if({names.ROUTE} = '{TABLE}')",
-        "dropped": f"count_if({names.ROUTE} = '{DROPPED}')",
-        "dead_lettered": f"count_if({dead})",
-        "null_values": f"count_if({names.VALUE} IS NULL AND {names.ROUTE} = '{DROPPED}')",
+    conditions = {
+        "consumed": "true",
+        "written": f"{names.ROUTE} = '{TABLE}'",
+        "dropped": f"{names.ROUTE} = '{DROPPED}'",
+        "dead_lettered": dead,
+        "null_values": f"{names.VALUE} IS NULL AND {names.ROUTE} = '{DROPPED}'",
     }
+    conditions |= {failed_column(index): failed_column(index) for index, _each in enumerate(flow.expectations)}
+    aggregates = {name: Aggregate("count_if", condition) for name, condition in conditions.items()}
     if may_bury(flow):
-        marks = f"collect_set(CASE WHEN {dead} THEN {block_mark(block_offsets)} END)"
-        aggregates["blocks"] = f"array_join({marks}, '{_BETWEEN_MARKS}')"
+        aggregates["blocks"] = Aggregate("collect_set", f"CASE WHEN {dead} THEN {block_mark(block_offsets)} END")
         aggregates["dead_mark"] = mark_of(*names.IN_TABLE, among=dead)
-    for index, _each in enumerate(flow.expectations):
-        aggregates[failed_column(index)] = f"count_if({failed_column(index)})"
-    return aggregates
+    summed = flow.format.observations()
+    return aggregates | {name: Aggregate("sum", summand) for name, summand in summed.items()}
 
 
 def may_bury(flow: Flow) -> bool:
@@ -87,9 +86,9 @@ def may_bury(flow: Flow) -> bool:
     return flow.format.refuses or keys_are_judged or by_rule or flow.keyed is not None
 
 
-def mark_of(topic: str, partition: str, offset: str, *, among: str = "true") -> str:
-    """SQL aggregate over coordinates: a number by which two sets of records are told apart, null for none."""
-    return f"bit_xor(CASE WHEN {among} THEN xxhash64({topic}, {partition}, {offset}) END)"
+def mark_of(topic: str, partition: str, offset: str, *, among: str = "true") -> Aggregate:
+    """Over coordinates: a number by which two sets of records are told apart, null for none."""
+    return Aggregate("bit_xor", f"CASE WHEN {among} THEN xxhash64({topic}, {partition}, {offset}) END")
 
 
 def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:
@@ -114,7 +113,7 @@ def block_mark(block_offsets: int) -> str:
 def marked(ranges: Ranges, blocks: str, block_offsets: int) -> Ranges:
     """The parts of ``ranges`` from the first to the last marked block of each partition."""
     found: Ranges = {}
-    for mark in blocks.split(_BETWEEN_MARKS):
+    for mark in blocks.split(BETWEEN_MEMBERS):
         number, block, topic = mark.split(":", 2)
         partition, offset = int(number), int(block) * block_offsets
         start, end = ranges[topic][partition]
@@ -126,12 +125,12 @@ def marked(ranges: Ranges, blocks: str, block_offsets: int) -> Ranges:
 
 def nearby(rows: DataFrame, blocks: str, block_offsets: int) -> DataFrame:
     """The envelope rows that lie in a marked block."""
-    marks = blocks.split(_BETWEEN_MARKS)
+    marks = blocks.split(BETWEEN_MEMBERS)
     if len(marks) <= _FEW_BLOCKS:
         listed = ", ".join(f"'{mark}'" for mark in marks)
         return rows.where(f"{block_mark(block_offsets)} IN ({listed})")
     placed = rows.selectExpr("*", f"{block_mark(block_offsets)} AS __mark")
-    table = rows.sparkSession.range(1).select(F.explode(F.split(F.lit(blocks), _BETWEEN_MARKS)).alias("__mark"))
+    table = rows.sparkSession.range(1).select(F.explode(F.split(F.lit(blocks), BETWEEN_MEMBERS)).alias("__mark"))
     return placed.join(F.broadcast(table), "__mark", "left_semi").drop("__mark")
 
 

@@ -89,9 +89,9 @@ class Format(Noun):
         raise NotImplementedError
 
     def observations(self) -> dict[str, str]:
-        """SQL aggregates over routed rows, counted in the same pass as the write, by the name of the count.
+        """SQL over a routed row that is summed up in the same pass as the write, by the name of the sum.
 
-        ``undeclared_fields`` (bigint) is the one that reports know.
+        ``undeclared_fields`` is the one that reports know; there can be one.
         """
         return {}
 

@@ -1,0 +1,134 @@
+"""Batches of changes merged into a large table, by the usual script and by rivermouth; in the worker's process."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from bench import records
+from bench.contestants import Job
+from rivermouth.engine.events import BatchDone, Event
+from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.rows.places import resolve
+from rivermouth.spec import Flow, ProjectSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def usual_upsert_load(spark: SparkSession, job: Job) -> dict[str, Any]:
+    """The first rows, appended by one batch job: not what is compared."""
+    frame = spark.read.format("kafka").option("kafka.bootstrap.servers", job.servers).option("subscribe", job.topic)
+    _parsed(frame.load()).write.format("delta").save(f"{job.folder}/table")
+    return {}
+
+
+def usual_upsert(spark: SparkSession, job: Job, *, batch: int, table: str) -> dict[str, Any]:
+    """``foreachBatch`` with ``row_number`` per key and ``MERGE … ON key``."""
+    from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+    seconds: list[float] = []
+
+    def write(changes: DataFrame, _batch_id: int) -> None:
+        started = time.monotonic()
+        newest_first = Window.partitionBy("id").orderBy(F.col("updated_at").desc())
+        numbered = _parsed(changes).withColumn("n", F.row_number().over(newest_first))
+        newest = numbered.where("n = 1").drop("n")
+        merging = DeltaTable.forPath(spark, f"{table}/table").alias("t").merge(newest.alias("s"), "t.id = s.id")
+        merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        seconds.append(time.monotonic() - started)
+
+    first = newest_version(f"{table}/table") + 1
+    query = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", job.servers)
+        .option("subscribe", job.topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", batch)
+        .load()
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", f"{job.folder}/checkpoint")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return {"batches_s": seconds, "bytes": _bytes_since(f"{table}/table", first)}
+
+
+def _parsed(frame: DataFrame) -> DataFrame:
+    parsed = frame.select(F.from_json(F.col("value").cast("string"), records.CHANGES_SCHEMA).alias("data"))
+    return parsed.select("data.*")
+
+
+def rivermouth_upsert(spark: SparkSession, job: Job, *, batch: int, table: str, topics: list[str]) -> dict[str, Any]:
+    """A flow with ``sink: upsert`` that drains what is new in all ``topics``."""
+    done: list[BatchDone] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, BatchDone):
+            done.append(event)
+
+    flow = Flow.model_validate(
+        {
+            "name": "orders",
+            "topics": topics,
+            "table": "main.orders",
+            "format": {"type": "json", "schema": records.CHANGES_SCHEMA},
+            "sink": {"type": "upsert", "keys": ["id"], "sequence_by": "updated_at"},
+            "trigger": {"max_offsets": batch},
+        }
+    )
+    project = ProjectSpec(lake=table, flows={"orders": flow})
+    places = resolve(project, flow, base=Path(table), environ={})
+    first = newest_version(places.table) + 1
+    order = FlowOrder(flow, places, job.servers, {})
+    outcome = Supervisor(spark, hear, lambda _run: None).run([order], keep_following=False)[0]
+    if outcome.error is not None:
+        raise outcome.error
+    return {"batches_s": [each.duration_s for each in done], "bytes": _bytes_since(places.table, first)}
+
+
+def read_table(spark: SparkSession, job: Job, *, table: str, times: int) -> dict[str, Any]:
+    """Seconds of one query over the whole table, before and after ``OPTIMIZE``."""
+    from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+    def ask() -> float:
+        started = time.monotonic()
+        spark.read.format("delta").load(table).groupBy("status").agg(F.sum("amount"), F.max("updated_at")).collect()
+        return time.monotonic() - started
+
+    before = [ask() for _ in range(times)]
+    DeltaTable.forPath(spark, table).optimize().executeCompaction()
+    return {"before_s": before, "after_s": [ask() for _ in range(times)], "topic": job.topic}
+
+
+def newest_version(table: str) -> int:
+    """The number of the newest commit; -1 without a table."""
+    return max((int(each.stem) for each in Path(table).glob("_delta_log/*.json") if each.stem.isdigit()), default=-1)
+
+
+def _bytes_since(table: str, first: int) -> list[int]:
+    """Bytes of the files that each commit from ``first`` on added, with their deletion vectors."""
+    found = []
+    for version in range(first, newest_version(table) + 1):
+        text = (Path(table) / "_delta_log" / f"{version:020d}.json").read_text()
+        added = [action["add"] for action in map(json.loads, text.splitlines()) if "add" in action]
+        vectors = sum((each.get("deletionVector") or {}).get("sizeInBytes", 0) for each in added)
+        whole = sum(each["size"] for each in added if not each.get("deletionVector"))
+        if added:
+            found.append(whole + vectors)
+    return found
+
+
+UPSERTS = {
+    "usual_upsert_load": ("default", usual_upsert_load),
+    "usual_upsert": ("default", usual_upsert),
+    "rivermouth_upsert": ("tuned", rivermouth_upsert),
+    "read_table": ("tuned", read_table),
+}
+"""Name to session and door."""

@@ -1,0 +1,39 @@
+"""What can be counted of rows while they pass: four kinds of aggregates that need no order and no memory of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+BETWEEN_MEMBERS: Final = ","
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One number or text over rows.
+
+    Attributes:
+        kind: ``count_if``: how many rows meet the condition ``of``. ``sum``: of the bigint ``of``, 0 for no rows.
+            ``bit_xor``: of the bigint ``of``, null if it is null in all rows. ``collect_set``: the different strings
+            ``of``, none of which holds a comma, with commas between.
+        of: SQL over a row; where it is null the row does not count.
+    """
+
+    kind: Literal["count_if", "sum", "bit_xor", "collect_set"]
+    of: str
+
+    @property
+    def sql(self) -> str:
+        """The aggregate as Spark's SQL has it."""
+        match self.kind:
+            case "sum":
+                return f"coalesce(sum({self.of}), CAST(0 AS BIGINT))"
+            case "collect_set":
+                return f"array_join(collect_set({self.of}), '{BETWEEN_MEMBERS}')"
+            case kind:
+                return f"{kind}({self.of})"
+
+
+def struct_of(aggregates: dict[str, Aggregate]) -> str:
+    """SQL aggregate: a struct with all of them, by their names."""
+    return f"struct({', '.join(f'{each.sql} AS {name}' for name, each in aggregates.items())})"

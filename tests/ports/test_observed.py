@@ -1,0 +1,95 @@
+"""Rows that are counted as they pass: the numbers are those that the same aggregates give on their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from pyspark.sql import functions as F
+
+from rivermouth.ports import java
+from rivermouth.ports.observed import Observed
+from rivermouth.rows.aggregates import Aggregate, struct_of
+
+AGGREGATES = {
+    "all": Aggregate("count_if", "true"),
+    "even": Aggregate("count_if", "id % 2 = 0"),
+    "unknown": Aggregate("count_if", "id < 0 OR NULL"),
+    "blocks": Aggregate("collect_set", "CASE WHEN id % 7 = 0 THEN concat('b', id DIV 50) END"),
+    "mark": Aggregate("bit_xor", "CASE WHEN id % 3 = 0 THEN xxhash64(id) END"),
+    "total": Aggregate("sum", "CASE WHEN id > 10 THEN CAST(id AS INT) END"),
+}
+# A code of a row has no room for so many: these go Spark's own way.
+MANY = AGGREGATES | {f"c{number}": Aggregate("count_if", f"id = {number}") for number in range(70)}
+
+
+def on_their_own(rows, aggregates):
+    return told(rows.agg(F.expr(struct_of(aggregates))).first()[0].asDict())
+
+
+def told(found):
+    """The set has no order."""
+    return found | {"blocks": set(found["blocks"].split(","))}
+
+
+@pytest.mark.parametrize("aggregates", [AGGREGATES, MANY], ids=["in generated code", "by observe"])
+@pytest.mark.parametrize("count", [0, 1, 1000])
+def test_the_aggregates_are_those_of_the_rows(spark, aggregates, count):
+    rows = spark.range(0, count, 1, 3)
+    observed = Observed(rows, aggregates)
+    assert sorted(row.id for row in observed.rows.collect()) == list(range(count))
+    assert told(observed.get()) == on_their_own(rows, aggregates)
+
+
+def test_what_comes_after_takes_nothing_from_the_count(spark):
+    rows = spark.range(0, 1000, 1, 3).selectExpr("id", "id % 10 AS key")
+    observed = Observed(rows, AGGREGATES)
+    grouped = observed.rows.where("id < 100").groupBy("key").count()
+    assert sum(row["count"] for row in grouped.collect()) == 100
+    assert told(observed.get()) == on_their_own(rows, AGGREGATES)
+
+
+def test_two_at_a_time_count_apart(spark):
+    first, second = (Observed(spark.range(count), AGGREGATES) for count in (10, 20))
+    first.rows.collect()
+    second.rows.collect()
+    assert (first.get()["all"], second.get()["all"]) == (10, 20)
+
+
+def test_the_rows_stay_in_one_stage_of_generated_code(spark):
+    rows = Observed(spark.range(10), AGGREGATES).rows.where("id > 3")
+    plan = rows._jdf.queryExecution().executedPlan().toString()
+    assert "CollectMetrics" not in plan
+    assert "*(1) Filter" in plan
+    assert "*(2)" not in plan
+
+
+def test_of_most_kinds_there_can_be_one(spark):
+    two = {"one": Aggregate("sum", "id"), "other": Aggregate("sum", "id")}
+    with pytest.raises(ValueError, match="at most one sum can be observed at a time"):
+        Observed(spark.range(1), two)
+
+
+ELSEWHERE = """
+from pyspark.sql import SparkSession
+from rivermouth.ports.observed import Observed
+from rivermouth.rows.aggregates import Aggregate
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+observed = Observed(spark.range(5), {"odd": Aggregate("count_if", "id % 2 = 1"), "total": Aggregate("sum", "id")})
+observed.rows.collect()
+print(observed.get())
+spark.stop()
+"""
+
+
+@pytest.mark.long
+def test_a_jvm_without_our_classes_counts_sparks_own_way():
+    environment = {**os.environ, "JAVA_HOME": str(java.find().home)}
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "{'odd': 2, 'total': 10}"
