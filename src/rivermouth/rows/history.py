@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import StructType
 
 from rivermouth import names
+from rivermouth.rows.json_types import nullable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
     from rivermouth.rows.changes import Order
 
@@ -109,9 +110,11 @@ def _beside(found: DataFrame, marks: DataFrame | None, sequence: str) -> DataFra
 def _of_changes(changes: DataFrame, columns: Sequence[str]) -> DataFrame:
     kind = f"""CASE WHEN NOT {names.DELETE} THEN '{_VERSION}' WHEN {names.SEQUENCE} IS NULL THEN '{_TOMBSTONE}'
         ELSE '{_DELETION}' END"""
+    # As a table has it: nothing in it is never null.
+    shape = StructType([changes.schema[name] for name in columns])
     return changes.where(f"NOT {names.TRUNCATE}").select(
-        F.struct(*(F.col(names.quoted(name)) for name in columns)).alias(ROW),
-        F.col(names.SEQUENCE).alias(_AT),
+        F.struct(*(F.col(names.quoted(name)) for name in columns)).cast(nullable(shape)).alias(ROW),
+        F.col(names.SEQUENCE).cast(nullable(changes.schema[names.SEQUENCE].dataType)).alias(_AT),
         F.expr(kind).alias(KIND),
         F.lit(_RECORD).alias(_KNOWN),
         F.lit(_BATCH).alias(_FROM),

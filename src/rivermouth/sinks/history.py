@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
@@ -47,12 +47,15 @@ class History(KeyedSink):
 
     type: Literal["history"] = "history"
     versions: ClassVar[bool] = True
-    sequence_by: Texts = Field(min_length=1)
+    sequence_by: Texts
     track_history_columns: Texts = ()
     track_history_except_columns: Texts = ()
 
     @model_validator(mode="after")
-    def _tracks_one_way(self) -> Self:
+    def _versions_are_told(self) -> Self:
+        if not self.sequence_by:
+            msg = "a history needs to know from when a record is valid: give sequence_by"
+            raise ValueError(msg)
         if self.track_history_columns and self.track_history_except_columns:
             msg = (
                 "versions begin where listed columns change, or all but some: "
