@@ -40,6 +40,11 @@ class History(KeyedSink):
     Attributes:
         sequence_by: A column or an expression, or several, that say from when a record is valid; of two records of a
             key that say the same, the newer one by Kafka's order counts.
+        apply_as_deletes: A condition over the record's columns: where it is TRUE the record ends the version of its key
+            that is valid then.
+        apply_as_truncates: A condition: where it is TRUE the record ends all versions that are valid then.
+        tombstones: What a record without a value does: end the newest version of its key, or nothing.
+        remember_deletes: So long everything is remembered that late records may depend on and no row tells.
         track_history_columns: A new version begins where one of these changes; else the version changes in place.
             Without any each record makes a version.
         track_history_except_columns: The same, for all columns but these.
