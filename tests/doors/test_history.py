@@ -77,14 +77,14 @@ def versions(tmp_path):
 
 REFUSED = [
     (
-        "keys: id, sequence_by: seq, track_history_columns: [w]",
-        "track_history_columns names 'w', which is no column",
-        "did you mean 'v'?",
+        "keys: id, sequence_by: seq, track_history_columns: [notes]",
+        "track_history_columns names 'notes', which is no column",
+        "did you mean 'note'?",
     ),
     (
-        "keys: id, sequence_by: seq, track_history_except_columns: [w]",
-        "track_history_except_columns names 'w', which is no column",
-        "did you mean 'v'?",
+        "keys: id, sequence_by: seq, track_history_except_columns: [notes]",
+        "track_history_except_columns names 'notes', which is no column",
+        "did you mean 'note'?",
     ),
     (
         "keys: id, sequence_by: seq, track_history_except_columns: [v]",
