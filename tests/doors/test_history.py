@@ -22,7 +22,7 @@ flows:
     sink: {{type: {kind}, {sink}}}
     expectations: [{expectations}]
 """
-SCHEMA = "id bigint, v int, note string, tags map<string,int>, seq int, op string"
+SCHEMA = "id bigint, v int, `a note` string, tags map<string,int>, seq int, op string"
 SINK = "keys: id, sequence_by: seq, apply_as_deletes: op = 'D', except_columns: [op, tags]"
 
 
@@ -55,7 +55,7 @@ def send(broker, orders):
 
     def send(*changes):
         for key, *rest in changes:
-            body = dict(zip(("seq", "v", "op", "note"), rest, strict=False))
+            body = dict(zip(("seq", "v", "op", "a note"), rest, strict=False))
             value = json.dumps({"id": key, **body}).encode() if rest else None
             producer.produce(orders, value=value, key=str(key).encode())
         assert producer.flush(30) == 0
@@ -79,12 +79,12 @@ REFUSED = [
     (
         "keys: id, sequence_by: seq, track_history_columns: [notes]",
         "track_history_columns names 'notes', which is no column",
-        "did you mean 'note'?",
+        "did you mean 'a note'?",
     ),
     (
         "keys: id, sequence_by: seq, track_history_except_columns: [notes]",
         "track_history_except_columns names 'notes', which is no column",
-        "did you mean 'note'?",
+        "did you mean 'a note'?",
     ),
     (
         "keys: id, sequence_by: seq, track_history_except_columns: [v]",
@@ -152,7 +152,7 @@ def test_late_equal_and_deleting_records_find_their_place(say, send, versions, o
 
 
 def test_a_version_begins_where_a_tracked_column_changes(say, send, versions):
-    sink = "keys: id, sequence_by: seq, apply_as_deletes: op = 'D', track_history_columns: [note]"
+    sink = "keys: id, sequence_by: seq, apply_as_deletes: op = 'D', track_history_columns: [a note]"
     send((1, 10, 1, "U", "a"), (1, 20, 2, "U", "a"), (1, 15, 5, "U", "a"), (1, 40, 4, "U", "b"))
     assert say(sink, "run")[0] == 0
     assert versions() == [(1, 10, 40, 2, 1), (1, 40, None, 4, 3)]
@@ -161,6 +161,7 @@ def test_a_version_begins_where_a_tracked_column_changes(say, send, versions):
     assert say(sink, "run")[0] == 0
     assert versions() == [(1, 10, 12, 1, 0), (1, 12, 15, 7, 4), (1, 15, 40, 2, 1), (1, 40, None, 6, 5)]
     assert say(sink, "audit")[0] == 0
+    assert say(sink, "plan")[0] == 0
 
 
 def test_kafkas_time_is_a_sequence_for_tombstones_too(say, send, tmp_path):

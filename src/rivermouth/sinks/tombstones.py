@@ -83,7 +83,9 @@ class Tombstones:
         columns = dict.fromkeys([*order.keys, *order.columns, names.SEQUENCE, names.TRUNCATE, *beside])
         rows = deletions.select(*map(names.quoted, columns), F.current_timestamp().alias(_DELETED_AT))
         if not self.exists():
-            layout = delta.TableLayout(nullable_columns(rows.schema), properties=_PROPERTIES)
+            # Whole rows may have any names in them.
+            mapping = {"delta.columnMapping.mode": "name"} if beside else {}
+            layout = delta.TableLayout(nullable_columns(rows.schema), properties={**_PROPERTIES, **mapping})
             delta.create(rows.sparkSession, self.location, layout, metadata="{}")
             self._forgotten_at = time.monotonic()  # in a new table there is nothing to forget
         rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(self.location)
