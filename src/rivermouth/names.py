@@ -29,6 +29,9 @@ DELETE: Final = "__delete"
 TRUNCATE: Final = "__truncate"
 SEQUENCE: Final = "__sequence"
 PROBLEM: Final = "__problem"
+# Of a version in a table with the history of its keys: from when and until when it is valid.
+START_AT: Final = "__START_AT"
+END_AT: Final = "__END_AT"
 
 # Where the broker for development listens, unless told otherwise.
 DEV_PORT: Final = 9092

@@ -13,7 +13,7 @@ from rivermouth.rows.ledger import Counts, first_entry
 from rivermouth.sinks._target import Target
 from rivermouth.sinks.tombstones import Tombstones
 
-EXAMPLES = {"append": {}, "upsert": {"keys": ["id"]}}
+EXAMPLES = {"append": {}, "history": {"keys": ["id"], "sequence_by": "id"}, "upsert": {"keys": ["id"]}}
 COLUMNS = {
     "id": "id",
     "name": "cast(id AS string)",
@@ -23,7 +23,10 @@ COLUMNS = {
     "kafka_timestamp": "timestamp'2026-01-01'",
 }
 DDL = "id bigint, name string, kafka_topic string, kafka_partition int, kafka_offset bigint, kafka_timestamp timestamp"
-ORDER = Order(("id",), None, "kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
+PLACE = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
+# What a sink's table has besides, and by what its rows are ordered.
+BESIDE = {"history": {"__START_AT": "id", "__END_AT": "CAST(NULL AS bigint)"}}
+SEQUENCES = {"history": "__START_AT"}
 
 
 def test_every_sink_has_an_example():
@@ -36,13 +39,15 @@ def table(request, spark, tmp_path):
     sink = find_kind("sinks", request.param).model_validate({"type": request.param, **EXAMPLES[request.param]})
     location = str(tmp_path / "silver" / "t")
     entry = first_entry("f", {"t": {0: 0}}, {"t": "id"})
-    delta.create(spark, location, delta.TableLayout(StructType.fromDDL(DDL)), metadata=entry.to_json())
+    ddl = ", ".join([DDL, *(f"{name} bigint" for name in BESIDE.get(sink.type, ()))])
+    delta.create(spark, location, delta.TableLayout(StructType.fromDDL(ddl)), metadata=entry.to_json())
     ledger = TableLedger(LocalFiles(), location, str(tmp_path / "ledger.json"), flow="f")
     table_id = delta.table_state(spark, location).table_id
     tombstones = Tombstones(LocalFiles(), str(tmp_path / "tombstones"), 3600.0)
 
     def target(version=0):
-        return Target(ledger, table_id, version, ORDER, tombstones)
+        order = Order(("id",), SEQUENCES.get(sink.type), *PLACE)
+        return Target(ledger, table_id, version, order, tombstones)
 
     return sink, entry, target
 
@@ -51,14 +56,15 @@ def rows_of(spark, target):
     return spark.read.format("delta").load(target().ledger.location).count()
 
 
-def frame(spark, count):
-    way = ("false AS __delete", "false AS __truncate", "CAST(NULL AS bigint) AS __sequence")
-    columns = [f"{sql} AS {name}" for name, sql in COLUMNS.items()]
+def frame(spark, sink, count):
+    sequence = "id" if sink.type in SEQUENCES else "CAST(NULL AS bigint)"
+    way = ("false AS __delete", "false AS __truncate", f"{sequence} AS __sequence")
+    columns = [f"{sql} AS {name}" for name, sql in {**COLUMNS, **BESIDE.get(sink.type, {})}.items()]
     return spark.range(count).selectExpr(*columns, *way)
 
 
 def written(spark, sink, target, entry, count):
-    rows = frame(spark, count)
+    rows = frame(spark, sink, count)
     return sink.write(rows.select(*COLUMNS) if sink.type == "append" else rows, target, entry)
 
 

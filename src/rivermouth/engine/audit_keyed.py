@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
-from rivermouth.rows import changes, routing
+from rivermouth.rows import changes, envelope, history, routing
 from rivermouth.rows.auditing import Tally
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _FINE = "__fine"
 
 def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: Ranges, version: int) -> Tally:
     """What was found: a record is in the table if its key's row is as new as the newest record of the key.
+
+    In a table with every version of a key, if the records of its key change nothing when they come again.
 
     Args:
         run: The flow; its rules of now judge the records.
@@ -43,11 +45,14 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
         kept = routed.where(F.col(names.ROUTE) == routing.TABLE)
         if letters is not None:
             kept = kept.join(letters, _KEYS, "left_anti")
-        fine = _fine(kept, table, order, run)
+        versions = run.flow.keyed is not None and run.flow.keyed.versions
+        fine = _fine_versions(kept, table, order, run, ranges) if versions else _fine(kept, table, order, run)
         visible, dead = routed.count(), 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
         in_table = fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
-        in_table += kept.where(names.TRUNCATE).count()
-        doubled = table.groupBy(*map(names.quoted, order.keys)).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
+        if not (versions and _outlived(kept, table, order, run)):
+            in_table += kept.where(names.TRUNCATE).count()
+        identity = [*map(names.quoted, order.keys), *([names.START_AT] if versions else [])]
+        doubled = table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
         made_up = rows_within(run, ranges, version).join(routed, _KEYS, "left_anti").count()
     finally:
         routed.unpersist()
@@ -83,6 +88,33 @@ def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> 
     late = late.withColumn("__late", F.lit(True))
     known = state.join(late, [*order.keys], "left")
     return known.withColumn(_FINE, F.coalesce("__late", F.lit(False)) | F.col(_FINE))
+
+
+def _outlived(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> bool:
+    """Whether a version is valid before and after one of the truncations."""
+    return not history.truncated(table, history.truncations(table_rows(kept, run), None), order).isEmpty()
+
+
+def _fine_versions(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow, ranges: Ranges) -> DataFrame:
+    """A row a key: how many records it has, and whether they would change nothing of its history."""
+    told = table_rows(kept, run)
+    facts = None
+    if run.tombstones is not None and run.tombstones.exists():
+        # What was read after the window may have been remembered already, and is not in that version of the table.
+        until = {topic: {part: (0, end) for part, (_, end) in parts.items()} for topic, parts in ranges.items()}
+        renamed = zip(names.IN_TABLE, order.place, strict=True)
+        found = run.tombstones.frame(run.spark, order)
+        found = found.withColumns({name: F.col(names.quoted(column)) for name, column in renamed})
+        facts = found.where(envelope.inside(until)).drop(*names.IN_TABLE)
+    marks = history.truncations(told, facts)
+    keys = told.where(f"NOT {names.TRUNCATE}").select(*map(names.quoted, order.keys))
+    keys = keys.unionAll(history.truncated(table, history.truncations(told, None), order)).distinct().alias("w")
+    versions = table.alias("t").join(keys, F.expr(order.same_key("w", "t")), "left_semi")
+    mine = None if facts is None else facts.alias("r").join(keys, F.expr(order.same_key("w", "r")), "left_semi")
+    points = history.points(told, history.Known(versions, mine, marks), order, tombstones=True)
+    wrong = F.expr(f"{history.HAS_UPDATE} OR {history.HAS_DELETE}")
+    counted = points.groupBy(*map(names.quoted, order.keys))
+    return counted.agg(F.sum(history.RECORDS).alias(changes.RECORDS), (~F.bool_or(wrong)).alias(_FINE))
 
 
 def calmed(run: RunningFlow) -> RunningFlow:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from rivermouth.spec import Flow, KeyedSink
 
-_KEYS, _SEQUENCE = "rivermouth.keys", "rivermouth.sequence_by"
+_KEYS, _SEQUENCE, _VERSIONS = "rivermouth.keys", "rivermouth.sequence_by", "rivermouth.versions"
 _NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
 _NO_ORDER: Final = (ArrayType, MapType, VariantType)
+_NOT_COMPARED: Final = (MapType, VariantType)
 
 
 def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: StructType) -> StructType:
@@ -51,6 +52,9 @@ def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: S
     fields = [field for field in known if field.name not in gone]
     if sink.sequence_by:
         kind = _sequence_type(spark, flow, sink, known)
+        if sink.versions:
+            _check_versions(flow, sink, payload, known)
+            fields += [StructField(name, nullable(kind)) for name in (names.START_AT, names.END_AT)]
         if schema.sequence_column(flow, [field.name for field in fields]) == names.SEQUENCE:
             fields.append(StructField(names.SEQUENCE, nullable(kind)))
     return StructType(fields)
@@ -59,18 +63,52 @@ def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: S
 def keyed_properties(flow: Flow) -> dict[str, str]:
     """Table properties that say by what a keyed table orders its rows."""
     order = {_KEYS: schema.key_columns(flow), _SEQUENCE: flow.keyed.sequence_by if flow.keyed else ()}
+    if flow.keyed and flow.keyed.versions:
+        order[_VERSIONS] = _made_by(flow.keyed)
     return {name: json.dumps(parts) for name, parts in order.items()}
 
 
 def other_keys(flow: Flow, properties: Mapping[str, str]) -> str | None:
     """How the table's keys and order differ from those of the flow, in words; None if they do not."""
     mine = keyed_properties(flow)
-    for name, words in ((_KEYS, "rows are told apart by"), (_SEQUENCE, "rows are ordered by")):
-        its = properties.get(name, "[]")
-        if its != mine[name]:
-            its, wanted = (", ".join(json.loads(each)) or "nothing" for each in (its, mine[name]))
+    for name, words in (
+        (_KEYS, "rows are told apart by"),
+        (_SEQUENCE, "rows are ordered by"),
+        (_VERSIONS, "versions are made by"),
+    ):
+        its, wanted = properties.get(name, "[]"), mine.get(name, "[]")
+        if its != wanted:
+            its, wanted = (", ".join(json.loads(each)) or "nothing" for each in (its, wanted))
             return f"its {words} {its}, those of the flow by {wanted}"
     return None
+
+
+def _made_by(sink: KeyedSink) -> list[str]:
+    """What makes a version of a key, in words."""
+    for setting, words in (
+        ("track_history_columns", "a change of {}"),
+        ("track_history_except_columns", "a change of all but {}"),
+    ):
+        if columns := getattr(sink, setting, ()):
+            return [words.format(", ".join(columns))]
+    return ["each record"]
+
+
+def _check_versions(flow: Flow, sink: KeyedSink, payload: StructType, known: StructType) -> None:
+    for name in known.names:
+        if name.upper() in {names.START_AT, names.END_AT}:
+            detail = f"column {name!r} has the name of a column that says when a version is valid"
+            raise _invalid(flow, detail, f"sink: {{type: {sink.type}, except_columns: [{name}]}}")
+    kept = schema.kept_columns(flow, payload)
+    for setting in ("track_history_columns", "track_history_except_columns"):
+        for name in getattr(sink, setting, ()):
+            if name not in kept:
+                raise _invalid(flow, f"{setting} names {name!r}, which is no column", did_you_mean(name, kept))
+    for name in sink.tracked(kept) or ():
+        kind = known[name].dataType
+        if isinstance(kind, _NOT_COMPARED):
+            detail = f"column {name!r} is of type {kind.simpleString()}, of which nobody can say whether it changed"
+            raise _invalid(flow, detail, f"track_history_except_columns: [{name}]")
 
 
 def _check_names(flow: Flow, sink: KeyedSink, payload: StructType, known: StructType) -> None:

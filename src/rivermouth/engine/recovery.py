@@ -21,7 +21,7 @@ from rivermouth.engine.steps import (
     table_rows,
     with_epoch,
 )
-from rivermouth.rows import envelope, ledger, routing
+from rivermouth.rows import envelope, history, ledger, routing
 from rivermouth.rows.aggregates import struct_of
 from rivermouth.rows.epochs import epoch_now
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.running import RunningFlow
+    from rivermouth.rows.changes import Order
     from rivermouth.rows.ledger import Counts, Ranges
 
 
@@ -178,10 +179,13 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
         return marked.select(*names.IN_TABLE).limit(0)
     brings = (F.col(names.ROUTE) == routing.TABLE) & ~F.col(names.DELETE) & ~F.col(names.TRUNCATE)
     rows = table_rows(marked.where(brings & F.col("__present").isNull()), run)
+    table = run.spark.read.format("delta").load(run.places.table)
+    if run.flow.keyed is not None and run.flow.keyed.versions:
+        facts = run.tombstones.frame(run.spark, order) if run.tombstones.exists() else None
+        return _places(history.unmerged(rows, history.Known(table, facts), order), order)
     truncation = run.tombstones.truncation(run.spark, rows.schema[names.SEQUENCE].dataType.simpleString())
     if truncation is not None:
         rows = rows.where(F.col(names.SEQUENCE) >= truncation)
-    table = run.spark.read.format("delta").load(run.places.table)
     joined = rows.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
     missing = joined.where(F.col(f"t.{names.quoted(order.offset)}").isNull() | F.expr(order.newer("s", "t"))).select(
         "s.*"
@@ -189,8 +193,12 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     late = run.tombstones.older(missing, order)
     if late is not None:
         missing = missing.join(late, [*order.keys], "left_anti")
+    return _places(missing, order)
+
+
+def _places(rows: DataFrame, order: Order) -> DataFrame:
     place = zip(names.IN_TABLE, order.place, strict=True)
-    return missing.select(*(F.col(names.quoted(column)).alias(name) for name, column in place)).distinct()
+    return rows.select(*(F.col(names.quoted(column)).alias(name) for name, column in place)).distinct()
 
 
 def _with_vanished(run: RunningFlow, letters: DataFrame, read: DataFrame) -> tuple[DataFrame, int]:

@@ -255,7 +255,8 @@ def _statistics(flow: Flow, shape: TableShape) -> list[str]:
     """Columns that readers skip by: offset, Kafka's time, and the payload's own times."""
     wanted = {flow.metadata_columns.get(name) for name in ("kafka_offset", "kafka_timestamp")}
     # A merge looks for its keys.
-    wanted |= {field.name for field in shape.columns if field.name in schema.key_columns(flow) and _ordered(field)}
+    searched = {*schema.key_columns(flow), names.START_AT, names.END_AT}
+    wanted |= {field.name for field in shape.columns if field.name in searched and _ordered(field)}
     times = {"timestamp", "date", "timestamp_ntz"}
     return [
         f"`{field.name}`"

@@ -35,6 +35,7 @@ _MISSING_FIXES: Final = {
     "table": "table: bronze.orders",
     "schema": 'schema: "id bigint, at timestamp"',
     "condition": "condition: amount > 0",
+    "sequence_by": "sequence_by: updated_at, or Kafka's own time: sequence_by: kafka_timestamp",
 }
 # A separator between quotes is the user's text.
 _STEP: Final = re.compile(r"""^((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.)*?)[:;] (.+)$""", re.DOTALL)

@@ -136,7 +136,7 @@ _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
 }
 _FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
     "formats": frozenset({"avro", "canal", "csv", "debezium", "maxwell", "protobuf", "xml"}),
-    "sinks": frozenset({"history", "kafka", "merge", "scd2"}),
+    "sinks": frozenset({"kafka", "merge", "scd2"}),
     "actions": frozenset(),
 }
 # Where a key stands that was written one floor too high or too low.

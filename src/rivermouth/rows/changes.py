@@ -51,6 +51,7 @@ class Order:
         offset: With its offset.
         timestamp: With its timestamp.
         epochs: Whether there is a column with its epoch.
+        tracked: The columns whose change makes a new version of a key; None if every record does, or none.
     """
 
     keys: tuple[str, ...]
@@ -60,6 +61,7 @@ class Order:
     offset: str
     timestamp: str
     epochs: bool = False
+    tracked: tuple[str, ...] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -122,6 +124,7 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Ord
     if flow.keyed is None:
         return None
     called = flow.metadata_columns
+    beside = {*called.values(), *derived_columns(flow), names.START_AT, names.END_AT, names.SEQUENCE}
     return Order(
         keys=tuple(key_columns(flow)),
         sequence=sequence_column(flow, columns),
@@ -130,26 +133,32 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Ord
         offset=called["kafka_offset"],
         timestamp=called["kafka_timestamp"],
         epochs=epochs,
+        tracked=flow.keyed.tracked([name for name in columns if name not in beside]),
     )
 
 
 def tell(rows: DataFrame, flow: Flow) -> DataFrame:
     """Conformed rows with what each of them does to a keyed table; rows of other tables as they are.
 
-    Adds ``__delete`` and ``__truncate`` (boolean, never null), ``__sequence`` (null for a tombstone, and for all
-    without ``sequence_by``) and ``__problem``: ``KEY_NULL``, ``SEQUENCE_NULL`` or null. A tombstone gets those of
-    its key columns that a value would have brought from Kafka's key.
+    Adds ``__delete`` and ``__truncate`` (boolean, never null), ``__sequence`` (null for a tombstone, unless it is
+    of Kafka's columns alone, and for all without ``sequence_by``) and ``__problem``: ``KEY_NULL``, ``SEQUENCE_NULL``
+    or null. A tombstone gets those of its key columns that a value would have brought from Kafka's key.
     """
     sink = flow.keyed
     if sink is None:
         return rows
     tombstone = f"{names.VALUE} IS NULL"
+    # What Kafka says of each record it says of tombstones too.
+    placed = {*sink.sequence_by} <= {*flow.metadata_columns.values()}
     rows = _with_keys_of_tombstones(rows, flow).selectExpr(
         "*",
         f"{tombstone} OR {_is_true(sink.apply_as_deletes)} AS {names.DELETE}",
         f"NOT ({tombstone}) AND {_is_true(sink.apply_as_truncates)} AS {names.TRUNCATE}",
-        f"IF({tombstone}, NULL, {sequence_sql(sink.sequence_by)}) AS {names.SEQUENCE}",
+        f"IF({tombstone} AND {not placed}, NULL, {sequence_sql(sink.sequence_by)}) AS {names.SEQUENCE}",
     )
+    if sink.versions:
+        nothing = f"IF(false, {names.SEQUENCE}, NULL)"
+        rows = rows.selectExpr("*", f"{names.SEQUENCE} AS {names.START_AT}", f"{nothing} AS {names.END_AT}")
     no_key = " OR ".join(f"{names.quoted(name)} IS NULL" for name in key_columns(flow))
     cases = f"WHEN NOT {names.TRUNCATE} AND ({no_key}) THEN '{KEY_NULL}'"
     if sink.sequence_by:

@@ -82,6 +82,12 @@ _RESERVED = frozenset(
         "__mark",
         "__present",
         "__verdict",
+        "__kind",
+        "__known",
+        "__from",
+        "__ended",
+        "__held",
+        "__truncations",
     }
 )
 _KEPT = (*names.ENVELOPE, names.DATA, names.DECODED, names.KEY_VALID)
@@ -142,7 +148,8 @@ def key_columns(flow: Flow) -> list[str]:
 def sequence_column(flow: Flow, columns: Collection[str]) -> str | None:
     """The column in which a keyed table keeps the place of each row in the order.
 
-    None without ``sequence_by``; the column that it names if the table has that, else ``__sequence``.
+    None without ``sequence_by``; the column that it names if the table has that, else ``__sequence``. In a table with
+    every version of a key the start of the version.
 
     Args:
         flow: The flow.
@@ -150,6 +157,9 @@ def sequence_column(flow: Flow, columns: Collection[str]) -> str | None:
     """
     if flow.keyed is None or not flow.keyed.sequence_by:
         return None
+    if flow.keyed.versions:
+        # Where records change a version in place, that of the last one is another than the version's start.
+        return names.START_AT if flow.keyed.tracked(()) is None else names.SEQUENCE
     first, *more = flow.keyed.sequence_by
     return first if not more and first in columns else names.SEQUENCE
 

@@ -12,6 +12,8 @@ from rivermouth.ports import delta
 from rivermouth.rows.json_types import nullable_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from rivermouth.ports.storage import LakeFiles
@@ -49,7 +51,7 @@ class Tombstones:
             return None
         wanted = dict.fromkeys([*order.keys, *order.columns, names.SEQUENCE])
         mine = changes.select(*map(names.quoted, wanted)).alias("s")
-        late = self._frame(changes.sparkSession, order).where(f"NOT {names.TRUNCATE}").alias("r")
+        late = self.frame(changes.sparkSession, order).where(f"NOT {names.TRUNCATE}").alias("r")
         found = late.join(mine, F.expr(f"{order.same_key('s', 'r')} AND NOT {order.newer('s', 'r', names.SEQUENCE)}"))
         return found.select(*(F.col(f"s.{names.quoted(name)}") for name in order.keys)).distinct()
 
@@ -67,20 +69,23 @@ class Tombstones:
         self._exists = self._exists or delta.exists(self._files, self.location)
         return self._exists
 
-    def remember(self, deletions: DataFrame, order: Order) -> None:
+    def remember(self, deletions: DataFrame, order: Order, beside: Sequence[str] = ()) -> None:
         """Adds deletions, and at times takes those away that are remembered no more.
 
         Args:
             deletions: Changes with ``__truncate`` beside their columns.
             order: The table's.
+            beside: Further columns of them that are kept.
 
         Guarantees:
             Run twice: they are there twice, which says the same. Stopped half-way: all of them or none.
         """
-        columns = dict.fromkeys([*order.keys, *order.columns, names.SEQUENCE, names.TRUNCATE])
+        columns = dict.fromkeys([*order.keys, *order.columns, names.SEQUENCE, names.TRUNCATE, *beside])
         rows = deletions.select(*map(names.quoted, columns), F.current_timestamp().alias(_DELETED_AT))
         if not self.exists():
-            layout = delta.TableLayout(nullable_columns(rows.schema), properties=_PROPERTIES)
+            # Whole rows may have any names in them.
+            mapping = {"delta.columnMapping.mode": "name"} if beside else {}
+            layout = delta.TableLayout(nullable_columns(rows.schema), properties={**_PROPERTIES, **mapping})
             delta.create(rows.sparkSession, self.location, layout, metadata="{}")
             self._forgotten_at = time.monotonic()  # in a new table there is nothing to forget
         rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(self.location)
@@ -100,7 +105,8 @@ class Tombstones:
         table.vacuum()
         self._forgotten_at = time.monotonic()
 
-    def _frame(self, spark: SparkSession, order: Order) -> DataFrame:
+    def frame(self, spark: SparkSession, order: Order) -> DataFrame:
+        """All that is remembered; there is something."""
         found = spark.read.format("delta").load(self.location)
         # Before the first new epoch of a topic there was no column for it.
         missing = [name for name in order.columns if name not in found.columns]

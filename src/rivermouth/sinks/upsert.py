@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql.types import IntegralType, StringType
 
 from rivermouth import names
 from rivermouth.errors import CommitLost
@@ -15,6 +14,7 @@ from rivermouth.ports.computed import computed
 from rivermouth.ports.delta_merge import Merge, merge
 from rivermouth.ports.table_ledger import app_id
 from rivermouth.rows import changes as of_keys
+from rivermouth.sinks import _ranges
 from rivermouth.spec import KeyedSink
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 # So many changes go to each task whole, without sorting the table for them.
 _BROADCAST_CHANGES: Final = 200_000
-# Not times, which on their way through Python become those of another zone.
-_RANGED: Final = (IntegralType, StringType)
 
 
 class Upsert(KeyedSink):
@@ -137,23 +135,21 @@ def _ready(changes: DataFrame, location: str, order: Order, *, tombstones: bool)
                 table = parts.sparkSession.read.format("delta").load(location)
                 there = of_keys.followed(parts, table, order)
         newest = of_keys.newest(parts, order, there)
-        ranged = [name for name in order.keys if isinstance(newest.schema[name].dataType, _RANGED)]
+        ranged = _ranges.ranged(newest, order.keys)
         frame, told = ends.enter_context(computed(newest, *_counts(ranged)))
         yield _Found(
             frame=frame,
             records=told["records"] or 0,
             changes=told["rows"],
             deletions=told["deletions"],
-            ranges={name: (told[f"least_{i}"], told[f"greatest_{i}"]) for i, name in enumerate(ranged)},
+            ranges=_ranges.found(ranged, told),
         )
 
 
 def _counts(ranged: Sequence[str]) -> Iterator[Column]:
     yield F.sum(of_keys.RECORDS).alias("records")
     yield F.count_if(names.DELETE).alias("deletions")
-    for index, name in enumerate(ranged):
-        yield F.min(names.quoted(name)).alias(f"least_{index}")
-        yield F.max(names.quoted(name)).alias(f"greatest_{index}")
+    yield from _ranges.counts(ranged)
 
 
 @contextmanager
@@ -172,23 +168,13 @@ def _what(changes: DataFrame, order: Order, found: _Found, truncated: Column | N
     columns = [names.quoted(name) for name in changes.columns if name not in way]
     newer = order.newer("s", "t")
     return Merge(
-        on=F.expr(order.same_key("s", "t")) & _within(found),
+        on=F.expr(order.same_key("s", "t")) & _ranges.within(found.ranges),
         delete=f"s.{names.DELETE} AND {newer}",
         update=f"NOT s.{names.DELETE} AND {newer}",
         insert=f"NOT s.{names.DELETE}",
         values={column: f"s.{column}" for column in columns},
         sweep=None if truncated is None else F.col(f"t.{names.quoted(order.sequence or '')}") < truncated,
     )
-
-
-def _within(found: _Found) -> Column:
-    """Literal bounds of the keys: by these alone Delta skips files."""
-    bounds = F.lit(True)
-    for name, (least, greatest) in found.ranges.items():
-        # Bytes that are no text come back as others.
-        if least is not None and "\ufffd" not in f"{least}{greatest}":
-            bounds = bounds & F.col(f"t.{names.quoted(name)}").between(F.lit(least), F.lit(greatest))
-    return bounds
 
 
 KIND = Upsert

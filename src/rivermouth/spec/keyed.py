@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -14,7 +15,7 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str | dict) else value
 
 
-_Texts = Annotated[
+Texts = Annotated[
     tuple[str, ...],
     BeforeValidator(_listed),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
@@ -46,14 +47,17 @@ class KeyedSink(Sink):
         except_columns: The payload columns that it does not have.
     """
 
+    versions: ClassVar[bool] = False
+    """Whether the table keeps every version of a key, each with its time of validity."""
+
     keys: _Keys = ()
-    sequence_by: _Texts = ()
+    sequence_by: Texts = ()
     apply_as_deletes: str | None = Field(default=None, min_length=1)
     apply_as_truncates: str | None = Field(default=None, min_length=1)
     tombstones: Literal["delete", "ignore"] = "delete"
     remember_deletes: DurationS = 7 * 86400.0
-    columns: _Texts = ()
-    except_columns: _Texts = ()
+    columns: Texts = ()
+    except_columns: Texts = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -68,3 +72,7 @@ class KeyedSink(Sink):
             msg = "a key is named twice, or not at all: keys: [id]"
             raise ValueError(msg)
         return self
+
+    def tracked(self, _payload: Sequence[str]) -> tuple[str, ...] | None:
+        """Of these payload columns those whose change makes a version; None if every record makes one."""
+        return None

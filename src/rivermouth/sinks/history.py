@@ -1,0 +1,191 @@
+"""The history sink: every version of a key, with the time during which it is valid."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+
+from pydantic import model_validator
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.errors import CommitLost
+from rivermouth.ports.computed import computed
+from rivermouth.ports.delta_merge import Merge, merge
+from rivermouth.ports.table_ledger import app_id
+from rivermouth.rows import history
+from rivermouth.sinks import _ranges
+from rivermouth.spec import KeyedSink
+from rivermouth.spec.keyed import Texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from rivermouth.ports import delta
+    from rivermouth.rows.changes import Order
+    from rivermouth.rows.ledger import Entry
+    from rivermouth.sinks._target import Target
+    from rivermouth.sinks.tombstones import Tombstones
+
+# So many changes go to each task whole, without sorting the table for them.
+_BROADCAST_CHANGES: Final = 200_000
+
+
+class History(KeyedSink):
+    """Every version of a key stays, from ``__START_AT`` to ``__END_AT``, which is null for the current one.
+
+    Attributes:
+        sequence_by: A column or an expression, or several, that say from when a record is valid; of two records of a
+            key that say the same, the newer one by Kafka's order counts.
+        apply_as_deletes: A condition over the record's columns: where it is TRUE the record ends the version of its key
+            that is valid then.
+        apply_as_truncates: A condition: where it is TRUE the record ends all versions that are valid then.
+        tombstones: What a record without a value does: end the newest version of its key, or nothing.
+        remember_deletes: So long everything is remembered that late records may depend on and no row tells.
+        track_history_columns: A new version begins where one of these changes; else the version changes in place.
+            Without any each record makes a version.
+        track_history_except_columns: The same, for all columns but these.
+    """
+
+    type: Literal["history"] = "history"
+    versions: ClassVar[bool] = True
+    sequence_by: Texts
+    track_history_columns: Texts = ()
+    track_history_except_columns: Texts = ()
+
+    @model_validator(mode="after")
+    def _versions_are_told(self) -> Self:
+        if not self.sequence_by:
+            msg = "a history needs to know from when a record is valid: give sequence_by"
+            raise ValueError(msg)
+        if self.track_history_columns and self.track_history_except_columns:
+            msg = (
+                "versions begin where listed columns change, or all but some: "
+                "keep one of track_history_columns and track_history_except_columns"
+            )
+            raise ValueError(msg)
+        return self
+
+    def tracked(self, payload: Sequence[str]) -> tuple[str, ...] | None:
+        """Of these payload columns those whose change makes a version; None if every record makes one."""
+        if self.track_history_columns:
+            return self.track_history_columns
+        if not self.track_history_except_columns:
+            return None
+        # The sequence changes with each record.
+        untracked = {*self.track_history_except_columns, *self.sequence_by}
+        return tuple(name for name in payload if name not in untracked)
+
+    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta.Commit:
+        """Merges what ``rows`` change of the history of their keys, and commits ``entry`` with it.
+
+        Args:
+            rows: In the shape of the table, with ``__delete``, ``__truncate`` and ``__sequence``; read once.
+            target: The table.
+            entry: The ledger entry that becomes true with these rows.
+
+        Returns:
+            The commit; ``rows_written`` is how many rows there were, whatever became of them.
+
+        Raises:
+            CommitLost: Another process committed an entry of this number first.
+
+        Guarantees:
+            Run twice with one entry: as once. Stopped half-way: neither rows nor entry, or both; deletions, and
+            records that no version shows, may be remembered already.
+        """
+        order, memory = target.order, target.tombstones
+        if order is None or memory is None:
+            msg = "a keyed sink needs the order of its table"
+            raise TypeError(msg)
+        location = target.ledger.location
+        ranged = _ranges.ranged(rows, order.keys)
+        with computed(rows, *_counts(ranged)) as (changes, told):
+            # A truncation is about all keys.
+            within = F.lit(True) if told["truncations"] else _ranges.within(_ranges.found(ranged, told))
+            known = _known(changes, location, within, order, memory, told)
+            columns = history.columns_of(changes, order)
+            tombstones = self.tombstones == "delete"
+            with _judged(history.points(changes, known, order, tombstones=tombstones)) as (points, found):
+                _remember(changes, points, order, memory, facts=found["facts"] or 0, truncations=told["truncations"])
+                written = history.written(points, columns, order)
+                merge(
+                    F.broadcast(written) if (found["updates"] or 0) <= _BROADCAST_CHANGES else written,
+                    location,
+                    _what(columns, order, within),
+                    app_id=app_id(entry.flow, target.table_id),
+                    app_version=entry.number,
+                    metadata=entry.to_json(),
+                )
+        commit = target.ledger.commit_of(entry, target.version)
+        if commit is None:
+            raise CommitLost(flow=entry.flow, entry=entry.number, table=location)
+        return replace(commit, rows_written=told["rows"])
+
+
+def _counts(ranged: Sequence[str]) -> Iterator[Column]:
+    yield F.count_if(names.TRUNCATE).alias("truncations")
+    yield from _ranges.counts(ranged)
+
+
+def _known(
+    changes: DataFrame, location: str, within: Column, order: Order, memory: Tombstones, told: Row
+) -> history.Known:
+    """What table and memory say of the keys of ``changes``, and of those that its truncations are about."""
+    spark = changes.sparkSession
+    table = spark.read.format("delta").load(location).alias("t").where(within)
+    keys = changes.where(f"NOT {names.TRUNCATE}").select(*map(names.quoted, order.keys))
+    if told["truncations"]:
+        keys = keys.unionAll(history.truncated(table, history.truncations(changes, None), order))
+    keys = keys.distinct()
+    # How many keys a truncation is about nobody knows yet.
+    few = told["rows"] <= _BROADCAST_CHANGES and not told["truncations"]
+    wanted = (F.broadcast(keys) if few else keys).alias("w")
+    versions = table.join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
+    if not memory.exists():
+        marks = history.truncations(changes, None) if told["truncations"] else None
+        return history.Known(versions, None, marks)
+    facts = memory.frame(spark, order)
+    mine = facts.alias("r").join(wanted, F.expr(order.same_key("w", "r")), "left_semi")
+    return history.Known(versions, mine, history.truncations(changes, facts))
+
+
+@contextmanager
+def _judged(points: DataFrame) -> Iterator[tuple[DataFrame, Row]]:
+    counts = (
+        F.count_if(history.HAS_FACT).alias("facts"),
+        F.count_if(F.expr(f"{history.HAS_UPDATE} OR {history.HAS_DELETE}")).alias("updates"),
+    )
+    with computed(points, *counts) as found:
+        yield found
+
+
+def _remember(
+    changes: DataFrame, points: DataFrame, order: Order, memory: Tombstones, *, facts: int, truncations: int
+) -> None:
+    if not facts and not truncations:
+        return
+    rows = history.to_remember(points, order)
+    if truncations:
+        marks = changes.where(names.TRUNCATE).withColumns({name: F.lit(None) for name in order.keys})
+        known = [names.quoted(name) for name in rows.columns if name in marks.columns]
+        rows = rows.unionByName(marks.select(*known), allowMissingColumns=True)
+    beside = [history.KIND, *([history.ROW] if order.tracked is not None else [])]
+    memory.remember(rows, order, beside)
+
+
+def _what(columns: Sequence[str], order: Order, within: Column) -> Merge:
+    start = F.expr(f"s.{names.START_AT} = t.{names.START_AT}")
+    return Merge(
+        on=F.expr(order.same_key("s", "t")) & start & within,
+        delete=f"s.{names.DELETE}",
+        update=f"NOT s.{names.DELETE}",
+        insert=f"NOT s.{names.DELETE}",
+        values={names.quoted(name): f"s.{names.quoted(name)}" for name in columns},
+    )
+
+
+KIND = History

@@ -1,0 +1,241 @@
+"""A table with the history of its keys is what their change log comes to, against a fold in plain Python.
+
+However the log is cut into batches, whatever comes again, and in any order of arrival. Hundreds of small histories lie
+side by side in one table: the number of a history is a part of the key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import random
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from rivermouth.engine.table import create_table, table_shape
+from rivermouth.ports import delta
+from rivermouth.ports.storage import LocalFiles
+from rivermouth.ports.table_ledger import TableLedger
+from rivermouth.rows import changes, checks, envelope, routing, schema
+from rivermouth.rows.ledger import Counts, first_entry
+from rivermouth.rows.places import resolve
+from rivermouth.sinks._target import Target
+from rivermouth.sinks.tombstones import Tombstones
+from rivermouth.spec import Flow, ProjectSpec
+
+# Of each kind.
+HISTORIES = 700
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What is in Kafka; ``offset`` is that within its partition, ``at`` counts seconds over all of them."""
+
+    partition: int
+    offset: int
+    at: int
+    key: tuple[int, int]
+    op: str
+    sequence: int | None = None
+    color: int = 0
+    value: int = 0
+
+    @property
+    def sent(self):
+        h, k = self.key
+        body = {"h": h, "k": k, "op": self.op, "seq": self.sequence, "c": self.color, "v": self.value}
+        key = json.dumps({"h": h, "k": k}).encode()
+        value = None if self.op == "tombstone" else json.dumps(body).encode()
+        return ("t", self.partition, self.offset, START + dt.timedelta(seconds=self.at), 0, key, value)
+
+
+# --- the oracle ------------------------------------------------------------------------------------
+
+
+def fold(records, *, tracked):
+    """The versions by key: (start, end, color, value, partition, offset), in their order."""
+    truncations = sorted({each.sequence for each in records if each.op == "truncate"})
+    found = {}
+    for key, log in _logs(records).items():
+        versions = _versions(log, truncations, tracked=tracked)
+        if versions:
+            found[key] = versions
+    return found
+
+
+def _logs(records):
+    """By key its records but for truncations, each tombstone with the greatest sequence before it, if any."""
+    best, logs = {}, {}
+    for each in (each for each in records if each.op != "truncate"):
+        told = each
+        if each.op == "tombstone":
+            told = dataclasses.replace(each, sequence=best.get(each.key))
+        else:
+            best[each.key] = max(each.sequence, best.get(each.key, each.sequence))
+        logs.setdefault(each.key, []).append(told)
+    return logs
+
+
+def _kafka(each):
+    # Here timestamps never go back.
+    return each.at
+
+
+def _versions(log, truncations, *, tracked):
+    places = {}
+    for each in log:
+        if each.op != "tombstone":
+            rival = places.get(each.sequence)
+            if rival is None or _kafka(each) > _kafka(rival):
+                places[each.sequence] = each
+    ended = {
+        at
+        for at, each in places.items()
+        if any(t.op == "tombstone" and t.sequence == at and _kafka(t) > _kafka(each) for t in log)
+    }
+    bounds = sorted({*places, *truncations})
+    rows = []
+    for at in sorted(places):
+        each = places[at]
+        if each.op == "delete":
+            continue
+        end = at if at in ended else next((bound for bound in bounds if bound > at), None)
+        shown = (each.color, each.value, each.partition, each.offset)
+        goes_on = tracked and rows and rows[-1][1] == at and rows[-1][2] == each.color
+        if goes_on and rows[-1][-1] not in ended and at not in truncations:
+            rows[-1] = (rows[-1][0], end, *shown, at)
+        else:
+            rows.append((at, end, *shown, at))
+    return [row[:-1] for row in rows]
+
+
+# --- histories -------------------------------------------------------------------------------------
+
+
+def log_of(chance, *, truncates, tombstones):
+    """A change log of many histories, interleaved."""
+    partitions = chance.choice((1, 2, 3))
+    # Whoever sends tombstones sends all records of a key to one partition, as Kafka's own partitioner does.
+    faithful = {h: tombstones and chance.random() < 0.7 for h in range(HISTORIES)}
+    steps = [h for h in range(HISTORIES) for _ in range(chance.randint(1, 9))]
+    chance.shuffle(steps)
+    offsets = dict.fromkeys(range(partitions), 0)
+    records = []
+    for at, h in enumerate(steps):
+        k = chance.randint(0, 1)
+        ops = ["upsert"] * 7 + ["delete"] * 2 + ["tombstone"] * 2 * faithful[h]
+        op = "truncate" if truncates and chance.random() < 0.001 else chance.choice(ops)
+        partition = (h + k) % partitions if faithful[h] else chance.randrange(partitions)
+        offsets[partition] += chance.randint(1, 2)
+        sequence = None if op == "tombstone" else chance.randint(0, 9)
+        color, value = chance.randint(0, 1), chance.randint(0, 99)
+        records.append(Record(partition, offsets[partition], at, (h, k), op, sequence, color, value))
+    return records
+
+
+def batches_of(records, chance):
+    """The log cut anywhere; now and then a batch comes again."""
+    cuts = sorted(chance.sample(range(1, len(records)), chance.randint(2, 3)))
+    cut = [records[a:b] for a, b in zip([0, *cuts], [*cuts, len(records)], strict=True)]
+    if chance.random() < 0.5:
+        cut.insert(chance.randint(1, len(cut)), chance.choice(cut[:1]))
+    return cut
+
+
+# --- the table -------------------------------------------------------------------------------------
+
+
+class Table:
+    """A table in a folder of its own, written batch by batch by the sink, in the steps of a flow."""
+
+    def __init__(self, spark, folder: Path, **sink):
+        form = {"type": "json", "schema": "h int, k int, c int, v int, seq int, op string"}
+        sink = {"type": "history", "keys": ["h", "k"], "apply_as_deletes": "op = 'delete'", **sink}
+        self.flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink)
+        places = resolve(ProjectSpec(lake=str(folder)), self.flow, base=folder, environ={})
+        self.spark, self.places = spark, places
+        shape = table_shape(spark, self.flow)
+        self.columns = shape.columns.names
+        self.entry = first_entry("f", {"t": {0: 0, 1: 0, 2: 0}}, {"t": "id"})
+        create_table(spark, self.flow, places, shape, self.entry)
+        self.table_id = delta.table_state(spark, places.table).table_id
+        self.ledger = TableLedger(LocalFiles(), places.table, places.ledger_file, flow="f")
+        self.tombstones = Tombstones(LocalFiles(), places.tombstones, self.flow.keyed.remember_deletes)
+        self.version = 0
+
+    def take(self, records):
+        """One batch."""
+        kinds = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+        sent = self.spark.createDataFrame([each.sent for each in records], f"{kinds}, key binary, value binary")
+        rows = changes.tell(schema.conform(envelope.decode(envelope.read(sent), self.flow), self.flow), self.flow)
+        routed = routing.route(checks.check(rows, self.flow.expectations), self.flow)
+        kept = routed.where("__route = 'table'").select(
+            *dict.fromkeys([*self.columns, "__delete", "__truncate", "__sequence"])
+        )
+        self.entry = self.entry.after_batch({}, Counts(), {})
+        order = changes.order_of(self.flow, self.columns)
+        target = Target(self.ledger, self.table_id, self.version, order, self.tombstones)
+        commit = self.flow.sink.write(kept, target, self.entry)
+        self.version = commit.version
+        return commit
+
+    def rows(self):
+        """What a reader without Spark finds: versions by key, in their order."""
+        part = "" if self.flow.sink.sequence_by == ("seq",) else "['_1']"
+        start, end = f'"__START_AT"{part}', f'"__END_AT"{part}'
+        query = f"SELECT h, k, {start} AS s, {end} AS e, c, v, kafka_partition, kafka_offset FROM t"
+        found = QueryBuilder().register("t", DeltaTable(self.places.table)).execute(query).read_all()
+        rows = [tuple(column.to_pylist()) for column in found.columns]
+        told = {}
+        for h, k, *rest in zip(*rows, strict=True):
+            told.setdefault((h, k), []).append(tuple(rest))
+        return {key: sorted(versions) for key, versions in told.items()}
+
+    def files(self):
+        """The files with the table's rows: a commit that changes a row makes another one."""
+        return sorted(DeltaTable(self.places.table).file_uris())
+
+
+@pytest.mark.parametrize(
+    ("sequence_by", "truncates", "tracked", "in_order"),
+    [
+        pytest.param("seq", True, False, True, id="truncates"),
+        pytest.param("seq", True, True, False, id="tracked, truncates, any order"),
+        pytest.param("seq", True, True, True, id="tracked, truncates", marks=pytest.mark.long),
+        pytest.param("seq", False, True, True, id="tracked", marks=pytest.mark.long),
+        pytest.param("seq", True, False, False, id="truncates, any order", marks=pytest.mark.long),
+        pytest.param(["seq", "0"], False, False, True, id="list", marks=pytest.mark.long),
+    ],
+)
+@settings(max_examples=1, phases=[Phase.generate])
+@given(seed=st.integers(0, 2**32))
+def test_the_table_is_what_the_log_comes_to(sequence_by, truncates, tracked, in_order, seed, spark, tmp_path_factory):
+    chance = random.Random(seed)
+    sink = {"sequence_by": sequence_by}
+    if truncates:
+        sink["apply_as_truncates"] = "op = 'truncate'"
+    if tracked:
+        sink["track_history_columns"] = ["c"]
+    table = Table(spark, tmp_path_factory.mktemp("lake"), **sink)
+    # Where a tombstone stands is a matter of what came before it.
+    log = log_of(chance, truncates=truncates, tombstones=in_order)
+    arriving = log if in_order else chance.sample(log, len(log))
+    for batch in batches_of(arriving, chance):
+        assert table.take(batch).rows_written == len(batch)
+    assert table.rows() == fold(log, tracked=tracked)
+
+
+def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):
+    chance = random.Random(7)
+    table = Table(spark, tmp_path, sequence_by="seq", track_history_columns=["c"], apply_as_truncates="op='truncate'")
+    log = log_of(chance, truncates=True, tombstones=True)[:500]
+    table.take(log)
+    before = table.files()
+    table.take(log)
+    assert table.files() == before

@@ -1,0 +1,110 @@
+"""The history of a key: what changes and a table's versions come to, where nothing else is remembered."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from pyspark.sql import functions as F
+
+from rivermouth.rows import changes, envelope, history, schema
+from rivermouth.rows.changes import Order
+from rivermouth.spec import Flow
+
+AT = dt.datetime(2026, 1, 1)
+ORDER = Order(("k",), "__START_AT", "topic", "partition", "offset", "timestamp")
+ROW = "k int, v int, topic string, partition int, offset bigint, timestamp timestamp, __START_AT int, __END_AT int"
+SOURCE = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int, key binary, value binary"
+
+
+def at_offset(offset):
+    return "t", 0, offset, AT + dt.timedelta(seconds=offset)
+
+
+def come_to(spark, versions, log, order=ORDER):
+    """What of the table must change: (key, start, end, value, offset), or (key, start) of a row that goes.
+
+    ``versions`` are (key, start, end, value, offset), ``log`` has (key, sequence, value or None, offset).
+    """
+    table = spark.createDataFrame([(k, v, *at_offset(o), start, end) for k, start, end, v, o in versions], ROW)
+    told = [(k, v, *at_offset(o), s, None, v is None, False, s) for k, s, v, o in log]
+    batch = spark.createDataFrame(told, f"{ROW}, __delete boolean, __truncate boolean, __sequence int")
+    points = history.points(batch, history.Known(table), order, tombstones=True)
+    rows = history.written(points, history.columns_of(batch, order), order).collect()
+    found = [
+        (r.k, r["__START_AT"]) if r["__delete"] else (r.k, r["__START_AT"], r["__END_AT"], r.v, r.offset) for r in rows
+    ]
+    return sorted(found), points
+
+
+def test_what_is_wrong_with_a_table_is_told_by_the_records_that_it_should_know(spark):
+    versions = [
+        (2, 10, None, 1, 3),
+        (3, 10, None, 1, 5),
+        (4, 10, 20, 1, 7),
+        (4, 20, None, 2, 8),
+        (5, 10, None, 1, 9),
+        (5, 30, None, 1, 10),
+        (6, 10, None, 1, 12),
+    ]
+    log = [
+        (1, 10, 1, 1),  # not there
+        (2, 10, 1, 3),
+        (2, 20, None, 4),  # the row outlives its deletion
+        (3, 10, 2, 6),  # the row is of an older record
+        (4, 10, 1, 7),  # as it should be
+        (4, 20, 2, 8),
+        (5, 10, 1, 9),  # two are current
+        (6, 10, None, 13),  # a deletion in its place
+    ]
+    found, points = come_to(spark, versions, log)
+    assert found == [(1, 10, None, 1, 1), (2, 10, 20, 1, 3), (3, 10, None, 2, 6), (5, 10, 30, 1, 9), (6, 10)]
+    assert {row.k: row.n for row in points.groupBy("k").agg(F.sum(history.RECORDS).alias("n")).collect()} == {
+        1: 1,
+        2: 2,
+        3: 1,
+        4: 2,
+        5: 1,
+        6: 1,
+    }
+
+
+def test_what_was_forgotten_is_deduced(spark):
+    versions = [(1, 10, 20, 1, 1), (2, 10, 20, 1, 2), (3, 10, 10, 1, 3), (4, 10, 20, 1, 4)]
+    log = [
+        (1, 15, 2, 11),  # before a deletion that is forgotten
+        (2, 20, 2, 12),  # at its place
+        (3, 20, 2, 13),  # behind a version that a tombstone ended
+        (4, None, None, 14),  # a tombstone behind it
+    ]
+    found, _ = come_to(spark, versions, log)
+    assert found == [(1, 10, 15, 1, 1), (1, 15, 20, 2, 11), (2, 20, None, 2, 12), (3, 20, None, 2, 13)]
+
+
+def test_a_version_that_was_changed_in_place_is_parted_by_its_ends(spark):
+    order = Order(("k",), "__sequence", "topic", "partition", "offset", "timestamp", tracked=("v",))
+    table = spark.createDataFrame([(1, 7, *at_offset(2), 10, None, 30)], f"{ROW}, __sequence int")
+    batch = spark.createDataFrame(
+        [(1, 8, *at_offset(5), 20, None, 20, False, False)],
+        f"{ROW}, __sequence int, __delete boolean, __truncate boolean",
+    )
+    points = history.points(batch, history.Known(table), order, tombstones=False)
+    rows = history.written(points, history.columns_of(batch, order), order).collect()
+    assert sorted((r["__START_AT"], r["__END_AT"], r["__sequence"], r.v, r.offset, r["__delete"]) for r in rows) == [
+        (10, 20, 10, 7, 2, False),
+        (20, 30, 20, 8, 5, False),
+        (30, None, 30, 7, 2, False),
+    ]
+
+
+def test_tombstones_have_a_sequence_where_kafka_says_it(spark):
+    def told(sequence):
+        sink = {"type": "history", "keys": "id", "sequence_by": sequence}
+        flow = Flow(name="f", topics="t", format={"type": "json", "schema": "id int, s int"}, table="a.t", sink=sink)
+        rows = spark.createDataFrame([("t", 0, 7, AT, 0, b"1", None)], SOURCE)
+        rows = schema.conform(envelope.decode(envelope.read(rows), flow), flow)
+        [row] = changes.tell(rows, flow).select("__START_AT", "__END_AT", "__delete", "__problem").collect()
+        return tuple(row)
+
+    assert told("kafka_timestamp") == (AT, None, True, None)
+    assert told(["kafka_timestamp", "kafka_offset"])[0] == (AT, 7)
+    assert told("s") == (None, None, True, None)
