@@ -1,0 +1,242 @@
+"""``rivermouth tables``: look at the tables of the flows, read them, and look after them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from rivermouth.cli.attend import door
+from rivermouth.cli.dead_letters import readable
+from rivermouth.cli.options import Duration, Timestamp, with_project
+from rivermouth.cli.output import Output, columns, count, indented, plain
+
+if TYPE_CHECKING:
+    from rivermouth.engine.tables import TableDescription
+    from rivermouth.rows.maintenance import Figures, MaintenanceReport
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MAX_CELL_CHARACTERS: Final = 100
+
+
+def _with_tables(command: Command) -> Command:
+    """Names of tables as arguments; the command gets the tuple ``tables``, empty for all."""
+    return click.argument("tables", nargs=-1, metavar="[TABLE]...")(command)
+
+
+@click.group("tables")
+def tables() -> None:
+    """The tables that the flows write: look at them, read them, keep their files in order.
+
+    TABLE is schema.table, or the name of its flow; dead letters are schema.table__dead_letters.
+    """
+
+
+@tables.command()
+@_with_tables
+@with_project
+def describe(output: Output, tables: tuple[str, ...], file: str) -> None:
+    """Say what tables consist of: version, rows, files by size, bytes on storage, and what would help.
+
+    Reads the tables' logs and lists their folders, without starting Spark.
+    """
+    from rivermouth.project import tables as of_project
+    from rivermouth.project.load import Project
+
+    found = of_project.described(Project.load(file), tables)
+    text = "\n\n".join(description_text(each) for each in found)
+    output.result(text or "no tables", {"tables": plain(found)})
+
+
+@tables.command()
+@click.argument("table")
+@click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many rows.")
+@click.option("--version", type=click.IntRange(min=0), help="As of this version of the table.")
+@click.option("--timestamp", type=Timestamp(), help="As it was then; without an offset it is UTC.")
+@with_project
+def read(output: Output, table: str, wanted: str | None, file: str, **asked: Any) -> None:
+    """Print rows of one table, in no order; with --output json one line a row, with bytes as base64.
+
+    This prints what the records hold. In text, bytes that are no UTF-8 are hexadecimal digits.
+    """
+    from rivermouth.project import look_after
+    from rivermouth.project.load import Project
+
+    names = None if wanted is None else _names(wanted)
+    with door(output) as given:
+        found = look_after.rows(Project.load(file), table, columns=names, as_json=output.json, door=given, **asked)
+    if output.json:
+        for (line,) in found.rows:
+            click.echo(line)
+        return
+    cells = [[_shown(value) for value in row] for row in found.rows]
+    output.result(columns([readable(name.encode()) for name in found.columns], cells) if cells else "no rows", None)
+
+
+@tables.command()
+@_with_tables
+@click.option("--where", metavar="CONDITION", help="Only partitions for which this is true, of one table.")
+@click.option("--zorder", metavar="COLUMN,...", help="Order the rows by these columns, of one table.")
+@with_project
+def optimize(output: Output, tables: tuple[str, ...], file: str, where: str | None, zorder: str | None) -> None:
+    """Put small files together, also while the flows run; rows that are marked as deleted are left out.
+
+    The old files stay for older versions until `rivermouth tables vacuum`. What was done is kept in the lake.
+    """
+    from rivermouth.project import look_after
+    from rivermouth.project.load import Project
+
+    with door(output) as given:
+        reports = look_after.optimized(
+            Project.load(file),
+            tables,
+            where=where,
+            zorder=_names(zorder or ""),
+            door=given,
+            hear=lambda report: output.note(report_text(report)),
+        )
+    output.result(reports_text(reports), reports_json(reports))
+
+
+@tables.command()
+@_with_tables
+@click.option("--retain", type=Duration(), default="7 days", show_default=True, help="Keep versions of so long.")
+@click.option("--even-below-168-hours", is_flag=True, help="Let --retain be shorter, while no flow writes the tables.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go; without starting Spark.")
+@with_project
+def vacuum(output: Output, tables: tuple[str, ...], file: str, retain: float, **asked: bool) -> None:
+    """Delete files that only older versions need, and say first which of these nobody can read any more.
+
+    What was done is kept in the lake.
+    """
+    from rivermouth.project import look_after
+    from rivermouth.project.load import Project
+
+    with door(output) as given:
+        reports = look_after.vacuumed(
+            Project.load(file),
+            tables,
+            retain_s=retain,
+            door=given,
+            announce=lambda foreseen: output.note(lost_text(foreseen)),
+            hear=lambda report: output.note(report_text(report)),
+            **asked,
+        )
+    output.result(reports_text(reports), reports_json(reports))
+
+
+def description_text(table: TableDescription) -> str:
+    """What a table consists of, for a person."""
+    from rivermouth.rows.table_files import bytes_text
+
+    if not table.exists:
+        return f"{table.table}: not made yet\n  hint: rivermouth run {table.flow}"
+    lines = [f"{table.table}: version {table.version}{_made(table)}", f"  at {table.location}"]
+    rows = "rows unknown" if table.rows is None else count(table.rows, "row")
+    deleted = f", {table.deleted_rows:,} more are marked as deleted" if table.deleted_rows else ""
+    lines.append(f"  {rows}{deleted}")
+    for what, names in (("partitioned", table.partition_by), ("clustered", table.cluster_by)):
+        lines += [f"  {what} by {', '.join(names)}"] if names else []
+    average = f"{bytes_text(table.average_file_bytes)} a file on average"
+    lines.append(f"  {count(table.files, 'file')}, {bytes_text(table.live_bytes)}, {average}")
+    lines.append(f"  on storage: {bytes_text(table.stored_bytes)}, and {bytes_text(table.log_bytes)} of log")
+    bars = [(each.size, each.files, bytes_text(each.bytes)) for each in table.histogram if each.files]
+    lines += [indented(columns(("size", "files", "together"), bars), "    ")] if bars else []
+    lines += [f"  would help: {each}" for each in table.advice]
+    return "\n".join(lines)
+
+
+def _made(table: TableDescription) -> str:
+    if table.committed_at is None:
+        return ""
+    at = dt.datetime.fromtimestamp(table.committed_at, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f", {table.operation} at {at}"
+
+
+def lost_text(report: MaintenanceReport) -> str:
+    """Which versions VACUUM takes away."""
+    from rivermouth.rows.table_files import spans_text
+
+    if not report.unreadable:
+        return f"{report.table}: every version that can be read stays so"
+    return f"{report.table}: versions that become unreadable: {spans_text(report.unreadable)}"
+
+
+def report_text(report: MaintenanceReport) -> str:
+    """What a run of OPTIMIZE or VACUUM came to, in one line; more where nothing was done yet."""
+    from rivermouth.rows.maintenance import percent
+    from rivermouth.rows.table_files import bytes_text
+
+    before, after = report.before, report.after
+    if report.error is not None:
+        return f"{report.table}: {report.operation} failed: {report.error}"
+    stored = f"{bytes_text(before.stored_bytes)} on storage"
+    if report.dry_run:
+        freed = f"would free {bytes_text(report.saved_bytes)} of {stored}"
+        return f"{lost_text(report)}\n{report.table}: {report.operation} {freed}"
+    if report.operation == "vacuum":
+        told = f"{stored} became {bytes_text(after.stored_bytes)}, {report.saved_percent:.1f} % saved"
+    else:
+        saved = percent(before.live_bytes - after.live_bytes, before.live_bytes)
+        told = (
+            f"{count(before.files, 'file')} of {bytes_text(before.average_file_bytes)} on average became "
+            f"{after.files:,} of {bytes_text(after.average_file_bytes)}; {bytes_text(before.live_bytes)} became "
+            f"{bytes_text(after.live_bytes)}, {saved:.1f} % saved"
+        )
+    return f"{report.table}: {report.operation}: {told}, in {report.duration_s:.1f} s"
+
+
+def reports_text(reports: Sequence[MaintenanceReport]) -> str:
+    """All runs in one table, with their sum, by bytes on storage."""
+    if not reports:
+        return "no tables"
+    rows = [
+        (each.table, each.before.stored_bytes, each.after.stored_bytes, each.saved_bytes, each.saved_percent)
+        for each in reports
+    ]
+    return columns(("table", "bytes before", "bytes after", "saved", "%"), [*rows, ("sum", *_sum(reports))])
+
+
+def reports_json(reports: Sequence[MaintenanceReport]) -> dict[str, Any]:
+    """The same as an object of JSON."""
+    told = [
+        {
+            **plain(each),
+            "before": figures_json(each.before),
+            "after": figures_json(each.after),
+            "saved_bytes": each.saved_bytes,
+            "saved_percent": each.saved_percent,
+        }
+        for each in reports
+    ]
+    names = ("stored_bytes_before", "stored_bytes_after", "saved_bytes", "saved_percent")
+    return {"maintenance": told, "sum": dict(zip(names, _sum(reports), strict=True))}
+
+
+def figures_json(figures: Figures) -> dict[str, Any]:
+    """A table's figures as an object of JSON."""
+    return {**plain(figures), "average_file_bytes": figures.average_file_bytes}
+
+
+def _sum(reports: Sequence[MaintenanceReport]) -> tuple[int, int, int, float]:
+    from rivermouth.rows.maintenance import percent
+
+    before = sum(each.before.stored_bytes for each in reports)
+    after = sum(each.after.stored_bytes for each in reports)
+    return before, after, before - after, percent(before - after, before)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _shown(value: object) -> str | None:
+    """A cell on one line that no terminal takes for more than text; long ones are cut."""
+    if value is None:
+        return "null"
+    text = readable(bytes(value) if isinstance(value, bytes | bytearray) else str(value).encode())
+    return text if len(text) <= MAX_CELL_CHARACTERS else f"{text[: MAX_CELL_CHARACTERS - 1]}…"
