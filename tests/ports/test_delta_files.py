@@ -10,7 +10,7 @@ from delta.tables import DeltaTable
 
 from rivermouth.errors import LakeNotReadable
 from rivermouth.ports.delta_files import read_removals, read_snapshot, stored_files
-from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.ports.lake_reader import LakeReader, reader_for
 from rivermouth.ports.session import for_flow
 from rivermouth.rows.table_files import unneeded, unreadable
 
@@ -105,6 +105,19 @@ def test_a_clustered_table_with_mapped_columns_and_the_newer_checkpoints(spark, 
     found = says_the_same(spark, location)
     assert any(".checkpoint." in path.name for path in Path(location, "_delta_log").iterdir())
     assert found.columns == ("id", "a name")
+
+
+def test_a_table_in_an_object_store_is_read_with_the_addresses_of_the_session(spark, bucket):
+    location = f"s3a://{bucket()}/lake/t"
+    make(spark, location, "id bigint, day int", "PARTITIONED BY (day) TBLPROPERTIES ('delta.checkpointInterval' = '2')")
+    add(spark, location, "id", "CAST(id % 2 AS INT) AS day", times=3)
+    reader = reader_for(spark, location)
+    found = read_snapshot(reader, location)
+    assert (found.version, found.rows) == (3, 300)
+    stored, log_bytes = stored_files(reader, location)
+    assert {each.path: each.bytes for each in stored} == {each.path: each.bytes for each in found.files}
+    assert log_bytes > 0
+    assert all(time.time() - 600 < each.modified_at < time.time() + 60 for each in stored)
 
 
 def test_folders_of_others_are_not_the_tables(spark, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -12,10 +12,10 @@ from rivermouth.cli.attend import door
 from rivermouth.cli.dead_letters import readable
 from rivermouth.cli.options import Duration, Timestamp, with_project
 from rivermouth.cli.output import Output, columns, count, indented, plain
+from rivermouth.cli.reports import lost_text, report_text, reports_json, reports_text
 
 if TYPE_CHECKING:
     from rivermouth.engine.tables import TableDescription
-    from rivermouth.rows.maintenance import Figures, MaintenanceReport
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -155,79 +155,6 @@ def _made(table: TableDescription) -> str:
         return ""
     at = dt.datetime.fromtimestamp(table.committed_at, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f", {table.operation} at {at}"
-
-
-def lost_text(report: MaintenanceReport) -> str:
-    """Which versions VACUUM takes away."""
-    from rivermouth.rows.table_files import spans_text
-
-    if not report.unreadable:
-        return f"{report.table}: every version that can be read stays so"
-    return f"{report.table}: versions that become unreadable: {spans_text(report.unreadable)}"
-
-
-def report_text(report: MaintenanceReport) -> str:
-    """What a run of OPTIMIZE or VACUUM came to, in one line; more where nothing was done yet."""
-    from rivermouth.rows.maintenance import percent
-    from rivermouth.rows.table_files import bytes_text
-
-    before, after = report.before, report.after
-    if report.error is not None:
-        return f"{report.table}: {report.operation} failed: {report.error}"
-    stored = f"{bytes_text(before.stored_bytes)} on storage"
-    if report.dry_run:
-        freed = f"would free {bytes_text(report.saved_bytes)} of {stored}"
-        return f"{lost_text(report)}\n{report.table}: {report.operation} {freed}"
-    if report.operation == "vacuum":
-        told = f"{stored} became {bytes_text(after.stored_bytes)}, {report.saved_percent:.1f} % saved"
-    else:
-        saved = percent(before.live_bytes - after.live_bytes, before.live_bytes)
-        told = (
-            f"{count(before.files, 'file')} of {bytes_text(before.average_file_bytes)} on average became "
-            f"{after.files:,} of {bytes_text(after.average_file_bytes)}; {bytes_text(before.live_bytes)} became "
-            f"{bytes_text(after.live_bytes)}, {saved:.1f} % saved"
-        )
-    return f"{report.table}: {report.operation}: {told}, in {report.duration_s:.1f} s"
-
-
-def reports_text(reports: Sequence[MaintenanceReport]) -> str:
-    """All runs in one table, with their sum, by bytes on storage."""
-    if not reports:
-        return "no tables"
-    rows = [
-        (each.table, each.before.stored_bytes, each.after.stored_bytes, each.saved_bytes, each.saved_percent)
-        for each in reports
-    ]
-    return columns(("table", "bytes before", "bytes after", "saved", "%"), [*rows, ("sum", *_sum(reports))])
-
-
-def reports_json(reports: Sequence[MaintenanceReport]) -> dict[str, Any]:
-    """The same as an object of JSON."""
-    told = [
-        {
-            **plain(each),
-            "before": figures_json(each.before),
-            "after": figures_json(each.after),
-            "saved_bytes": each.saved_bytes,
-            "saved_percent": each.saved_percent,
-        }
-        for each in reports
-    ]
-    names = ("stored_bytes_before", "stored_bytes_after", "saved_bytes", "saved_percent")
-    return {"maintenance": told, "sum": dict(zip(names, _sum(reports), strict=True))}
-
-
-def figures_json(figures: Figures) -> dict[str, Any]:
-    """A table's figures as an object of JSON."""
-    return {**plain(figures), "average_file_bytes": figures.average_file_bytes}
-
-
-def _sum(reports: Sequence[MaintenanceReport]) -> tuple[int, int, int, float]:
-    from rivermouth.rows.maintenance import percent
-
-    before = sum(each.before.stored_bytes for each in reports)
-    after = sum(each.after.stored_bytes for each in reports)
-    return before, after, before - after, percent(before - after, before)
 
 
 def _names(text: str) -> list[str]:

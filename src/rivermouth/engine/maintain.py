@@ -197,6 +197,11 @@ def failure(table: FlowTable, operation: Operation, at: float, before: Look | No
     return MaintenanceReport(table.name, operation, _iso(at), figures, figures, 0.0, error=error)
 
 
+def nothing_done(table: FlowTable, operation: Operation, before: Look) -> MaintenanceReport:
+    """The report of a run that found nothing to do."""
+    return MaintenanceReport(table.name, operation, _iso(before.at), before.figures, before.figures, 0.0)
+
+
 def _report(
     reader: LakeReader,
     table: FlowTable,

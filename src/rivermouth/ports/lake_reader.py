@@ -14,6 +14,7 @@ from rivermouth.rows.table_files import StoredFile
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+    from pyspark.sql import SparkSession
 
 _S3: Final = "spark.hadoop.fs.s3a."
 # Words of Hadoop's S3A connector, as users write them for Spark, and those of pyarrow.
@@ -168,6 +169,15 @@ class LakeReader:
             if key not in self._systems:
                 self._systems[key] = _file_system(path, self._spark_conf, self._timeout_s)
             return self._systems[key]
+
+
+def reader_for(spark: SparkSession, lake: str, *, timeout_s: float = 20.0) -> LakeReader:
+    """A reader with the addresses and credentials that a session has."""
+    if is_local(lake):
+        return LakeReader({}, timeout_s=timeout_s)
+    session: Any = spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Hadoop's settings
+    words = dict(session.sessionState().newHadoopConf().getPropsWithPrefix("fs.s3a."))
+    return LakeReader({f"{_S3}{name}": value for name, value in words.items() if value}, timeout_s=timeout_s)
 
 
 def _file_system(path: str, spark_conf: Mapping[str, str], timeout_s: float) -> FileSystem:

@@ -132,6 +132,8 @@ class Project:
             raise FlowUnknown(name=name, fix=fix)
         with standing(self.at("flows", name)):
             flow = expand_flow(self.spec.flows[name], self.environ)
+        if flow.maintenance is None and self.spec.maintenance is not None:
+            flow = flow.model_copy(update={"maintenance": self.spec.maintenance})
         form = flow.format.below(self.base)
         return flow if form is flow.format else flow.model_copy(update={"format": form})
 

@@ -11,10 +11,11 @@ from rivermouth.engine import maintain
 from rivermouth.engine.read_table import frame_of, older, rows_of
 from rivermouth.errors import ArgumentInvalid, ViewsCollide
 from rivermouth.ports import delta
+from rivermouth.ports.delta_files import read_snapshot
 from rivermouth.ports.fencing import check_fenced
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import for_flow
-from rivermouth.ports.storage import files_for
+from rivermouth.ports.storage import files_for, is_local, is_local_disk
 from rivermouth.project.load import Project
 from rivermouth.project.operate import NOBODY, Door, Spark
 from rivermouth.project.tables import chosen, reader_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.engine.tables import FlowTable
+    from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.maintenance import MaintenanceReport
 
 
@@ -117,6 +119,7 @@ def optimized(
         ArgumentInvalid: A condition or columns without one table.
         OptimizeRefused: A table cannot be optimized so.
         MaintenanceConflict: A writer changed the same files first; those of a flow that appends never do.
+        TableBusy: The lake is a mounted folder, and the table's flow is running.
 
     Guarantees:
         No row changes. Stopped half-way: the table in hand is as it was.
@@ -159,7 +162,7 @@ def vacuumed(
 
     Raises:
         RetentionTooShort: So short a time without the explicit word; nothing was deleted in any table.
-        TableBusy: With that word, and the table's flow is running.
+        TableBusy: With that word, or where the lake is a mounted folder, and the table's flow is running.
 
     Guarantees:
         Run twice: the second time finds nothing. Stopped half-way: the rest goes the next time.
@@ -167,23 +170,21 @@ def vacuumed(
     reader = reader_of(project)
     tables = chosen(project, names)
     word = "--even-below-168-hours"
-    looks = [(table, found) for table in tables if (found := maintain.look(reader, table)) is not None]
-    for table, found in looks:
-        maintain.check_retention(table, found.snapshot, retain_s, even_below=even_below_168_hours, word=word)
+    for table in tables:
+        if snapshot := read_snapshot(reader, table.location):
+            maintain.check_retention(table, snapshot, retain_s, even_below=even_below_168_hours, word=word)
     if dry_run:
+        looks = [(table, found) for table in tables if (found := maintain.look(reader, table)) is not None]
         foreseen = [maintain.foresee(reader, table, found, retain_s=retain_s) for table, found in looks]
         for each in foreseen:
             hear(each)
         return foreseen
 
     def work(spark: SparkSession, table: FlowTable, before: maintain.Look) -> MaintenanceReport:
-        lease_files = files_for(table.places.lake, spark)
-        held = Lease(lease_files, table.places.lease_file, flow=table.flow, table=table.location)
-        with held if even_below_168_hours else nullcontext():
-            announce(maintain.foresee(reader, table, before, retain_s=retain_s))
-            return maintain.vacuum(spark, reader, table, before, retain_s=retain_s)
+        announce(maintain.foresee(reader, table, before, retain_s=retain_s))
+        return maintain.vacuum(spark, reader, table, before, retain_s=retain_s)
 
-    return _each(project, names, work, door, hear)
+    return _each(project, names, work, door, hear, alone=even_below_168_hours)
 
 
 Work = Callable[["SparkSession", "FlowTable", maintain.Look], "MaintenanceReport"]
@@ -195,21 +196,36 @@ def _each(
     work: Work,
     door: Door,
     hear: Callable[[MaintenanceReport], None],
+    *,
+    alone: bool = False,
 ) -> list[MaintenanceReport]:
     """The reports of all these tables that are there; the first error ends it."""
     reader, tables = reader_of(project), chosen(project, names)
     reports: list[MaintenanceReport] = []
     with Spark(project, door) as spark:
         for table in tables:
-            before = maintain.look(reader, table)
-            if before is None:
+            if not _is_there(spark, table):
                 continue
             check_fenced(spark, table.places)
-            report = work(spark, table, before)
-            maintain.keep(files_for(table.places.lake, spark), table, report)
+            files = files_for(table.places.lake, spark)
+            with _lease(files, table) if alone or _is_mounted(table.location) else nullcontext():
+                before = maintain.look(reader, table)
+                if before is None:
+                    continue
+                report = work(spark, table, before)
+            maintain.keep(files, table, report)
             hear(report)
             reports.append(report)
     return reports
+
+
+def _lease(files: LakeFiles, table: FlowTable) -> Lease:
+    return Lease(files, table.places.lease_file, flow=table.flow, table=table.location)
+
+
+def _is_mounted(location: str) -> bool:
+    """Whether of two who commit there at the same moment both may win: then only one writer may be at work."""
+    return is_local(location) and not is_local_disk(location)
 
 
 def _is_there(spark: SparkSession, table: FlowTable) -> bool:
