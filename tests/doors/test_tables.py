@@ -87,10 +87,11 @@ def test_tables_are_told_without_spark_and_wherever_they_are_made(full, monkeypa
     assert (raw["table"], raw["exists"]) == ("bronze.orders", False)
     assert (letters["table"], letters["rows"]) == ("silver.orders__dead_letters", 1)
     assert (keyed["table"], keyed["rows"], keyed["cluster_by"]) == ("gold.orders", 8, ["id"])
-    assert {name: orders[name] for name in ("rows", "version", "operation", "partition_by", "advice")} == {
+    assert {name: orders[name] for name in ("rows", "version", "operation", "entry", "partition_by", "advice")} == {
         "rows": 7,
         "version": 4,
         "operation": "WRITE",
+        "entry": 4,
         "partition_by": ["day"],
         "advice": [],
     }
@@ -108,6 +109,7 @@ def test_tables_are_told_without_spark_and_wherever_they_are_made(full, monkeypa
         "  7 rows",
         "  partitioned by day",
     ]
+    assert "  ledger entry 4; never optimized, never vacuumed" in lines
     assert lines[-1].split() == ["under", "1", "MiB", str(len(parquet)), *lines[-1].split()[-2:]]
     assert Project.load(full.file).describe_tables("silver.orders")[0].rows == 7
 
@@ -306,11 +308,18 @@ def test_optimize_and_vacuum_lose_nothing_and_the_flows_go_on(full):
     for name, rows in before.items():
         assert sorted(map(str, rows_of(full.folder / f"lake/{name}"))) == sorted(map(str, rows))
 
+    (described,) = full.json("tables", "describe", "orders")[0]["tables"]
+    assert described["entry"] == 4
+    assert dt.datetime.fromtimestamp(described["vacuumed_at"], dt.UTC).isoformat()[:23] == orders["at"][:23]
     # The newest entry of the ledger stands behind all this.
     for flow in full.json("status", "orders", "keyed")[0]["flows"]:
         assert (flow["code"], flow["lag"], flow["totals"]["consumed"]) == (None, 0, 8)
     full.send(value(8), value(9, "-2"))
-    assert full.say("run", "orders", "keyed")[0] == 0
+    full.edit("lake: ./lake\n", "lake: ./lake\nmaintenance: {optimize: weekly, after_run: true}\n")
+    events = full.json("run", "orders", "keyed")
+    (told,) = [each for each in events if each["event"] == "maintained" and each["flow"] == "orders"]
+    assert (told["report"]["table"], told["report"]["after"]["files"]) == ("silver.orders", 2)
+    assert told["report"]["saved_bytes"] < 0  # the old files are kept for older versions
     assert sorted(row["id"] for row in rows_of(full.folder / "lake/silver/orders")) == [*range(7), 8]
     assert sorted(row["id"] for row in rows_of(full.folder / "lake/gold/orders")) == list(range(10))
     assert full.say("audit", "orders", "keyed")[0] == 0
@@ -342,3 +351,28 @@ def test_what_the_table_promises_is_kept(full, spark):
         "delta.deletedFileRetentionDuration promises 30 days; nothing was deleted\n"
         "  hint: --retain '30 days', or --even-below-168-hours\n"
     )
+
+
+def test_a_flow_orders_its_rows_by_what_it_names(shop):
+    for number in range(3):
+        shop.send(value(number))
+    shop.edit(
+        "    format: raw\n", "    format: raw\n    maintenance: {optimize: {zorder: [kafka_ofset]}, after_run: true}\n"
+    )
+    code, _, err = shop.say("run", "raw")
+    assert code == 1
+    assert (
+        "[LAYOUT_INVALID] flow raw: the table's layout cannot be used: zorder: there is no column 'kafka_ofset' within "
+        "the partitions; nothing was run\n"
+    ) in err
+    shop.edit("kafka_ofset", "kafka_partition")
+    code, _, err = shop.say("run", "raw")
+    assert code == 0
+    assert "raw: bronze.orders: optimize: 1 file of " in err
+    info = json.loads(
+        (shop.folder / "lake/bronze/orders/_delta_log/00000000000000000002.json").read_text().splitlines()[0]
+    )
+    assert info["commitInfo"]["operationParameters"]["zOrderBy"] == '["kafka_partition"]'
+    # By hand with another column, of which the table keeps no statistics.
+    code, _, err = shop.say("tables", "optimize", "raw", "--zorder", "kafka_topic")
+    assert (code, err.split()[0]) == (1, "[OPTIMIZE_REFUSED]")

@@ -144,17 +144,27 @@ def description_text(table: TableDescription) -> str:
     average = f"{bytes_text(table.average_file_bytes)} a file on average"
     lines.append(f"  {count(table.files, 'file')}, {bytes_text(table.live_bytes)}, {average}")
     lines.append(f"  on storage: {bytes_text(table.stored_bytes)}, and {bytes_text(table.log_bytes)} of log")
+    entry = "no ledger entry known" if table.entry is None else f"ledger entry {table.entry}"
+    runs = f"{_run('optimized', table.optimized_at)}, {_run('vacuumed', table.vacuumed_at)}"
+    lines.append(f"  {runs}" if table.kind == "dead_letters" else f"  {entry}; {runs}")
     bars = [(each.size, each.files, bytes_text(each.bytes)) for each in table.histogram if each.files]
     lines += [indented(columns(("size", "files", "together"), bars), "    ")] if bars else []
     lines += [f"  would help: {each}" for each in table.advice]
     return "\n".join(lines)
 
 
+def _run(done: str, at: float | None) -> str:
+    return f"never {done}" if at is None else f"{done} at {_time(at)}"
+
+
+def _time(at: float) -> str:
+    return dt.datetime.fromtimestamp(at, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def _made(table: TableDescription) -> str:
     if table.committed_at is None:
         return ""
-    at = dt.datetime.fromtimestamp(table.committed_at, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f", {table.operation} at {at}"
+    return f", {table.operation} at {_time(table.committed_at)}"
 
 
 def _names(text: str) -> list[str]:

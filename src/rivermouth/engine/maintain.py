@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rivermouth.ports.lake_reader import LakeReader
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.maintenance import Operation
-    from rivermouth.rows.places import FlowPlaces
     from rivermouth.rows.table_files import Snapshot, StoredFile
 
 _RETENTION: Final = "delta.deletedFileRetentionDuration"
@@ -159,18 +158,13 @@ def check_retention(table: FlowTable, snapshot: Snapshot, retain_s: float, *, ev
         )
 
 
-def folder_of(places: FlowPlaces, table: FlowTable) -> str:
-    """Where the reports of a table are kept."""
-    return f"{places.state}/maintenance/{table.name}"
-
-
 def keep(files: LakeFiles, table: FlowTable, report: MaintenanceReport) -> None:
     """Keeps a report in the lake's state, and takes the oldest away where there are many.
 
     Raises:
         LakeNotWritable: The lake does not take it.
     """
-    folder = folder_of(table.places, table)
+    folder = table.reports
     at = dt.datetime.fromisoformat(report.at).timestamp()
     files.write(f"{folder}/{maintenance.report_name(report.operation, at)}", report.to_json())
     for name in maintenance.outdated(files.names(folder)):
@@ -179,7 +173,7 @@ def keep(files: LakeFiles, table: FlowTable, report: MaintenanceReport) -> None:
 
 def kept(files: LakeFiles, table: FlowTable, count: int | None = None) -> list[MaintenanceReport]:
     """So many of the newest kept reports of a table, or all, the newest first; damaged ones are left out."""
-    folder = folder_of(table.places, table)
+    folder = table.reports
     found: list[MaintenanceReport] = []
     for name in reversed(files.names(folder)):
         if len(found) == count:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rivermouth.ports.delta_files import read_snapshot, stored_files
+from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows import table_files
+from rivermouth.rows.maintenance import last_run
 from rivermouth.rows.table_files import SizeClass
 from rivermouth.spec import duration_text
 
@@ -37,6 +39,11 @@ class FlowTable:
     flow: str
     kind: Literal["rows", "dead_letters"]
     places: FlowPlaces
+
+    @property
+    def reports(self) -> str:
+        """The folder of what is kept of its maintenance."""
+        return f"{self.places.state}/maintenance/{self.name}"
 
 
 def tables_of(flow: Flow, places: FlowPlaces) -> tuple[FlowTable, FlowTable]:
@@ -72,6 +79,9 @@ class TableDescription:
         log_bytes: Of the log.
         unneeded_bytes: What VACUUM would delete now, with the retention that it has by default.
         histogram: The data files by size.
+        entry: Number of the newest ledger entry; None for dead letters, and where the log tells of none.
+        optimized_at: When rivermouth ran OPTIMIZE for it the last time, in seconds since the epoch; None if never.
+        vacuumed_at: The same of VACUUM.
         advice: What would help, a sentence each.
     """
 
@@ -94,6 +104,9 @@ class TableDescription:
     log_bytes: int = 0
     unneeded_bytes: int = 0
     histogram: tuple[SizeClass, ...] = ()
+    entry: int | None = None
+    optimized_at: float | None = None
+    vacuumed_at: float | None = None
     advice: tuple[str, ...] = ()
 
 
@@ -119,6 +132,7 @@ def describe(reader: LakeReader, table: FlowTable) -> TableDescription:
     # What is not needed by then, if nothing else is written.
     free_at_last = stored_bytes - snapshot.live_bytes
     files = len(snapshot.files)
+    kept = reader.names(table.reports)
     return TableDescription(
         **named,
         exists=True,
@@ -136,6 +150,9 @@ def describe(reader: LakeReader, table: FlowTable) -> TableDescription:
         log_bytes=log_bytes,
         unneeded_bytes=free_now,
         histogram=table_files.histogram(snapshot.files),
+        entry=_newest_entry(reader, table),
+        optimized_at=last_run(kept, "optimize", now),
+        vacuumed_at=last_run(kept, "vacuum", now),
         advice=table_files.advice(
             table.name,
             snapshot,
@@ -145,3 +162,11 @@ def describe(reader: LakeReader, table: FlowTable) -> TableDescription:
             retain=duration_text(DEFAULT_RETAIN_S),
         ),
     )
+
+
+def _newest_entry(reader: LakeReader, table: FlowTable) -> int | None:
+    if table.kind == "dead_letters":
+        return None
+    ledger = TableLedger(reader, table.location, table.places.ledger_file, flow=table.flow)
+    newest = next(iter(ledger.newest(1)), None) or ledger.read_side_file()
+    return None if newest is None else newest.entry.number

@@ -100,7 +100,7 @@ def _duties(run: RunningFlow, plan: Maintenance, now: float) -> Iterator[_Duty]:
     for table in tables_of(run.flow, run.places):
         if not delta.exists(run.files, table.location):
             continue
-        names = run.files.names(maintain.folder_of(run.places, table))
+        names = run.files.names(table.reports)
         for operation, every_s in _every_s(plan).items():
             yield _Duty(table, operation, maintenance.next_due(maintenance.last_run(names, operation, now), every_s))
 
