@@ -310,6 +310,8 @@ def test_optimize_and_vacuum_lose_nothing_and_the_flows_go_on(full):
 
     (described,) = full.json("tables", "describe", "orders")[0]["tables"]
     assert described["entry"] == 4
+    assert [each["operation"] for each in described["reports"]] == ["vacuum", "vacuum", "optimize", "optimize"]
+    assert described["reports"][0] == orders
     assert dt.datetime.fromtimestamp(described["vacuumed_at"], dt.UTC).isoformat()[:23] == orders["at"][:23]
     # The newest entry of the ledger stands behind all this.
     for flow in full.json("status", "orders", "keyed")[0]["flows"]:
@@ -317,8 +319,10 @@ def test_optimize_and_vacuum_lose_nothing_and_the_flows_go_on(full):
     full.send(value(8), value(9, "-2"))
     full.edit("lake: ./lake\n", "lake: ./lake\nmaintenance: {optimize: weekly, after_run: true}\n")
     events = full.json("run", "orders", "keyed")
-    (told,) = [each for each in events if each["event"] == "maintained" and each["flow"] == "orders"]
-    assert (told["report"]["table"], told["report"]["after"]["files"]) == ("silver.orders", 2)
+    told = {each["report"]["table"]: each for each in events if each["event"] == "maintained"}
+    assert told.keys() >= {"silver.orders", "gold.orders"}
+    told = told["silver.orders"]
+    assert (told["flow"], told["report"]["after"]["files"]) == ("orders", 2)
     assert told["report"]["saved_bytes"] < 0  # the old files are kept for older versions
     assert sorted(row["id"] for row in rows_of(full.folder / "lake/silver/orders")) == [*range(7), 8]
     assert sorted(row["id"] for row in rows_of(full.folder / "lake/gold/orders")) == list(range(10))

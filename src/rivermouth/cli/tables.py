@@ -12,7 +12,7 @@ from rivermouth.cli.attend import door
 from rivermouth.cli.dead_letters import readable
 from rivermouth.cli.options import Duration, Timestamp, with_project
 from rivermouth.cli.output import Output, columns, count, indented, plain
-from rivermouth.cli.reports import lost_text, report_text, reports_json, reports_text
+from rivermouth.cli.reports import lost_text, report_json, report_text, reports_json, reports_text
 
 if TYPE_CHECKING:
     from rivermouth.engine.tables import TableDescription
@@ -48,7 +48,8 @@ def describe(output: Output, tables: tuple[str, ...], file: str) -> None:
 
     found = of_project.described(Project.load(file), tables)
     text = "\n\n".join(description_text(each) for each in found)
-    output.result(text or "no tables", {"tables": plain(found)})
+    told = [{**plain(each), "reports": [report_json(report) for report in each.reports]} for each in found]
+    output.result(text or "no tables", {"tables": told})
 
 
 @tables.command()

@@ -171,20 +171,6 @@ def keep(files: LakeFiles, table: FlowTable, report: MaintenanceReport) -> None:
         files.delete(f"{folder}/{name}")
 
 
-def kept(files: LakeFiles, table: FlowTable, count: int | None = None) -> list[MaintenanceReport]:
-    """So many of the newest kept reports of a table, or all, the newest first; damaged ones are left out."""
-    folder = table.reports
-    found: list[MaintenanceReport] = []
-    for name in reversed(files.names(folder)):
-        if len(found) == count:
-            break
-        try:
-            found.append(MaintenanceReport.from_json(files.read(f"{folder}/{name}") or ""))
-        except (ValueError, KeyError, TypeError):
-            continue
-    return found
-
-
 def failure(table: FlowTable, operation: Operation, at: float, before: Look | None, error: str) -> MaintenanceReport:
     """The report of a run that failed."""
     figures = before.figures if before is not None else Figures(0, 0, 0, 0)

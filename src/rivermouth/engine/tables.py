@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rivermouth.ports.delta_files import read_snapshot, stored_files
 from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows import table_files
-from rivermouth.rows.maintenance import last_run
+from rivermouth.rows.maintenance import MaintenanceReport, last_run
 from rivermouth.rows.table_files import SizeClass
 from rivermouth.spec import duration_text
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
 
+_REPORTS: Final = 5
 DEFAULT_RETAIN_S: Final = 7 * 86400.0
 """VACUUM keeps for so long what older versions need, unless told otherwise: Delta's own word."""
 
@@ -82,6 +85,7 @@ class TableDescription:
         entry: Number of the newest ledger entry; None for dead letters, and where the log tells of none.
         optimized_at: When rivermouth ran OPTIMIZE for it the last time, in seconds since the epoch; None if never.
         vacuumed_at: The same of VACUUM.
+        reports: What the last runs came to, the newest first.
         advice: What would help, a sentence each.
     """
 
@@ -107,6 +111,7 @@ class TableDescription:
     entry: int | None = None
     optimized_at: float | None = None
     vacuumed_at: float | None = None
+    reports: tuple[MaintenanceReport, ...] = ()
     advice: tuple[str, ...] = ()
 
 
@@ -153,6 +158,7 @@ def describe(reader: LakeReader, table: FlowTable) -> TableDescription:
         entry=_newest_entry(reader, table),
         optimized_at=last_run(kept, "optimize", now),
         vacuumed_at=last_run(kept, "vacuum", now),
+        reports=tuple(_reports(reader, table, kept)),
         advice=table_files.advice(
             table.name,
             snapshot,
@@ -170,3 +176,10 @@ def _newest_entry(reader: LakeReader, table: FlowTable) -> int | None:
     ledger = TableLedger(reader, table.location, table.places.ledger_file, flow=table.flow)
     newest = next(iter(ledger.newest(1)), None) or ledger.read_side_file()
     return None if newest is None else newest.entry.number
+
+
+def _reports(reader: LakeReader, table: FlowTable, names: Sequence[str]) -> Iterator[MaintenanceReport]:
+    for name in sorted(names)[: -_REPORTS - 1 : -1]:
+        # One that is damaged says nothing, and stops nobody.
+        with suppress(ValueError, KeyError, TypeError):
+            yield MaintenanceReport.from_json(reader.read(f"{table.reports}/{name}") or "")

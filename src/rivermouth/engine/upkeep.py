@@ -121,7 +121,10 @@ def _tried(run: RunningFlow, plan: Maintenance, duty: _Duty, reader: LakeReader)
         if has_ended(run.spark):
             raise
         report = maintain.failure(duty.table, duty.operation, began, before, first_line(error))
-    maintain.keep(run.files, duty.table, report)
+    try:
+        maintain.keep(run.files, duty.table, report)
+    except RivermouthError as error:
+        report = maintenance.failed(report, error.message)
     return report if report.error is not None or report.before != report.after else None
 
 
