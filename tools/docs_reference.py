@@ -33,7 +33,7 @@ from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project import dump
 from rivermouth.project.json_schema import project_schema
-from rivermouth.rows import changes, dead_letter, json_reasons, ledger, schema
+from rivermouth.rows import changes, dead_letter, json_reasons, ledger, maintenance, schema
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _COMMAND: Final = "python tools/docs_reference.py"
@@ -47,6 +47,10 @@ _JSON_TYPES: Final[Mapping[str, str]] = {
     "Decision": "[decision](ledger-entry.md#decision)",
     "tuple[Decision, ...]": "list of [decisions](#decision)",
     "Mapping[int, tuple[int, int]]": "object of [from, to]",
+    "MaintenanceReport": "[report](#reports)",
+    "Operation": "`optimize`, `vacuum`",
+    "Figures": "[figures](#figures)",
+    "tuple[tuple[int, int], ...]": "list of [first, last]",
     "Mapping[str, Mapping[int, tuple[int, ...]]]": "object of object of list of number",
 }
 _FIELDS_HEAD: Final = ("| field | type | meaning |", "|---|---|---|")
@@ -54,6 +58,9 @@ _LINK_WORDS: Final[Mapping[str, str]] = {
     "StartingOffsets": "offsets",
     "EndingOffsets": "offsets",
     "Table": "text or mapping",
+    "Maintenance": "`after_run` or mapping",
+    "Optimize": "time or mapping",
+    "Vacuum": "time or mapping",
 }
 
 _WORDS: Final = tomllib.loads(Path(__file__).with_name("docs_words.toml").read_text("utf-8"))
@@ -153,12 +160,15 @@ def _default(model: type[BaseModel], key: str, field: Any) -> str:
         return ""
     # A key that the nouns fill in themselves has no default of its own: look at what they made of it.
     value = getattr(_PLAINEST_FLOW, key) if field.is_required() else field.get_default(call_default_factory=True)
-    text = spec.duration_text(value) if isinstance(value, float) else dump.plain(value)
+    in_words = spec.every_text if model in (spec.Optimize, spec.Vacuum) and key == "every" else spec.duration_text
+    text = in_words(value) if isinstance(value, float) else dump.plain(value)
     if text in (None, {}, (), [], ""):
         return ""
     if key == "metadata_columns":
         text = list(value)
-    return f"`{text if isinstance(text, str) else yaml.safe_dump(text, default_flow_style=True, width=999).strip()}`"
+    written = text if isinstance(text, str) else yaml.safe_dump(text, default_flow_style=True, width=999)
+    # A plain scalar is a document of its own, which YAML ends.
+    return f"`{written.strip().removesuffix('...').strip()}`"
 
 
 def _type(node: Mapping[str, Any], places: Mapping[str, str]) -> str:
@@ -191,7 +201,10 @@ def _plain_type(node: Mapping[str, Any], places: Mapping[str, str]) -> str:
             return f"mapping of name to {_type(inside, places)}"
         return "mapping"
     words = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
-    if node.get("examples") and "seconds" in str(node["examples"][0]):
+    examples = [str(example) for example in node.get("examples", ())]
+    if "daily" in examples:
+        return "`hourly`, `daily`, `weekly` or a duration"
+    if examples and "seconds" in examples[0]:
         return "duration"
     above = f", above {node['exclusiveMinimum']}" if "exclusiveMinimum" in node else ""
     return words[kind] + above
@@ -204,7 +217,15 @@ def error_page() -> str:
         _PROSE["error_1"],
         _PROSE["error_2"],
     ]
-    for room in (errors.written, errors.lake, errors.ledger, errors.kafka, errors.running, errors.machine):
+    for room in (
+        errors.written,
+        errors.lake,
+        errors.ledger,
+        errors.kafka,
+        errors.running,
+        errors.tables,
+        errors.machine,
+    ):
         parts.append(f"## {(room.__doc__ or '').partition(':')[0]}")
         parts += [_error(value) for value in vars(room).values() if getattr(value, "__module__", "") == room.__name__]
     return "\n\n".join(parts)
@@ -240,6 +261,16 @@ def event_page() -> str:
     ]
     parts.append("\n".join([f"## `{finished}`\n\nThe run has ended.\n", *_FIELDS_HEAD, *rows]))
     parts.append(f"## Counts\n\n{_summary(ledger.Counts)}\n\n{_fields(ledger.Counts)}")
+    more = [
+        _row("`saved_bytes`", "number", "So many fewer bytes on storage; below 0 where there are more."),
+        _row("`saved_percent`", "number", "The same in per cent of what was on storage before."),
+    ]
+    report = "\n".join([_fields(maintenance.MaintenanceReport), *more])
+    parts.append(f"## Reports\n\n{_summary(maintenance.MaintenanceReport)}\n\n{report}")
+    more = [_row("`average_file_bytes`", "number", "Of a data file.")]
+    parts.append(
+        f"## Figures\n\n{_summary(maintenance.Figures)}\n\n" + "\n".join([_fields(maintenance.Figures), *more])
+    )
     return "\n\n".join(parts)
 
 

@@ -7,9 +7,10 @@ import pytest
 from rivermouth.errors import ArgumentInvalid, NotSupported, RivermouthError, TopicNameEmpty, TopicNameInvalid
 from rivermouth.project import locate
 from rivermouth.project.dump import to_yaml
-from rivermouth.project.ingest import derived_text, ingest_spec, parse_switch
+from rivermouth.project.ingest import derived, derived_text, ingest_spec, parse_switch
 from rivermouth.project.judge import judge
 from rivermouth.project.validate import validate_static
+from rivermouth.spec import Maintenance
 
 
 def test_without_a_schema_the_bytes_are_kept():
@@ -222,3 +223,10 @@ def test_what_is_saved_is_the_same_project():
         "    format: {type: json, schema: 'id bigint, at timestamp'}\n"
         "    table: silver.shop_orders\n"
     )
+
+
+def test_the_table_is_looked_after_when_it_is_asked_for():
+    project = ingest_spec("orders", lake="/lake", maintenance="after_run")
+    assert project.spec.flows["orders"].maintenance == Maintenance.model_validate("after_run")
+    assert derived(project)[-1] == ("maintenance", "after_run")
+    assert "    maintenance: after_run\n" in to_yaml(project.spec)

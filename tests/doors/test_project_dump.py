@@ -16,12 +16,15 @@ from rivermouth.spec import (
     Expectation,
     Flow,
     KafkaCluster,
+    Maintenance,
+    Optimize,
     Places,
     ProjectSpec,
     SparkSettings,
     StartingOffsets,
     Table,
     Trigger,
+    Vacuum,
 )
 
 # What YAML can hold; a byte order mark inside a text is none of ours.
@@ -77,6 +80,13 @@ def triggers(draw):
 
 
 @st.composite
+def maintenance(draw):
+    optimize = Optimize(every=draw(SECONDS | st.just(604800.0)), zorder=draw(st.lists(TEXT, max_size=2)))
+    vacuum = Vacuum(every=draw(SECONDS), retain=draw(SECONDS), even_below_168_hours=True)
+    return Maintenance(optimize=draw(optional(st.just(optimize))), vacuum=draw(optional(st.just(vacuum))))
+
+
+@st.composite
 def tables(draw):
     columns = st.lists(TEXT | st.dictionaries(TEXT, TEXT, max_size=2), max_size=2)
     return Table(
@@ -115,6 +125,7 @@ def flows(draw, name):
         "table": draw(tables()),
         "places": Places(table=draw(optional(TEXT)), bucket_prefix=draw(optional(TEXT))),
         "trigger": draw(triggers()),
+        "maintenance": draw(optional(maintenance())),
         "previously": draw(optional(TEXT)),
     }
     return Flow.model_validate(body | ({"metadata_columns": columns} if draw(st.booleans()) else {}))

@@ -47,6 +47,10 @@ ACCEPTED = [
     project("expectations: [{name: a, condition: b > 0, action: dead_letter}, {name: c, condition: d}]"),
     project("trigger: {every: 30 seconds, max_offsets: 5, min_offsets: 1, max_delay: 1 m}"),
     project("places: {table: '{lake}/{topic}'}", "key_format: text", "null_values: keep", "previously: old"),
+    project("maintenance: {optimize: daily, vacuum: {every: 6 hours, retain: 30 days}, after_run: true}"),
+    project("maintenance: after_run"),
+    project("maintenance: {optimize: {every: weekly, zorder: [amount]}}"),
+    "lake: ./lake\nmaintenance: {optimize: daily}\n",
     "lake: ./lake\nkafka: {options: {security.protocol: SSL, max.poll.records: 5, check.crcs: true}}\n",
     "lake: ./lake\nspark: {master: 'local[2]', driver_memory: 2g, conf: {a: 1.5, b: false}}\n",
 ]
@@ -69,6 +73,8 @@ REFUSED = [
     project("expectations: [{name: a, condition: b, action: dorp}]"),
     project("trigger: {max_offsets: many}"),
     project("key_format: utf8"),
+    project("maintenance: {optimize: {evry: daily}}"),
+    project("maintenance: nightly"),
     "lake: ./lake\nflows:\n  my orders:\n" + FLOW,
 ]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import datetime as dt
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rivermouth.cli.attend import door
-from rivermouth.cli.options import with_flows, with_project
+from rivermouth.cli.options import Timestamp, with_flows, with_project
 from rivermouth.cli.output import Output, columns, count, plain
 
 if TYPE_CHECKING:
@@ -18,21 +17,6 @@ if TYPE_CHECKING:
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class _Timestamp(click.ParamType[dt.datetime]):
-    """A time in ISO 8601; without an offset it is UTC."""
-
-    name = "timestamp"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dt.datetime:
-        if isinstance(value, dt.datetime):
-            return value
-        try:
-            found = dt.datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is no timestamp, for example 2026-01-31T12:00:00Z.", param, ctx)
-        return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
 def filtering(command: Command) -> Command:
@@ -46,8 +30,8 @@ def filtering(command: Command) -> Command:
         click.option("--partition", type=int, help="Kafka partition."),
         click.option("--first-offset", type=int, help="Smallest offset."),
         click.option("--last-offset", type=int, help="Greatest offset; it is meant too."),
-        click.option("--since", type=_Timestamp(), help="Earliest time at which they were put there."),
-        click.option("--until", type=_Timestamp(), help="Latest time."),
+        click.option("--since", type=Timestamp(), help="Earliest time at which they were put there."),
+        click.option("--until", type=Timestamp(), help="Latest time."),
     )
     for option in reversed(options):
         command = option(command)

@@ -35,6 +35,7 @@ class _Switch(click.Option):
 @click.option("--streaming", cls=_Switch, help="Another word for --follow.")
 @click.option("--debug", cls=_Switch, help="A trial: few records, and _debug behind the name of every place.")
 @click.option("--update-schema", cls=_Switch, help="Take new fields into the table (not built yet).")
+@click.option("--maintenance", type=click.Choice(["after_run"]), help="Optimize and vacuum the table when all is read.")
 @click.option("--save", is_flag=True, help="Write the project file that says the same; then run.")
 @click.option("-f", "--file", default=FILE_NAME, show_default=True, help="The file that --save writes.")
 @speaking

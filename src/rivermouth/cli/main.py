@@ -26,6 +26,7 @@ from rivermouth.cli import (
     kinds,
     run,
     status,
+    tables,
 )
 from rivermouth.cli.output import Output, to_json
 from rivermouth.errors import RivermouthError
@@ -46,6 +47,7 @@ _COMMANDS: Final = (
     checkpoint.checkpoint,
     ingest.ingest,
     dead_letters.dead_letters,
+    tables.tables,
     kinds.kinds,
     kinds.schema,
     jars.jars,

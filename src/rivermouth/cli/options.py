@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -10,6 +11,38 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FILE_NAME = "rivermouth.yml"
+
+
+class Timestamp(click.ParamType[dt.datetime]):
+    """A time in ISO 8601; without an offset it is UTC."""
+
+    name = "timestamp"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dt.datetime:
+        """The value that was meant; fails with words of usage."""
+        if isinstance(value, dt.datetime):
+            return value
+        try:
+            found = dt.datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no timestamp, for example 2026-01-31T12:00:00Z.", param, ctx)
+        return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+
+
+class Duration(click.ParamType[float]):
+    """A duration in words, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The value that was meant; fails with words of usage."""
+        from rivermouth.spec import duration_s
+
+        try:
+            found = duration_s(value)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        return float(found)  # type: ignore[arg-type]
 
 
 def speaking(command: Command) -> Command:

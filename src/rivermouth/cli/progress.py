@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 
 from rivermouth.cli.output import Output, count, is_terminal, plain, to_json
+from rivermouth.cli.reports import report_json, report_text
 from rivermouth.engine import events
 from rivermouth.rows import decisions
 from rivermouth.rows.ledger import Counts
@@ -32,6 +33,7 @@ _KINDS: Final = {
     events.DecisionRecorded: "decision_recorded",
     events.Warned: "warned",
     events.Replayed: "replayed",
+    events.Maintained: "maintained",
     events.FlowRestarted: "flow_restarted",
     events.FlowFailed: "flow_failed",
     events.FlowFinished: "flow_finished",
@@ -195,6 +197,8 @@ def event_json(event: events.Event) -> dict[str, Any] | None:
     body: dict[str, Any] = {"event": kind, **{each.name: plain(getattr(event, each.name)) for each in fields(event)}}
     if isinstance(event, events.BatchDone):
         body["rows_per_s"] = round(event.rows_per_s, 1)
+    if isinstance(event, events.Maintained):
+        body["report"] = report_json(event.report)
     if isinstance(event, events.FlowFailed):
         body["error"] = _without_trace(event.error)
     return body
@@ -214,7 +218,7 @@ def event_text(event: events.Event) -> str | None:
         case events.CheckpointReplaced():
             kept = f"; the old one is {event.moved_to}" if event.moved_to else ""
             return f"{event.flow}: new checkpoint, as {event.reason}{kept}"
-        case events.DecisionRecorded() | events.Warned():
+        case events.DecisionRecorded() | events.Warned() | events.Maintained():
             return f"{event.flow}: {_said(event)}"
         case events.Replayed():
             return f"{event.flow}: {replayed_text(event)}"
@@ -229,9 +233,11 @@ def event_text(event: events.Event) -> str | None:
             return None
 
 
-def _said(event: events.DecisionRecorded | events.Warned) -> str:
+def _said(event: events.DecisionRecorded | events.Warned | events.Maintained) -> str:
     if isinstance(event, events.Warned):
         return f"warning: {event.message}"
+    if isinstance(event, events.Maintained):
+        return report_text(event.report)
     return f"recorded in ledger entry {event.entry}: {decisions.text(event.decision)}"
 
 

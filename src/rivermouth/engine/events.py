@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rivermouth.rows.ledger import Counts, Decision, Ranges
+from rivermouth.rows.maintenance import MaintenanceReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,17 @@ class Replayed(Event):
     replayed: int
     remaining: int
     dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained(Event):
+    """A table of the flow was optimized or vacuumed, or that failed, which stops nothing.
+
+    Attributes:
+        report: What it came to.
+    """
+
+    report: MaintenanceReport
 
 
 @dataclass(frozen=True, slots=True)

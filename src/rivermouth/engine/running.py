@@ -54,6 +54,7 @@ class RunningFlow:
         changes: What the declared schema asks of the table, as it was when the flow was looked at.
         lease: The table's, if the flow runs under one.
         tombstones: The deleted keys of a keyed table.
+        due_at: When the flow's tables are looked after next, in seconds since the epoch.
         prepared: Steps 2 to 5 as they stand ready, by the columns that stay beside.
     """
 
@@ -77,6 +78,7 @@ class RunningFlow:
     stopping: threading.Event = field(default_factory=threading.Event)
     lease: Lease | None = None
     tombstones: Tombstones | None = None
+    due_at: float = 0.0
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
 
     def emit(self, event: Event) -> None:

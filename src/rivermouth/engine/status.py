@@ -234,7 +234,7 @@ def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
         processing_rate=report.get("rows_per_s"),
         batch_duration_s=report.get("duration_s"),
         finished_at=report.get("finished_at"),
-        last_batch=standing.counts if entry.number > 0 else None,
+        last_batch=standing.counts if entry.number > 0 and entry.kind != "maintenance" else None,
         pending=standing.counts is None and bool(entry.unsettled),
         totals=totals,
         dead_letters=totals.dead_lettered,

@@ -12,6 +12,7 @@ from rivermouth.engine.carry import drain, max_offsets
 from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener
 from rivermouth.engine.follow import follow
 from rivermouth.engine.opening import open_flow, source_of
+from rivermouth.engine.upkeep import after_run, between_batches
 from rivermouth.errors import (
     BrokerUnreachable,
     EngineLost,
@@ -270,8 +271,15 @@ class Supervisor:
 
     def _follow_or_drain(self, run: RunningFlow, *, keep_following: bool) -> int:
         if not keep_following:
-            return drain(run)
-        return follow(run, lambda: self._between_batches(run))
+            batches = drain(run)
+            after_run(run, wrote=batches > 0)
+            return batches
+
+        def between() -> None:
+            self._between_batches(run)
+            between_batches(run)
+
+        return follow(run, between)
 
 
 class _Worker(threading.Thread):

@@ -218,6 +218,9 @@ def _check_layout(flow: Flow, columns: StructType) -> None:
     for name in (*schema.partition_columns(flow), *flow.table.cluster_by, *flow.table.column_comments):
         if name not in columns.names:
             raise LayoutInvalid(flow=flow.name, detail=f"there is no column {name!r}")
+    for name in flow.zorder:
+        if name not in columns.names or name in schema.partition_columns(flow):
+            raise LayoutInvalid(flow=flow.name, detail=f"zorder: there is no column {name!r} within the partitions")
 
 
 def _check_expectations(spark: SparkSession, flow: Flow, columns: StructType) -> None:
@@ -264,7 +267,7 @@ def _statistics(flow: Flow, shape: TableShape) -> list[str]:
         if (
             field.name in wanted
             or (field.name in shape.payload and field.dataType.simpleString() in times)
-            or field.name in flow.table.cluster_by
+            or field.name in (*flow.table.cluster_by, *flow.zorder)
         )
         and field.name not in shape.partition_by
     ]

@@ -14,4 +14,5 @@ from rivermouth.errors.lake import *
 from rivermouth.errors.ledger import *
 from rivermouth.errors.machine import *
 from rivermouth.errors.running import *
+from rivermouth.errors.tables import *
 from rivermouth.errors.written import *

@@ -43,6 +43,7 @@ class Commit:
         rows_written: ``numOutputRows`` of the operation's metrics; None where there is none.
         changes_data: Whether rows were added or removed, other than by rewriting the same ones.
         restored_version: The version whose state a RESTORE brought back; None for other operations.
+        committed_at: By the writer's clock, in seconds since the epoch; None where it does not say.
     """
 
     version: int
@@ -51,6 +52,7 @@ class Commit:
     rows_written: int | None
     changes_data: bool
     restored_version: int | None = None
+    committed_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
         rows_written=None if rows is None else int(rows),
         changes_data=changes_data and operation not in _HARMLESS,
         restored_version=None if restored is None else int(restored),
+        committed_at=info["timestamp"] / 1000 if "timestamp" in info else None,
     )
 
 

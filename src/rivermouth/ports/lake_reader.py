@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import urlparse
 
 from rivermouth.errors import LakeNotReadable, LakeNotWritable
-from rivermouth.ports.storage import LocalFiles, is_local
+from rivermouth.ports.storage import LocalFiles, is_local, local_path
+from rivermouth.rows.table_files import StoredFile
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+    from pyspark.sql import SparkSession
 
 _S3: Final = "spark.hadoop.fs.s3a."
 # Words of Hadoop's S3A connector, as users write them for Spark, and those of pyarrow.
@@ -82,6 +84,52 @@ class LakeReader:
             raise LakeNotReadable(place=folder, detail=_reason(error)) from error
         return sorted(info.base_name for info in found)
 
+    def files(self, folder: str) -> list[StoredFile]:
+        """All files below a folder, with their places in it; empty if there is no such folder.
+
+        Raises:
+            LakeNotReadable: The store does not answer, or refuses.
+        """
+        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415 - as below
+
+        try:
+            system, place = self._opened(folder)
+            root = place.rstrip("/") + "/"
+            found = system.get_file_info(FileSelector(place, allow_not_found=True, recursive=True))
+        except (OSError, ValueError, ImportError) as error:
+            raise LakeNotReadable(place=folder, detail=_reason(error)) from error
+        return [
+            StoredFile(info.path.removeprefix(root), info.size or 0, (info.mtime_ns or 0) / 1e9)
+            for info in found
+            if info.type == FileType.File
+        ]
+
+    def parquet(self, path: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """The rows of a Parquet file, with those of ``columns`` that it has; maps are lists of pairs.
+
+        Raises:
+            LakeNotReadable: It is not there, is no Parquet, or the store does not answer.
+        """
+        from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - a local lake never pays for this import
+
+        try:
+            system, place = self._opened(path)
+            with system.open_input_file(place) as file:
+                parquet = ParquetFile(file)
+                there = [name for name in columns if name in parquet.schema_arrow.names]
+                for batch in parquet.iter_batches(columns=there):
+                    yield from batch.to_pylist()
+        except (OSError, ValueError, ImportError) as error:
+            raise LakeNotReadable(place=path, detail=_reason(error)) from error
+
+    def _opened(self, path: str) -> tuple[FileSystem, str]:
+        """The file system of a path, and the path as it wants it."""
+        if is_local(path):
+            from pyarrow.fs import LocalFileSystem  # noqa: PLC0415 - as below
+
+            return LocalFileSystem(), str(local_path(path))
+        return self._system(path), _inner(path)
+
     def write(self, path: str, text: str) -> NoReturn:
         """Refuses."""
         del text
@@ -121,6 +169,15 @@ class LakeReader:
             if key not in self._systems:
                 self._systems[key] = _file_system(path, self._spark_conf, self._timeout_s)
             return self._systems[key]
+
+
+def reader_for(spark: SparkSession, lake: str, *, timeout_s: float = 20.0) -> LakeReader:
+    """A reader with the addresses and credentials that a session has."""
+    if is_local(lake):
+        return LakeReader({}, timeout_s=timeout_s)
+    session: Any = spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Hadoop's settings
+    words = dict(session.sessionState().newHadoopConf().getPropsWithPrefix("fs.s3a."))
+    return LakeReader({f"{_S3}{name}": value for name, value in words.items() if value}, timeout_s=timeout_s)
 
 
 def _file_system(path: str, spark_conf: Mapping[str, str], timeout_s: float) -> FileSystem:

@@ -10,10 +10,22 @@ from pydantic import BaseModel
 
 from rivermouth.names import METADATA_COLUMNS
 from rivermouth.project.locate import scalar, two_meanings
-from rivermouth.spec import EndingOffsets, Flow, Format, ProjectSpec, Sink, StartingOffsets, Table
+from rivermouth.spec import (
+    EndingOffsets,
+    Flow,
+    Format,
+    Maintenance,
+    Optimize,
+    ProjectSpec,
+    Sink,
+    StartingOffsets,
+    Table,
+    Vacuum,
+)
 
 # Long texts stay on one line: a folded schema is hard to read.
 _WIDTH: Final = 1 << 16
+AFTER_RUN: Final = "after_run"
 _TEXT: Final = "tag:yaml.org,2002:str"
 
 
@@ -34,6 +46,11 @@ def plain(value: object) -> Any:
             return _offsets(value)
         case Table() | Format() | Sink():
             return _named(value)
+        case Maintenance() if value == Maintenance.model_validate(AFTER_RUN):
+            return AFTER_RUN
+        case Optimize() | Vacuum():
+            body = _fields(value, always=("every",))
+            return body if len(body) > 1 else body["every"]
         case BaseModel():
             return _fields(value)
         case Mapping():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rivermouth.errors import ArgumentInvalid, NotSupported
+from rivermouth.project.dump import plain
 from rivermouth.project.judge import judge
 from rivermouth.project.load import Project, raise_all
 from rivermouth.project.locate import Document
@@ -42,6 +43,7 @@ def ingest_spec(
     streaming: Switch = None,
     debug: Switch = None,
     update_schema: Switch = None,
+    maintenance: str | Mapping[str, Any] | None = None,
     base: str | Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Project:
@@ -66,6 +68,7 @@ def ingest_spec(
         streaming: Another word for ``follow``.
         debug: Try it out: every place bears ``_debug`` and reads are limited.
         update_schema: Take new fields into the table; not built yet.
+        maintenance: As in a project file; ``after_run`` looks after the table when all is read.
         base: Folder for relative places; the working folder by default.
         environ: Environment variables; the process's own by default.
 
@@ -94,6 +97,7 @@ def ingest_spec(
         "table": table or f"{RAW_SCHEMA if kind == 'raw' else DECODED_SCHEMA}.{name}",
         "key_format": key_format,
         "starting_offsets": starting_offsets,
+        "maintenance": maintenance,
     }
     body = {
         "lake": lake,
@@ -152,6 +156,8 @@ def derived(project: Project) -> list[tuple[str, str]]:
             ("checkpoint", places.checkpoint),
             ("state", places.state),
         ]
+        if flow.maintenance is not None:
+            lines.append(("maintenance", str(plain(flow.maintenance))))
     return lines
 
 

@@ -144,12 +144,19 @@ def _short_forms(definitions: dict[str, Any]) -> None:
     definitions["StartingOffsets"] = {**_described(starting), "anyOf": forms}
     ending = definitions["EndingOffsets"]
     definitions["EndingOffsets"] = {**_described(ending), "anyOf": [{"enum": ["latest"]}, _TIMESTAMP, _OFFSETS]}
-    table = definitions["Table"]
-    definitions["Table"] = {**_described(table), "anyOf": [{"type": "string"}, {**table}]}
-    del definitions["Table"]["anyOf"][1]["description"]
+    definitions["Table"] = _or(definitions["Table"], {"type": "string"})
+    for name in ("Optimize", "Vacuum"):
+        definitions[name] = _or(definitions[name], {"type": "string", "examples": ["daily", "weekly", "6 hours"]})
+    definitions["Maintenance"] = _or(definitions["Maintenance"], {"const": "after_run"})
     definitions["Expectation"]["properties"]["action"]["enum"] = kind_names("actions")
     definitions["KafkaCluster"]["properties"]["options"]["additionalProperties"] = _NUMBER_OR_TEXT
     definitions["SparkSettings"]["properties"]["conf"]["additionalProperties"] = _NUMBER_OR_TEXT
+
+
+def _or(noun: dict[str, Any], short: Mapping[str, Any]) -> dict[str, Any]:
+    """A noun that may also be written in a short form."""
+    whole = {name: part for name, part in noun.items() if name != "description"}
+    return {**_described(noun), "anyOf": [dict(short), whole]}
 
 
 def _kind(definitions: dict[str, Any], key: str, names: dict[str, str]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from rivermouth.errors import (
     FlowUnknown,
@@ -27,13 +27,14 @@ from rivermouth.rows.places import FlowPlaces
 from rivermouth.spec import Flow, ProjectSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.engine.audit import FlowAudit
     from rivermouth.engine.events import Listener
     from rivermouth.engine.plan import FlowPlan
     from rivermouth.engine.status import FlowStatus
     from rivermouth.engine.supervisor import FlowOutcome
+    from rivermouth.engine.tables import TableDescription
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.spec import SparkSettings
@@ -131,6 +132,8 @@ class Project:
             raise FlowUnknown(name=name, fix=fix)
         with standing(self.at("flows", name)):
             flow = expand_flow(self.spec.flows[name], self.environ)
+        if flow.maintenance is None and self.spec.maintenance is not None:
+            flow = flow.model_copy(update={"maintenance": self.spec.maintenance})
         form = flow.format.below(self.base)
         return flow if form is flow.format else flow.model_copy(update={"format": form})
 
@@ -278,6 +281,52 @@ class Project:
         from rivermouth.project import audit  # noqa: PLC0415
 
         return audit.audited(self, names)
+
+    def describe_tables(self, *names: str) -> list[TableDescription]:
+        """What the tables of these names, or all, consist of, and what would help them, without a Spark session.
+
+        Args:
+            names: ``schema.table``; a flow's name stands for its table.
+
+        Raises:
+            TableUnknown: No flow writes a table of that name.
+            RivermouthError: The project itself is wrong, or the lake does not answer.
+        """
+        from rivermouth.project import tables  # noqa: PLC0415
+
+        return tables.described(self, names)
+
+    def read_table(self, name: str, columns: Sequence[str] | None = None, **asked: Any) -> DataFrame:
+        """A table of a flow as a frame of Spark; see ``project.look_after.read_table``.
+
+        Args:
+            name: ``schema.table``; a flow's name stands for its table.
+            columns: Names; all where None.
+            asked: ``spark``, a session (``self.spark()`` by default), and ``version`` or ``timestamp``.
+
+        Raises:
+            TableMissing: It is not made yet.
+            VersionMissing: The log tells nothing of that version or time.
+        """
+        from rivermouth.project import look_after  # noqa: PLC0415
+
+        return look_after.read_table(self, name, columns=columns, **asked)
+
+    def create_temp_views(self, *names: str, spark: SparkSession | None = None) -> dict[str, str]:
+        """Temporary views of these tables, or of all that are there; the view's name by table.
+
+        ``silver.orders`` is ``silver_orders`` in the session.
+
+        Args:
+            names: ``schema.table``; a flow's name stands for its table.
+            spark: The session that gets them, ``self.spark()`` by default.
+
+        Raises:
+            ViewsCollide: Two tables would be one view.
+        """
+        from rivermouth.project import look_after  # noqa: PLC0415
+
+        return look_after.create_temp_views(self, names, spark)
 
     def spark(self) -> SparkSession:
         """The Spark session of this process, started with the project's settings if there is none, to look at tables.

@@ -88,10 +88,28 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "partitioned_by": "partition_by",
         "partitions": "partition_by",
         "clustered_by": "cluster_by",
-        "zorder_by": "cluster_by",
+        "zorder_by": "write it as maintenance: {optimize: {zorder: [...]}} in the flow",
+        "optimize": "write it as maintenance: {optimize: ...} in the flow",
+        "vacuum": "write it as maintenance: {vacuum: ...} in the flow",
+        "retention": "write it as maintenance: {vacuum: {retain: ...}} in the flow",
         "tblproperties": "properties",
         "table_properties": "properties",
         "description": "comment",
+    },
+    "Maintenance": {
+        "every": "write it as optimize: {every: ...}",
+        "retain": "write it as vacuum: {retain: ...}",
+        "retention": "write it as vacuum: {retain: ...}",
+        "zorder": "write it as optimize: {zorder: [...]}",
+        "compact": "optimize",
+        "compaction": "optimize",
+    },
+    "Optimize": {"zorder_by": "zorder", "interval": "every", "schedule": "every"},
+    "Vacuum": {
+        "retention": "retain",
+        "retain_hours": "retain",
+        "interval": "every",
+        "schedule": "every",
     },
     "Trigger": {
         "interval": "every",
@@ -118,21 +136,19 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 # Designed and not built: refused by name until a field or a file of this name exists.
 _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
     "ProjectSpec": frozenset(
-        {"alerts", "catalog", "catalogs", "files", "maintenance", "metrics", "page", "pipelines", "schema_registry"}
+        {"alerts", "catalog", "catalogs", "files", "metrics", "page", "pipelines", "schema_registry"}
     ),
     "Flow": frozenset(
         {
             "changes",
             "dead_letters_retention",
             "evolution",
-            "maintenance",
             "schema_registry",
             "source",
             "transform",
             "watermark",
         }
     ),
-    "Table": frozenset({"optimize", "vacuum", "retention"}),
 }
 _FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
     "formats": frozenset({"avro", "canal", "csv", "debezium", "maxwell", "protobuf", "xml"}),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from rivermouth.spec.flow import Expectation, Flow, Table, Trigger
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink
+from rivermouth.spec.maintenance import Maintenance, Optimize, Vacuum, every_text
 from rivermouth.spec.offsets import EndingOffsets, Offsets, StartingOffsets
 from rivermouth.spec.places import Places
 from rivermouth.spec.project import KafkaCluster, ProjectSpec, SparkSettings
@@ -23,8 +24,10 @@ __all__ = [
     "Format",
     "KafkaCluster",
     "KeyedSink",
+    "Maintenance",
     "Noun",
     "Offsets",
+    "Optimize",
     "Places",
     "ProjectSpec",
     "Sink",
@@ -32,6 +35,8 @@ __all__ = [
     "StartingOffsets",
     "Table",
     "Trigger",
+    "Vacuum",
     "duration_s",
     "duration_text",
+    "every_text",
 ]

@@ -11,6 +11,7 @@ from rivermouth.extend import find_kind
 from rivermouth.names import COORDINATES, DEFAULT_METADATA_COLUMNS, METADATA_COLUMNS, did_you_mean
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
+from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.offsets import EndingOffsets, StartingOffsets
 from rivermouth.spec.places import Places
 from rivermouth.spec.values import DurationS, Noun
@@ -131,6 +132,7 @@ class Flow(Noun):
         sink: How rows get into the table.
         places: Where things lie, if not where the project says.
         trigger: How often the flow looks for records, and how many it takes.
+        maintenance: When the files of its tables are put in order, if not as the project says; ``{}`` for never.
         previously: The name that the flow had before it was renamed.
     """
 
@@ -151,6 +153,7 @@ class Flow(Noun):
     sink: Annotated[SerializeAsAny[Sink], BeforeValidator(kind_from_yaml("sinks"))]
     places: Places = Places()
     trigger: Trigger = Trigger()
+    maintenance: Maintenance | None = None
     previously: str | None = None
 
     @model_validator(mode="before")
@@ -185,7 +188,16 @@ class Flow(Noun):
             msg = f"expectation {twice[0]!r} stands twice: each name once"
             raise ValueError(msg)
         self._check_keyed()
+        if self.table.cluster_by and self.zorder:
+            msg = "a clustered table has its order by cluster_by: leave zorder out"
+            raise ValueError(msg)
         return self
+
+    @property
+    def zorder(self) -> tuple[str, ...]:
+        """Columns by which its maintenance orders the rows within the files."""
+        optimize = self.maintenance and self.maintenance.optimize
+        return optimize.zorder if optimize else ()
 
     @property
     def keyed(self) -> KeyedSink | None:

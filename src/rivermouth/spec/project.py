@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from rivermouth.spec.flow import Flow
+from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.places import Places
 from rivermouth.spec.values import Noun
 
@@ -54,6 +55,7 @@ class ProjectSpec(Noun):
         kafka: The brokers.
         spark: The Spark session of a run.
         places: Templates of the places where things lie.
+        maintenance: When the files of the tables are put in order, for flows that do not say it themselves.
         flows: The flows by name.
     """
 
@@ -62,7 +64,15 @@ class ProjectSpec(Noun):
     kafka: KafkaCluster = KafkaCluster()
     spark: SparkSettings = SparkSettings()
     places: Places = Places()
+    maintenance: Maintenance | None = None
     flows: dict[str, Flow] = {}
+
+    @model_validator(mode="after")
+    def _columns_of_one_table(self) -> Self:
+        if self.maintenance and self.maintenance.optimize and self.maintenance.optimize.zorder:
+            msg = "maintenance.optimize.zorder names columns of one table: write maintenance in the flow"
+            raise ValueError(msg)
+        return self
 
     @model_validator(mode="before")
     @classmethod

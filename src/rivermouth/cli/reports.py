@@ -1,0 +1,77 @@
+"""What maintenance of tables came to, as people and programs read it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rivermouth.cli.output import columns, count, plain
+from rivermouth.rows.maintenance import percent
+from rivermouth.rows.table_files import bytes_text, spans_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rivermouth.rows.maintenance import MaintenanceReport
+
+
+def lost_text(report: MaintenanceReport) -> str:
+    """Which versions VACUUM takes away."""
+    if not report.unreadable:
+        return f"{report.table}: every version that can be read stays so"
+    return f"{report.table}: versions that become unreadable: {spans_text(report.unreadable)}"
+
+
+def report_text(report: MaintenanceReport) -> str:
+    """What a run of OPTIMIZE or VACUUM came to, in one line; more where nothing was done yet."""
+    before, after = report.before, report.after
+    if report.error is not None:
+        return f"{report.table}: {report.operation} failed: {report.error}"
+    stored = f"{bytes_text(before.stored_bytes)} on storage"
+    if report.dry_run:
+        freed = f"would free {bytes_text(report.saved_bytes)} of {stored}"
+        return f"{lost_text(report)}\n{report.table}: {report.operation} {freed}"
+    if report.operation == "vacuum":
+        told = f"{stored} became {bytes_text(after.stored_bytes)}, {report.saved_percent:.1f} % saved"
+    else:
+        saved = percent(before.live_bytes - after.live_bytes, before.live_bytes)
+        told = (
+            f"{count(before.files, 'file')} of {bytes_text(before.average_file_bytes)} on average became "
+            f"{after.files:,} of {bytes_text(after.average_file_bytes)}; {bytes_text(before.live_bytes)} became "
+            f"{bytes_text(after.live_bytes)}, {saved:.1f} % saved"
+        )
+    return f"{report.table}: {report.operation}: {told}, in {report.duration_s:.1f} s"
+
+
+def reports_text(reports: Sequence[MaintenanceReport]) -> str:
+    """All runs in one table, with their sum, by bytes on storage."""
+    if not reports:
+        return "no tables"
+    rows = [
+        (each.table, each.before.stored_bytes, each.after.stored_bytes, each.saved_bytes, each.saved_percent)
+        for each in reports
+    ]
+    return columns(("table", "bytes before", "bytes after", "saved", "%"), [*rows, ("sum", *_sum(reports))])
+
+
+def reports_json(reports: Sequence[MaintenanceReport]) -> dict[str, Any]:
+    """The same as an object of JSON."""
+    names = ("stored_bytes_before", "stored_bytes_after", "saved_bytes", "saved_percent")
+    return {
+        "maintenance": [report_json(each) for each in reports],
+        "sum": dict(zip(names, _sum(reports), strict=True)),
+    }
+
+
+def report_json(report: MaintenanceReport) -> dict[str, Any]:
+    """One run as an object of JSON."""
+    figures = {
+        name: {**plain(each), "average_file_bytes": each.average_file_bytes}
+        for name, each in (("before", report.before), ("after", report.after))
+    }
+    return {**plain(report), **figures, "saved_bytes": report.saved_bytes, "saved_percent": report.saved_percent}
+
+
+def _sum(reports: Sequence[MaintenanceReport]) -> tuple[int, int, int, float]:
+    before = sum(each.before.stored_bytes for each in reports)
+    after = sum(each.after.stored_bytes for each in reports)
+    return before, after, before - after, percent(before - after, before)

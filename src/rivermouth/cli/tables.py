@@ -1,0 +1,180 @@
+"""``rivermouth tables``: look at the tables of the flows, read them, and look after them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from rivermouth.cli.attend import door
+from rivermouth.cli.dead_letters import readable
+from rivermouth.cli.options import Duration, Timestamp, with_project
+from rivermouth.cli.output import Output, columns, count, indented, plain
+from rivermouth.cli.reports import lost_text, report_json, report_text, reports_json, reports_text
+
+if TYPE_CHECKING:
+    from rivermouth.engine.tables import TableDescription
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MAX_CELL_CHARACTERS: Final = 100
+
+
+def _with_tables(command: Command) -> Command:
+    """Names of tables as arguments; the command gets the tuple ``tables``, empty for all."""
+    return click.argument("tables", nargs=-1, metavar="[TABLE]...")(command)
+
+
+@click.group("tables")
+def tables() -> None:
+    """The tables that the flows write: look at them, read them, keep their files in order.
+
+    TABLE is schema.table, or the name of its flow; dead letters are schema.table__dead_letters.
+    """
+
+
+@tables.command()
+@_with_tables
+@with_project
+def describe(output: Output, tables: tuple[str, ...], file: str) -> None:
+    """Say what tables consist of: version, rows, files by size, bytes on storage, and what would help.
+
+    Reads the tables' logs and lists their folders, without starting Spark.
+    """
+    from rivermouth.project import tables as of_project
+    from rivermouth.project.load import Project
+
+    found = of_project.described(Project.load(file), tables)
+    text = "\n\n".join(description_text(each) for each in found)
+    told = [{**plain(each), "reports": [report_json(report) for report in each.reports]} for each in found]
+    output.result(text or "no tables", {"tables": told})
+
+
+@tables.command()
+@click.argument("table")
+@click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many rows.")
+@click.option("--version", type=click.IntRange(min=0), help="As of this version of the table.")
+@click.option("--timestamp", type=Timestamp(), help="As it was then; without an offset it is UTC.")
+@with_project
+def read(output: Output, table: str, wanted: str | None, file: str, **asked: Any) -> None:
+    """Print rows of one table, in no order; with --output json one line a row, with bytes as base64.
+
+    This prints what the records hold. In text, bytes that are no UTF-8 are hexadecimal digits.
+    """
+    from rivermouth.project import look_after
+    from rivermouth.project.load import Project
+
+    names = None if wanted is None else _names(wanted)
+    with door(output) as given:
+        found = look_after.rows(Project.load(file), table, columns=names, as_json=output.json, door=given, **asked)
+    if output.json:
+        for (line,) in found.rows:
+            click.echo(line)
+        return
+    cells = [[_shown(value) for value in row] for row in found.rows]
+    output.result(columns([readable(name.encode()) for name in found.columns], cells) if cells else "no rows", None)
+
+
+@tables.command()
+@_with_tables
+@click.option("--where", metavar="CONDITION", help="Only partitions for which this is true, of one table.")
+@click.option("--zorder", metavar="COLUMN,...", help="Order the rows by these columns, of one table.")
+@with_project
+def optimize(output: Output, tables: tuple[str, ...], file: str, where: str | None, zorder: str | None) -> None:
+    """Put small files together, also while the flows run; rows that are marked as deleted are left out.
+
+    The old files stay for older versions until `rivermouth tables vacuum`. What was done is kept in the lake.
+    """
+    from rivermouth.project import look_after
+    from rivermouth.project.load import Project
+
+    with door(output) as given:
+        reports = look_after.optimized(
+            Project.load(file),
+            tables,
+            where=where,
+            zorder=_names(zorder or ""),
+            door=given,
+            hear=lambda report: output.note(report_text(report)),
+        )
+    output.result(reports_text(reports), reports_json(reports))
+
+
+@tables.command()
+@_with_tables
+@click.option("--retain", type=Duration(), default="7 days", show_default=True, help="Keep versions of so long.")
+@click.option("--even-below-168-hours", is_flag=True, help="Let --retain be shorter, while no flow writes the tables.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go; without starting Spark.")
+@with_project
+def vacuum(output: Output, tables: tuple[str, ...], file: str, retain: float, **asked: bool) -> None:
+    """Delete files that only older versions need, and say first which of these nobody can read any more.
+
+    What was done is kept in the lake.
+    """
+    from rivermouth.project import look_after
+    from rivermouth.project.load import Project
+
+    with door(output) as given:
+        reports = look_after.vacuumed(
+            Project.load(file),
+            tables,
+            retain_s=retain,
+            door=given,
+            announce=lambda foreseen: output.note(lost_text(foreseen)),
+            hear=lambda report: output.note(report_text(report)),
+            **asked,
+        )
+    output.result(reports_text(reports), reports_json(reports))
+
+
+def description_text(table: TableDescription) -> str:
+    """What a table consists of, for a person."""
+    from rivermouth.rows.table_files import bytes_text
+
+    if not table.exists:
+        return f"{table.table}: not made yet\n  hint: rivermouth run {table.flow}"
+    lines = [f"{table.table}: version {table.version}{_made(table)}", f"  at {table.location}"]
+    rows = "rows unknown" if table.rows is None else count(table.rows, "row")
+    deleted = f", {table.deleted_rows:,} more are marked as deleted" if table.deleted_rows else ""
+    lines.append(f"  {rows}{deleted}")
+    for what, names in (("partitioned", table.partition_by), ("clustered", table.cluster_by)):
+        lines += [f"  {what} by {', '.join(names)}"] if names else []
+    average = f"{bytes_text(table.average_file_bytes)} a file on average"
+    lines.append(f"  {count(table.files, 'file')}, {bytes_text(table.live_bytes)}, {average}")
+    lines.append(f"  on storage: {bytes_text(table.stored_bytes)}, and {bytes_text(table.log_bytes)} of log")
+    entry = "no ledger entry known" if table.entry is None else f"ledger entry {table.entry}"
+    runs = f"{_run('optimized', table.optimized_at)}, {_run('vacuumed', table.vacuumed_at)}"
+    lines.append(f"  {runs}" if table.kind == "dead_letters" else f"  {entry}; {runs}")
+    bars = [(each.size, each.files, bytes_text(each.bytes)) for each in table.histogram if each.files]
+    lines += [indented(columns(("size", "files", "together"), bars), "    ")] if bars else []
+    lines += [f"  would help: {each}" for each in table.advice]
+    return "\n".join(lines)
+
+
+def _run(done: str, at: float | None) -> str:
+    return f"never {done}" if at is None else f"{done} at {_time(at)}"
+
+
+def _time(at: float) -> str:
+    return dt.datetime.fromtimestamp(at, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _made(table: TableDescription) -> str:
+    if table.committed_at is None:
+        return ""
+    return f", {table.operation} at {_time(table.committed_at)}"
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _shown(value: object) -> str | None:
+    """A cell on one line that no terminal takes for more than text; long ones are cut."""
+    if value is None:
+        return "null"
+    text = readable(bytes(value) if isinstance(value, bytes | bytearray) else str(value).encode())
+    return text if len(text) <= MAX_CELL_CHARACTERS else f"{text[: MAX_CELL_CHARACTERS - 1]}…"

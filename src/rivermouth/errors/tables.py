@@ -1,0 +1,69 @@
+"""Tables looked at and looked after: errors of reading and of maintenance."""
+
+from __future__ import annotations
+
+from rivermouth.errors.base import RivermouthError
+
+
+class TableUnknown(RivermouthError):
+    """No flow of the project writes a table of this name."""
+
+    code = "TABLE_UNKNOWN"
+    what = "no flow of the project writes a table {name!r}; nothing was done"
+    hint = "{fix}"
+
+
+class TableMissing(RivermouthError):
+    """A table that a flow writes is not made yet."""
+
+    code = "TABLE_MISSING"
+    what = "table {table} is not made yet; nothing was read"
+    hint = "rivermouth run {flow}"
+
+
+class VersionMissing(RivermouthError):
+    """A table cannot be read as it was then."""
+
+    code = "VERSION_MISSING"
+    what = "table {table} cannot be read as of {asked}: {detail}"
+    hint = "rivermouth tables describe {table}, for its newest version; without --version that one is read"
+
+
+class ViewsCollide(RivermouthError):
+    """Two tables would be views of the same name."""
+
+    code = "VIEWS_COLLIDE"
+    what = "tables {first} and {second} would both be the view {view}; no view was made"
+    hint = "name one of them: project.create_temp_views({first!r})"
+
+
+class OptimizeRefused(RivermouthError):
+    """A table cannot be optimized as it was asked for."""
+
+    code = "OPTIMIZE_REFUSED"
+    what = "table {table}: {detail}; it was not optimized"
+    hint = "{fix}"
+
+
+class RetentionTooShort(RivermouthError):
+    """VACUUM would delete files that somebody may still need."""
+
+    code = "RETENTION_TOO_SHORT"
+    what = "VACUUM of table {table} would keep files for {retain} only: {detail}; nothing was deleted"
+    hint = "{fix}"
+
+
+class MaintenanceConflict(RivermouthError):
+    """Somebody changed what was being optimized."""
+
+    code = "MAINTENANCE_CONFLICT"
+    what = "table {table}: somebody committed a change of the same files first ({detail}); it is as they left it"
+    hint = "rivermouth tables optimize {table}, once more; or let its writer do it: maintenance: {{optimize: daily}}"
+
+
+class MaintenanceFailed(RivermouthError):
+    """OPTIMIZE or VACUUM failed for a reason of Spark's or the storage's."""
+
+    code = "MAINTENANCE_FAILED"
+    what = "{operation} of table {table} failed: {detail}; no row of it was changed"
+    hint = "rivermouth tables describe {table}"
