@@ -11,6 +11,7 @@ from rivermouth import names
 from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
 from rivermouth.rows import changes, routing
 from rivermouth.rows.auditing import Tally
+from rivermouth.rows.splitting import once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,9 +45,9 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
         if letters is not None:
             kept = kept.join(letters, _KEYS, "left_anti")
         fine = _fine(kept, table, order, run)
-        visible, dead = routed.count(), 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
-        in_table = fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
-        in_table += kept.where(names.TRUNCATE).count()
+        visible = routed.where(once(run.flow)).count()
+        dead = 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
+        in_table = _in_table(kept, fine, order, run) + kept.where(names.TRUNCATE).count()
         doubled = table.groupBy(*map(names.quoted, order.keys)).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
         made_up = rows_within(run, ranges, version).join(routed, _KEYS, "left_anti").count()
     finally:
@@ -61,6 +62,14 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
     )
 
 
+def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow) -> int:
+    """How many records are in the table: with each of their changes, where they have several."""
+    if not run.flow.splits:
+        return fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
+    rows = kept.where(f"NOT {names.TRUNCATE}").alias("k").join(fine.alias("f"), F.expr(order.same_key("k", "f")))
+    return rows.groupBy(*_KEYS).agg(F.bool_and(_FINE).alias(_FINE)).where(_FINE).count()
+
+
 def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> DataFrame:
     """A row a key: the newest change, how many records it stands for, and whether the table says so."""
     told = table_rows(kept, run)
@@ -72,9 +81,9 @@ def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> 
     same = F.expr(order.same_record("s", "t"))
     gone = F.col(names.DELETE)
     kind = told.schema[names.SEQUENCE].dataType.simpleString()
-    truncation = None if run.tombstones is None else run.tombstones.truncation(run.spark, kind)
-    if truncation is not None:
-        gone = gone | F.coalesce(F.col(f"s.{names.SEQUENCE}") < truncation, F.lit(False))
+    truncations = None if run.tombstones is None else run.tombstones.truncations(run.spark, order, kind)
+    if truncations is not None:
+        gone = gone | truncations.older("s", names.SEQUENCE)
     fine = F.when(gone, missing | ~newer).otherwise(~missing & (~newer | same))
     state = joined.select(*(F.col(f"s.{names.quoted(key)}") for key in order.keys), changes.RECORDS, fine.alias(_FINE))
     late = None if run.tombstones is None else run.tombstones.older(newest, order)

@@ -24,6 +24,7 @@ from rivermouth.engine.steps import (
 )
 from rivermouth.rows import envelope, ledger, routing
 from rivermouth.rows.epochs import epoch_now
+from rivermouth.rows.splitting import last_of_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -174,10 +175,11 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     if order is None or run.tombstones is None:
         return marked.select(*names.IN_TABLE).limit(0)
     brings = (F.col(names.ROUTE) == routing.TABLE) & ~F.col(names.DELETE) & ~F.col(names.TRUNCATE)
-    rows = table_rows(marked.where(brings & F.col("__present").isNull()), run)
-    truncation = run.tombstones.truncation(run.spark, rows.schema[names.SEQUENCE].dataType.simpleString())
-    if truncation is not None:
-        rows = rows.where(F.col(names.SEQUENCE) >= truncation)
+    rows = table_rows(last_of_keys(marked, run.flow).where(brings & F.col("__present").isNull()), run).alias("s")
+    kind = rows.schema[names.SEQUENCE].dataType.simpleString()
+    truncations = run.tombstones.truncations(run.spark, order, kind)
+    if truncations is not None:
+        rows = rows.where(~truncations.older("s", names.SEQUENCE))
     table = run.spark.read.format("delta").load(run.places.table)
     joined = rows.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
     missing = joined.where(F.col(f"t.{names.quoted(order.offset)}").isNull() | F.expr(order.newer("s", "t"))).select(

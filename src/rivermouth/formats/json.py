@@ -6,7 +6,6 @@ from typing import Final, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql.types import StructField
 
 from rivermouth import names
 from rivermouth.names import quoted
@@ -40,7 +39,10 @@ class Json(DeclaredFormat):
             *(f"{json_types.convert(read, field.dataType)} AS {done}" for read, done, field in fields),
         )
         misfits = json_types.any_of(
-            [*(json_types.field_misfit(read, done, field) for read, done, field in fields), _infinite(fields)]
+            [
+                *(json_types.field_misfit(read, done, field) for read, done, field in fields),
+                json_types.infinite((read, field.dataType) for read, _, field in fields),
+            ]
         )
         fits = f"coalesce(__sound AND NOT coalesce({misfits or 'false'}, false), false)"
         data = ", ".join(f"{done} AS {quoted(field.name)}" for _, done, field in fields)
@@ -70,16 +72,6 @@ class Json(DeclaredFormat):
         extra = f"size(array_except(json_object_keys({json_document.TEXT}), array({declared})))"
         sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"
         return {"undeclared_fields": f"coalesce(sum(CASE WHEN {sampled} THEN {extra} END), CAST(0 AS BIGINT))"}
-
-
-def _infinite(fields: list[tuple[str, str, StructField]]) -> str | None:
-    """Whether a number that no double can hold was kept as text.
-
-    One search of the document for all columns together: Spark would put the search before the suspicion if it
-    stood beside each of them.
-    """
-    suspects = json_types.any_of(json_types.infinite_text(read, field.dataType) for read, _, field in fields)
-    return suspects and f"({suspects}) AND {json_document.TEXT} RLIKE r'{json_types.OUT_OF_RANGE}'"
 
 
 KIND = Json

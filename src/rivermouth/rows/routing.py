@@ -11,6 +11,7 @@ from rivermouth import names
 from rivermouth.errors import ExpectationFailed
 from rivermouth.rows.checks import failed_column
 from rivermouth.rows.ledger import Counts
+from rivermouth.rows.splitting import once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,8 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
     A failed expectation whose action is ``fail`` ends the Spark job; ``expectation_failure`` reads its error.
     """
     cases = [f"WHEN NOT ({names.DECODED} AND {names.KEY_VALID}) THEN '{DEAD_LETTER}'"]
+    if flow.format.changes:
+        cases.append(f"WHEN {names.OPERATION} = '{names.SKIP}' THEN '{DROPPED}'")
     if flow.keyed is None:
         cases.append(f"WHEN {names.VALUE} IS NULL THEN '{_NULL_VALUE_ROUTES[flow.null_values]}'")
     else:
@@ -63,11 +66,12 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, str]:
     offsets over ``block_offsets``, however many dead letters there are. ``dead_mark`` tells which they are.
     A flow that can have none does without both.
     """
-    dead = f"{names.ROUTE} = '{DEAD_LETTER}'"
+    record = once(flow)
+    dead = f"{names.ROUTE} = '{DEAD_LETTER}' AND {record}"
     aggregates = {
-        "consumed": "count(1)",
-        "written": f"count_if({names.ROUTE} = '{TABLE}')",
-        "dropped": f"count_if({names.ROUTE} = '{DROPPED}')",
+        "consumed": f"count_if({record})",
+        "written": f"count_if({names.ROUTE} = '{TABLE}' AND {record})",
+        "dropped": f"count_if({names.ROUTE} = '{DROPPED}' AND {record})",
         "dead_lettered": f"count_if({dead})",
         "null_values": f"count_if({names.VALUE} IS NULL AND {names.ROUTE} = '{DROPPED}')",
     }
@@ -76,7 +80,7 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, str]:
         aggregates["blocks"] = f"array_join({marks}, '{_BETWEEN_MARKS}')"
         aggregates["dead_mark"] = mark_of(*names.IN_TABLE, among=dead)
     for index, _each in enumerate(flow.expectations):
-        aggregates[failed_column(index)] = f"count_if({failed_column(index)})"
+        aggregates[failed_column(index)] = f"count_if({failed_column(index)} AND {record})"
     return aggregates
 
 
