@@ -26,7 +26,7 @@ UNKNOWN: Final = "?"
 """The operation of a change whose operation nobody knows."""
 CHANGE: Final = (names.OPERATION, names.SOURCE_TIMESTAMP, names.SOURCE_POSITION, names.PRIMARY_KEY)
 
-_UNSOUND: Final = "UNSOUND"
+_UNSOUND: Final = "unsound"
 _WITHOUT_ROW: Final = f"{names.OPERATION} IN ('{names.SKIP}', '{names.TRUNCATION}')"
 _MESSAGES: Final = {
     "NOT_A_CHANGE": "the value is an object, and not a change in the format's envelope",

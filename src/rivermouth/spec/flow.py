@@ -225,10 +225,11 @@ class Flow(Noun):
         kind = self.format.type
         for name in CHANGE_METADATA_COLUMNS:
             if name in self.metadata_columns and not self.format.changes:
-                msg = f"metadata_columns: the format {kind} tells no {name}: leave it out"
+                msg = f"the format {kind} tells no {name}: leave it out of metadata_columns"
                 raise ValueError(msg)
         if self.format.several_rows and self.keyed is None:
-            msg = f"a record of the format {kind} may hold several rows, which append cannot tell apart: sink: upsert"
+            several = f"a record of the format {kind} may hold several rows, which append cannot tell apart"
+            msg = f"{several}: write sink: upsert"
             raise ValueError(msg)
         if self.keyed is None:
             return
@@ -236,7 +237,7 @@ class Flow(Noun):
             msg = f"a change of the format {kind} may be a truncation: give sequence_by as one expression"
             raise ValueError(msg)
         if self.splits and any(isinstance(part, dict) or "(" in part for part in self.keyed.keys):
-            msg = f"an update of the format {kind} may change a key, so keys must be columns: keys: [id]"
+            msg = f"an update of the format {kind} may change a key, so keys must be columns: write keys: [id]"
             raise ValueError(msg)
 
     def _check_keyed(self) -> None:
