@@ -21,6 +21,8 @@ SOURCE = (
 VALUES = (
     [b'{"id": 1, "name": "a", "at": "2026-01-02T03:04:05Z"}', b'{"id": -1}', b"{bad", None],
     [b'{"id": 2, "name": null}', b"[]", b'{"id": "x"}', b'{"id": 3, "parts": [{"a": 1.5}]}', b"\xff"],
+    [b'{"op": "c", "after": {"id": 1, "price": 1.5, "at": "2026-01-02T03:04:05Z"}}', b'{"op": "t"}', b'{"ts_ms": 1}'],
+    [b'{"type": "UPDATE", "data": [{"id": "1", "name": "x"}, {"id": "2"}], "old": [{"id": "3"}]}', b'{"isDdl": true}'],
     [],
 )
 METADATA = ("topic", "partition", "offset", "timestamp", "key", "headers", "timestamp_type")
@@ -44,6 +46,17 @@ FLOWS = {
     "raw": {"format": "raw", "table": "bronze.orders"},
     "text": {"format": "text", "table": "bronze.orders", "null_values": "keep"},
     "json": JSON,
+    "debezium": {
+        "format": {"type": "debezium", "schema": "id bigint, price decimal(9,2), at timestamp"},
+        "table": "silver.orders",
+        "sink": "upsert",
+    },
+    "canal": {
+        "format": {"type": "canal", "schema": "id bigint, name string"},
+        "table": "silver.orders",
+        "sink": {"type": "upsert", "keys": ["id"]},
+        "expectations": [{"name": "known", "condition": "name <> 'x'", "action": "dead_letter"}],
+    },
 }
 
 
