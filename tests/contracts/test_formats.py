@@ -27,7 +27,7 @@ EXAMPLES = {
         ],
         [
             *(b"", b"{", b"{}", b'{"op": "q"}', b'{"op": "c"}', b'{"op": "c", "after": {"id": "x"}}'),
-            b'{"op": "c", "after": {"price": "AN3h"}}',
+            *(b'{"op": "c", "after": {"price": "AN3h"}}', b'{"op": "c", "after": {"price": {"a": 1}}}'),
             b'{"op": "c", "after": {"name": "__debezium_unavailable_value"}}',
         ],
     ),
@@ -44,7 +44,10 @@ EXAMPLES = {
     "ogg": (
         {"schema": "id bigint, name string"},
         [b'{"op_type": "U", "before": {"id": "1"}, "after": {"id": 2}}', b'{"op_type": "T"}'],
-        [b"", b"{}", b'{"op_type": "I"}', b'{"op_type": "I", "after": {"id": "x"}}'],
+        [
+            *(b"", b"{}", b'{"op_type": "I"}', b'{"op_type": "I", "after": {"id": "x"}}'),
+            *(b'{"op_type": "I", "after": {"id": {"a": 1}}}', b'{"op_type": "I", "after": {"id": [1]}}'),
+        ],
     ),
 }
 CHANGES = {names.OPERATION, names.SOURCE_TIMESTAMP, names.SOURCE_POSITION, names.PRIMARY_KEY, names.MISFIT}

@@ -120,7 +120,9 @@ class Debezium(ChangeFormat):
                 found |= {"FIELD_AMBIGUOUS": unclear} if unclear else {}
             found["FIELD_TYPE"] = f"{debezium_types.is_there(read.sql)} AND {done} IS NULL"
         placeholder = _PLACEHOLDERS.get(type(declared))
-        return {**found, "VALUE_UNAVAILABLE": f"{done} = {placeholder}"} if placeholder else found
+        if placeholder:
+            found["VALUE_UNAVAILABLE"] = f"{names.OPERATION} <> '{names.DELETION}' AND {done} = {placeholder}"
+        return found
 
     def told(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
         """Operations by their letters; what is no change of a row is known by its other fields."""

@@ -22,7 +22,7 @@ def value(read: str, kind: str, declared: T.DataType) -> str:
         case T.StringType():
             return f"CASE WHEN {is_object} THEN coalesce({_part(read, '$oid')}, {text}) ELSE {text} END"
         case T.BooleanType():
-            return f"CASE WHEN {kind} = 'BOOLEAN' THEN CAST({read} AS BOOLEAN) END"
+            return f"CASE WHEN {kind} = 'BOOLEAN' THEN try_variant_get({read}, '$', 'boolean') END"
         case T.BinaryType():
             encoded = f"coalesce({_part(read, '$binary', 'base64')}, {_part(read, '$binary')})"
             return f"try_to_binary(CASE WHEN {is_object} THEN {encoded} END, 'base64')"

@@ -99,8 +99,9 @@ def _decimal(read: str, declared: T.DecimalType, hint: str, at: str, decimals: s
     plain = f"{hint}.type = 'string'" if decimals != "string" else f"coalesce({hint}.type = 'string', true)"
     yield {f"{at}_whole": _whole_number(f"{at}_bytes")}
     number = f"{at}_kind = 'BIGINT' OR startswith({at}_kind, 'DECIMAL')"
-    small = f"{at}_kind = 'DOUBLE' AND abs(CAST({read} AS DOUBLE)) < 1e15"
-    as_double = f"CAST(try_cast(CAST({read} AS DOUBLE) AS DECIMAL(38, 18)) AS STRING)"
+    double = f"try_variant_get({read}, '$', 'double')"
+    small = f"{at}_kind = 'DOUBLE' AND abs({double}) < 1e15"
+    as_double = f"CAST(try_cast({double} AS DECIMAL(38, 18)) AS STRING)"
     yield {
         f"{at}_text": f"CASE WHEN {at}_bytes IS NOT NULL THEN {_pointed(f'{at}_whole', f'{at}_scale')} "
         f"WHEN ({is_text} AND {plain}) OR {number} THEN {text} WHEN {small} THEN {as_double} END"
@@ -130,7 +131,7 @@ def _pointed(whole: str, scale: str) -> str:
 
 def _date(read: str, declared: T.DataType, hint: str, at: str) -> str:
     listed = ", ".join(f"'{name}'" for name in _DAYS)
-    days = f"CAST({read} AS BIGINT)"
+    days = f"try_variant_get({read}, '$', 'bigint')"
     is_days = f"{at}_kind = 'BIGINT' AND coalesce({hint}.name IN ({listed}), {hint} IS NULL)"
     in_range = f"{days} BETWEEN {_FIRST_DAY} AND {_LAST_DAY}"
     text = text_types.of_text(f"rtrim('Z', CAST({read} AS STRING))", declared)
@@ -141,7 +142,7 @@ def _date(read: str, declared: T.DataType, hint: str, at: str) -> str:
 
 
 def _micros(read: str, hint: str, at: str, unit: str | None) -> str:
-    number = f"CAST({read} AS BIGINT)"
+    number = f"try_variant_get({read}, '$', 'bigint')"
     largest = {_BY_SETTING[name]: value for name, value in _LARGEST.items()}
     cases = []
     for name, sql in _UNITS.items():
