@@ -10,9 +10,12 @@ import signal
 import pytest
 from confluent_kafka import Producer
 from tests.crashes import oracle
+from tests.crashes.test_replay import with_flow
 
 from rivermouth.engine.audit import audit_flow
 from rivermouth.engine.events import StepReached
+from rivermouth.engine.requests import Request, perform
+from rivermouth.rows.dead_letter import DeadLetterFilter
 
 DEBEZIUM = {
     "format": {"type": "debezium", "schema": "id bigint, amount decimal(10,2), updated_at timestamp"},
@@ -121,6 +124,21 @@ def test_canal_has_several_rows_a_record_and_keys_that_change(make_scene, spark)
     send(scene, canal("INSERT", [text(8, 1), text(8, 2)]), canal("DELETE", [text(9, 10)]))
     assert scene.drain(spark).error is None
     assert {each["id"]: each["v"] for each in oracle.rows_of(scene.table)} == {4: 3, 3: 20, 8: 2}
+    assert audit_flow(spark, scene.order).problems == ()
+
+
+def test_letters_with_several_rows_are_replayed(make_scene, spark):
+    strict = [{"name": "positive", "condition": "v > 0", "action": "dead_letter"}]
+    scene = make_scene(**{**CANAL, "expectations": strict}, partitions=1)
+    send(scene, canal("INSERT", [text(1, 1), text(2, -2)]), canal("INSERT", [text(3, 3)]))
+    send(scene, canal("UPDATE", [text(4, -4)], [{"id": "3"}]), canal("INSERT", [text(1, 11)]))
+    assert scene.drain(spark).error is None
+    assert {each["id"]: each["v"] for each in oracle.rows_of(scene.table)} == {3: 3, 1: 11}
+    assert counts(scene) == {"consumed": 4, "merged": 2, "dropped": 0, "dead_lettered": 2}
+    scene.options["expectations"] = []
+    answer = with_flow(scene, spark, lambda run: perform(run, Request("replay", DeadLetterFilter())))
+    assert (answer["tried"], answer["replayed"]) == (2, 2)
+    assert {each["id"]: each["v"] for each in oracle.rows_of(scene.table)} == {4: -4, 1: 11, 2: -2}
     assert audit_flow(spark, scene.order).problems == ()
 
 
