@@ -33,7 +33,7 @@ from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project import dump
 from rivermouth.project.json_schema import project_schema
-from rivermouth.rows import changes, dead_letter, json_reasons, ledger, maintenance, schema
+from rivermouth.rows import change_format, changes, dead_letter, json_reasons, ledger, maintenance, schema
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _COMMAND: Final = "python tools/docs_reference.py"
@@ -65,6 +65,11 @@ _LINK_WORDS: Final[Mapping[str, str]] = {
 
 _WORDS: Final = tomllib.loads(Path(__file__).with_name("docs_words.toml").read_text("utf-8"))
 _PROSE: Final[Mapping[str, str]] = _WORDS["prose"]
+_CHANGES: Final = {
+    "operation": "with an append of changes",
+    "primary_key": "with changes by that key",
+    **dict.fromkeys(("source_timestamp", "source_position"), "on request, of changes"),
+}
 _METADATA: Final[Mapping[str, str]] = _WORDS["metadata_columns"]
 
 
@@ -326,6 +331,8 @@ def table_columns_page() -> str:
 def _presence(column: str) -> str:
     if column in names.COORDINATES:
         return "always"
+    if column in names.CHANGE_METADATA_COLUMNS:
+        return _CHANGES[column]
     return "yes" if column in names.DEFAULT_METADATA_COLUMNS else "on request"
 
 
@@ -347,7 +354,7 @@ def dead_letter_page() -> str:
 
 
 def _reasons() -> Iterator[tuple[str, str, str]]:
-    sources = [inspect.getsource(each) for each in (dead_letter._reason, json_reasons, changes)]
+    sources = [inspect.getsource(each) for each in (dead_letter._reason, json_reasons, changes, change_format)]
     sources += [inspect.getsource(find_kind("formats", name).explain) for name in kind_names("formats")]
     found = {code for source in sources for code in re.findall(r"""["']([A-Z][A-Z0-9_]{5,})["']""", source)}
     reasons = _WORDS["reasons"]

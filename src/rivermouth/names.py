@@ -32,6 +32,23 @@ PROBLEM: Final = "__problem"
 # Of a version in a table with the history of its keys: from when and until when it is valid.
 START_AT: Final = "__START_AT"
 END_AT: Final = "__END_AT"
+# Of the changes that a change envelope tells.
+OPERATION: Final = "__operation"
+SOURCE_TIMESTAMP: Final = "__source_timestamp"
+SOURCE_POSITION: Final = "__source_position"
+PRIMARY_KEY: Final = "__primary_key"
+MISFIT: Final = "__misfit"
+OLD: Final = "__old"
+OLD_PRIMARY_KEY: Final = "__old_primary_key"
+ORDINAL: Final = "__ordinal"
+
+# What a change does; a record that is none is skipped.
+INSERT: Final = "insert"
+READ: Final = "read"
+UPDATE: Final = "update"
+DELETION: Final = "delete"
+TRUNCATION: Final = "truncate"
+SKIP: Final = "skip"
 
 # Where the broker for development listens, unless told otherwise.
 DEV_PORT: Final = 9092
@@ -39,6 +56,9 @@ DEV_PORT: Final = 9092
 DEV_S3_PORT: Final = 8333
 
 ENVELOPE: Final = (TOPIC, PARTITION, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS, KEY, VALUE)
+
+# What the formats of change envelopes tell besides.
+CHANGE_METADATA_COLUMNS: Final = ("operation", "source_timestamp", "source_position", "primary_key")
 
 # Columns that a table may get beside the payload, in the order in which they stand there.
 METADATA_COLUMNS: Final = (
@@ -50,6 +70,7 @@ METADATA_COLUMNS: Final = (
     "kafka_key",
     "kafka_headers",
     "ingested_at",
+    *CHANGE_METADATA_COLUMNS,
 )
 DEFAULT_METADATA_COLUMNS: Final = (
     "kafka_topic",

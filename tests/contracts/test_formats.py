@@ -18,7 +18,41 @@ EXAMPLES = {
         [b'{"id": 1, "name": "a"}', b'{"id": null}', b"{}", b'{"more": [1]}'],
         [b"", b"{", b"[]", b"1", b'{"id": "x"}', b'{"id": 1} {"id": 2}', b"{'id': 1}", b'{"name": "\xff"}'],
     ),
+    "debezium": (
+        {"schema": "id bigint, name string, price decimal(9,2)"},
+        [
+            b'{"op": "c", "after": {"id": 1}}',
+            b'{"schema": null, "payload": {"op": "d", "before": {"id": 1}, "after": null}}',
+            b'{"op": "t"}',
+            b'{"ts_ms": 1}',
+        ],
+        [
+            *(b"", b"{", b"{}", b'{"op": "q"}', b'{"op": "c"}', b'{"op": "c", "after": {"id": "x"}}'),
+            *(b'{"op": "c", "after": {"price": "AN3h"}}', b'{"op": "c", "after": {"price": {"a": 1}}}'),
+            b'{"op": "c", "after": {"name": "__debezium_unavailable_value"}}',
+        ],
+    ),
+    "canal": (
+        {"schema": "id bigint, name string"},
+        [b'{"type": "INSERT", "data": [{"id": "1"}]}', b'{"type": "CREATE", "isDdl": true}'],
+        [b"", b"[]", b"{}", b'{"type": "INSERT", "data": []}', b'{"type": "INSERT", "data": [{"id": "x"}]}'],
+    ),
+    "maxwell": (
+        {"schema": "id bigint, name string"},
+        [b'{"type": "insert", "data": {"id": 1}}', b'{"type": "table-create"}'],
+        [b"", b"{}", b'{"type": "delete-all"}', b'{"type": "insert", "data": {"id": "x"}}'],
+    ),
+    "ogg": (
+        {"schema": "id bigint, name string"},
+        [b'{"op_type": "U", "before": {"id": "1"}, "after": {"id": 2}}', b'{"op_type": "T"}'],
+        [
+            *(b"", b"{}", b'{"op_type": "I"}', b'{"op_type": "I", "after": {"id": "x"}}'),
+            *(b'{"op_type": "I", "after": {"id": {"a": 1}}}', b'{"op_type": "I", "after": {"id": [1]}}'),
+        ],
+    ),
 }
+CHANGES = {names.OPERATION, names.SOURCE_TIMESTAMP, names.SOURCE_POSITION, names.PRIMARY_KEY, names.MISFIT}
+SPLITS = {names.OLD, names.OLD_PRIMARY_KEY, names.ORDINAL}
 
 
 def frame(spark, values):
@@ -52,7 +86,8 @@ def test_decode_keeps_every_row_and_column_and_says_what_it_refused(spark, case)
     form, good, bad = case
     rows = frame(spark, [*good, None, *bad]).withColumn("mine", F.lit("kept"))
     decoded = form.decode(rows)
-    assert set(rows.columns) | {names.DATA, names.DECODED} == set(decoded.columns)
+    told = (CHANGES if form.changes else set()) | (SPLITS if form.splits else set())
+    assert set(rows.columns) | {names.DATA, names.DECODED} | told == set(decoded.columns)
     found = decoded.select(names.VALUE, names.DECODED, names.DATA, "mine").collect()
     assert [row[0] if row[0] is None else bytes(row[0]) for row in found] == [*good, None, *bad]
     assert [row[1] for row in found] == [True] * (len(good) + 1) + [False] * len(bad)

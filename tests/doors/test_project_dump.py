@@ -106,7 +106,10 @@ def flows(draw, name):
         "topic_pattern": TEXT.filter(bool),
         "assign": st.dictionaries(TEXT, st.lists(st.integers(0, 9), max_size=3), min_size=1, max_size=2),
     }
-    picked = draw(st.lists(st.sampled_from(METADATA_COLUMNS), unique=True))
+    plain = st.sampled_from(["raw", "text"]) | TEXT.map(lambda ddl: {"type": "json", "schema": ddl})
+    form = draw(plain | TEXT.map(lambda ddl: {"type": "debezium", "schema": ddl, "decimals": "base64"}))
+    told = METADATA_COLUMNS if isinstance(form, dict) and form["type"] == "debezium" else METADATA_COLUMNS[:-4]
+    picked = draw(st.lists(st.sampled_from(told), unique=True))
     renamed = draw(st.booleans())
     columns = {column: f"{column}_" if renamed else column for column in picked}
     body = {
@@ -115,7 +118,7 @@ def flows(draw, name):
         "starting_offsets": draw(offsets(StartingOffsets, ("earliest", "latest", "group"))),
         "ending_offsets": draw(optional(offsets(EndingOffsets, ("latest",)))),
         "group_id": draw(optional(TEXT)),
-        "format": draw(st.sampled_from(["raw", "text"]) | TEXT.map(lambda ddl: {"type": "json", "schema": ddl})),
+        "format": form,
         "key_format": draw(st.sampled_from([None, "raw", "text"])),
         "null_values": draw(st.sampled_from(["drop", "keep", "dead_letter"])),
         "expectations": [

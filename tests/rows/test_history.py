@@ -28,7 +28,7 @@ def come_to(spark, versions, log, order=ORDER):
     table = spark.createDataFrame([(k, v, *at_offset(o), start, end) for k, start, end, v, o in versions], ROW)
     told = [(k, v, *at_offset(o), s, None, v is None, False, s) for k, s, v, o in log]
     batch = spark.createDataFrame(told, f"{ROW}, __delete boolean, __truncate boolean, __sequence int")
-    points = history.points(batch, history.Known(table), order, tombstones=True)
+    points = history.points(batch, history.Known(table), order)
     rows = history.written(points, history.columns_of(batch, order), order).collect()
     found = [
         (r.k, r["__START_AT"]) if r["__delete"] else (r.k, r["__START_AT"], r["__END_AT"], r.v, r.offset) for r in rows
@@ -87,7 +87,7 @@ def test_a_version_that_was_changed_in_place_is_parted_by_its_ends(spark):
         [(1, 8, *at_offset(5), 20, None, 20, False, False)],
         f"{ROW}, __sequence int, __delete boolean, __truncate boolean",
     )
-    points = history.points(batch, history.Known(table), order, tombstones=False)
+    points = history.points(batch, history.Known(table), order)
     rows = history.written(points, history.columns_of(batch, order), order).collect()
     assert sorted((r["__START_AT"], r["__END_AT"], r["__sequence"], r.v, r.offset, r["__delete"]) for r in rows) == [
         (10, 20, 10, 7, 2, False),

@@ -23,6 +23,11 @@ VALUES = (
     [b'{"id": 2, "name": null}', b"[]", b'{"id": "x"}', b'{"id": 3, "parts": [{"a": 1.5}]}', b"\xff"],
     [],
 )
+CHANGES = (
+    [b'{"op": "c", "after": {"id": 1, "price": 1.5, "at": "2026-01-02T03:04:05Z"}}', b'{"op": "t"}', b'{"ts_ms": 1}'],
+    [b'{"type": "UPDATE", "data": [{"id": "1", "name": "x"}, {"id": "2"}], "old": [{"id": "3"}]}', b'{"isDdl": true}'],
+    [],
+)
 METADATA = ("topic", "partition", "offset", "timestamp", "key", "headers", "timestamp_type")
 EXPECTATIONS = [
     {"name": f"{action}_{index}", "condition": condition, "action": action}
@@ -44,6 +49,17 @@ FLOWS = {
     "raw": {"format": "raw", "table": "bronze.orders"},
     "text": {"format": "text", "table": "bronze.orders", "null_values": "keep"},
     "json": JSON,
+    "debezium": {
+        "format": {"type": "debezium", "schema": "id bigint, price decimal(9,2), at timestamp"},
+        "table": "silver.orders",
+        "sink": "upsert",
+    },
+    "canal": {
+        "format": {"type": "canal", "schema": "id bigint, name string"},
+        "table": "silver.orders",
+        "sink": {"type": "upsert", "keys": ["id"]},
+        "expectations": [{"name": "known", "condition": "name <> 'x'", "action": "dead_letter"}],
+    },
 }
 
 
@@ -73,10 +89,11 @@ def content(frame):
 @pytest.mark.parametrize("kind", FLOWS)
 def test_each_batch_is_judged_as_if_its_frames_were_built_for_it(spark, kind):
     run = a_run(a_flow(**FLOWS[kind]))
-    for number, values in enumerate(VALUES):
+    all_values = CHANGES if run.flow.format.changes else VALUES
+    for number, values in enumerate(all_values):
         rows = batch(spark, values, first=100 * number)
         assert content(judged(rows, run)) == content(_judge(rows, run.flow, ()))
-    assert run.steps == ["decode", "conform", "check", "route"] * len(VALUES)
+    assert run.steps == ["decode", "conform", "check", "route"] * len(all_values)
     assert [prepared.lasts for prepared in run.prepared.values()] == [True]
 
 

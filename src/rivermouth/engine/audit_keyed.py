@@ -11,6 +11,7 @@ from rivermouth import names
 from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
 from rivermouth.rows import changes, envelope, history, routing
 from rivermouth.rows.auditing import Tally
+from rivermouth.rows.splitting import once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,8 +48,9 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
             kept = kept.join(letters, _KEYS, "left_anti")
         versions = run.flow.keyed is not None and run.flow.keyed.versions
         fine = _fine_versions(kept, table, order, run, ranges) if versions else _fine(kept, table, order, run)
-        visible, dead = routed.count(), 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
-        in_table = fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
+        visible = routed.where(once(run.flow)).count()
+        dead = 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
+        in_table = _in_table(kept, fine, order, run)
         if not (versions and _outlived(kept, table, order, run)):
             in_table += kept.where(names.TRUNCATE).count()
         identity = [*map(names.quoted, order.keys), *([names.START_AT] if versions else [])]
@@ -66,6 +68,14 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
     )
 
 
+def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow) -> int:
+    """How many records are in the table: with each of their changes, where they have several."""
+    if not run.flow.splits:
+        return fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
+    rows = kept.where(f"NOT {names.TRUNCATE}").alias("k").join(fine.alias("f"), F.expr(order.same_key("k", "f")))
+    return rows.groupBy(*_KEYS).agg(F.bool_and(_FINE).alias(_FINE)).where(_FINE).count()
+
+
 def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> DataFrame:
     """A row a key: the newest change, how many records it stands for, and whether the table says so."""
     told = table_rows(kept, run)
@@ -77,9 +87,9 @@ def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> 
     same = F.expr(order.same_record("s", "t"))
     gone = F.col(names.DELETE)
     kind = told.schema[names.SEQUENCE].dataType.simpleString()
-    truncation = None if run.tombstones is None else run.tombstones.truncation(run.spark, kind)
-    if truncation is not None:
-        gone = gone | F.coalesce(F.col(f"s.{names.SEQUENCE}") < truncation, F.lit(False))
+    truncations = None if run.tombstones is None else run.tombstones.truncations(run.spark, order, kind)
+    if truncations is not None:
+        gone = gone | truncations.older("s", names.SEQUENCE)
     fine = F.when(gone, missing | ~newer).otherwise(~missing & (~newer | same))
     state = joined.select(*(F.col(f"s.{names.quoted(key)}") for key in order.keys), changes.RECORDS, fine.alias(_FINE))
     late = None if run.tombstones is None else run.tombstones.older(newest, order)
@@ -111,7 +121,7 @@ def _fine_versions(kept: DataFrame, table: DataFrame, order: Order, run: Running
     keys = keys.unionAll(history.truncated(table, history.truncations(told, None), order)).distinct().alias("w")
     versions = table.alias("t").join(keys, F.expr(order.same_key("w", "t")), "left_semi")
     mine = None if facts is None else facts.alias("r").join(keys, F.expr(order.same_key("w", "r")), "left_semi")
-    points = history.points(told, history.Known(versions, mine, marks), order, tombstones=True)
+    points = history.points(told, history.Known(versions, mine, marks), order)
     wrong = F.expr(f"{history.HAS_UPDATE} OR {history.HAS_DELETE}")
     counted = points.groupBy(*map(names.quoted, order.keys))
     return counted.agg(F.sum(history.RECORDS).alias(changes.RECORDS), (~F.bool_or(wrong)).alias(_FINE))

@@ -24,6 +24,7 @@ from rivermouth.engine.steps import (
 from rivermouth.rows import envelope, history, ledger, routing
 from rivermouth.rows.aggregates import struct_of
 from rivermouth.rows.epochs import epoch_now
+from rivermouth.rows.splitting import last_of_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -178,14 +179,15 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     if order is None or run.tombstones is None:
         return marked.select(*names.IN_TABLE).limit(0)
     brings = (F.col(names.ROUTE) == routing.TABLE) & ~F.col(names.DELETE) & ~F.col(names.TRUNCATE)
-    rows = table_rows(marked.where(brings & F.col("__present").isNull()), run)
+    rows = table_rows(last_of_keys(marked, run.flow).where(brings & F.col("__present").isNull()), run).alias("s")
     table = run.spark.read.format("delta").load(run.places.table)
     if run.flow.keyed is not None and run.flow.keyed.versions:
         facts = run.tombstones.frame(run.spark, order) if run.tombstones.exists() else None
         return _places(history.unmerged(rows, history.Known(table, facts), order), order)
-    truncation = run.tombstones.truncation(run.spark, rows.schema[names.SEQUENCE].dataType.simpleString())
-    if truncation is not None:
-        rows = rows.where(F.col(names.SEQUENCE) >= truncation)
+    kind = rows.schema[names.SEQUENCE].dataType.simpleString()
+    truncations = run.tombstones.truncations(run.spark, order, kind)
+    if truncations is not None:
+        rows = rows.where(~truncations.older("s", names.SEQUENCE))
     joined = rows.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
     missing = joined.where(F.col(f"t.{names.quoted(order.offset)}").isNull() | F.expr(order.newer("s", "t"))).select(
         "s.*"

@@ -16,6 +16,7 @@ from rivermouth.names import COORDINATES, EPOCH, IN_TABLE
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import dead_letter, routing
 from rivermouth.rows.ledger import Counts
+from rivermouth.rows.splitting import once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,7 +85,8 @@ def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool) -
     routed = judged(tried_again, run, ("__batch", EPOCH))
     passing = routed.where(F.col("__route") == routing.TABLE)
     keys = (F.col(name).alias(key) for name, key in IN_TABLE.items())
-    coordinates = passing.select(*keys, F.col("__batch").alias("batch"), EPOCH).persist(StorageLevel.DISK_ONLY)
+    places = passing.where(once(run.flow)).select(*keys, F.col("__batch").alias("batch"), EPOCH)
+    coordinates = places.persist(StorageLevel.DISK_ONLY)
     try:
         tried, passed = letters.count(), coordinates.count()
         if not dry_run:

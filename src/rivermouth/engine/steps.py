@@ -14,7 +14,7 @@ from rivermouth.errors import CountsDisagree
 from rivermouth.ports import delta
 from rivermouth.ports.prepared import Prepared
 from rivermouth.ports.table_ledger import Standing
-from rivermouth.rows import changes, checks, dead_letter, envelope, routing, schema
+from rivermouth.rows import changes, checks, dead_letter, envelope, routing, schema, splitting
 from rivermouth.rows.epochs import epoch_now, epoch_then
 from rivermouth.sinks._target import Target
 from rivermouth.sinks.append import Append
@@ -56,18 +56,22 @@ def of_the_day(flow: Flow) -> bool:
 
 def _judge(rows: DataFrame, flow: Flow, beside: Sequence[str]) -> DataFrame:
     rows = envelope.decode(rows, flow)
+    rows = splitting.split(rows, flow)
     rows = schema.conform(rows, flow, beside)
     rows = changes.tell(rows, flow)
     rows = checks.check(rows, flow.expectations)
+    rows = splitting.agreed(rows, flow, beside)
     return routing.route(rows, flow)
 
 
 def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:
     """Conformed rows with the table's columns alone, in its order; the epoch too, once a topic had more than one.
 
-    Changes of a keyed table keep what they do to it: ``__delete``, ``__truncate``, ``__sequence``.
+    Changes of a keyed table keep what they do to it: ``__delete``, ``__truncate``, ``__sequence``; and where a record
+    may be several of them, ``__ordinal``.
     """
     way = () if run.flow.keyed is None else (names.DELETE, names.TRUNCATE, names.SEQUENCE)
+    way = (*way, names.ORDINAL) if run.flow.splits else way
     columns = [names.quoted(name) for name in dict.fromkeys((*run.columns, *way))]
     entry = run.standing.entry
     if not entry.epochs:

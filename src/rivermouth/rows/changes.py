@@ -52,6 +52,8 @@ class Order:
         timestamp: With its timestamp.
         epochs: Whether there is a column with its epoch.
         tracked: The columns whose change makes a new version of a key; None if every record does, or none.
+        truncates: Whether a change may delete all rows that are older than it.
+        unplaced: Whether a change may delete its key without a sequence.
     """
 
     keys: tuple[str, ...]
@@ -62,6 +64,8 @@ class Order:
     timestamp: str
     epochs: bool = False
     tracked: tuple[str, ...] | None = None
+    truncates: bool = False
+    unplaced: bool = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -119,6 +123,46 @@ class Order:
         return f"coalesce(CASE WHEN {of(one, *place)} = {of(other, *place)} THEN {within} ELSE {between} END, true)"
 
 
+@dataclass(frozen=True, slots=True)
+class Truncations:
+    """Which rows were deleted together with all others: those that are older than one of a few places of the order.
+
+    Attributes:
+        order: The table's.
+        sequence: SQL of the greatest sequence, in a table with ``sequence_by``.
+        places: Without one, of each partition of a topic: topic, partition, SQL of the last epoch and offset and of
+            the latest timestamp, as ``Order`` compares them.
+    """
+
+    order: Order
+    sequence: str | None = None
+    places: tuple[tuple[str, int, str, str], ...] = ()
+
+    def older(self, frame: str, sequence: str | None = None) -> Column:
+        """Whether a row of ``frame`` was deleted with all others; never null.
+
+        A tombstone, which has no sequence, was not: what it deletes may be newer.
+
+        Args:
+            frame: Name of a frame of rows or changes.
+            sequence: Name of its sequence, if it is another than the table's.
+        """
+        order = self.order
+        if order.sequence is not None:
+            mine = f"{frame}.{names.quoted(sequence or order.sequence)}"
+            return F.expr(f"coalesce({mine} < {self.sequence}, false)" if self.sequence else "false")
+        topic, partition, time = (
+            f"{frame}.{names.quoted(name)}" for name in (order.topic, order.partition, order.timestamp)
+        )
+        tests = []
+        for its_topic, its_partition, last, latest in self.places:
+            where = f"{names.literal(its_topic)}, {its_partition}"
+            within = f"{order.in_partition(frame)} < {last}"
+            between = f"struct({time}, {topic}, {partition}) < struct({latest}, {where})"
+            tests.append(f"CASE WHEN struct({topic}, {partition}) = struct({where}) THEN {within} ELSE {between} END")
+        return F.expr(f"coalesce({' OR '.join(tests) or 'false'}, false)")
+
+
 def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Order | None:
     """The order of the flow's table, which has ``columns``; None for a table without keys."""
     if flow.keyed is None:
@@ -134,6 +178,8 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Ord
         timestamp=called["kafka_timestamp"],
         epochs=epochs,
         tracked=flow.keyed.tracked([name for name in columns if name not in beside]),
+        truncates=flow.keyed.apply_as_truncates is not None or flow.format.truncates,
+        unplaced=flow.keyed.tombstones == "delete" or flow.format.changes,
     )
 
 
@@ -142,28 +188,40 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
 
     Adds ``__delete`` and ``__truncate`` (boolean, never null), ``__sequence`` (null for a tombstone, unless it is
     of Kafka's columns alone, and for all without ``sequence_by``) and ``__problem``: ``KEY_NULL``, ``SEQUENCE_NULL``
-    or null. A tombstone gets those of its key columns that a value would have brought from Kafka's key.
+    or null. A tombstone gets those of its key columns that a value would have brought from Kafka's key, and so does a
+    deletion that an envelope tells without them. Such a deletion without a sequence stands where a tombstone would.
     """
     sink = flow.keyed
     if sink is None:
         return rows
     tombstone = f"{names.VALUE} IS NULL"
     # What Kafka says of each record it says of tombstones too.
-    placed = {*sink.sequence_by} <= {*flow.metadata_columns.values()}
+    placed = {*sink.sequence_by} <= {
+        name for column, name in flow.metadata_columns.items() if column not in names.CHANGE_METADATA_COLUMNS
+    }
+    deletion, truncation, skipped = (_tells(flow, each) for each in (names.DELETION, names.TRUNCATION, names.SKIP))
     rows = _with_keys_of_tombstones(rows, flow).selectExpr(
         "*",
-        f"{tombstone} OR {_is_true(sink.apply_as_deletes)} AS {names.DELETE}",
-        f"NOT ({tombstone}) AND {_is_true(sink.apply_as_truncates)} AS {names.TRUNCATE}",
+        f"{tombstone} OR {deletion} OR {_is_true(sink.apply_as_deletes)} AS {names.DELETE}",
+        f"NOT ({tombstone}) AND ({truncation} OR {_is_true(sink.apply_as_truncates)}) AS {names.TRUNCATE}",
         f"IF({tombstone} AND {not placed}, NULL, {sequence_sql(sink.sequence_by)}) AS {names.SEQUENCE}",
     )
+    if sink.sequence_by and flow.format.changes:
+        unplaced = F.expr(f"{deletion} AND {_is_no_sequence(rows.schema)}")
+        rows = rows.withColumn(names.SEQUENCE, F.when(~unplaced, F.col(names.SEQUENCE)))
     if sink.versions:
         nothing = f"IF(false, {names.SEQUENCE}, NULL)"
         rows = rows.selectExpr("*", f"{names.SEQUENCE} AS {names.START_AT}", f"{nothing} AS {names.END_AT}")
     no_key = " OR ".join(f"{names.quoted(name)} IS NULL" for name in key_columns(flow))
     cases = f"WHEN NOT {names.TRUNCATE} AND ({no_key}) THEN '{KEY_NULL}'"
     if sink.sequence_by:
-        cases += f" WHEN NOT ({tombstone}) AND {_is_no_sequence(rows.schema)} THEN '{SEQUENCE_NULL}'"
-    return rows.selectExpr("*", f"CASE {cases} END AS {names.PROBLEM}")
+        cases += f" WHEN NOT ({tombstone} OR {deletion}) AND {_is_no_sequence(rows.schema)} THEN '{SEQUENCE_NULL}'"
+    return rows.selectExpr("*", f"CASE WHEN {skipped} THEN NULL {cases} END AS {names.PROBLEM}")
+
+
+def _tells(flow: Flow, operation: str) -> str:
+    """SQL, never null: whether the record's envelope tells that operation."""
+    return f"coalesce({names.OPERATION} = '{operation}', false)" if flow.format.changes else "false"
 
 
 def _is_true(condition: str | None) -> str:
@@ -198,15 +256,19 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
     if not wanted or flow.keyed is None or flow.keyed.tombstones == "ignore":
         return rows
     kinds = {name: rows.schema[name].dataType.simpleString() for name in wanted}
-    text = f"CAST({names.KEY} AS STRING)"
+    text, deletion = f"CAST({names.KEY} AS STRING)", _tells(flow, names.DELETION)
+    if flow.format.changes:
+        text = f"coalesce({names.PRIMARY_KEY}, {text})"
     fields = ", ".join(f"{names.quoted(name)} {kind}" for name, kind in kinds.items())
     document = f"from_json({text}, {names.literal(fields)})"
     found = {name: f"{document}.{names.quoted(name)}" for name in wanted}
     if len(wanted) == 1:
         [(name, kind)] = kinds.items()
         found[name] = f"IF(startswith(ltrim({text}), '{{'), {found[name]}, try_cast({text} AS {kind}))"
-    filled = {name: F.expr(f"IF({names.VALUE} IS NULL, {sql}, {names.quoted(name)})") for name, sql in found.items()}
-    return rows.withColumns(filled)
+    untold = {name: f"{names.VALUE} IS NULL OR ({deletion} AND {names.quoted(name)} IS NULL)" for name in found}
+    return rows.withColumns(
+        {name: F.expr(f"IF({untold[name]}, {sql}, {names.quoted(name)})") for name, sql in found.items()}
+    )
 
 
 def by_partition(changes: DataFrame, order: Order) -> DataFrame:
@@ -227,9 +289,12 @@ def by_partition(changes: DataFrame, order: Order) -> DataFrame:
     keys = [names.quoted(name) for name in order.keys]
     place = [names.quoted(name) for name in (order.topic, order.partition)]
     row = F.struct(*(F.col(names.quoted(name)) for name in changes.columns))
-    changes, records = changes.repartition(*keys), F.count(F.lit(1)).alias(RECORDS)
+    several = names.ORDINAL in changes.columns
+    # A record with several changes is one record.
+    records = F.count_if(F.expr(f"{names.ORDINAL} = 0") if several else F.lit(True)).alias(RECORDS)
+    place_of = f"struct({order.in_partition()}, {names.ORDINAL})" if several else order.in_partition()
     # Only dead letters that are tried again are of several epochs.
-    changes, offset = changes.withColumn(_OFFSET, F.expr(order.in_partition())), _OFFSET
+    changes, offset = changes.repartition(*keys).withColumn(_OFFSET, F.expr(place_of)), _OFFSET
     if order.sequence is None:
         nothing = (F.lit(None).cast("string").alias(name) for name in (_TOMBSTONE, _BEFORE))
         grouped = changes.groupBy(*keys, *place).agg(F.max_by(row, offset).alias(_ROW), records)

@@ -18,6 +18,8 @@ JUDGEABLE: Final = f"{names.DECODED} AND {names.KEY_VALID} AND {names.VALUE} IS 
 
 _BRINGS_A_ROW: Final = f"{names.PROBLEM} IS NULL AND NOT ({names.DELETE} OR {names.TRUNCATE})"
 
+_TELLS_A_ROW: Final = f"coalesce({names.OPERATION} IN ('{names.INSERT}', '{names.READ}', '{names.UPDATE}'), false)"
+
 
 def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     """Adds ``__failed_<i>`` (boolean, never null) for the i-th expectation.
@@ -28,6 +30,8 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     if not expectations:
         return rows
     judgeable = f"{JUDGEABLE} AND {_BRINGS_A_ROW}" if names.PROBLEM in rows.columns else JUDGEABLE
+    if names.OPERATION in rows.columns:
+        judgeable += f" AND {_TELLS_A_ROW}"
     failed = (f"{judgeable} AND NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations))
     return rows.selectExpr("*", *failed)
 

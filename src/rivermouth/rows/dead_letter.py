@@ -26,6 +26,7 @@ from rivermouth.rows.checks import JUDGEABLE, failed_column
 from rivermouth.rows.generated_code import by_reference
 from rivermouth.rows.routing import DEAD_LETTER
 from rivermouth.rows.schema import HEADERS_TYPE
+from rivermouth.rows.splitting import once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,7 +156,7 @@ def dead_letters(
         entry: Number of the ledger entry of their batch.
         topic_ids: Kafka's UUID by topic.
     """
-    dead = flow.format.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}'"))
+    dead = flow.format.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}' AND {once(flow)}"))
     refused = f"NOT {names.DECODED}"
     columns = {
         **_SOURCES,

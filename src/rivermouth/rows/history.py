@@ -76,14 +76,13 @@ def truncated(versions: DataFrame, marks: DataFrame, order: Order) -> DataFrame:
     return found.select(*map(names.quoted, order.keys))
 
 
-def points(changes: DataFrame, known: Known, order: Order, *, tombstones: bool) -> DataFrame:
+def points(changes: DataFrame, known: Known, order: Order) -> DataFrame:
     """The places of each key, with what is there and what that makes of the table.
 
     Args:
         changes: The table's columns, ``__delete``, ``__truncate`` and ``__sequence``.
         known: All that is known of their keys, and of those that a truncation of them is about.
         order: The table's.
-        tombstones: Whether there may be any.
 
     Returns:
         A row a place; ``written``, ``to_remember`` and ``__records``, how many of the changes are there, tell of it.
@@ -97,7 +96,7 @@ def points(changes: DataFrame, known: Known, order: Order, *, tombstones: bool) 
     if known.facts is not None:
         found = found.unionByName(_of_facts(known.facts, order, shape), allowMissingColumns=True)
     placed = _placed(found.select(*(F.col(f"{ROW}.{names.quoted(key)}") for key in order.keys), "*"), order)
-    newest = _newest(_behind_what_they_follow(placed, order) if tombstones else placed, order)
+    newest = _newest(_behind_what_they_follow(placed, order) if order.unplaced else placed, order)
     return _judged(_spans(_beside(newest, known.marks, _AT), order), order)
 
 

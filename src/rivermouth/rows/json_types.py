@@ -287,6 +287,16 @@ def infinite_text(read: str, declared: T.DataType, names: Iterator[int] | None =
     return None
 
 
+def infinite(columns: Iterable[tuple[str, T.DataType]]) -> str | None:
+    """SQL that is true where a number that no double can hold was kept as text in one of the columns; None: in none.
+
+    One search of the document for all columns together: Spark would put the search before the suspicion if it
+    stood beside each of them.
+    """
+    suspects = any_of(infinite_text(read, declared) for read, declared in columns)
+    return suspects and f"({suspects}) AND {_DOCUMENT} RLIKE r'{OUT_OF_RANGE}'"
+
+
 def _item_type(declared: T.ArrayType | T.MapType) -> T.DataType:
     return declared.elementType if isinstance(declared, T.ArrayType) else declared.valueType
 

@@ -12,6 +12,7 @@ from rivermouth.errors import ExpectationFailed
 from rivermouth.rows.aggregates import BETWEEN_MEMBERS, Aggregate
 from rivermouth.rows.checks import failed_column
 from rivermouth.rows.ledger import Counts
+from rivermouth.rows.splitting import once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +41,8 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
     A failed expectation whose action is ``fail`` ends the Spark job; ``expectation_failure`` reads its error.
     """
     cases = [f"WHEN NOT ({names.DECODED} AND {names.KEY_VALID}) THEN '{DEAD_LETTER}'"]
+    if flow.format.changes:
+        cases.append(f"WHEN {names.OPERATION} = '{names.SKIP}' THEN '{DROPPED}'")
     if flow.keyed is None:
         cases.append(f"WHEN {names.VALUE} IS NULL THEN '{_NULL_VALUE_ROUTES[flow.null_values]}'")
     else:
@@ -62,15 +65,17 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
     ``block_offsets``, however many dead letters there are. ``dead_mark`` tells which they are.
     A flow that can have none does without both.
     """
-    dead = f"{names.ROUTE} = '{DEAD_LETTER}'"
+    record = once(flow)
+    dead = f"{names.ROUTE} = '{DEAD_LETTER}' AND {record}"
     conditions = {
-        "consumed": "true",
-        "written": f"{names.ROUTE} = '{TABLE}'",
-        "dropped": f"{names.ROUTE} = '{DROPPED}'",
+        "consumed": record,
+        "written": f"{names.ROUTE} = '{TABLE}' AND {record}",
+        "dropped": f"{names.ROUTE} = '{DROPPED}' AND {record}",
         "dead_lettered": dead,
         "null_values": f"{names.VALUE} IS NULL AND {names.ROUTE} = '{DROPPED}'",
     }
-    conditions |= {failed_column(index): failed_column(index) for index, _each in enumerate(flow.expectations)}
+    failed = (failed_column(index) for index in range(len(flow.expectations)))
+    conditions |= {name: f"{name} AND {record}" for name in failed}
     aggregates = {name: Aggregate("count_if", condition) for name, condition in conditions.items()}
     if may_bury(flow):
         aggregates["blocks"] = Aggregate("collect_set", f"CASE WHEN {dead} THEN {block_mark(block_offsets)} END")

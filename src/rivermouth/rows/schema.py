@@ -39,6 +39,10 @@ _METADATA_TYPES: dict[str, DataType] = {
     "kafka_timestamp_type": IntegerType(),
     "kafka_headers": HEADERS_TYPE,
     "ingested_at": TimestampType(),
+    "operation": StringType(),
+    "source_timestamp": TimestampType(),
+    "source_position": StringType(),
+    "primary_key": StringType(),
 }
 _WIDENINGS = {
     ("tinyint", "double"),
@@ -53,6 +57,10 @@ _METADATA_SOURCES = {
     "kafka_timestamp": names.TIMESTAMP,
     "kafka_timestamp_type": names.TIMESTAMP_TYPE,
     "kafka_headers": names.HEADERS,
+    "operation": names.OPERATION,
+    "source_timestamp": names.SOURCE_TIMESTAMP,
+    "source_position": names.SOURCE_POSITION,
+    "primary_key": names.PRIMARY_KEY,
 }
 _RESERVED = frozenset(
     {
@@ -69,6 +77,14 @@ _RESERVED = frozenset(
         names.TRUNCATE,
         names.SEQUENCE,
         names.PROBLEM,
+        names.OPERATION,
+        names.SOURCE_TIMESTAMP,
+        names.SOURCE_POSITION,
+        names.PRIMARY_KEY,
+        names.MISFIT,
+        names.OLD,
+        names.OLD_PRIMARY_KEY,
+        names.ORDINAL,
         # Of single steps: replay, recovery, the reasons of dead letters, merges.
         "__at",
         "__before",
@@ -142,7 +158,7 @@ def key_columns(flow: Flow) -> list[str]:
     """The names of the columns by which the table's rows are told apart; none for a table without keys."""
     if flow.keyed is None:
         return []
-    return _named(flow.keyed.keys) if flow.keyed.keys else [flow.metadata_columns["kafka_key"]]
+    return _named(flow.keyed.keys) if flow.keyed.keys else [flow.metadata_columns[flow.default_key]]
 
 
 def sequence_column(flow: Flow, columns: Collection[str]) -> str | None:
@@ -215,7 +231,9 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
         beside: Further columns of ``rows`` that stay.
     """
     metadata = [f"{_metadata(column, flow)} AS {names.quoted(name)}" for column, name in flow.metadata_columns.items()]
-    shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *beside)
+    told = (names.OPERATION, names.PRIMARY_KEY, names.MISFIT) if flow.format.changes else ()
+    ordinal = (names.ORDINAL,) if flow.splits else ()
+    shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *told, *ordinal, *beside)
     derived = {name: F.expr(expression) for name, expression in derived_columns(flow).items()}
     return shaped.withColumns(derived) if derived else shaped
 

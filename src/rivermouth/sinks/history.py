@@ -108,8 +108,7 @@ class History(KeyedSink):
             within = F.lit(True) if told["truncations"] else _ranges.within(_ranges.found(ranged, told))
             known = _known(changes, location, within, order, memory, told)
             columns = history.columns_of(changes, order)
-            tombstones = self.tombstones == "delete"
-            with _judged(history.points(changes, known, order, tombstones=tombstones)) as (points, found):
+            with _judged(history.points(changes, known, order)) as (points, found):
                 _remember(changes, points, order, memory, facts=found["facts"] or 0, truncations=told["truncations"])
                 written = history.written(points, columns, order)
                 merge(

@@ -9,12 +9,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.ports import delta
+from rivermouth.rows.changes import Truncations
 from rivermouth.rows.json_types import nullable_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.changes import Order
@@ -42,6 +43,8 @@ class Tombstones:
         self._files = files
         self._remember_s = remember_s
         self._exists = False
+        # Whether there may be truncations: only this writer adds some.
+        self._truncated = True
         self._forgotten_at: float | None = None
         self.location = location
 
@@ -55,31 +58,47 @@ class Tombstones:
         found = late.join(mine, F.expr(f"{order.same_key('s', 'r')} AND NOT {order.newer('s', 'r', names.SEQUENCE)}"))
         return found.select(*(F.col(f"s.{names.quoted(name)}") for name in order.keys)).distinct()
 
-    def truncation(self, spark: SparkSession, kind: str) -> Column | None:
-        """The greatest sequence of the remembered truncations, as a literal of that type; None without any."""
-        if not self.exists():
+    def truncations(self, spark: SparkSession, order: Order, kind: str) -> Truncations | None:
+        """The remembered truncations; None without any. A sequence is of the type ``kind``."""
+        if not (order.truncates and self._truncated and self.exists()):
             return None
-        marks = spark.read.format("delta").load(self.location).where(names.TRUNCATE)
+        marks = self.frame(spark, order).where(names.TRUNCATE)
         # As text: on its way through Python a time would become one of another zone.
-        text = marks.agg(F.max(names.SEQUENCE).cast("string")).collect()[0][0]
-        return None if text is None else F.lit(text).cast(kind)
+        if order.sequence is not None:
+            text = marks.agg(F.max(names.SEQUENCE).cast("string")).collect()[0][0]
+            self._truncated = text is not None
+            return None if text is None else Truncations(order, f"CAST({names.literal(text)} AS {kind})")
+        place = [names.quoted(name) for name in (order.topic, order.partition)]
+        last, latest = F.max(F.expr(order.in_partition())), F.max(F.unix_micros(names.quoted(order.timestamp)))
+        found = marks.groupBy(*place).agg(last, latest).collect()
+        places = (
+            (row[0], row[1], f"struct({row[2][0]}, {row[2][1]}L)" if order.epochs else f"{row[2]}L", row[3])
+            for row in found
+        )
+        times = ((topic, number, at, f"timestamp_micros({micros}L)") for topic, number, at, micros in places)
+        self._truncated = bool(found)
+        return Truncations(order, places=tuple(times)) if found else None
 
     def exists(self) -> bool:
         """Whether a key was deleted yet."""
         self._exists = self._exists or delta.exists(self._files, self.location)
         return self._exists
 
-    def remember(self, deletions: DataFrame, order: Order, beside: Sequence[str] = ()) -> None:
+    def remember(
+        self, deletions: DataFrame, order: Order, beside: Sequence[str] = (), *, truncate: bool = False
+    ) -> None:
         """Adds deletions, and at times takes those away that are remembered no more.
 
         Args:
             deletions: Changes with ``__truncate`` beside their columns.
             order: The table's.
             beside: Further columns of them that are kept.
+            truncate: Whether there are truncations among them.
 
         Guarantees:
             Run twice: they are there twice, which says the same. Stopped half-way: all of them or none.
         """
+        self._truncated = self._truncated or truncate
         columns = dict.fromkeys([*order.keys, *order.columns, names.SEQUENCE, names.TRUNCATE, *beside])
         rows = deletions.select(*map(names.quoted, columns), F.current_timestamp().alias(_DELETED_AT))
         if not self.exists():

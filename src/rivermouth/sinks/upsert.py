@@ -14,6 +14,7 @@ from rivermouth.ports.computed import computed
 from rivermouth.ports.delta_merge import Merge, merge
 from rivermouth.ports.table_ledger import app_id
 from rivermouth.rows import changes as of_keys
+from rivermouth.rows.splitting import FIRST
 from rivermouth.sinks import _ranges
 from rivermouth.spec import KeyedSink
 
@@ -61,8 +62,8 @@ class Upsert(KeyedSink):
             raise TypeError(msg)
         location = target.ledger.location
         with (
-            _truncated(self, rows, order, tombstones) as (changes, truncated, cleared),
-            _ready(changes, location, order, tombstones=self.tombstones == "delete") as found,
+            _truncated(rows, order, tombstones) as (changes, truncated, cleared),
+            _ready(changes, location, order) as found,
         ):
             if found.deletions:
                 deletions = found.frame.where(names.DELETE).withColumn(names.TRUNCATE, F.lit(False))
@@ -103,32 +104,37 @@ class _Found:
 
 @contextmanager
 def _truncated(
-    sink: KeyedSink, rows: DataFrame, order: Order, tombstones: Tombstones
-) -> Iterator[tuple[DataFrame, Column | None, int]]:
-    """The rows that no truncation clears away, the newest truncation's sequence, and how many rows are left out."""
-    if not sink.apply_as_truncates:
+    rows: DataFrame, order: Order, tombstones: Tombstones
+) -> Iterator[tuple[DataFrame, of_keys.Truncations | None, int]]:
+    """The rows that no truncation clears away, the truncations if some are new, and of how many records none is left.
+
+    Of a record with several changes its first is taken for all.
+    """
+    if not order.truncates:
         yield rows.drop(names.TRUNCATE), None, 0
         return
-    with computed(rows, F.count_if(names.TRUNCATE).alias("truncations")) as (ready, told):
+    first = F.expr(FIRST) if names.ORDINAL in rows.columns else F.lit(True)
+    counts = F.count_if(names.TRUNCATE).alias("truncations"), F.count_if(first).alias("records")
+    with computed(rows, *counts) as (ready, told):
         marks = ready.where(names.TRUNCATE)
         if told["truncations"]:
-            tombstones.remember(marks.withColumns({name: F.lit(None) for name in order.keys}), order)
-        newest = tombstones.truncation(ready.sparkSession, ready.schema[names.SEQUENCE].dataType.simpleString())
-        rest = ready.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE)
-        if newest is not None:
-            # A tombstone has no sequence; what it deletes may be newer.
-            rest = rest.where(F.coalesce(F.col(names.SEQUENCE) >= newest, F.lit(True)))
+            tombstones.remember(marks.withColumns({name: F.lit(None) for name in order.keys}), order, truncate=True)
+        kind = ready.schema[names.SEQUENCE].dataType.simpleString()
+        known = tombstones.truncations(ready.sparkSession, order, kind)
+        rest = ready.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE).alias("s")
+        if known is not None:
+            rest = rest.where(~known.older("s", names.SEQUENCE))
         # What was there before an older truncation went with that.
-        yield rest, newest if told["truncations"] else None, told["rows"] - rest.count()
+        yield rest, known if told["truncations"] else None, told["records"] - rest.where(first).count()
 
 
 @contextmanager
-def _ready(changes: DataFrame, location: str, order: Order, *, tombstones: bool) -> Iterator[_Found]:
+def _ready(changes: DataFrame, location: str, order: Order) -> Iterator[_Found]:
     """The newest change of each key. What a tombstone deletes is looked up in the table, if there is one."""
     parts = of_keys.by_partition(changes, order)
     with ExitStack() as ends:
         there = None
-        if tombstones and order.sequence is not None:
+        if order.unplaced and order.sequence is not None:
             some = F.count_if(F.expr(of_keys.HAS_TOMBSTONE)).alias("tombstones")
             parts, told = ends.enter_context(computed(parts, some))
             if told["tombstones"]:
@@ -163,8 +169,9 @@ def _in_time(changes: DataFrame, order: Order, tombstones: Tombstones) -> Iterat
         yield changes.join(F.broadcast(known), [*order.keys], "left_anti") if told["rows"] else changes
 
 
-def _what(changes: DataFrame, order: Order, found: _Found, truncated: Column | None) -> Merge:
-    way = {names.DELETE, of_keys.RECORDS, *({names.SEQUENCE} if order.sequence != names.SEQUENCE else ())}
+def _what(changes: DataFrame, order: Order, found: _Found, truncated: of_keys.Truncations | None) -> Merge:
+    way = {names.DELETE, names.ORDINAL, of_keys.RECORDS}
+    way |= {names.SEQUENCE} if order.sequence != names.SEQUENCE else set()
     columns = [names.quoted(name) for name in changes.columns if name not in way]
     newer = order.newer("s", "t")
     return Merge(
@@ -173,7 +180,7 @@ def _what(changes: DataFrame, order: Order, found: _Found, truncated: Column | N
         update=f"NOT s.{names.DELETE} AND {newer}",
         insert=f"NOT s.{names.DELETE}",
         values={column: f"s.{column}" for column in columns},
-        sweep=None if truncated is None else F.col(f"t.{names.quoted(order.sequence or '')}") < truncated,
+        sweep=None if truncated is None else truncated.older("t"),
     )
 
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
+from rivermouth.errors import UnknownKind
 from rivermouth.extend import find_kind
-from rivermouth.names import COORDINATES, DEFAULT_METADATA_COLUMNS, METADATA_COLUMNS, did_you_mean
+from rivermouth.names import (
+    CHANGE_METADATA_COLUMNS,
+    COORDINATES,
+    DEFAULT_METADATA_COLUMNS,
+    METADATA_COLUMNS,
+    did_you_mean,
+)
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
 from rivermouth.spec.maintenance import Maintenance
@@ -165,6 +174,8 @@ class Flow(Noun):
         if isinstance(value.get("topics"), str):
             value["topics"] = [value["topics"]]
         value.setdefault("sink", "append")
+        if "metadata_columns" not in value and (beside := _change_columns(value)):
+            value["metadata_columns"] = [*DEFAULT_METADATA_COLUMNS, *beside]
         if "metadata_columns" in value:
             value["metadata_columns"] = _metadata_columns(value["metadata_columns"])
         return value
@@ -187,6 +198,7 @@ class Flow(Noun):
         if twice:
             msg = f"expectation {twice[0]!r} stands twice: each name once"
             raise ValueError(msg)
+        self._check_changes()
         self._check_keyed()
         if self.table.cluster_by and self.zorder:
             msg = "a clustered table has its order by cluster_by: leave zorder out"
@@ -205,11 +217,46 @@ class Flow(Noun):
         return self.sink if isinstance(self.sink, KeyedSink) else None
 
     @property
+    def splits(self) -> bool:
+        """Whether a record may be several changes of the flow's table."""
+        return self.keyed is not None and self.format.splits
+
+    @property
+    def default_key(self) -> str:
+        """The metadata column by which a keyed table's rows are told apart, if no keys are named."""
+        return "primary_key" if self.format.changes else "kafka_key"
+
+    @property
     def key_as_text(self) -> bool:
         """Whether ``kafka_key`` is decoded as UTF-8; raw flows keep bytes unless told otherwise."""
         if self.key_format is None:
             return self.format.type != "raw"
         return self.key_format == "text"
+
+    def _check_changes(self) -> None:
+        kind = self.format.type
+        for name in CHANGE_METADATA_COLUMNS:
+            if name in self.metadata_columns and not self.format.changes:
+                msg = f"the format {kind} tells no {name}: leave it out of metadata_columns"
+                raise ValueError(msg)
+        if self.format.several_rows and self.keyed is None:
+            several = f"a record of the format {kind} may hold several rows, which append cannot tell apart"
+            msg = f"{several}: write sink: upsert"
+            raise ValueError(msg)
+        if self.keyed is None:
+            return
+        if self.splits and self.keyed.versions:
+            several = (
+                f"a record of the format {kind} may be several changes, which the sink {self.sink.type} does not take"
+            )
+            msg = f"{several}: write sink: upsert"
+            raise ValueError(msg)
+        if self.format.truncates and len(self.keyed.sequence_by) > 1:
+            msg = f"a change of the format {kind} may be a truncation: give sequence_by as one expression"
+            raise ValueError(msg)
+        if self.splits and any(isinstance(part, dict) or "(" in part for part in self.keyed.keys):
+            msg = f"an update of the format {kind} may change a key, so keys must be columns: write keys: [id]"
+            raise ValueError(msg)
 
     def _check_keyed(self) -> None:
         if self.keyed is None:
@@ -217,11 +264,30 @@ class Flow(Noun):
         if "null_values" in self.model_fields_set:
             msg = f"null_values is for an append: write sink: {{type: {self.sink.type}, tombstones: delete}} or ignore"
             raise ValueError(msg)
-        needed = ["kafka_timestamp", *([] if self.keyed.keys else ["kafka_key"])]
+        needed = ["kafka_timestamp", *([] if self.keyed.keys else [self.default_key])]
         for name in needed:
             if name not in self.metadata_columns:
                 msg = f"the sink {self.sink.type} goes by {name}: list it in metadata_columns"
                 raise ValueError(msg)
+
+
+def _change_columns(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """The further metadata columns of a flow whose format tells changes; none for others, and for what is wrong."""
+    form, sink = value.get("format"), value.get("sink")
+    with suppress(UnknownKind):
+        kind = form if isinstance(form, Format) else find_kind("formats", _type_of(form))
+        if not kind.changes:
+            return ()
+        into = sink if isinstance(sink, Sink) else find_kind("sinks", _type_of(sink))
+        if not (isinstance(into, KeyedSink) or (isinstance(into, type) and issubclass(into, KeyedSink))):
+            return ("operation",)
+        keys = sink.get("keys") if isinstance(sink, Mapping) else getattr(sink, "keys", ())
+        return () if keys else ("primary_key",)
+    return ()
+
+
+def _type_of(kind: object) -> str:
+    return str(kind.get("type") if isinstance(kind, Mapping) else kind)
 
 
 def _metadata_columns(value: object) -> object:

@@ -36,10 +36,18 @@ class Format(Noun):
     Attributes:
         type: Its name in YAML.
         refuses: Whether there is any value that ``decode`` refuses.
+        changes: Whether values tell changes of a source's rows; ``decode`` then says which.
+        splits: Whether one record may be several changes of a keyed table.
+        several_rows: Whether one record may hold several rows of the source, so that only a keyed table can take it.
+        truncates: Whether a change may take all rows of the source away.
     """
 
     type: str
     refuses: ClassVar[bool] = True
+    changes: ClassVar[bool] = False
+    splits: ClassVar[bool] = False
+    several_rows: ClassVar[bool] = False
+    truncates: ClassVar[bool] = False
 
     def below(self, _base: Path) -> Self:
         """The same format with the files that it names resolved against the project file's folder."""
@@ -73,6 +81,13 @@ class Format(Noun):
             ``rows`` with ``__data`` (a struct of the payload columns: null ones where ``__value`` is null, and
             whatever they are where it was refused) and ``__decoded`` (boolean, never null; true where ``__value``
             is null).
+
+            A format of ``changes`` adds ``__operation`` (insert, read, update, delete, truncate, skip; null where
+            ``__value`` is null or was refused), ``__source_timestamp`` (timestamp), ``__source_position`` and
+            ``__primary_key`` (string, a JSON object), all null where the envelope does not say, and ``__misfit``,
+            which ``explain`` reads. One that ``splits`` adds ``__old`` (like ``__data``, the row before an update, as
+            far as it is known, or null), ``__old_primary_key`` and ``__ordinal`` (int), and makes a row of each
+            row of the source; the first of a record has the ordinal 0.
         """
         raise NotImplementedError
 

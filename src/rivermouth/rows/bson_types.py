@@ -1,0 +1,50 @@
+"""How declared types are read from MongoDB's extended JSON: values that stand alone, or under a name for their type."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.rows import text_types
+
+# The years 1 to 9999, in milliseconds.
+_FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
+_NUMBERS: Final = ("$numberLong", "$numberInt", "$numberDouble", "$numberDecimal")
+
+
+def value(read: str, kind: str, declared: T.DataType) -> str:
+    """SQL of the declared type; null where the variant ``read``, of the kind in ``kind``, does not fit it."""
+    text = f"CAST({read} AS STRING)"
+    is_text, is_object = f"{kind} = 'STRING'", f"startswith({kind}, 'OBJECT')"
+    is_number = f"({kind} IN ('BIGINT', 'DOUBLE') OR startswith({kind}, 'DECIMAL'))"
+    match declared:
+        case T.StringType():
+            return f"CASE WHEN {is_object} THEN coalesce({_part(read, '$oid')}, {text}) ELSE {text} END"
+        case T.BooleanType():
+            return f"CASE WHEN {kind} = 'BOOLEAN' THEN try_variant_get({read}, '$', 'boolean') END"
+        case T.BinaryType():
+            encoded = f"coalesce({_part(read, '$binary', 'base64')}, {_part(read, '$binary')})"
+            return f"try_to_binary(CASE WHEN {is_object} THEN {encoded} END, 'base64')"
+        case T.DateType() | T.TimestampType() | T.TimestampNTZType():
+            return _time(read, declared, is_object=is_object, plain=f"CASE WHEN {is_text} THEN {text} END")
+    named = ", ".join(_part(read, name) for name in _NUMBERS)
+    number = f"CASE WHEN {is_number} THEN {text} WHEN {is_object} THEN coalesce({named}) END"
+    return text_types.of_text(f"({number})", declared)
+
+
+def _part(read: str, *path: str) -> str:
+    names = "".join(f'["{name}"]' for name in path)
+    return f"try_variant_get({read}, '${names}', 'string')"
+
+
+def _time(read: str, declared: T.DataType, *, is_object: str, plain: str) -> str:
+    """A date in extended JSON is milliseconds, alone or as a long, or text."""
+    inner = f"coalesce({_part(read, '$date', '$numberLong')}, {_part(read, '$date')})"
+    number = f"CASE WHEN {is_object} THEN try_cast({inner} AS BIGINT) END"
+    millis = f"timestamp_micros(CASE WHEN ({number}) BETWEEN {_FIRST} AND {_LAST} THEN ({number}) * 1000 END)"
+    if isinstance(declared, T.DateType):
+        whole = f"CASE WHEN date_trunc('DAY', {millis}) = {millis} THEN CAST({millis} AS date) END"
+        return f"coalesce({whole}, {text_types.of_text(plain, declared)})"
+    text = text_types.of_text(f"(CASE WHEN {is_object} THEN {_part(read, '$date')} ELSE {plain} END)", declared)
+    return f"coalesce(CAST({millis} AS {declared.simpleString()}), {text})"

@@ -1,0 +1,247 @@
+"""What the formats of change envelopes share: rows judged column by column, and the words for what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pydantic import Field
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.names import quoted
+from rivermouth.rows import json_document, json_reasons, json_types
+from rivermouth.rows.declared import DeclaredFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NEW: Final = "__new"
+"""The row that a change is about, as it was read: the one after it, or before a deletion."""
+OLD: Final = "__was"
+"""The row before an update, as it was read, with what is known of it."""
+UNKNOWN: Final = "?"
+"""The operation of a change whose operation nobody knows."""
+CHANGE: Final = (names.OPERATION, names.SOURCE_TIMESTAMP, names.SOURCE_POSITION, names.PRIMARY_KEY)
+
+_UNSOUND: Final = "unsound"
+_WITHOUT_ROW: Final = f"{names.OPERATION} IN ('{names.SKIP}', '{names.TRUNCATION}')"
+_MESSAGES: Final = {
+    "NOT_A_CHANGE": "the value is an object, and not a change in the format's envelope",
+    "OPERATION_UNKNOWN": "the envelope names an operation that its format does not know",
+    "ROW_MISSING": "the change does not hold the row that it is about",
+}
+_FIELD_MESSAGES: Final = {
+    "FIELD_TYPE": "field {name} is declared {type} and holds a value that does not fit",
+    "FIELD_MISSING": "field {name} is declared NOT NULL and is null or missing",
+    "FIELD_AMBIGUOUS": "field {name} is declared {type} and holds a value of which the envelope does not say how to "
+    "read it",
+    "VALUE_UNAVAILABLE": "the source did not send the value of field {name}, which the change left as it was",
+}
+# Of paths in the document: the columns of the row alone.
+_PATH: Final = r"^(payload[.])?(before|after|data|old)(\[\])?[.]"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A column as it was read from the document.
+
+    Attributes:
+        sql: SQL of what was read.
+        declared: The type that it should have.
+        number: Its place among the declared columns.
+    """
+
+    sql: str
+    declared: T.DataType
+    number: int
+
+
+class ChangeFormat(DeclaredFormat):
+    """Base of the formats whose values are changes of a source's rows.
+
+    Attributes:
+        source_tables: The tables of the source whose changes are taken, ``database.table``; those of others are
+            dropped and counted. All, if none is named.
+    """
+
+    changes: ClassVar[bool] = True
+    source_tables: tuple[str, ...] = Field(default=())
+
+    def envelope(self, row: T.DataType) -> T.StructType:
+        """What is read of a value's document, in which rows of the source are of type ``row``."""
+        raise NotImplementedError
+
+    def told(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
+        """Parsed values as changes.
+
+        Args:
+            parsed: Envelope rows with the fields of ``envelope``, each as ``__in_<name>``, and ``__sound``.
+            schema: The declared columns.
+
+        Returns:
+            ``parsed`` with ``CHANGE``, ``NEW`` and, from formats that split, ``OLD``, ``names.OLD_PRIMARY_KEY`` and
+            ``names.ORDINAL``.
+        """
+        raise NotImplementedError
+
+    def read_as(self, declared: T.DataType) -> T.DataType:
+        """The type by which a column is read from the document."""
+        return json_types.read_as(declared)
+
+    def is_native(self, declared: T.DataType) -> bool:
+        """Whether the parser itself refuses what does not fit that type."""
+        return json_types.read_as(declared) == self.read_as(declared)
+
+    def convert(self, read: Read) -> str:
+        """SQL of a column's value, null where what was read does not fit."""
+        return json_types.convert(read.sql, read.declared)
+
+    def misfits(self, read: Read, done: str) -> Mapping[str, str]:
+        """By reason: SQL, true where a column's value, which ``convert`` made ``done`` of, is refused for it."""
+        found = json_types.misfit(read.sql, read.declared, done=done)
+        return {"FIELD_TYPE": found} if found else {}
+
+    def decode(self, rows: DataFrame) -> DataFrame:
+        """Values to changes in one parse."""
+        schema = self.schema_as_declared()
+        document = self.envelope(self.row(schema))
+        called = [f"__in_{field.name}" for field in document.fields]
+        parsed = json_document.parsed(rows, document, called)
+        sound = f"coalesce({json_document.SOUND}, false) AS __sound"
+        told = self.told(parsed.selectExpr("*", sound), schema)
+        reads = [_read(NEW, number, field) for number, field in enumerate(schema.fields)]
+        converted = told.selectExpr("*", *(f"{self.convert(read)} AS {_done(read)}" for read in reads))
+        data = _struct({field.name: _done(read) for field, read in zip(schema.fields, reads, strict=True)})
+        kept = [*rows.columns, *CHANGE]
+        made = [f"{self._misfit(schema, reads)} AS {names.MISFIT}", f"{data} AS {names.DATA}"]
+        if self.splits:
+            kept += [names.OLD_PRIMARY_KEY, names.ORDINAL]
+            made.append(f"{self._old(schema)} AS {names.OLD}")
+        judged = converted.selectExpr(*map(quoted, kept), *made)
+        return judged.selectExpr("*", f"{names.MISFIT} IS NULL AS {names.DECODED}")
+
+    def row(self, schema: T.StructType) -> T.StructType:
+        """The type by which a row of the source is read."""
+        return T.StructType([T.StructField(field.name, self.read_as(field.dataType)) for field in schema.fields])
+
+    def explain(self, rows: DataFrame) -> DataFrame:
+        """What ``decode`` found, in words; what the parser refused is read again in Python.
+
+        Reasons: ``NOT_A_CHANGE``, ``OPERATION_UNKNOWN``, ``ROW_MISSING``, ``FIELD_TYPE``, ``FIELD_MISSING``,
+        ``FIELD_AMBIGUOUS``, ``VALUE_UNAVAILABLE``, and those of the format json.
+        """
+        schema = self.schema_as_declared()
+        native = [T.StructField(f.name, f.dataType) for f in schema.fields if self.is_native(f.dataType)]
+        verdict = json_reasons.explainer(self.envelope(T.StructType(native)).json())
+        unsound = f"{names.MISFIT} = '{_UNSOUND}'"
+        looked_at = F.expr(f"CASE WHEN {unsound} THEN {names.VALUE} END")
+        reason = f"substring_index({names.MISFIT}, ' ', 1)"
+        space = f"instr({names.MISFIT}, ' ')"
+        field = f"CASE WHEN {space} > 0 THEN substring({names.MISFIT}, {space} + 1) END"
+        whole = "".join(
+            f" WHEN {names.MISFIT} = {code!r} THEN {names.literal(text)}" for code, text in _MESSAGES.items()
+        )
+        words = "".join(
+            f" WHEN {names.MISFIT} = {names.literal(f'{code} {each.name}')} "
+            f"THEN {names.literal(text.format(name=each.name, type=each.dataType.simpleString()))}"
+            for each in schema.fields
+            for code, text in _FIELD_MESSAGES.items()
+        )
+        path = f"regexp_replace(__verdict.field, r'{_PATH}', '')"
+        return rows.withColumn("__verdict", verdict(looked_at)).selectExpr(
+            "* EXCEPT (__verdict)",
+            f"CASE WHEN {unsound} THEN __verdict.reason ELSE {reason} END AS {names.REASON}",
+            f"CASE WHEN {unsound} THEN {path} ELSE {field} END AS {names.FIELD}",
+            f"CASE WHEN {unsound} THEN __verdict.message {whole} {words} END AS {names.MESSAGE}",
+        )
+
+    def of_tables(self, operation: str, table: str) -> str:
+        """SQL: the operation, or skip where the change is one of another table."""
+        if not self.source_tables:
+            return operation
+        listed = ", ".join(map(names.literal, self.source_tables))
+        other = f"{operation} IS NOT NULL AND NOT coalesce({table} IN ({listed}), false)"
+        return f"CASE WHEN {other} THEN '{names.SKIP}' ELSE {operation} END"
+
+    def key_of(self, row: str, fallback: str | None, primary: str, schema: T.StructType) -> str:
+        """SQL of the primary key as a JSON object of texts; null where a part is not among the declared columns.
+
+        Args:
+            row: The row as it was read.
+            fallback: The row that has what ``row`` lacks.
+            primary: An array with the names of the columns.
+            schema: The declared columns.
+        """
+        simple = [
+            each.name for each in schema.fields if not isinstance(each.dataType, (T.StructType, T.ArrayType, T.MapType))
+        ]
+        parts = (f"{names.literal(name)}, {_text(row, fallback, name)}" for name in simple)
+        found = f"map_filter(map({', '.join(parts)}), (k, v) -> v IS NOT NULL AND array_contains({primary}, k))"
+        return f"CASE WHEN size({primary}) > 0 AND size({found}) = size({primary}) THEN to_json({found}) END"
+
+    def _misfit(self, schema: T.StructType, reads: Sequence[Read]) -> str:
+        operation = names.OPERATION
+        cases = [
+            f"WHEN {names.VALUE} IS NULL THEN NULL WHEN NOT __sound THEN '{_UNSOUND}'",
+            f"WHEN {operation} IS NULL THEN 'NOT_A_CHANGE' WHEN {operation} = '{UNKNOWN}' THEN 'OPERATION_UNKNOWN'",
+            f"WHEN {_WITHOUT_ROW} THEN NULL",
+            f"WHEN {NEW} IS NULL AND {operation} <> '{names.DELETION}' THEN 'ROW_MISSING'",
+            *self._misfits(schema, reads),
+        ]
+        return f"CASE {' '.join(cases)} END"
+
+    def _misfits(self, schema: T.StructType, reads: Sequence[Read]) -> Iterator[str]:
+        for field, read in zip(schema.fields, reads, strict=True):
+            found = dict(self.misfits(read, _done(read)))
+            if not field.nullable:
+                found["FIELD_MISSING"] = f"{names.OPERATION} <> '{names.DELETION}' AND {_done(read)} IS NULL"
+            for reason, sql in found.items():
+                yield f"WHEN {sql} THEN {names.literal(f'{reason} {field.name}')}"
+        kept_as_text = json_types.infinite((read.sql, read.declared) for read in reads if self.is_native(read.declared))
+        if kept_as_text:
+            yield f"WHEN {kept_as_text} THEN '{_UNSOUND}'"
+
+    def _old(self, schema: T.StructType) -> str:
+        """What is not known of the row before is as after it."""
+        parts = {}
+        for number, field in enumerate(schema.fields):
+            either = f"coalesce({_read(OLD, number, field).sql}, {_read(NEW, number, field).sql})"
+            parts[field.name] = self.convert(Read(either, field.dataType, number))
+        update = f"{names.OPERATION} = '{names.UPDATE}' AND {OLD} IS NOT NULL"
+        return f"CASE WHEN {update} THEN {_struct(parts)} END"
+
+
+def of_milliseconds(text: str) -> str:
+    """SQL of a timestamp from text with milliseconds since 1970; null where it is none."""
+    return _time_since(f"try_cast({text} AS BIGINT)", 1_000)
+
+
+def of_seconds(text: str) -> str:
+    """SQL of a timestamp from text with seconds since 1970; null where it is none."""
+    return _time_since(f"try_cast({text} AS BIGINT)", 1_000_000)
+
+
+def _time_since(number: str, micros: int) -> str:
+    """Within the years 1 to 9999: beyond them Spark fails, and readers do."""
+    first, last = (bound // micros for bound in (-62_135_596_800_000_000, 253_402_300_799_999_999))
+    return f"timestamp_micros(CASE WHEN {number} BETWEEN {first} AND {last} THEN {number} * {micros} END)"
+
+
+def _read(row: str, number: int, field: T.StructField) -> Read:
+    return Read(f"{row}.{quoted(field.name)}", field.dataType, number)
+
+
+def _done(read: Read) -> str:
+    return f"__done_{read.number}"
+
+
+def _struct(parts: Mapping[str, str]) -> str:
+    return f"struct({', '.join(f'{sql} AS {quoted(name)}' for name, sql in parts.items())})"
+
+
+def _text(row: str, fallback: str | None, name: str) -> str:
+    mine = f"CAST({row}.{quoted(name)} AS STRING)"
+    return f"coalesce({mine}, CAST({fallback}.{quoted(name)} AS STRING))" if fallback else mine

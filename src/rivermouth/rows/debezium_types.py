@@ -1,0 +1,163 @@
+"""How declared types are read from Debezium's values: by what its schema block says of them, else by a setting.
+
+A column whose values could mean several things is read as a variant, which keeps what was sent. Then SQL makes of it
+and of the ``hint``, the column's part of the schema block, in steps that each see the columns of those before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.rows import text_types
+
+HINT: Final = T.StructType(
+    [
+        *(T.StructField(name, T.StringType()) for name in ("field", "type", "name")),
+        T.StructField("parameters", T.MapType(T.StringType(), T.StringType())),
+    ]
+)
+"""What is read of a column's part of the schema block."""
+HINTED: Final = (T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType)
+"""Declared types of columns whose values mean what the schema block says."""
+
+UNAVAILABLE: Final = "__debezium_unavailable_value"
+"""What stands for a value that a change left as it was, and that Postgres did not log."""
+
+_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_DAYS: Final = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
+# In microseconds: of how many one of the unit is made, or how many of it make one.
+_UNITS: Final = {
+    "io.debezium.time.Timestamp": "{n} * 1000",
+    "org.apache.kafka.connect.data.Timestamp": "{n} * 1000",
+    "io.debezium.time.MicroTimestamp": "{n}",
+    "io.debezium.time.NanoTimestamp": "({n} - pmod({n}, 1000)) DIV 1000",
+}
+_BY_SETTING: Final = {
+    "millis": "io.debezium.time.Timestamp",
+    "micros": "io.debezium.time.MicroTimestamp",
+    "nanos": "io.debezium.time.NanoTimestamp",
+}
+# From the first day of year 1 to the last of 9999, so that every reader can show it.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
+_LARGEST: Final = {"millis": 253_402_300_799_999, "micros": 253_402_300_799_999_999, "nanos": 2**63 - 1}
+
+
+def steps(read: str, declared: T.DataType, at: str, decimals: str | None, unit: str | None) -> Iterator[dict[str, str]]:
+    """Columns to be added one step after the other; the last is ``<at>``, null where the value does not fit.
+
+    Args:
+        read: The column as a variant.
+        declared: One of ``HINTED``.
+        at: What the names of the columns begin with; ``<at>_hint`` is there already: the column's part of the
+            schema block, null without one.
+        decimals: What text is for a decimal where no schema block says it: base64, string, or None.
+        unit: What a number is for a time where none does: millis, micros, nanos, or None.
+    """
+    hint = f"{at}_hint"
+    yield {f"{at}_kind": f"schema_of_variant({read})"}
+    if isinstance(declared, T.DecimalType):
+        yield from _decimal(read, declared, hint, at, decimals)
+    elif isinstance(declared, T.DateType):
+        yield {at: _date(read, declared, hint, at)}
+    else:
+        yield {f"{at}_micros": _micros(read, hint, at, unit)}
+        yield {at: _timestamp(read, declared, at)}
+
+
+def ambiguous(declared: T.DataType, at: str, decimals: str | None, unit: str | None) -> str | None:
+    """SQL: whether nothing says what a value means; None where that cannot be."""
+    hint = f"{at}_hint"
+    if isinstance(declared, T.DecimalType):
+        return f"{at} IS NULL AND {hint} IS NULL AND {at}_kind = 'STRING'" if decimals is None else None
+    if isinstance(declared, T.DateType):
+        return None
+    return f"{at} IS NULL AND {hint} IS NULL AND {at}_kind = 'BIGINT'" if unit is None else None
+
+
+def is_there(read: str) -> str:
+    """SQL: whether a variant is something other than null."""
+    return f"({read} IS NOT NULL AND NOT is_variant_null({read}))"
+
+
+def _decimal(read: str, declared: T.DecimalType, hint: str, at: str, decimals: str | None) -> Iterator[dict[str, str]]:
+    text = f"CAST({read} AS STRING)"
+    is_text, is_object = f"{at}_kind = 'STRING'", f"startswith({at}_kind, 'OBJECT')"
+    encoded = f"{hint}.name = '{_DECIMAL}'"
+    if decimals == "base64":
+        encoded = f"coalesce({encoded}, {hint} IS NULL)"
+    value, scale = f"try_variant_get({read}, '$.value', 'string')", f"try_variant_get({read}, '$.scale', 'int')"
+    said = f"coalesce(try_cast({hint}.parameters['scale'] AS INT), {declared.scale})"
+    yield {
+        f"{at}_bytes": f"try_to_binary("
+        f"CASE WHEN {is_text} AND {encoded} THEN {text} WHEN {is_object} THEN {value} END, 'base64')",
+        f"{at}_scale": f"CASE WHEN {is_object} THEN {scale} ELSE {said} END",
+    }
+    plain = f"{hint}.type = 'string'" if decimals != "string" else f"coalesce({hint}.type = 'string', true)"
+    yield {f"{at}_whole": _whole_number(f"{at}_bytes")}
+    number = f"{at}_kind = 'BIGINT' OR startswith({at}_kind, 'DECIMAL')"
+    double = f"try_variant_get({read}, '$', 'double')"
+    small = f"{at}_kind = 'DOUBLE' AND abs({double}) < 1e15"
+    as_double = f"CAST(try_cast({double} AS DECIMAL(38, 18)) AS STRING)"
+    yield {
+        f"{at}_text": f"CASE WHEN {at}_bytes IS NOT NULL THEN {_pointed(f'{at}_whole', f'{at}_scale')} "
+        f"WHEN ({is_text} AND {plain}) OR {number} THEN {text} WHEN {small} THEN {as_double} END"
+    }
+    yield {at: text_types.decimal(f"{at}_text", declared)}
+
+
+def _whole_number(data: str) -> str:
+    """SQL of the number (decimal(38,0)) that bytes are in two's complement; null beyond 16 bytes or 38 digits."""
+    digits = f"hex({data})"
+    filled = f"lpad({digits}, 32, CASE WHEN substring({digits}, 1, 1) >= '8' THEN 'F' ELSE '0' END)"
+    high = f"CAST(conv(left({filled}, 16), 16, -10) AS DECIMAL(20, 0))"
+    low = f"CAST(conv(right({filled}, 16), 16, 10) AS DECIMAL(20, 0))"
+    number = f"try_add(try_multiply({high}, CAST('18446744073709551616' AS DECIMAL(20, 0))), {low})"
+    return f"CASE WHEN octet_length({data}) BETWEEN 1 AND 16 THEN {number} END"
+
+
+def _pointed(whole: str, scale: str) -> str:
+    """SQL of the text of a whole number with a point before its last ``scale`` digits."""
+    digits = f"CAST(abs({whole}) AS STRING)"
+    filled = f"CASE WHEN length({digits}) > {scale} THEN {digits} ELSE lpad({digits}, {scale} + 1, '0') END"
+    sign = f"CASE WHEN {whole} < 0 THEN '-' ELSE '' END"
+    pointed = f"concat({sign}, left({filled}, length({filled}) - {scale}), '.', right({filled}, {scale}))"
+    whole_text = f"concat(CAST({whole} AS STRING), CASE WHEN {whole} = 0 THEN '' ELSE repeat('0', -{scale}) END)"
+    return f"CASE WHEN {scale} > 60 THEN NULL WHEN {scale} > 0 THEN {pointed} WHEN {scale} >= -60 THEN {whole_text} END"
+
+
+def _date(read: str, declared: T.DataType, hint: str, at: str) -> str:
+    listed = ", ".join(f"'{name}'" for name in _DAYS)
+    days = f"try_variant_get({read}, '$', 'bigint')"
+    is_days = f"{at}_kind = 'BIGINT' AND coalesce({hint}.name IN ({listed}), {hint} IS NULL)"
+    in_range = f"{days} BETWEEN {_FIRST_DAY} AND {_LAST_DAY}"
+    text = text_types.of_text(f"rtrim('Z', CAST({read} AS STRING))", declared)
+    return (
+        f"CASE WHEN {is_days} AND {in_range} THEN date_add(DATE '1970-01-01', CAST({days} AS INT)) "
+        f"WHEN {at}_kind = 'STRING' THEN {text} END"
+    )
+
+
+def _micros(read: str, hint: str, at: str, unit: str | None) -> str:
+    number = f"try_variant_get({read}, '$', 'bigint')"
+    largest = {_BY_SETTING[name]: value for name, value in _LARGEST.items()}
+    cases = []
+    for name, sql in _UNITS.items():
+        bound = largest.get(name, _LARGEST["millis"])
+        is_unit = f"{hint}.name = '{name}'"
+        if unit is not None and _BY_SETTING[unit] == name:
+            is_unit = f"coalesce({is_unit}, {hint} IS NULL)"
+        cases.append(f"WHEN {is_unit} AND {number} BETWEEN -{bound} AND {bound} THEN {sql.format(n=number)}")
+    return f"CASE WHEN {at}_kind = 'BIGINT' THEN CASE {' '.join(cases)} END END"
+
+
+def _timestamp(read: str, declared: T.DataType, at: str) -> str:
+    micros = f"timestamp_micros({at}_micros)"
+    if isinstance(declared, T.TimestampNTZType):
+        micros = f"CAST({micros} AS timestamp_ntz)"
+    in_range = f"{at}_micros BETWEEN {_FIRST_MICRO} AND {_LAST_MICRO}"
+    text = text_types.of_text(f"CAST({read} AS STRING)", declared)
+    return f"CASE WHEN {in_range} THEN {micros} WHEN {at}_kind = 'STRING' THEN {text} END"

@@ -1,0 +1,91 @@
+"""A format whose columns are declared: DDL, or a file or mapping with Spark's JSON form of a schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from rivermouth.rows import json_types
+from rivermouth.spec import Format
+
+
+class DeclaredFormat(Format):
+    """Base of the formats with a declared schema.
+
+    Attributes:
+        declared: ``schema`` in YAML: DDL (``"id bigint, at timestamp"``), the path of a file with Spark's JSON
+            form of a schema (``.json``), or that form itself as a mapping. A NOT NULL column refuses records
+            that lack it.
+    """
+
+    declared: str | dict[str, Any] = Field(alias="schema")
+
+    def below(self, base: Path) -> Self:
+        """The same format; a schema file's relative path is resolved against ``base``."""
+        if not isinstance(self.declared, str) or not self.declared.endswith(".json"):
+            return self
+        return self.model_copy(update={"declared": str(base / self.declared)})
+
+    def fixed(self) -> Self:
+        """The same format; a schema file is read."""
+        if not isinstance(self.declared, str) or not self.declared.endswith(".json"):
+            return self
+        return self.model_copy(update={"declared": _from_file(self.declared)})
+
+    def columns(self, spark: SparkSession) -> StructType:  # noqa: ARG002 - Spark's parser is the process's own
+        """The declared columns, in order, all nullable: NOT NULL is judged per record, not by the table."""
+        return json_types.nullable_columns(self.schema_as_declared())
+
+    def schema_as_declared(self) -> StructType:
+        """The schema as declared, NOT NULL included.
+
+        Raises:
+            ValueError: It cannot be read; the text says why.
+        """
+        declared = self.declared
+        if isinstance(declared, str) and declared.endswith(".json"):
+            declared = _from_file(declared)
+        schema = _from_ddl(declared) if isinstance(declared, str) else _from_json(declared)
+        json_types.check(schema)
+        return schema
+
+
+def _from_ddl(ddl: str) -> StructType:
+    try:
+        schema = StructType.fromDDL(ddl)
+    except PySparkException as error:
+        raise ValueError(str(error).strip().splitlines()[0]) from None
+    if not isinstance(schema, StructType):
+        msg = "it names a type and no columns: write 'name type, name type'"
+        raise ValueError(msg)  # noqa: TRY004 - the caller reports ValueErrors
+    return schema
+
+
+def _from_file(path: str) -> dict[str, Any]:
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"the schema file {path} cannot be read: {error.strerror}"
+        raise ValueError(msg) from None
+    except ValueError:
+        msg = f"the schema file {path} is not JSON"
+        raise ValueError(msg) from None
+    if not isinstance(found, dict):
+        msg = f"the schema file {path} holds no JSON object"
+        raise ValueError(msg)  # noqa: TRY004 - the caller reports ValueErrors
+    return found
+
+
+def _from_json(declared: dict[str, Any]) -> StructType:
+    try:
+        return StructType.fromJson(declared)
+    except (KeyError, TypeError, AttributeError, ValueError, PySparkException):
+        form = '{"type": "struct", "fields": [{"name": ..., "type": ...}]}'
+        msg = f"this is not Spark's JSON form of a schema ({form})"
+        raise ValueError(msg) from None

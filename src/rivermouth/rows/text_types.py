@@ -1,0 +1,54 @@
+"""How declared types are read from text, as SQL that is null where the text does not fit exactly."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.rows import json_types
+
+_WHOLE: Final = "^[+-]?[0-9]{1,40}$"
+_DECIMAL: Final = "^[+-]?[0-9]{1,60}([.][0-9]{0,60})?$"
+_FLOATING: Final = "^[+-]?[0-9]{1,400}([.][0-9]{0,400})?([eE][+-]?[0-9]{1,3})?$"
+_DATE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_ISO_8859_1: Final = r"^[\x00-\xFF]*$"
+
+WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+FLOATING: Final = (T.FloatType, T.DoubleType)
+
+
+def of_text(text: str, declared: T.DataType) -> str:
+    """SQL of the declared type; null where ``text`` does not fit it. Binary is base64."""
+    sql = declared.simpleString()
+    match declared:
+        case T.StringType():
+            return text
+        case T.BooleanType():
+            no = f"WHEN lower({text}) IN ('0', 'false') THEN false"
+            return f"CASE WHEN lower({text}) IN ('1', 'true') THEN true {no} END"
+        case T.BinaryType():
+            return f"try_to_binary({text}, 'base64')"
+        case T.DecimalType():
+            return decimal(text, declared)
+        case T.DateType():
+            return f"CASE WHEN {text} RLIKE '{_DATE}' THEN try_cast({text} AS date) END"
+        case T.TimestampType() | T.TimestampNTZType():
+            return json_types.convert(text, declared)
+        case _ if isinstance(declared, FLOATING):
+            finite = f"nullif(nullif(try_cast({text} AS {sql}), {sql}('Infinity')), {sql}('-Infinity'))"
+            return f"CASE WHEN {text} RLIKE '{_FLOATING}' THEN {finite} END"
+    return f"CASE WHEN {text} RLIKE '{_WHOLE}' THEN try_cast({text} AS {sql}) END"
+
+
+def decimal(text: str, declared: T.DecimalType) -> str:
+    """SQL of a decimal whose text has no more digits behind the point than the type, but for zeros."""
+    point = f"instr({text}, '.')"
+    unrounded = f"{point} = 0 OR octet_length(rtrim('0', {text})) - {point} <= {declared.scale}"
+    fits = f"{text} RLIKE '{_DECIMAL}' AND ({unrounded})"
+    return f"CASE WHEN {fits} THEN try_cast({text} AS {declared.simpleString()}) END"
+
+
+def bytes_as_characters(text: str) -> str:
+    """SQL of binary that came as text with a character a byte; null where one is no byte."""
+    return f"CASE WHEN {text} RLIKE r'{_ISO_8859_1}' THEN encode({text}, 'ISO-8859-1') END"

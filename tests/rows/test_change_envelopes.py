@@ -1,0 +1,342 @@
+"""The 463 change messages of other projects' tests: each has the rows that it tells, or the reason why not."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import importlib.util
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from rivermouth import names
+from rivermouth.engine.steps import _judge
+from rivermouth.extend import find_kind
+from rivermouth.rows import envelope
+from rivermouth.spec import Flow
+
+DATA = Path(__file__).parents[1] / "data" / "change-envelopes"
+SOURCE = "topic string, partition int, offset long, timestamp timestamp, timestampType int, key binary, value binary"
+
+
+def expectations():
+    """Of each message what it is expected to be, with its key and value; keys stand with their values."""
+    found, key = [], None
+    for line in (DATA / "expected.jsonl").read_text().splitlines():
+        each = json.loads(line)
+        value = (DATA / each["file"]).read_text().splitlines()[each["line"] - 1].strip()
+        if each.pop("is_key", False):
+            key = value
+            continue
+        if "key" in each:
+            value = value.removeprefix(each["key"] + "^")
+        found.append({"key": key, **each, "value": value or None})
+        key = None
+    return found
+
+
+def plain(value):
+    """A stored value as ``expected.jsonl`` writes it, without what is null."""
+    match value:
+        case dict():
+            return {name: plain(part) for name, part in value.items() if part is not None}
+        case list():
+            return [plain(part) for part in value]
+        case bytes() | bytearray():
+            return base64.b64encode(bytes(value)).decode()
+        case Decimal():
+            return f"{value:f}"
+        case dt.date():
+            return value.isoformat()
+    return value
+
+
+@pytest.fixture(scope="module")
+def groups():
+    """The settings and columns by group, as the file with the expectations was written for."""
+    spec = importlib.util.spec_from_file_location("expect", DATA / "expect.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.GROUPS
+
+
+def told(spark, settings, columns, messages):
+    """What the format made of the messages: (number, ordinal, operation, row, reason, field)."""
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    form = find_kind("formats", settings["type"]).model_validate({**settings, "schema": schema})
+    sent = [tuple(text and text.encode() for text in (each["key"], each["value"])) for each in messages]
+    rows = [("t", 0, number, dt.datetime(2026, 1, 1), 0, *each) for number, each in enumerate(sent)]
+    decoded = form.decode(envelope.read(spark.createDataFrame(rows, SOURCE)))
+    ordinal = F.col(names.ORDINAL) if form.splits else F.lit(0)
+    explained = form.explain(decoded).select(
+        names.OFFSET,
+        ordinal.alias("nth"),
+        names.OPERATION,
+        F.when(F.col(names.DECODED), F.col(names.DATA)),
+        F.when(~F.col(names.DECODED), F.col(names.REASON)),
+        names.FIELD,
+        names.PRIMARY_KEY,
+    )
+    return [tuple(row) for row in explained.orderBy(names.OFFSET, "nth").collect()]
+
+
+def test_every_message_is_told_as_it_was_read_by_hand(spark, groups):
+    messages = expectations()
+    assert len(messages) == 482 - 8  # of which 8 are keys
+    wrong, seen = [], 0
+    for group, (settings, columns) in groups.items():
+        mine = [each for each in messages if each["group"] == group]
+        seen += len(mine)
+        found = {}
+        for number, _, operation, row, reason, field, _key in told(spark, settings, columns, mine):
+            found.setdefault(number, []).append((operation, row, reason, field))
+        for number, each in enumerate(mine):
+            changes = [[operation, plain(row.asDict(True))] for operation, row, *_ in found[number] if row is not None]
+            reasons = {(reason, field) for _, _, reason, field in found[number] if reason is not None}
+            if "reason" in each:
+                fine = reasons == {(each["reason"], each["field"])}
+            else:
+                fine = not reasons and changes == plain(each["changes"])
+            if not fine:
+                wrong.append((each["file"], each["line"], changes, reasons, each.get("changes"), each.get("reason")))
+    assert wrong == []
+    assert seen == len(messages)
+
+
+def judged(spark, settings, records, sink, **fields):
+    """Records as a keyed flow judges them: rows by offset and ordinal."""
+    flow = Flow.model_validate(
+        {
+            "name": "f",
+            "topics": ["t"],
+            "format": settings,
+            "table": "silver.t",
+            "sink": {"type": "upsert", **sink},
+            **fields,
+        }
+    )
+    rows = [
+        ("t", 0, offset, dt.datetime(2026, 1, 1), 0, key, value if value is None else json.dumps(value).encode())
+        for offset, (key, value) in enumerate(records)
+    ]
+    found = _judge(envelope.read(spark.createDataFrame(rows, SOURCE)), flow, ())
+    order = [names.OFFSET, *([names.ORDINAL] if flow.splits else [])]
+    return [row.asDict() for row in found.orderBy(*order).collect()]
+
+
+def parts(rows, *columns):
+    return [tuple(row[name] for name in columns) for row in rows]
+
+
+def test_deletions_find_their_key_in_the_row_or_in_kafkas_key(spark):
+    records = [
+        (b'{"schema": {}, "payload": {"id": 7}}', None),
+        (b'{"id": 7}', {"op": "d", "before": None}),
+        (b'{"id": 8}', {"op": "d", "before": {"id": 8}}),
+        (None, {"op": "d", "before": None}),
+        (None, {"op": "t"}),
+        (b'{"id": 9}', {"op": "u", "after": {"id": 9, "at": 5}}),
+        (b"x", {"op": "m"}),
+    ]
+    form = {"type": "debezium", "schema": "id bigint, at bigint"}
+    found = judged(spark, form, records, {"keys": ["id"], "sequence_by": "at"})
+    assert parts(found, "id", names.DELETE, names.SEQUENCE, names.PROBLEM, names.ROUTE) == [
+        (7, True, None, None, "table"),
+        (7, True, None, None, "table"),
+        (8, True, None, None, "table"),
+        (None, True, None, "KEY_NULL", "dead_letter"),
+        (None, False, None, "SEQUENCE_NULL", "dead_letter"),
+        (9, False, 5, None, "table"),
+        (None, False, None, None, "dropped"),
+    ]
+    found = judged(spark, form, records, {})
+    assert parts(found, "primary_key", names.TRUNCATE, names.ROUTE) == [
+        ('{"id":7}', False, "table"),
+        ('{"id":7}', False, "table"),
+        ('{"id":8}', False, "table"),
+        (None, False, "dead_letter"),
+        (None, True, "table"),
+        ('{"id":9}', False, "table"),
+        ("x", False, "dropped"),
+    ]
+
+
+def test_the_id_of_a_document_is_kafkas_key(spark):
+    form = {"type": "debezium", "connector": "mongodb", "schema": "_id string"}
+    ids = ['{"$oid": "67ab"}', '"67ac"', "5", '{"$numberLong": "6"}']
+    gone = {"op": "d", "before": None, "after": None}
+    records = [(json.dumps({"id": each}).encode(), gone) for each in ids]
+    records.append((json.dumps({"schema": {}, "payload": {"id": ids[0]}}).encode(), None))
+    found = judged(spark, form, records, {"keys": ["_id"]})
+    assert parts(found, "_id", names.DELETE) == [(each, True) for each in ("67ab", "67ac", "5", "6", "67ab")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "insert", "move", "same"),
+    [
+        (
+            "maxwell",
+            {"type": "insert", "data": {"id": 1, "v": 1}},
+            {"type": "update", "data": {"id": 2, "v": -1}, "old": {"id": 1}},
+            {"type": "update", "data": {"id": 2, "v": 3}, "old": {"v": 1}},
+        ),
+        (
+            "ogg",
+            {"op_type": "I", "after": {"id": 1, "v": "1"}},
+            {"op_type": "U", "before": {"id": 1, "v": 1}, "after": {"id": 2, "v": -1}},
+            {"op_type": "U", "before": {"id": 2, "v": 1}, "after": {"id": 2, "v": 3}},
+        ),
+        (
+            "canal",
+            {"type": "INSERT", "data": [{"id": "1", "v": "1"}]},
+            {"type": "UPDATE", "data": [{"id": "2", "v": "-1"}], "old": [{"id": "1"}]},
+            {"type": "UPDATE", "data": [{"id": "2", "v": "3"}], "old": [{"v": "1"}]},
+        ),
+    ],
+)
+def test_an_update_of_a_key_is_two_changes_of_one_record(spark, kind, insert, move, same):
+    form = {"type": kind, "schema": "id bigint, v int"}
+    records = [(None, insert), (None, move), (None, same)]
+    columns = ("id", "v", names.DELETE, names.ORDINAL, names.SEQUENCE, names.ROUTE)
+    found = judged(spark, form, records, {"keys": ["id"], "sequence_by": "v"})
+    assert parts(found, *columns) == [
+        (1, 1, False, 0, 1, "table"),
+        (1, -1, True, 0, -1, "table"),
+        (2, -1, False, 1, -1, "table"),
+        (2, 3, False, 0, 3, "table"),
+    ]
+    positive = {"name": "positive", "condition": "v > 0", "action": "dead_letter"}
+    found = judged(spark, form, records, {"keys": ["id"]}, expectations=[positive])
+    assert parts(found, names.OFFSET, names.ROUTE) == [(0, "table"), *2 * [(1, "dead_letter")], (2, "table")]
+
+
+def test_changes_of_other_tables_are_dropped(spark):
+    row = {"type": "insert", "database": "shop", "data": {"id": 1}}
+    records = [(None, {**row, "table": table}) for table in ("orders", "customers")]
+    form = {"type": "maxwell", "schema": "id bigint", "source_tables": ["shop.orders"]}
+    found = judged(spark, form, records, {"keys": ["id"]})
+    assert parts(found, names.ROUTE) == [("table",), ("dropped",)]
+
+
+POSITIONS = [
+    ({"connector": "mysql", "file": "b.000003", "pos": 1442, "row": 2}, "b.000003:00000000000000001442:0000000002"),
+    ({"connector": "postgresql", "lsn": 23911624}, "00000000000023911624"),
+    (
+        {"connector": "sqlserver", "commit_lsn": "0:1:2", "change_lsn": "0:1:1", "event_serial_no": 1},
+        "0:1:2:0:1:1:0000000001",
+    ),
+    ({"connector": "mongodb", "ts_ms": 1739321992000, "ord": 28}, "00000001739321992000:0000000028"),
+    ({"connector": "db2", "commit_lsn": "1"}, None),
+]
+
+
+def test_where_a_change_stands_in_its_source(spark):
+    records = [(b"k", {"op": "c", "after": {"id": 1}, "source": source}) for source, _ in POSITIONS]
+    form = {"type": "debezium", "schema": "id bigint"}
+    columns = ["kafka_timestamp", "source_position", "source_timestamp"]
+    found = judged(spark, form, records, {"keys": ["id"]}, metadata_columns=columns)
+    assert parts(found, "source_position") == [(position,) for _, position in POSITIONS]
+    assert found[3]["source_timestamp"] == dt.datetime(2025, 2, 12, 0, 59, 52)
+
+
+# Settings, the declared type, the hint of the schema block, the value, and what it becomes.
+VALUES = [
+    (
+        {},
+        "decimal(5,2)",
+        {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
+        "AMg=",
+        "2.00",
+    ),
+    (
+        {},
+        "decimal(5,2)",
+        {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "0"}},
+        "/zg=",
+        "-200.00",
+    ),
+    (
+        {},
+        "decimal(5,2)",
+        {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "4"}},
+        "AQ==",
+        "FIELD_TYPE",
+    ),
+    (
+        {},
+        "decimal(38,0)",
+        {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "0"}},
+        base64.b64encode((10**38).to_bytes(16, "big")).decode(),
+        "FIELD_TYPE",
+    ),
+    (
+        {},
+        "decimal(38,0)",
+        {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "0"}},
+        base64.b64encode((10**38 - 1).to_bytes(16, "big")).decode(),
+        "9" * 38,
+    ),
+    (
+        {},
+        "decimal(38,0)",
+        {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "0"}},
+        base64.b64encode((-(10**38) + 1).to_bytes(16, "big", signed=True)).decode(),
+        "-" + "9" * 38,
+    ),
+    ({}, "decimal(9,2)", {"name": "io.debezium.data.VariableScaleDecimal"}, {"scale": 1, "value": "Dw=="}, "1.50"),
+    ({}, "decimal(9,2)", None, {"scale": -2, "value": "Dw=="}, "1500.00"),
+    ({}, "decimal(9,2)", {"type": "string"}, "1.50", "1.50"),
+    ({}, "decimal(9,2)", {"type": "bytes"}, "1.50", "FIELD_TYPE"),
+    ({}, "decimal(9,2)", None, "1.50", "FIELD_AMBIGUOUS"),
+    ({"decimals": "string"}, "decimal(9,2)", None, "1.50", "1.50"),
+    ({"decimals": "base64"}, "decimal(9,2)", None, "AMg=", "2.00"),
+    ({"decimals": "base64"}, "decimal(9,2)", None, "1.50", "FIELD_TYPE"),
+    ({}, "decimal(9,2)", None, 1e2, "100.00"),
+    ({}, "decimal(9,2)", None, 1.005, "FIELD_TYPE"),
+    ({}, "decimal(9,2)", None, True, "FIELD_TYPE"),
+    ({}, "date", None, 19439, "2023-03-23"),
+    ({}, "date", None, -1, "1969-12-31"),
+    ({}, "date", None, 10**7, "FIELD_TYPE"),
+    ({}, "date", {"name": "io.debezium.time.Timestamp"}, 19439, "FIELD_TYPE"),
+    ({}, "date", None, "2023-02-29", "FIELD_TYPE"),
+    ({}, "timestamp", {"name": "io.debezium.time.Timestamp"}, 1, "1970-01-01T00:00:00.001000"),
+    ({}, "timestamp", {"name": "org.apache.kafka.connect.data.Timestamp"}, -1, "1969-12-31T23:59:59.999000"),
+    ({}, "timestamp", {"name": "io.debezium.time.MicroTimestamp"}, 1, "1970-01-01T00:00:00.000001"),
+    ({}, "timestamp", {"name": "io.debezium.time.NanoTimestamp"}, -1, "1969-12-31T23:59:59.999999"),
+    ({}, "timestamp", {"name": "io.debezium.time.ZonedTimestamp"}, "2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00"),
+    ({}, "timestamp", {"name": "io.debezium.time.Timestamp"}, 2**62, "FIELD_TYPE"),
+    ({}, "timestamp", {"name": "io.debezium.time.MicroTime"}, 1, "FIELD_TYPE"),
+    ({}, "timestamp", None, 1, "FIELD_AMBIGUOUS"),
+    ({"time_precision": "nanos"}, "timestamp_ntz", None, 1999, "1970-01-01T00:00:00.000001"),
+    ({}, "timestamp_ntz", None, "2026-01-01T00:00:00Z", "FIELD_TYPE"),
+    ({}, "bigint", {"name": "io.debezium.time.MicroTime"}, 36803000000, 36803000000),
+    ({}, "boolean", None, 1, "FIELD_TYPE"),
+    ({}, "string", None, "__debezium_unavailable_value", "VALUE_UNAVAILABLE"),
+    ({}, "binary", None, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", "VALUE_UNAVAILABLE"),
+]
+
+
+def test_values_mean_what_the_schema_block_or_a_setting_says(spark):
+    wrong = []
+    by_settings = {}
+    for settings, declared, hint, value, expected in VALUES:
+        by_settings.setdefault(json.dumps(settings), []).append((declared, hint, value, expected))
+    for text, cases in by_settings.items():
+        columns = {f"c{number}": case[0] for number, case in enumerate(cases)}
+        messages = []
+        for number, (_, hint, value, _) in enumerate(cases):
+            body = {"op": "c", "after": {f"c{number}": value}}
+            if hint is not None:
+                hinted = {"field": "after", "fields": [{"field": f"c{number}", **hint}]}
+                body = {"schema": {"fields": [hinted]}, "payload": body}
+            messages.append({"key": None, "value": json.dumps(body)})
+        found = told(spark, {"type": "debezium", **json.loads(text)}, columns, messages)
+        for number, _, _, row, reason, field, _ in found:
+            expected = cases[number][3]
+            got = reason if row is None else plain(row.asDict(True)).get(f"c{number}")
+            if got != expected or (reason and field != f"c{number}"):
+                wrong.append((cases[number], got, field))
+    assert wrong == []
