@@ -115,7 +115,10 @@ def _whole_number(data: str) -> str:
     filled = f"lpad({digits}, 32, CASE WHEN substring({digits}, 1, 1) >= '8' THEN 'F' ELSE '0' END)"
     high = f"CAST(conv(left({filled}, 16), 16, -10) AS DECIMAL(20, 0))"
     low = f"CAST(conv(right({filled}, 16), 16, 10) AS DECIMAL(20, 0))"
-    number = f"try_add(try_multiply({high}, CAST('18446744073709551616' AS DECIMAL(20, 0))), {low})"
+    base = "CAST('18446744073709551616' AS DECIMAL(20, 0))"
+    # Of a negative number the parts are negative too, so that neither is longer than their sum.
+    borrowed = f"CASE WHEN {high} < 0 THEN 1 ELSE 0 END"
+    number = f"try_add(try_multiply({high} + {borrowed}, {base}), {low} - {borrowed} * {base})"
     return f"CASE WHEN octet_length({data}) BETWEEN 1 AND 16 THEN {number} END"
 
 
