@@ -5,18 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import threading
 import time
 
 import pytest
 from tests.crashes import oracle
 from tests.crashes.scene import Scene
 
-from rivermouth.engine import maintain
-from rivermouth.engine.events import BatchDone, BatchRetried, Maintained
-from rivermouth.engine.tables import tables_of
-from rivermouth.errors import MaintenanceConflict
-from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.engine.events import BatchDone, Maintained
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows import maintenance
@@ -152,48 +147,3 @@ def test_what_ran_by_hand_is_not_due(drained, spark, tmp_path):
     (folder / maintenance.report_name("optimize", time.time() - 80000)).write_text("{}")
     go_on(scene, spark)
     assert "OPTIMIZE" not in operations(scene.table)
-
-
-@pytest.mark.long
-def test_optimize_beside_a_flow_that_merges_loses_nothing(broker, spark, tmp_path):
-    scene = Scene.make(
-        broker,
-        tmp_path,
-        partitions=1,
-        sink={"type": "upsert", "keys": ["id"]},
-        expectations=[],
-        trigger={"every": "50 ms", "max_offsets": 40},
-    )
-    records = [{"id": number % 200, "amount": float(number), "name": "n", "at": None} for number in range(480)]
-    scene.send(*(json.dumps(record).encode() for record in records))
-    table, ended, tried = tables_of(scene.flow, scene.places)[0], threading.Event(), []
-
-    def beside():
-        reader = LakeReader({}, timeout_s=5)
-        while not ended.wait(0.05):
-            before = maintain.look(reader, table)
-            if before is None or len(before.snapshot.files) < 2:
-                continue
-            try:
-                tried.append(maintain.optimize(spark, reader, table, before))
-            except MaintenanceConflict as conflict:
-                tried.append(conflict)
-
-    thread = threading.Thread(target=beside)
-    thread.start()
-    try:
-        last = len(records)
-        outcome = scene.follow(
-            spark, until=lambda event: isinstance(event, BatchDone) and event.ranges[scene.topic][0][1] == last
-        )
-    finally:
-        ended.set()
-        thread.join()
-    assert outcome.error is None, str(outcome.error)
-    assert {row["id"]: row["amount"] for row in oracle.rows_of(scene.table)} == {
-        record["id"]: record["amount"] for record in records
-    }
-    assert len(oracle.rows_of(scene.table)) == 200
-    told = [type(each).__name__ for each in tried], len(scene.told(BatchRetried)), operations(scene.table)
-    print(told)
-    assert tried, told

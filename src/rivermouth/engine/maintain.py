@@ -79,7 +79,7 @@ def optimize(
 
     Guarantees:
         Run twice: the second time finds nothing to do, but with ``zorder``. Stopped half-way: the table is as it was.
-        No row changes, and a writer that appends meanwhile is not disturbed.
+        No row changes.
     """
     began = time.monotonic()
     session = for_flow(spark)

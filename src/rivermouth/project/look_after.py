@@ -118,7 +118,7 @@ def optimized(
     Raises:
         ArgumentInvalid: A condition or columns without one table.
         OptimizeRefused: A table cannot be optimized so.
-        MaintenanceConflict: A writer changed the same files first; those of a flow that appends never do.
+        MaintenanceConflict: A writer changed the same files first.
         TableBusy: The lake is a mounted folder, and the table's flow is running.
 
     Guarantees:
