@@ -239,3 +239,23 @@ def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):
     before = table.files()
     table.take(log)
     assert table.files() == before
+
+
+def test_what_is_remembered_of_a_batch_that_was_never_committed_counts_for_nothing(spark, tmp_path, monkeypatch):
+    table = Table(spark, tmp_path, sequence_by="seq", track_history_columns=["c"])
+    records = [Record(0, offset, offset, (0, 0), "upsert", 10 * offset, 1, offset) for offset in (1, 2, 3)]
+    with monkeypatch.context() as patch:
+        patch.setattr("rivermouth.sinks.history.merge", stopped)
+        with pytest.raises(OSError, match="going down"):
+            table.take(records)
+    # By stricter rules the second is a dead letter.
+    table.entry = dataclasses.replace(table.entry, number=table.entry.number - 1)
+    table.tombstones = Tombstones(LocalFiles(), table.tombstones.location, 3600.0)
+    table.take([records[0], records[2]])
+    late = Record(0, 4, 4, (0, 0), "upsert", 25, 0, 4)
+    table.take([late])
+    assert table.rows() == fold([records[0], records[2], late], tracked=True)
+
+
+def stopped(*_arguments, **_named):
+    raise OSError("the machine is going down")

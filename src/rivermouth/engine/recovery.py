@@ -157,11 +157,16 @@ def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts
 def _as_merged(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
     """Judged records of the newest entry, with the route that they took, as far as the keyed table tells.
 
-    The rules may be others by now. A record whose row stands was merged; one that passes now and is newer than the row
-    of its key, or has none and was not deleted, was not.
+    The rules may be others by now. A record whose row stands, or which is remembered, was merged; one that passes now
+    and is newer than the row of its key, or has none and was not deleted, was not.
     """
     coordinates = [*names.IN_TABLE]
-    present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
+    present = rows_within(run, ranges)
+    if (remembered := _remembered(run)) is not None:
+        now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+        mine = remembered.where(envelope.inside(ranges)).where(F.col(names.EPOCH) == now)
+        present = present.unionByName(mine.drop(names.EPOCH))
+    present = present.distinct().withColumn("__present", F.lit(True))
     marked = routed.join(present, coordinates, "left")
     unmerged = _unmerged(marked, run).withColumn("__unmerged", F.lit(True))
     marked = marked.join(unmerged, coordinates, "left")
@@ -173,6 +178,27 @@ def _as_merged(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame
     return marked.withColumn(names.ROUTE, route).drop("__present", "__unmerged")
 
 
+def _remembered(run: RunningFlow) -> DataFrame | None:
+    """Coordinates and ``__epoch`` of the records that a table with versions remembers and need not show.
+
+    None for other tables, and where nothing is remembered.
+    """
+    facts, order = _facts(run), table_order(run)
+    if facts is None or order is None:
+        return None
+    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if order.epochs else F.lit(0)
+    place = (F.col(names.quoted(column)).alias(name) for name, column in zip(names.IN_TABLE, order.place, strict=True))
+    return facts.select(*place, epoch.alias(names.EPOCH))
+
+
+def _facts(run: RunningFlow) -> DataFrame | None:
+    """What is remembered of versions, up to the newest entry."""
+    order, memory = table_order(run), run.tombstones
+    if order is None or memory is None or run.flow.keyed is None or not run.flow.keyed.versions or not memory.exists():
+        return None
+    return history.until(memory.frame(run.spark, order), run.standing.entry.number)
+
+
 def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     """Coordinates of the records that pass now, and of which the keyed table would have a row if they had then."""
     order = table_order(run)
@@ -182,8 +208,7 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     rows = table_rows(last_of_keys(marked, run.flow).where(brings & F.col("__present").isNull()), run).alias("s")
     table = run.spark.read.format("delta").load(run.places.table)
     if run.flow.keyed is not None and run.flow.keyed.versions:
-        facts = run.tombstones.frame(run.spark, order) if run.tombstones.exists() else None
-        return _places(history.unmerged(rows, history.Known(table, facts), order), order)
+        return _places(history.unmerged(rows, history.Known(table, _facts(run)), order), order)
     kind = rows.schema[names.SEQUENCE].dataType.simpleString()
     truncations = run.tombstones.truncations(run.spark, order, kind)
     if truncations is not None:

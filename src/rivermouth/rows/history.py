@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 KIND: Final = "__kind"
 ROW: Final = "__row"
+ENTRY: Final = "__entry"
+"""Of something remembered: the number of the ledger entry for which that was; what was never committed is not so."""
 RECORDS: Final = "__records"
 HAS_UPDATE: Final = "__updates"
 HAS_DELETE: Final = "__deletes"
@@ -59,6 +61,11 @@ def columns_of(changes: DataFrame, order: Order) -> list[str]:
     """The columns of a table's row among those of ``changes``."""
     way = {names.DELETE, names.TRUNCATE, *({names.SEQUENCE} if order.tracked is None else ())}
     return [name for name in changes.columns if name not in way]
+
+
+def until(facts: DataFrame, entry: int) -> DataFrame:
+    """What is remembered of the entries up to this one: a later one may never have been committed."""
+    return facts.where(f"{ENTRY} <= {entry}")
 
 
 def truncations(changes: DataFrame, facts: DataFrame | None) -> DataFrame:

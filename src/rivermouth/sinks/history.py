@@ -94,14 +94,15 @@ class History(KeyedSink):
             CommitLost: Another process committed an entry of this number first.
 
         Guarantees:
-            Run twice with one entry: as once. Stopped half-way: neither rows nor entry, or both; deletions, and
-            records that no version shows, may be remembered already.
+            Run twice with one entry: as once. Stopped half-way: neither rows nor entry, or both; what may be remembered
+            already is told from the rest by its entry, and taken back when that is tried again.
         """
         order, memory = target.order, target.tombstones
         if order is None or memory is None:
             msg = "a keyed sink needs the order of its table"
             raise TypeError(msg)
         location = target.ledger.location
+        memory.take_back(rows.sparkSession, entry.number)
         ranged = _ranges.ranged(rows, order.keys)
         with computed(rows, *_counts(ranged)) as (changes, told):
             # A truncation is about all keys.
@@ -109,7 +110,8 @@ class History(KeyedSink):
             known = _known(changes, location, within, order, memory, told)
             columns = history.columns_of(changes, order)
             with _judged(history.points(changes, known, order)) as (points, found):
-                _remember(changes, points, order, memory, facts=found["facts"] or 0, truncations=told["truncations"])
+                if found["facts"] or told["truncations"]:
+                    _remember(changes, points, order, memory, entry, truncations=told["truncations"])
                 written = history.written(points, columns, order)
                 merge(
                     F.broadcast(written) if (found["updates"] or 0) <= _BROADCAST_CHANGES else written,
@@ -163,17 +165,15 @@ def _judged(points: DataFrame) -> Iterator[tuple[DataFrame, Row]]:
 
 
 def _remember(
-    changes: DataFrame, points: DataFrame, order: Order, memory: Tombstones, *, facts: int, truncations: int
+    changes: DataFrame, points: DataFrame, order: Order, memory: Tombstones, entry: Entry, *, truncations: int
 ) -> None:
-    if not facts and not truncations:
-        return
     rows = history.to_remember(points, order)
     if truncations:
         marks = changes.where(names.TRUNCATE).withColumns({name: F.lit(None) for name in order.keys})
         known = [names.quoted(name) for name in rows.columns if name in marks.columns]
         rows = rows.unionByName(marks.select(*known), allowMissingColumns=True)
-    beside = [history.KIND, *([history.ROW] if order.tracked is not None else [])]
-    memory.remember(rows, order, beside)
+    beside = [history.KIND, history.ENTRY, *([history.ROW] if order.tracked is not None else [])]
+    memory.remember(rows.withColumn(history.ENTRY, F.lit(entry.number).cast("bigint")), order, beside)
 
 
 def _what(columns: Sequence[str], order: Order, within: Column) -> Merge:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.ports import delta
 from rivermouth.rows.changes import Truncations
+from rivermouth.rows.history import ENTRY
 from rivermouth.rows.json_types import nullable_columns
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Tombstones:
         # Whether there may be truncations: only this writer adds some.
         self._truncated = True
         self._forgotten_at: float | None = None
+        # The newest entry from which on nothing was remembered that was not taken back.
+        self._taken_back: int | None = None
         self.location = location
 
     def older(self, changes: DataFrame, order: Order) -> DataFrame | None:
@@ -109,6 +112,19 @@ class Tombstones:
             self._forgotten_at = time.monotonic()  # in a new table there is nothing to forget
         rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(self.location)
         self._forget(rows.sparkSession)
+
+    def take_back(self, spark: SparkSession, entry: int) -> None:
+        """Sees to it that nothing is remembered for that ledger entry, which comes next, or for a later one.
+
+        Guarantees:
+            Run twice: as once. Stopped half-way: all of it is there still, or nothing.
+        """
+        from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+        before, self._taken_back = self._taken_back, entry
+        # What this writer remembers for one entry is in the way only where that comes again.
+        if (before is None or entry <= before) and self.exists():
+            DeltaTable.forPath(spark, self.location).delete(F.col(ENTRY) >= entry)
 
     def _forget(self, spark: SparkSession) -> None:
         if self._forgotten_at is not None and time.monotonic() - self._forgotten_at < _FORGET_EVERY_S:
