@@ -12,6 +12,8 @@ from tests.crashes import oracle
 
 from rivermouth.engine.audit import audit_flow
 from rivermouth.engine.events import StepReached
+from rivermouth.engine.requests import Request, perform
+from rivermouth.rows.dead_letter import DeadLetterFilter
 
 SCHEMA = "id bigint, c bigint, v bigint, seq bigint, op string"
 OPTIONS = {
@@ -158,3 +160,20 @@ def test_after_a_crash_other_rules_make_no_record_vanish(make_scene, spark):
     assert letters == {1: "RULES_CHANGED", 6: "INVALID_JSON"}
     counts = oracle.counted(scene.table, scene.side_file)
     assert (counts["consumed"], counts["merged"], counts["dead_lettered"]) == (7, 5, 2)
+    # No row shows the one that passes now: that it was replayed is told by what is remembered.
+    cut_off(scene, spark, "replay_mark")
+    assert scene.drain(spark).error is None
+    letters = {row["kafka_offset"]: row["status"] for row in oracle.rows_of(scene.dead_letters)}
+    assert letters == {1: "replayed", 6: "open"}
+    assert oracle.counted(scene.table, scene.side_file)["replayed"] == 1
+
+
+def cut_off(scene, spark, step):
+    """Begins a replay that does not come further than that step."""
+
+    def fail(event):
+        if isinstance(event, StepReached) and event.step == step:
+            raise OSError("the machine is going down")
+
+    again = Request("replay", DeadLetterFilter())
+    assert scene.follow(spark, until=fail, between_batches=lambda run: perform(run, again)).error is not None

@@ -242,7 +242,7 @@ def _with_vanished(run: RunningFlow, letters: DataFrame, read: DataFrame) -> tup
 
 
 def finish_replay(run: RunningFlow) -> None:
-    """Marks the dead letters whose rows the newest entry, a replay, brought into the table.
+    """Marks the dead letters whose rows the newest entry, a replay, brought into the table, or that are remembered.
 
     Guarantees:
         Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
@@ -250,7 +250,10 @@ def finish_replay(run: RunningFlow) -> None:
     standing = run.standing
     letters = with_epoch(run, run.dead_letters.frame().where(F.col("status") == "open"))
     keys = [*names.COORDINATES, names.EPOCH]
-    there = table_coordinates(run).withColumnsRenamed(names.IN_TABLE)
+    there, remembered = table_coordinates(run), _remembered(run)
+    if remembered is not None:
+        there = there.unionByName(remembered)
+    there = there.withColumnsRenamed(names.IN_TABLE)
     opened = F.broadcast(letters.select(*keys, "batch").distinct())
     moved = there.join(opened, keys).select(*names.COORDINATES, "batch").distinct()
     run.dead_letters.mark(moved.withColumn("new_status", F.lit("replayed")))
