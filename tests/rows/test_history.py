@@ -20,7 +20,10 @@ def at_offset(offset):
     return "t", 0, offset, AT + dt.timedelta(seconds=offset)
 
 
-def come_to(spark, versions, log, order=ORDER):
+FACTS = "k int, topic string, partition int, offset bigint, timestamp timestamp, __sequence int, __truncate boolean"
+
+
+def come_to(spark, versions, log, order=ORDER, facts=None, lacking=()):
     """What of the table must change: (key, start, end, value, offset), or (key, start) of a row that goes.
 
     ``versions`` are (key, start, end, value, offset), ``log`` has (key, sequence, value or None, offset).
@@ -28,7 +31,7 @@ def come_to(spark, versions, log, order=ORDER):
     table = spark.createDataFrame([(k, v, *at_offset(o), start, end) for k, start, end, v, o in versions], ROW)
     told = [(k, v, *at_offset(o), s, None, v is None, False, s) for k, s, v, o in log]
     batch = spark.createDataFrame(told, f"{ROW}, __delete boolean, __truncate boolean, __sequence int")
-    points = history.points(batch, history.Known(table), order)
+    points = history.points(batch, history.Known(table.drop(*lacking), facts), order)
     rows = history.written(points, history.columns_of(batch, order), order).collect()
     found = [
         (r.k, r["__START_AT"]) if r["__delete"] else (r.k, r["__START_AT"], r["__END_AT"], r.v, r.offset) for r in rows
@@ -45,6 +48,8 @@ def test_what_is_wrong_with_a_table_is_told_by_the_records_that_it_should_know(s
         (5, 10, None, 1, 9),
         (5, 30, None, 1, 10),
         (6, 10, None, 1, 12),
+        (7, 10, None, 1, 14),
+        (8, 10, None, 1, 15),
     ]
     log = [
         (1, 10, 1, 1),  # not there
@@ -55,9 +60,19 @@ def test_what_is_wrong_with_a_table_is_told_by_the_records_that_it_should_know(s
         (4, 20, 2, 8),
         (5, 10, 1, 9),  # two are current
         (6, 10, None, 13),  # a deletion in its place
+        (7, 10, None, 14),  # the same record, which is read as a deletion by now
+        (8, 10, 7, 15),  # the same record, which is read with another value by now
     ]
     found, points = come_to(spark, versions, log)
-    assert found == [(1, 10, None, 1, 1), (2, 10, 20, 1, 3), (3, 10, None, 2, 6), (5, 10, 30, 1, 9), (6, 10)]
+    assert found == [
+        (1, 10, None, 1, 1),
+        (2, 10, 20, 1, 3),
+        (3, 10, None, 2, 6),
+        (5, 10, 30, 1, 9),
+        (6, 10),
+        (7, 10),
+        (8, 10, None, 7, 15),
+    ]
     assert {row.k: row.n for row in points.groupBy("k").agg(F.sum(history.RECORDS).alias("n")).collect()} == {
         1: 1,
         2: 2,
@@ -65,6 +80,8 @@ def test_what_is_wrong_with_a_table_is_told_by_the_records_that_it_should_know(s
         4: 2,
         5: 1,
         6: 1,
+        7: 1,
+        8: 1,
     }
 
 
@@ -78,6 +95,49 @@ def test_what_was_forgotten_is_deduced(spark):
     ]
     found, _ = come_to(spark, versions, log)
     assert found == [(1, 10, 15, 1, 1), (1, 15, 20, 2, 11), (2, 20, None, 2, 12), (3, 20, None, 2, 13)]
+
+
+def test_a_column_that_the_table_did_not_have_then_is_null(spark):
+    found, _ = come_to(spark, [(1, 10, None, 1, 1)], [(1, 20, 2, 2)], lacking=["v"])
+    assert found == [(1, 10, 20, None, 1), (1, 20, None, 2, 2)]
+
+
+def test_a_tombstone_that_moves_takes_the_end_along(spark):
+    facts = spark.createDataFrame(
+        [(1, *at_offset(6), 10, False, "tombstone", 1)], f"{FACTS}, __kind string, __entry bigint"
+    )
+    # A late letter of an offset before the tombstone's.
+    found, _ = come_to(spark, [(1, 10, 10, 1, 1)], [(1, 15, 5, 3)], facts=facts)
+    assert found == [(1, 10, 15, 1, 1), (1, 15, 15, 5, 3)]
+
+
+def test_of_one_record_that_is_remembered_what_is_read_now_counts_and_else_what_was_remembered_last(spark):
+    order = Order(("k",), "__sequence", "topic", "partition", "offset", "timestamp", tracked=())
+    keys = (1, 2, 3)
+    table = spark.createDataFrame([(k, 7, *at_offset(2), 10, None, 30) for k in keys], f"{ROW}, __sequence int")
+
+    def hidden(k, v, entry):
+        row = (k, v, *at_offset(5), 20, None, 20)
+        return (k, *at_offset(5), 20, False, "version", entry, row)
+
+    kinds = f"{FACTS}, __kind string, __entry bigint, __row struct<{ROW}, __sequence int>"
+    remembered = [*(hidden(k, 5, 1) for k in keys), hidden(3, 6, 2)]
+    facts = spark.createDataFrame(remembered, kinds)
+    batch = spark.createDataFrame(
+        [
+            (1, 5, *at_offset(5), 20, None, 20, False, False),
+            (2, 6, *at_offset(5), 20, None, 20, False, False),
+            (3, None, *at_offset(6), 25, None, 25, True, False),
+        ],
+        f"{ROW}, __sequence int, __delete boolean, __truncate boolean",
+    )
+    points = history.points(batch, history.Known(table, history.until(facts, 2)), order).persist()
+    rows = history.written(points, history.columns_of(batch, order), order).where("NOT __delete").collect()
+    found = [(r.k, r["__START_AT"], r["__END_AT"], r["__sequence"], r.v) for r in rows]
+    assert sorted(found) == [(3, 10, 25, 20, 6), (3, 30, None, 30, 7)]
+    told = history.to_remember(points, order).select("k", "__kind", "__row.v").collect()
+    assert sorted(tuple(row) for row in told) == [(2, "version", 6), (3, "deletion", None)]
+    points.unpersist()
 
 
 def test_a_version_that_was_changed_in_place_is_parted_by_its_ends(spark):

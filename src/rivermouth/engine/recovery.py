@@ -256,9 +256,13 @@ def finish_replay(run: RunningFlow) -> None:
     there = there.withColumnsRenamed(names.IN_TABLE)
     opened = F.broadcast(letters.select(*keys, "batch").distinct())
     moved = there.join(opened, keys).select(*names.COORDINATES, "batch").distinct()
+    if remembered is not None:
+        # The commit tells of versions, not of records.
+        replayed = moved.count()
+    else:
+        commit = run.ledger.commit_of(standing.entry, standing.version - 1)
+        replayed = 0 if commit is None else commit.rows_written or 0
     run.dead_letters.mark(moved.withColumn("new_status", F.lit("replayed")))
-    commit = run.ledger.commit_of(standing.entry, standing.version - 1)
-    replayed = 0 if commit is None else commit.rows_written or 0
     run.standing = dataclasses.replace(standing, counts=ledger.Counts(replayed=replayed))
     run.ledger.keep(run.standing)
 

@@ -54,6 +54,7 @@ class Order:
         tracked: The columns whose change makes a new version of a key; None if every record does, or none.
         truncates: Whether a change may delete all rows that are older than it.
         unplaced: Whether a change may delete its key without a sequence.
+        unlike: Columns that a record may have otherwise when it is read again.
     """
 
     keys: tuple[str, ...]
@@ -66,6 +67,7 @@ class Order:
     tracked: tuple[str, ...] | None = None
     truncates: bool = False
     unplaced: bool = True
+    unlike: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -180,6 +182,8 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Ord
         tracked=flow.keyed.tracked([name for name in columns if name not in beside]),
         truncates=flow.keyed.apply_as_truncates is not None or flow.format.truncates,
         unplaced=flow.keyed.tombstones == "delete" or flow.format.changes,
+        # What derived ones are made of may be the time of day.
+        unlike=(*derived_columns(flow), *(called[name] for name in ("ingested_at",) if name in called)),
     )
 
 

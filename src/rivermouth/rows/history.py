@@ -36,6 +36,7 @@ HAS_FACT: Final = "__facts"
 
 _VERSION, _DELETION, _TOMBSTONE = "version", "deletion", "tombstone"
 _AT, _KNOWN, _FROM, _ENDED, _HELD = "__at", "__known", "__from", "__ended", "__held"
+_ALTERED: Final = "__altered"
 _PLACE, _TRUNCATIONS, _START = "__place", "__truncations", "__last"
 _BATCH, _TABLE, _REMEMBERED = 0, 1, 2
 # How well it is known what is at a place: only that something was deleted or begun there, or which record did.
@@ -83,13 +84,14 @@ def truncated(versions: DataFrame, marks: DataFrame, order: Order) -> DataFrame:
     return found.select(*map(names.quoted, order.keys))
 
 
-def points(changes: DataFrame, known: Known, order: Order) -> DataFrame:
+def points(changes: DataFrame, known: Known, order: Order, *, values: bool = True) -> DataFrame:
     """The places of each key, with what is there and what that makes of the table.
 
     Args:
         changes: The table's columns, ``__delete``, ``__truncate`` and ``__sequence``.
         known: All that is known of their keys, and of those that a truncation of them is about.
         order: The table's.
+        values: Whether a record that is stored with other values than ``changes`` has counts as changed.
 
     Returns:
         A row a place; ``written``, ``to_remember`` and ``__records``, how many of the changes are there, tell of it.
@@ -103,7 +105,8 @@ def points(changes: DataFrame, known: Known, order: Order) -> DataFrame:
     if known.facts is not None:
         found = found.unionByName(_of_facts(known.facts, order, shape), allowMissingColumns=True)
     placed = _placed(found.select(*(F.col(f"{ROW}.{names.quoted(key)}") for key in order.keys), "*"), order)
-    newest = _newest(_behind_what_they_follow(placed, order) if order.unplaced else placed, order)
+    compared = _compared(shape, order) if values else []
+    newest = _newest(_behind_what_they_follow(placed, order) if order.unplaced else placed, order, compared)
     return _judged(_spans(_beside(newest, known.marks, _AT), order), order)
 
 
@@ -132,10 +135,13 @@ def _of_versions(
     versions: DataFrame, marks: DataFrame | None, columns: Sequence[str], order: Order, shape: StructType
 ) -> DataFrame:
     """What a table's rows say: the record that each shows, and that something is at its start and at its end."""
-    row = F.struct(*(F.col(f"t.{names.quoted(name)}").alias(name) for name in columns)).cast(shape)
+    # An older version of the table may lack a column.
+    parts = [F.col(f"t.{names.quoted(name)}") if name in versions.columns else F.lit(None) for name in columns]
+    kinds = [shape[name].dataType for name in columns]
+    row = F.struct(*(part.cast(kind).alias(name) for part, kind, name in zip(parts, kinds, columns, strict=True)))
     held = F.struct(*(F.col(f"{ROW}.{names.quoted(name)}").alias(name) for name in _held(order)))
     start, end = f"{ROW}.{names.START_AT}", f"{ROW}.{names.END_AT}"
-    rows = _beside(versions.alias("t").select(row.alias(ROW)).withColumn(_HELD, held), marks, start)
+    rows = _beside(versions.alias("t").select(row.cast(shape).alias(ROW)).withColumn(_HELD, held), marks, start)
     at = f"{ROW}.{names.quoted(order.sequence or '')}"
     ends = f"{end} <> {at} AND NOT array_contains({_TRUNCATIONS}, {end})"
 
@@ -148,8 +154,8 @@ def _of_versions(
     shown = said(at, _VERSION, _RECORD, f"coalesce({end} = {at}, false)", f"IF({start} = {at}, {_HELD}, NULL)")
     begun = said(f"IF({start} < {at}, {start}, NULL)", _VERSION, _DEDUCED_START, "false", _HELD)
     ended = said(f"IF({ends}, {end}, NULL)", _DELETION, _DEDUCED_END, "false", f"IF(false, {_HELD}, NULL)")
-    parts = [shown, *([begun] if order.tracked is not None else []), ended]
-    return rows.selectExpr(ROW, f"inline(filter(array({', '.join(parts)}), x -> x.{_AT} IS NOT NULL))")
+    said_of = [shown, *([begun] if order.tracked is not None else []), ended]
+    return rows.selectExpr(ROW, f"inline(filter(array({', '.join(said_of)}), x -> x.{_AT} IS NOT NULL))")
 
 
 def _held(order: Order) -> list[str]:
@@ -175,6 +181,7 @@ def _of_facts(facts: DataFrame, order: Order, shape: StructType) -> DataFrame:
         F.col(KIND),
         F.lit(_RECORD).alias(_KNOWN),
         F.lit(_REMEMBERED).alias(_FROM),
+        (F.col(ENTRY) if ENTRY in facts.columns else F.lit(None).cast("bigint")).alias(ENTRY),
         F.lit(False).alias(_ENDED),
     )
 
@@ -216,25 +223,46 @@ def _behind_what_they_follow(found: DataFrame, order: Order) -> DataFrame:
         }
     )
     at = f"IF({KIND} = '{_TOMBSTONE}', greatest({_AT}, __here, IF(__spread, __then, NULL)), {_AT})"
-    return moved.withColumn("__was", F.col(_AT)).withColumn(_AT, F.expr(at))
+    moved = moved.withColumn("__was", F.col(_AT)).withColumn(_AT, F.expr(at))
+    # What a tombstone ended that has moved on since is told by its new place.
+    left = F.when((F.col(KIND) == _TOMBSTONE) & (F.col("__was") != F.col(_AT)), F.col("__was"))
+    stays = ~F.array_contains(F.collect_set(left).over(everything), F.col(_AT))
+    return moved.withColumn(_ENDED, F.col(_ENDED) & F.coalesce(stays, F.lit(True)))
 
 
-def _newest(found: DataFrame, order: Order) -> DataFrame:
+def _compared(shape: StructType, order: Order) -> list[str]:
+    """By which columns it is told whether a record was read otherwise when it was stored."""
+    told = {*order.keys, *order.columns, *order.unlike, names.START_AT, names.END_AT, names.SEQUENCE}
+    kinds = {field.name: field.dataType.simpleString() for field in shape if field.name not in told}
+    return [name for name, kind in kinds.items() if "map<" not in kind and "variant" not in kind]
+
+
+def _newest(found: DataFrame, order: Order, compared: Sequence[str]) -> DataFrame:
     """A row a place: the newest record there, ``__w``, and the newest tombstone behind it, ``__t``."""
     keys = [names.quoted(key) for key in order.keys]
     was = "__was" if "__was" in found.columns else _AT
     is_tombstone = F.col(KIND) == _TOMBSTONE
-    what = F.struct(ROW, KIND, _KNOWN, _FROM, _ENDED)
-    # Of one record the instance that the table or the memory has: it stays as it is.
-    rank = F.struct(_KNOWN, _PLACE, _ENDED, _FROM)
+    if ENTRY not in found.columns:
+        found = found.withColumn(ENTRY, F.lit(None).cast("bigint"))
+    what = F.struct(ROW, KIND, _KNOWN, _FROM)
+    new = F.col(_FROM) == _BATCH
+    # Of what is stored of one record the table's row counts, then what was remembered last.
+    stored = F.struct((-F.col(_FROM)).alias("from"), ENTRY)
     parts = found.groupBy(*keys, _AT, names.TOPIC, names.PARTITION).agg(
-        F.max_by(what, F.when(~is_tombstone, rank)).alias("__w"),
-        F.max_by(F.struct(ROW, _FROM, F.col(was).alias("__was")), F.when(is_tombstone, F.struct(_PLACE, _FROM))).alias(
-            "__t"
-        ),
+        F.max_by(what, F.when(~is_tombstone, F.struct(_KNOWN, _PLACE, ~new, stored))).alias("__w"),
+        F.max_by(what, F.when(~is_tombstone, F.struct(_KNOWN, _PLACE, new, stored))).alias("__new"),
+        F.max_by(_ENDED, F.when(~is_tombstone, F.struct(_KNOWN, _PLACE, _ENDED))).alias(_ENDED),
+        F.max_by(
+            F.struct(ROW, _FROM, F.col(was).alias("__was")), F.when(is_tombstone, F.struct(_PLACE, _FROM, ENTRY))
+        ).alias("__t"),
         F.max(_HELD).alias(_HELD),
-        F.count_if(F.col(_FROM) == _BATCH).alias(RECORDS),
+        F.count_if(new).alias(RECORDS),
     )
+    # A record that is stored already stays as it is, unless it is read otherwise by now.
+    columns = [f"__w.{ROW}.{names.quoted(name)} <=> __new.{ROW}.{names.quoted(name)}" for name in compared]
+    alike = f"__w.{KIND} = __new.{KIND} AND (__w.{KIND} <> '{_VERSION}' OR ({' AND '.join(columns) or 'true'}))"
+    chosen = F.expr(f"IF({alike}, __w, __new)").withField(_ENDED, F.col(_ENDED))
+    parts = parts.withColumn("__w", chosen.withField(_ALTERED, F.expr(f"NOT ({alike})"))).drop("__new", _ENDED)
 
     def latest(one: str, *first: str) -> str:
         of = f"{one}.{ROW}"
@@ -278,6 +306,7 @@ def _judged(found: DataFrame, order: Order) -> DataFrame:
     """With what the table lacks and has too much, and what is to be remembered."""
     at = names.quoted(order.sequence or "")
     same = f"__shown.{names.END_AT} <=> {names.END_AT} AND {order.same_record('__shown', f'__w.{ROW}')}"
+    same += f" AND NOT __w.{_ALTERED}"
     if order.tracked is not None:
         same += f" AND __shown.{at} = {_AT}"
     of_batch = f"__w.{_FROM} = {_BATCH} AND __w.{KIND} = '{_DELETION}'"
