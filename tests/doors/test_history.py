@@ -108,6 +108,28 @@ def test_what_the_columns_do_not_give_is_refused(sink, detail, hint, say):
     )
 
 
+OTHERS = [
+    ("keys: [id, {__T: v}], sequence_by: seq", "a note", "__T", "keys: [{another_name: ...}]"),
+    ("keys: __w, sequence_by: seq", "__w", "__w", "keys: [{another_name: __w}], except_columns: [__w]"),
+    (
+        "keys: id, sequence_by: seq, except_columns: [__up]",
+        "__up string, __Shown",
+        "__Shown",
+        "sink: {type: history, except_columns: [__Shown]}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sink", "column", "name", "fix"), OTHERS)
+def test_names_of_the_way_are_refused(sink, column, name, fix, say):
+    code, out, err = say(sink, "validate", schema=SCHEMA.replace("`a note`", column))
+    assert (code, out) == (1, "")
+    assert err == (
+        f"[COLUMN_RESERVED] flow orders: column {name!r} has a name that rivermouth keeps for itself; nothing was run\n"
+        f"  at: rivermouth.yml:5\n  hint: {fix}\n"
+    )
+
+
 def test_late_equal_and_deleting_records_find_their_place(say, send, versions, orders):
     sink = f"{SINK}, apply_as_truncates: op = 'T'"
     send((1, 10, 1, "U"), (1, 30, 3, "U"), (2, 10, 1, "U"), (2, 20, 0, "D"))

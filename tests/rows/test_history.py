@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
+import re
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from rivermouth.rows import changes, envelope, history, schema
 from rivermouth.rows.changes import Order
@@ -154,6 +157,17 @@ def test_a_version_that_was_changed_in_place_is_parted_by_its_ends(spark):
         (20, 30, 20, 8, 5, False),
         (30, None, 30, 7, 2, False),
     ]
+
+
+def test_no_name_of_the_fold_may_be_that_of_a_column():
+    words = set(re.findall(r"\b__[a-z_]+", inspect.getsource(history).lower())) - {"__future__"}
+    payload = StructType([StructField(word, StringType()) for word in ("a", *words)])
+    flow = Flow(name="f", topics="t", format={"type": "json", "schema": "a int"}, table="a.t", sink={"type": "append"})
+    of_all = {word for word in words if schema._is_reserved(word)}
+    assert words - of_all <= history.RESERVED
+    # Other tables may have them.
+    others = StructType([field for field in payload if field.name not in of_all])
+    assert schema.table_columns(flow, others).names[: len(others)] == others.names
 
 
 def test_tombstones_have_a_sequence_where_kafka_says_it(spark):

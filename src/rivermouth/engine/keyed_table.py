@@ -9,15 +9,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
 
 from rivermouth import names
-from rivermouth.errors import KeysInvalid, first_line
+from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
 from rivermouth.ports.expressions import forbidden
-from rivermouth.rows import schema
+from rivermouth.rows import history, schema
 from rivermouth.rows.changes import sequence_sql
 from rivermouth.rows.json_types import nullable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -100,6 +100,7 @@ def _check_versions(flow: Flow, sink: KeyedSink, payload: StructType, known: Str
             detail = f"column {name!r} has the name of a column that says when a version is valid"
             raise _invalid(flow, detail, f"sink: {{type: {sink.type}, except_columns: [{name}]}}")
     kept = schema.kept_columns(flow, payload)
+    _check_reserved(flow, payload, {*known.names} - ({*payload.names} - {*kept}))
     for setting in ("track_history_columns", "track_history_except_columns"):
         for name in getattr(sink, setting, ()):
             if name not in kept:
@@ -109,6 +110,22 @@ def _check_versions(flow: Flow, sink: KeyedSink, payload: StructType, known: Str
         if isinstance(kind, _NOT_COMPARED):
             detail = f"column {name!r} is of type {kind.simpleString()}, of which nobody can say whether it changed"
             raise _invalid(flow, detail, f"track_history_except_columns: [{name}]")
+
+
+def _check_reserved(flow: Flow, payload: StructType, columns: Iterable[str]) -> None:
+    keys, metadata = schema.key_columns(flow), {name: told for told, name in flow.metadata_columns.items()}
+    for name in sorted(columns):
+        if name.lower() not in history.RESERVED:
+            continue
+        if name in metadata:
+            fix = f"metadata_columns: {{{metadata[name]}: another_name}}"
+        elif name not in payload.names:
+            fix = "keys: [{another_name: ...}]"
+        elif name in keys:
+            fix = f"keys: [{{another_name: {name}}}], except_columns: [{name}]"
+        else:
+            fix = f"sink: {{type: {flow.sink.type}, except_columns: [{name}]}}"
+        raise ColumnReserved(flow=flow.name, column=name, fix=fix)
 
 
 def _check_names(flow: Flow, sink: KeyedSink, payload: StructType, known: StructType) -> None:

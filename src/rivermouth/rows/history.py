@@ -42,6 +42,13 @@ _BATCH, _TABLE, _REMEMBERED = 0, 1, 2
 # How well it is known what is at a place: only that something was deleted or begun there, or which record did.
 _DEDUCED_END, _DEDUCED_START, _RECORD = 0, 1, 2
 
+_WORDS: Final = """
+    altered at before begins begun closed deleted_at deletes ended ends entry fact facts fine from held here kind known
+    last moved new next place records row same shown spread t then truncations unmerged up updates w was
+"""
+RESERVED: Final = frozenset(f"__{word}" for word in _WORDS.split())
+"""Names that no column of a table with versions may have, in lower case."""
+
 
 @dataclass(frozen=True, slots=True)
 class Known:

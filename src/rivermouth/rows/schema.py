@@ -98,12 +98,6 @@ _RESERVED = frozenset(
         "__mark",
         "__present",
         "__verdict",
-        "__kind",
-        "__known",
-        "__from",
-        "__ended",
-        "__held",
-        "__truncations",
     }
 )
 _KEPT = (*names.ENVELOPE, names.DATA, names.DECODED, names.KEY_VALID)
@@ -132,6 +126,7 @@ def table_columns(flow: Flow, payload: StructType) -> StructType:
 
 
 def _is_reserved(name: str) -> bool:
+    """Whether records have a column of that name on their way into any table."""
     return name.lower() in _RESERVED or name.lower().startswith(names.FAILED_PREFIX)
 
 
