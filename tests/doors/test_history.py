@@ -92,6 +92,11 @@ REFUSED = [
         "track_history_except_columns: [tags]",
     ),
     (
+        "keys: id, sequence_by: 'coalesce(`SEQ`, 0)', except_columns: [tags], track_history_except_columns: [v]",
+        "column 'seq', of which sequence_by is made, would make a version with each record",
+        "track_history_except_columns: [v, seq]",
+    ),
+    (
         "keys: [id, {__start_at: v}], sequence_by: seq",
         "column '__start_at' has the name of a column that says when a version is valid",
         "sink: {type: history, except_columns: [__start_at]}",

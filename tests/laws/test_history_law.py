@@ -257,5 +257,14 @@ def test_what_is_remembered_of_a_batch_that_was_never_committed_counts_for_nothi
     assert table.rows() == fold([records[0], records[2], late], tracked=True)
 
 
+def test_a_truncation_keeps_its_coordinates_where_they_are_the_key(spark, tmp_path):
+    sink = {"keys": "kafka_partition", "sequence_by": "seq", "apply_as_truncates": "op = 'truncate'"}
+    table = Table(spark, tmp_path, **sink)
+    table.take([Record(2, 1, 1, (0, 0), "upsert", 1), Record(2, 2, 2, (0, 0), "truncate", 5)])
+    order = changes.order_of(table.flow, table.columns)
+    [mark] = table.tombstones.frame(spark, order).where("__truncate").collect()
+    assert (mark["kafka_topic"], mark["kafka_partition"], mark["kafka_offset"]) == ("t", 2, 2)
+
+
 def stopped(*_arguments, **_named):
     raise OSError("the machine is going down")

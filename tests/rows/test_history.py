@@ -6,9 +6,12 @@ import datetime as dt
 import inspect
 import re
 
+import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from rivermouth.engine.keyed_table import keyed_properties
+from rivermouth.extend import find_kind
 from rivermouth.rows import changes, envelope, history, schema
 from rivermouth.rows.changes import Order
 from rivermouth.spec import Flow
@@ -157,6 +160,24 @@ def test_a_version_that_was_changed_in_place_is_parted_by_its_ends(spark):
         (20, 30, 20, 8, 5, False),
         (30, None, 30, 7, 2, False),
     ]
+
+
+@pytest.mark.parametrize("sequence_by", ["at", "`at`", " AT ", ["`A``b`", "At"]])
+def test_the_column_that_is_the_sequence_makes_no_version(sequence_by):
+    sink = find_kind("sinks", "history").model_validate(
+        {"type": "history", "sequence_by": sequence_by, "track_history_except_columns": ["seen"]}
+    )
+    others = () if isinstance(sequence_by, list) else ("a`b",)
+    assert sink.tracked(["city", "seen", "at", "a`b"]) == ("city", *others)
+
+
+def test_in_which_order_tracked_columns_are_named_is_all_one():
+    def said(columns):
+        sink = {"type": "history", "keys": "k", "sequence_by": "s", "track_history_columns": columns}
+        form = {"type": "json", "schema": "k int"}
+        return keyed_properties(Flow(name="f", topics="t", format=form, table="a.t", sink=sink))
+
+    assert said(["a", "b"]) == said(["b", "a"]) != said(["a"])
 
 
 def test_no_name_of_the_fold_may_be_that_of_a_column():

@@ -11,13 +11,13 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from rivermouth import names
 from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
-from rivermouth.ports.expressions import forbidden
+from rivermouth.ports.expressions import columns_in, forbidden
 from rivermouth.rows import history, schema
 from rivermouth.rows.changes import sequence_sql
 from rivermouth.rows.json_types import nullable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -54,6 +54,7 @@ def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: S
         kind = _sequence_type(spark, flow, sink, known)
         if sink.versions:
             _check_versions(flow, sink, payload, known)
+            _check_tracked(spark, flow, sink, schema.kept_columns(flow, payload))
             fields += [StructField(name, nullable(kind)) for name in (names.START_AT, names.END_AT)]
         if schema.sequence_column(flow, [field.name for field in fields]) == names.SEQUENCE:
             fields.append(StructField(names.SEQUENCE, nullable(kind)))
@@ -90,7 +91,7 @@ def _made_by(sink: KeyedSink) -> list[str]:
         ("track_history_except_columns", "a change of all but {}"),
     ):
         if columns := getattr(sink, setting, ()):
-            return [words.format(", ".join(columns))]
+            return [words.format(", ".join(sorted(columns)))]
     return ["each record"]
 
 
@@ -110,6 +111,18 @@ def _check_versions(flow: Flow, sink: KeyedSink, payload: StructType, known: Str
         if isinstance(kind, _NOT_COMPARED):
             detail = f"column {name!r} is of type {kind.simpleString()}, of which nobody can say whether it changed"
             raise _invalid(flow, detail, f"track_history_except_columns: [{name}]")
+
+
+def _check_tracked(spark: SparkSession, flow: Flow, sink: KeyedSink, kept: Sequence[str]) -> None:
+    """That no column makes a version with each record because the sequence is made of it."""
+    untracked = getattr(sink, "track_history_except_columns", ())
+    if not untracked:
+        return
+    made_of = {name.casefold() for part in sink.sequence_by for name in columns_in(spark, part)}
+    for name in sink.tracked(kept) or ():
+        if name.casefold() in made_of:
+            detail = f"column {name!r}, of which sequence_by is made, would make a version with each record"
+            raise _invalid(flow, detail, f"track_history_except_columns: [{', '.join((*untracked, name))}]")
 
 
 def _check_reserved(flow: Flow, payload: StructType, columns: Iterable[str]) -> None:

@@ -36,6 +36,19 @@ def forbidden(spark: SparkSession, expression: str) -> str | None:
     return None
 
 
+def columns_in(spark: SparkSession, expression: str) -> set[str]:
+    """The columns that ``expression`` names, as it writes them, without backticks. It is parsed and not analysed.
+
+    Raises:
+        ParseException: Spark's parser does not take it.
+    """
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 - PySpark keeps it there
+    parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - nothing public parses alone
+    attribute = f"{_CATALYST}.analysis.UnresolvedAttribute"
+    parts = _parts(parser.parseExpression(expression))
+    return {str(part.nameParts().apply(0)) for part in parts if is_instance_of(gateway, part, attribute)}
+
+
 def _parts(expression: Any) -> Iterator[Any]:
     yield expression
     children = expression.children()

@@ -76,8 +76,9 @@ class History(KeyedSink):
         if not self.track_history_except_columns:
             return None
         # The sequence changes with each record.
-        untracked = {*self.track_history_except_columns, *self.sequence_by}
-        return tuple(name for name in payload if name not in untracked)
+        untracked = {*self.track_history_except_columns}
+        sequence = {_unquoted(part).casefold() for part in self.sequence_by}
+        return tuple(name for name in payload if name not in untracked and name.casefold() not in sequence)
 
     def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta.Commit:
         """Merges what ``rows`` change of the history of their keys, and commits ``entry`` with it.
@@ -127,6 +128,12 @@ class History(KeyedSink):
         return replace(commit, rows_written=told["rows"])
 
 
+def _unquoted(column: str) -> str:
+    column = column.strip()
+    quoted = len(column) > 1 and column[0] == column[-1] == "`"
+    return column[1:-1].replace("``", "`") if quoted else column
+
+
 def _counts(ranged: Sequence[str]) -> Iterator[Column]:
     yield F.count_if(names.TRUNCATE).alias("truncations")
     yield from _ranges.counts(ranged)
@@ -169,7 +176,9 @@ def _remember(
 ) -> None:
     rows = history.to_remember(points, order)
     if truncations:
-        marks = changes.where(names.TRUNCATE).withColumns({name: F.lit(None) for name in order.keys})
+        marks = changes.where(names.TRUNCATE).withColumns(
+            {name: F.lit(None) for name in order.keys if name not in order.columns}
+        )
         known = [names.quoted(name) for name in rows.columns if name in marks.columns]
         rows = rows.unionByName(marks.select(*known), allowMissingColumns=True)
     beside = [history.KIND, history.ENTRY, *([history.ROW] if order.tracked is not None else [])]
