@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from rivermouth.rows.auditing import Tally, findings, window
+from rivermouth.rows.auditing import Tally, findings, whole, window
 from rivermouth.rows.ledger import Counts, Decision, first_entry
 
 IDS = {"t": "id"}
@@ -30,6 +30,19 @@ def test_all_of_it_while_kafka_holds_all():
     found = window(ledger_of({0: 10}, {0: 20}, {0: 30}), BATCH, {"t": {0: 0}})
     assert (found.since, found.until, found.ranges, found.before) == (0, 3, {"t": {0: (0, 30)}}, {})
     assert found.counts == Counts(consumed=30, written=27, dropped=3)
+
+
+def test_the_whole_of_it_is_there_if_it_begins_at_the_first_offset_of_each_partition():
+    entries = ledger_of({0: 10}, {0: 20, 1: 5}, {0: 30, 1: 7})
+    assert whole(window(entries, BATCH, {"t": {0: 0, 1: 0}}), entries[-1])
+    assert not whole(window(entries, BATCH, {"t": {0: 0, 1: 3}}), entries[-1])
+    again = dataclasses.replace(entries[-1], epochs={"t": {0: (2,)}})
+    assert not whole(window(entries, BATCH, {"t": {0: 0, 1: 0}}), again)
+    later = ledger_of({0: 10}, start={0: 5})
+    assert not whole(window(later, BATCH, {"t": {0: 5}}), later[-1])
+    # A topic that left the flow, and is gone.
+    left = dataclasses.replace(entries[-1], next_offsets={**entries[-1].next_offsets, "u": {0: 3}})
+    assert not whole(window(entries, BATCH, {"t": {0: 0, 1: 0}}), left)
 
 
 def test_a_batch_whose_counts_are_not_known_is_left_out():

@@ -29,7 +29,7 @@ def at_offset(offset):
 FACTS = "k int, topic string, partition int, offset bigint, timestamp timestamp, __sequence int, __truncate boolean"
 
 
-def come_to(spark, versions, log, order=ORDER, facts=None, lacking=()):
+def come_to(spark, versions, log, order=ORDER, facts=None, lacking=(), **how):
     """What of the table must change: (key, start, end, value, offset), or (key, start) of a row that goes.
 
     ``versions`` are (key, start, end, value, offset), ``log`` has (key, sequence, value or None, offset).
@@ -37,7 +37,7 @@ def come_to(spark, versions, log, order=ORDER, facts=None, lacking=()):
     table = spark.createDataFrame([(k, v, *at_offset(o), start, end) for k, start, end, v, o in versions], ROW)
     told = [(k, v, *at_offset(o), s, None, v is None, False, s) for k, s, v, o in log]
     batch = spark.createDataFrame(told, f"{ROW}, __delete boolean, __truncate boolean, __sequence int")
-    points = history.points(batch, history.Known(table.drop(*lacking), facts), order)
+    points = history.points(batch, history.Known(table.drop(*lacking), facts), order, **how)
     rows = history.written(points, history.columns_of(batch, order), order).collect()
     found = [
         (r.k, r["__START_AT"]) if r["__delete"] else (r.k, r["__START_AT"], r["__END_AT"], r.v, r.offset) for r in rows
@@ -101,6 +101,13 @@ def test_what_was_forgotten_is_deduced(spark):
     ]
     found, _ = come_to(spark, versions, log)
     assert found == [(1, 10, 15, 1, 1), (1, 15, 20, 2, 11), (2, 20, None, 2, 12), (3, 20, None, 2, 13)]
+
+
+def test_where_all_records_are_there_nothing_is_deduced_and_values_may_be_left_alone(spark):
+    versions = [(1, 10, 15, 1, 1), (2, 10, 10, 1, 2), (3, 10, 20, 1, 3), (3, 20, None, 1, 4), (4, 10, None, 1, 5)]
+    log = [(1, 10, 1, 1), (2, 10, 1, 2), (3, 10, 9, 3), (3, 20, 9, 4), (4, 10, None, 5)]
+    found, _ = come_to(spark, versions, log, values=False, deduced=False)
+    assert found == [(1, 10, None, 1, 1), (2, 10, None, 1, 2), (4, 10)]
 
 
 def test_a_column_that_the_table_did_not_have_then_is_null(spark):

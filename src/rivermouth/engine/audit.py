@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -177,10 +177,14 @@ def _compared(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
 def _compared_by_key(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
     """Of a keyed table: which of its rows Kafka's records come to; there are no examples."""
     letters = _letters(run, window) if run.dead_letters.exists() else None
-    versions = [each.version for each in run.ledger.newest() if each.entry.number == window.until]
-    version = max(versions, default=run.standing.version)
-    found = audit_keyed.tally(audit_keyed.calmed(run), _held(run, window), letters, window.ranges, version)
-    return _with_findings(run, window, told, lambda _compacted: found)
+
+    @cache
+    def look(compacted: tuple[str, ...]) -> Tally:
+        return audit_keyed.tally(
+            audit_keyed.calmed(run), _held(run, window), letters, window, compacted=bool(compacted)
+        )
+
+    return _with_findings(run, window, told, look)
 
 
 def _with_findings(

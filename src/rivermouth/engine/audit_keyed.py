@@ -9,22 +9,22 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
-from rivermouth.rows import changes, envelope, history, routing
-from rivermouth.rows.auditing import Tally
+from rivermouth.rows import changes, history, routing
+from rivermouth.rows.auditing import Tally, whole
 from rivermouth.rows.splitting import once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.running import RunningFlow
+    from rivermouth.rows.auditing import Window
     from rivermouth.rows.changes import Order
-    from rivermouth.rows.ledger import Ranges
 
 _KEYS = [*names.IN_TABLE]
 _FINE = "__fine"
 
 
-def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: Ranges, version: int) -> Tally:
+def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: Window, *, compacted: bool) -> Tally:
     """What was found: a record is in the table if its key's row is as new as the newest record of the key.
 
     In a table with every version of a key, if the records of its key change nothing when they come again.
@@ -33,8 +33,8 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
         run: The flow; its rules of now judge the records.
         held: The records that Kafka holds, as envelope rows.
         letters: Coordinates of their dead letters; None without any.
-        ranges: Theirs.
-        version: The version of the table that holds all of them.
+        window: Theirs.
+        compacted: Whether Kafka may have taken some of them away.
     """
     order = table_order(run)
     if order is None:
@@ -42,12 +42,18 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
         raise TypeError(msg)
     routed = judged(held, run).persist()
     try:
+        version = _version(run, window)
         table = run.spark.read.format("delta").option("versionAsOf", version).load(run.places.table)
         kept = routed.where(F.col(names.ROUTE) == routing.TABLE)
         if letters is not None:
             kept = kept.join(letters, _KEYS, "left_anti")
         versions = run.flow.keyed is not None and run.flow.keyed.versions
-        fine = _fine_versions(kept, table, order, run, ranges) if versions else _fine(kept, table, order, run)
+        # Where Kafka has all records, an end that none of them tells is wrong.
+        deduced = compacted or not whole(window, run.standing.entry)
+        if versions:
+            fine = _fine_versions(kept, table, order, run, window.until, deduced=deduced)
+        else:
+            fine = _fine(kept, table, order, run)
         visible = routed.where(once(run.flow)).count()
         dead = 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
         in_table = _in_table(kept, fine, order, run)
@@ -55,7 +61,7 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
             in_table += kept.where(names.TRUNCATE).count()
         identity = [*map(names.quoted, order.keys), *([names.START_AT] if versions else [])]
         doubled = table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
-        made_up = rows_within(run, ranges, version).join(routed, _KEYS, "left_anti").count()
+        made_up = rows_within(run, window.ranges, version).join(routed, _KEYS, "left_anti").count()
     finally:
         routed.unpersist()
     return Tally(
@@ -66,6 +72,12 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, ranges: 
         doubled=doubled or 0,
         not_in_kafka=made_up,
     )
+
+
+def _version(run: RunningFlow, window: Window) -> int:
+    """The newest version of the table that holds all of the window's records, and none that came later."""
+    versions = [each.version for each in run.ledger.newest() if each.entry.number == window.until]
+    return max(versions, default=run.standing.version)
 
 
 def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow) -> int:
@@ -105,23 +117,22 @@ def _outlived(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow)
     return not history.truncated(table, history.truncations(table_rows(kept, run), None), order).isEmpty()
 
 
-def _fine_versions(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow, ranges: Ranges) -> DataFrame:
+def _fine_versions(
+    kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow, until: int, *, deduced: bool
+) -> DataFrame:
     """A row a key: how many records it has, and whether they would change nothing of its history."""
     told = table_rows(kept, run)
     facts = None
     if run.tombstones is not None and run.tombstones.exists():
         # What was read after the window may have been remembered already, and is not in that version of the table.
-        until = {topic: {part: (0, end) for part, (_, end) in parts.items()} for topic, parts in ranges.items()}
-        renamed = zip(names.IN_TABLE, order.place, strict=True)
-        found = run.tombstones.frame(run.spark, order)
-        found = found.withColumns({name: F.col(names.quoted(column)) for name, column in renamed})
-        facts = found.where(envelope.inside(until)).drop(*names.IN_TABLE)
+        facts = history.until(run.tombstones.frame(run.spark, order), until)
     marks = history.truncations(told, facts)
     keys = told.where(f"NOT {names.TRUNCATE}").select(*map(names.quoted, order.keys))
     keys = keys.unionAll(history.truncated(table, history.truncations(told, None), order)).distinct().alias("w")
     versions = table.alias("t").join(keys, F.expr(order.same_key("w", "t")), "left_semi")
     mine = None if facts is None else facts.alias("r").join(keys, F.expr(order.same_key("w", "r")), "left_semi")
-    points = history.points(told, history.Known(versions, mine, marks), order)
+    # As in other tables, what a record has in its columns is no part of an audit.
+    points = history.points(told, history.Known(versions, mine, marks), order, values=False, deduced=deduced)
     wrong = F.expr(f"{history.HAS_UPDATE} OR {history.HAS_DELETE}")
     counted = points.groupBy(*map(names.quoted, order.keys))
     return counted.agg(F.sum(history.RECORDS).alias(changes.RECORDS), (~F.bool_or(wrong)).alias(_FINE))

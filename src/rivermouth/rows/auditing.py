@@ -77,6 +77,13 @@ def window(entries: Sequence[Entry], counts: Counts | None, first: Offsets) -> W
     )
 
 
+def whole(window: Window, newest: Entry) -> bool:
+    """Whether Kafka holds all records that the table was made of, up to the window's end."""
+    starts = {(topic, p): start for topic, parts in window.ranges.items() for p, (start, _) in parts.items()}
+    read = ((topic, p) for topic, parts in newest.next_offsets.items() for p, offset in parts.items() if offset)
+    return not newest.epochs and not window.before and all(starts.get(each) == 0 for each in read)
+
+
 def findings(found: Tally, counts: Counts, *, compacted: bool) -> tuple[str, ...]:
     """What is wrong, in words; empty where every record is in exactly one place and the counts say so.
 

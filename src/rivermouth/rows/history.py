@@ -91,7 +91,7 @@ def truncated(versions: DataFrame, marks: DataFrame, order: Order) -> DataFrame:
     return found.select(*map(names.quoted, order.keys))
 
 
-def points(changes: DataFrame, known: Known, order: Order, *, values: bool = True) -> DataFrame:
+def points(changes: DataFrame, known: Known, order: Order, *, values: bool = True, deduced: bool = True) -> DataFrame:
     """The places of each key, with what is there and what that makes of the table.
 
     Args:
@@ -99,6 +99,7 @@ def points(changes: DataFrame, known: Known, order: Order, *, values: bool = Tru
         known: All that is known of their keys, and of those that a truncation of them is about.
         order: The table's.
         values: Whether a record that is stored with other values than ``changes`` has counts as changed.
+        deduced: Whether a version's end tells of a deletion of which nothing else is known.
 
     Returns:
         A row a place; ``written``, ``to_remember`` and ``__records``, how many of the changes are there, tell of it.
@@ -107,7 +108,7 @@ def points(changes: DataFrame, known: Known, order: Order, *, values: bool = Tru
     columns = columns_of(changes, order)
     batch = _of_changes(changes, columns)
     shape: StructType = batch.schema[ROW].dataType  # type: ignore[assignment]
-    versions = _of_versions(known.versions, known.marks, columns, order, shape)
+    versions = _of_versions(known, columns, order, shape, deduced=deduced)
     found = versions.unionByName(batch, allowMissingColumns=True)
     if known.facts is not None:
         found = found.unionByName(_of_facts(known.facts, order, shape), allowMissingColumns=True)
@@ -138,17 +139,16 @@ def _of_changes(changes: DataFrame, columns: Sequence[str]) -> DataFrame:
     )
 
 
-def _of_versions(
-    versions: DataFrame, marks: DataFrame | None, columns: Sequence[str], order: Order, shape: StructType
-) -> DataFrame:
+def _of_versions(known: Known, columns: Sequence[str], order: Order, shape: StructType, *, deduced: bool) -> DataFrame:
     """What a table's rows say: the record that each shows, and that something is at its start and at its end."""
+    versions = known.versions
     # An older version of the table may lack a column.
     parts = [F.col(f"t.{names.quoted(name)}") if name in versions.columns else F.lit(None) for name in columns]
     kinds = [shape[name].dataType for name in columns]
     row = F.struct(*(part.cast(kind).alias(name) for part, kind, name in zip(parts, kinds, columns, strict=True)))
     held = F.struct(*(F.col(f"{ROW}.{names.quoted(name)}").alias(name) for name in _held(order)))
     start, end = f"{ROW}.{names.START_AT}", f"{ROW}.{names.END_AT}"
-    rows = _beside(versions.alias("t").select(row.cast(shape).alias(ROW)).withColumn(_HELD, held), marks, start)
+    rows = _beside(versions.alias("t").select(row.cast(shape).alias(ROW)).withColumn(_HELD, held), known.marks, start)
     at = f"{ROW}.{names.quoted(order.sequence or '')}"
     ends = f"{end} <> {at} AND NOT array_contains({_TRUNCATIONS}, {end})"
 
@@ -158,10 +158,11 @@ def _of_versions(
             f"'{_ENDED}', {ended}, '{_HELD}', {held})"
         )
 
-    shown = said(at, _VERSION, _RECORD, f"coalesce({end} = {at}, false)", f"IF({start} = {at}, {_HELD}, NULL)")
+    closed = f"coalesce({end} = {at}, false)" if deduced else "false"
+    shown = said(at, _VERSION, _RECORD, closed, f"IF({start} = {at}, {_HELD}, NULL)")
     begun = said(f"IF({start} < {at}, {start}, NULL)", _VERSION, _DEDUCED_START, "false", _HELD)
     ended = said(f"IF({ends}, {end}, NULL)", _DELETION, _DEDUCED_END, "false", f"IF(false, {_HELD}, NULL)")
-    said_of = [shown, *([begun] if order.tracked is not None else []), ended]
+    said_of = [shown, *([begun] if order.tracked is not None else []), *([ended] if deduced else [])]
     return rows.selectExpr(ROW, f"inline(filter(array({', '.join(said_of)}), x -> x.{_AT} IS NOT NULL))")
 
 
