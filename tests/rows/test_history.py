@@ -126,7 +126,7 @@ def test_a_tombstone_that_moves_takes_the_end_along(spark):
 
 def test_of_one_record_that_is_remembered_what_is_read_now_counts_and_else_what_was_remembered_last(spark):
     order = Order(("k",), "__sequence", "topic", "partition", "offset", "timestamp", tracked=())
-    keys = (1, 2, 3)
+    keys = (1, 2, 3, 4)
     table = spark.createDataFrame([(k, 7, *at_offset(2), 10, None, 30) for k in keys], f"{ROW}, __sequence int")
 
     def hidden(k, v, entry):
@@ -134,22 +134,25 @@ def test_of_one_record_that_is_remembered_what_is_read_now_counts_and_else_what_
         return (k, *at_offset(5), 20, False, "version", entry, row)
 
     kinds = f"{FACTS}, __kind string, __entry bigint, __row struct<{ROW}, __sequence int>"
-    remembered = [*(hidden(k, 5, 1) for k in keys), hidden(3, 6, 2)]
+    remembered = [*(hidden(k, 5, 1) for k in keys[:3]), hidden(3, 6, 2)]
+    # Of an entry that was not committed yet when the table was as it is here.
+    remembered.append(hidden(4, 9, 3))
     facts = spark.createDataFrame(remembered, kinds)
     batch = spark.createDataFrame(
         [
             (1, 5, *at_offset(5), 20, None, 20, False, False),
             (2, 6, *at_offset(5), 20, None, 20, False, False),
             (3, None, *at_offset(6), 25, None, 25, True, False),
+            (4, None, *at_offset(6), 25, None, 25, True, False),
         ],
         f"{ROW}, __sequence int, __delete boolean, __truncate boolean",
     )
     points = history.points(batch, history.Known(table, history.until(facts, 2)), order).persist()
     rows = history.written(points, history.columns_of(batch, order), order).where("NOT __delete").collect()
     found = [(r.k, r["__START_AT"], r["__END_AT"], r["__sequence"], r.v) for r in rows]
-    assert sorted(found) == [(3, 10, 25, 20, 6), (3, 30, None, 30, 7)]
+    assert sorted(found) == [(3, 10, 25, 20, 6), (3, 30, None, 30, 7), (4, 10, 25, 10, 7), (4, 30, None, 30, 7)]
     told = history.to_remember(points, order).select("k", "__kind", "__row.v").collect()
-    assert sorted(tuple(row) for row in told) == [(2, "version", 6), (3, "deletion", None)]
+    assert sorted(tuple(row) for row in told) == [(2, "version", 6), (3, "deletion", None), (4, "deletion", None)]
     points.unpersist()
 
 
