@@ -114,7 +114,7 @@ def test_what_the_columns_do_not_give_is_refused(sink, detail, hint, say):
 
 
 OTHERS = [
-    ("keys: [id, {__T: v}], sequence_by: seq", "a note", "__T", "keys: [{another_name: ...}]"),
+    ("keys: [id, {__T: v}], sequence_by: seq", "`a note`", "__T", "keys: [{another_name: ...}]"),
     ("keys: __w, sequence_by: seq", "__w", "__w", "keys: [{another_name: __w}], except_columns: [__w]"),
     (
         "keys: id, sequence_by: seq, except_columns: [__up]",
