@@ -8,11 +8,12 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows import json_types
 
-_WHOLE: Final = "^[+-]?[0-9]{1,40}$"
-_DECIMAL: Final = "^[+-]?[0-9]{1,60}([.][0-9]{0,60})?$"
-_FLOATING: Final = "^[+-]?[0-9]{1,400}([.][0-9]{0,400})?([eE][+-]?[0-9]{1,3})?$"
-_DATE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_ISO_8859_1: Final = r"^[\x00-\xFF]*$"
+# Not $, which also stands before a line break at the end.
+_WHOLE: Final = r"^[+-]?[0-9]{1,40}\z"
+_DECIMAL: Final = r"^[+-]?[0-9]{1,60}([.][0-9]{0,60})?\z"
+_FLOATING: Final = r"^[+-]?[0-9]{1,400}([.][0-9]{0,400})?([eE][+-]?[0-9]{1,3})?\z"
+_DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
+_ISO_8859_1: Final = r"^[\x00-\xFF]*\z"
 
 WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 FLOATING: Final = (T.FloatType, T.DoubleType)
@@ -32,20 +33,20 @@ def of_text(text: str, declared: T.DataType) -> str:
         case T.DecimalType():
             return decimal(text, declared)
         case T.DateType():
-            return f"CASE WHEN {text} RLIKE '{_DATE}' THEN try_cast({text} AS date) END"
+            return f"CASE WHEN {text} RLIKE r'{_DATE}' THEN try_cast({text} AS date) END"
         case T.TimestampType() | T.TimestampNTZType():
             return json_types.convert(text, declared)
         case _ if isinstance(declared, FLOATING):
             finite = f"nullif(nullif(try_cast({text} AS {sql}), {sql}('Infinity')), {sql}('-Infinity'))"
-            return f"CASE WHEN {text} RLIKE '{_FLOATING}' THEN {finite} END"
-    return f"CASE WHEN {text} RLIKE '{_WHOLE}' THEN try_cast({text} AS {sql}) END"
+            return f"CASE WHEN {text} RLIKE r'{_FLOATING}' THEN {finite} END"
+    return f"CASE WHEN {text} RLIKE r'{_WHOLE}' THEN try_cast({text} AS {sql}) END"
 
 
 def decimal(text: str, declared: T.DecimalType) -> str:
     """SQL of a decimal whose text has no more digits behind the point than the type, but for zeros."""
     point = f"instr({text}, '.')"
     unrounded = f"{point} = 0 OR octet_length(rtrim('0', {text})) - {point} <= {declared.scale}"
-    fits = f"{text} RLIKE '{_DECIMAL}' AND ({unrounded})"
+    fits = f"{text} RLIKE r'{_DECIMAL}' AND ({unrounded})"
     return f"CASE WHEN {fits} THEN try_cast({text} AS {declared.simpleString()}) END"
 
 
