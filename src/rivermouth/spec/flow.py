@@ -244,6 +244,9 @@ class Flow(Noun):
             msg = f"{several}: write sink: upsert"
             raise ValueError(msg)
         if self.keyed is None:
+            if self.format.changes and "operation" not in self.metadata_columns:
+                msg = "an append of changes tells deletions from rows by operation: list it in metadata_columns"
+                raise ValueError(msg)
             return
         if self.splits and self.keyed.versions:
             several = (
