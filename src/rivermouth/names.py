@@ -41,6 +41,7 @@ MISFIT: Final = "__misfit"
 OLD: Final = "__old"
 OLD_PRIMARY_KEY: Final = "__old_primary_key"
 ORDINAL: Final = "__ordinal"
+MOVED: Final = "__moved"
 
 # What a change does; a record that is none is skipped.
 INSERT: Final = "insert"

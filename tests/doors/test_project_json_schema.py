@@ -40,7 +40,7 @@ ACCEPTED = [
     project("format: {type: json, schema: 'id bigint'}", drop="format"),
     project("format: {type: text}", drop="format"),
     project("format: {type: debezium, schema: 'id int', connector: mongodb}", "sink: upsert", drop="format"),
-    project("format: {type: debezium, schema: 'id int', time_precision: millis, decimals: base64}", drop="format"),
+    project("format: {type: debezium, schema: 'id int', time_precision: millis, binaries: hex}", drop="format"),
     project("format: {type: canal, schema: 'id int', source_tables: [a.b]}", "sink: {type: upsert}", drop="format"),
     project("format: {type: ogg, schema: 'id int'}", "metadata_columns: [operation, primary_key]", drop="format"),
     project("sink: append"),

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from rivermouth import names
@@ -174,6 +175,52 @@ def test_the_id_of_a_document_is_kafkas_key(spark):
     assert parts(found, "_id", names.DELETE) == [(each, True) for each in ("67ab", "67ac", "5", "6", "67ab")]
 
 
+# The id of a document, the declared type of ``_id``, and what it becomes; as an inserted row and as a deletion.
+IDS = [
+    ('{"$oid": "67ab"}', '{"$oid": "67ab"}', "string", "67ab"),
+    ('"a\\"b"', '"a\\"b"', "string", 'a"b'),
+    ('{"$numberLong": "1004"}', "1004", "string", "1004"),
+    ('{"$numberLong": "1005"}', '{"$numberLong": "1005"}', "string", "1005"),
+    ('{"year": 2026, "city": "x"}', '{"year": 2026, "city": "x"}', "string", '{"city":"x","year":2026}'),
+    ("1.0", "1.0", "string", "1"),
+    ('{"$numberLong": "1004"}', "1004", "bigint", 1004),
+    ('{"$numberLong": "1005"}', '{"$numberLong": "1005"}', "bigint", 1005),
+    ('{"$date": 1739321992000}', '{"$date": 1739321992000}', "timestamp", dt.datetime(2025, 2, 12, 0, 59, 52)),
+    ('{"$binary": "AAEC", "$type": "04"}', '{"$binary": "AAEC", "$type": "04"}', "binary", b"\0\1\2"),
+    ('{"$numberDecimal": "1.50"}', '{"$numberDecimal": "1.50"}', "decimal(9,2)", Decimal("1.50")),
+    ('{"y": 1, "c": "x"}', '{"y": 1, "c": "x"}', "struct<y: int, c: string>", Row(y=1, c="x")),
+]
+
+
+def test_a_deletion_of_a_document_has_the_id_that_its_row_has(spark):
+    wrong = []
+    for kind in dict.fromkeys(kind for _, _, kind, _ in IDS):
+        form = {"type": "debezium", "connector": "mongodb", "schema": f"_id {kind}, v int"}
+        records, expected = [], []
+        for sent, in_key, declared, value in IDS:
+            if declared == kind:
+                key = json.dumps({"id": in_key}).encode()
+                records.append((key, {"op": "c", "after": f'{{"_id": {sent}, "v": 1}}'}))
+                records += [(key, {"op": "d", "before": None, "after": None}), (key, None)]
+                expected += [(value, False, None), (value, True, None), (value, True, None)]
+        records.append((None, {"op": "d", "before": None, "after": None}))
+        found = judged(spark, form, records, {"keys": ["_id"]})
+        got = parts(found, "_id", names.DELETE, names.PROBLEM)
+        pairs = zip(got, [*expected, (None, True, "KEY_NULL")], strict=True)
+        wrong += [(kind, *pair) for pair in pairs if pair[0] != pair[1]]
+    assert wrong == []
+
+
+def test_a_deletion_of_debezium_has_no_sequence_of_its_row_whose_columns_may_be_made_up(spark):
+    before = {"op": "d", "before": {"id": 1, "at": 0}, "source": {"connector": "postgresql", "lsn": 7}}
+    form = {"type": "debezium", "schema": "id bigint, at bigint"}
+    columns = ["kafka_timestamp", "source_position"]
+    for sequence, expected in (("at", None), ("source_position", "00000000000000000007"), ("kafka_offset", 0)):
+        sink = {"keys": ["id"], "sequence_by": sequence}
+        found = judged(spark, form, [(b'{"id": 1}', before)], sink, metadata_columns=columns)
+        assert parts(found, names.DELETE, names.SEQUENCE, names.PROBLEM) == [(True, expected, None)]
+
+
 @pytest.mark.parametrize(
     ("kind", "insert", "move", "same"),
     [
@@ -221,8 +268,96 @@ def test_changes_of_other_tables_are_dropped(spark):
     assert parts(found, names.ROUTE) == [("table",), ("dropped",)]
 
 
+def test_a_change_that_does_not_name_its_table_is_refused_where_tables_are_listed(spark):
+    events = [
+        {"op": "c", "after": {"id": 1}},
+        {"op": "c", "after": {"id": 1}, "source": {"db": "a", "table": "b"}},
+        {"op": "c", "after": {"id": 1}, "source": {"schema": "A", "table": "B"}},
+        {"op": "zz"},
+        {"ts_ms": 1},
+    ]
+    form = {"type": "debezium", "source_tables": ["a.b"]}
+    found = told(spark, form, {"id": "bigint"}, [{"key": None, "value": json.dumps(each)} for each in events])
+    assert [each[4] or each[2] for each in found] == ["TABLE_MISSING", "insert", "skip", "OPERATION_UNKNOWN", "skip"]
+
+
+def test_a_key_that_is_a_string_in_json_has_no_quotes(spark):
+    records = [(b'"abc"', {"op": "c", "after": {"id": "abc"}}), (b'"abc"', None), (b'"abc"', {"op": "d"})]
+    found = judged(spark, {"type": "debezium", "schema": "id string"}, records, {"keys": ["id"]})
+    assert parts(found, "id", names.DELETE) == [("abc", False), ("abc", True), ("abc", True)]
+
+
+def test_a_deletion_needs_nothing_but_its_key(spark):
+    form = {"type": "maxwell", "schema": "id decimal(9,1), v decimal(3,1)"}
+    rows = [{"id": 1, "v": 1000.5}, {"id": 1.25, "v": 1}, {"id": 2, "v": 1}]
+    records = [(None, {"type": "delete", "data": each}) for each in rows]
+    records.append((None, {"type": "insert", "data": rows[0]}))
+    found = judged(spark, form, records, {"keys": ["id"]})
+    assert parts(found, "id", "v", names.PROBLEM, names.ROUTE) == [
+        (Decimal(1), None, None, "table"),
+        (None, Decimal(1), "KEY_NULL", "dead_letter"),
+        (Decimal(2), Decimal(1), None, "table"),
+        (Decimal(1), None, None, "dead_letter"),
+    ]
+
+
+# A document, and of its columns those that it has, or the reason and field.
+DOCUMENTS = [
+    ('{"_id": 1, "a": [{"$numberLong": "5"}, 6]}', {"_id": "1", "a": [5, 6]}),
+    ('{"_id": 2, "o": {"x": {"$numberInt": "5"}, "y": {"$oid": "0123456789abcdef01234567"}}}', None),
+    ('{"_id": 3, "a": ["x"]}', ("FIELD_TYPE", "a")),
+    ('{"_id": 4, "o": {"x": {"$date": 5}}}', ("FIELD_TYPE", "o")),
+    ('{"_id": 5, "d": {"$numberDecimal": "1.5E+2"}}', {"_id": "5", "d": "150.00"}),
+    ('{"_id": 6, "d": {"$numberDecimal": "1E-20"}}', ("FIELD_TYPE", "d")),
+    ('{"_id": 7, "o": {"y": "{\\"$numberLong\\":\\"5\\"}"}}', {"_id": "7", "o": {"y": '{"$numberLong":"5"}'}}),
+    ('{"_id": 8} x', ("ROW_MISSING", None)),
+    ('{"_id": 9, "a": null, "o": null}', {"_id": "9"}),
+]
+
+
+def test_documents_are_read_with_what_is_in_them(spark):
+    columns = {"_id": "string", "a": "array<bigint>", "o": "struct<x: bigint, y: string>", "d": "decimal(9,2)"}
+    messages = [{"key": None, "value": json.dumps({"op": "c", "after": text})} for text, _ in DOCUMENTS]
+    found = told(spark, {"type": "debezium", "connector": "mongodb"}, columns, messages)
+    got = [each[4:6] if each[3] is None else plain(each[3].asDict(True)) for each in found]
+    expected = [each for _, each in DOCUMENTS]
+    expected[1] = {"_id": "2", "o": {"x": 5, "y": "0123456789abcdef01234567"}}
+    assert [pair for pair in zip(expected, got, strict=True) if pair[0] != pair[1]] == []
+
+
+def test_a_number_in_a_key_is_no_time(spark):
+    micros = 1700000000000000
+    form = {"type": "debezium", "schema": "at timestamp, v int", "time_precision": "micros"}
+    key = json.dumps({"at": micros}).encode()
+    text = (b'{"at": "2023-11-14T22:13:20Z"}', None)
+    records = [(key, {"op": "c", "after": {"at": micros, "v": 1}}), (key, None), (key, {"op": "d"}), text]
+    found = judged(spark, form, records, {"keys": ["at"]})
+    at = dt.datetime(2023, 11, 14, 22, 13, 20)
+    assert parts(found, "at", names.PROBLEM) == [(at, None), (None, "KEY_NULL"), (None, "KEY_NULL"), (at, None)]
+
+
+def test_an_update_of_debezium_that_changes_another_key_than_its_own_is_refused(spark):
+    form = {"type": "debezium", "schema": "id bigint, code string, v int"}
+    row = {"id": 1, "code": "a", "v": 1}
+    updates = [
+        {"before": row, "after": {**row, "code": "b"}},
+        {"before": row, "after": {**row, "v": 2}},
+        {"before": None, "after": {**row, "code": "b"}},
+        {"before": {"id": 1, "code": None}, "after": row},
+    ]
+    records = [(b'{"id": 1}', {"op": "u", **each}) for each in updates]
+    found = judged(spark, form, records, {"keys": ["code"]})
+    assert [problem for (problem,) in parts(found, names.PROBLEM)] == ["KEY_CHANGED", None, None, None]
+    found = judged(spark, form, records, {})
+    assert [problem for (problem,) in parts(found, names.PROBLEM)] == [None] * 4
+
+
 POSITIONS = [
-    ({"connector": "mysql", "file": "b.000003", "pos": 1442, "row": 2}, "b.000003:00000000000000001442:0000000002"),
+    ({"connector": "mysql", "file": "b.000003", "pos": 1442, "row": 2}, "b.0000000003:00000000000000001442:0000000002"),
+    (
+        {"connector": "mariadb", "file": "b-2.1000000", "pos": 4},
+        "b-2.0001000000:00000000000000000004",
+    ),
     ({"connector": "postgresql", "lsn": 23911624}, "00000000000023911624"),
     (
         {"connector": "sqlserver", "commit_lsn": "0:1:2", "change_lsn": "0:1:1", "event_serial_no": 1},
@@ -239,9 +374,11 @@ def test_where_a_change_stands_in_its_source(spark):
     columns = ["kafka_timestamp", "source_position", "source_timestamp"]
     found = judged(spark, form, records, {"keys": ["id"]}, metadata_columns=columns)
     assert parts(found, "source_position") == [(position,) for _, position in POSITIONS]
-    assert found[3]["source_timestamp"] == dt.datetime(2025, 2, 12, 0, 59, 52)
+    assert found[4]["source_timestamp"] == dt.datetime(2025, 2, 12, 0, 59, 52)
 
 
+GONE = "__debezium_unavailable_value"
+DECIMAL = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
 # Settings, the declared type, the hint of the schema block, the value, and what it becomes.
 VALUES = [
     (
@@ -314,9 +451,71 @@ VALUES = [
     ({}, "timestamp_ntz", None, "2026-01-01T00:00:00Z", "FIELD_TYPE"),
     ({}, "bigint", {"name": "io.debezium.time.MicroTime"}, 36803000000, 36803000000),
     ({}, "boolean", None, 1, "FIELD_TYPE"),
+    ({"decimals": "string"}, "array<decimal(9,2)>", None, ["1234"], ["1234.00"]),
+    ({}, "binary", None, "deadbeef", base64.b64encode(base64.b64decode("deadbeef")).decode()),
+    ({}, "binary", {"type": "bytes"}, "AAE=", "AAE="),
+    ({}, "binary", {"type": "string"}, "AAE=", "FIELD_AMBIGUOUS"),
+    ({"binaries": "base64"}, "binary", {"type": "string"}, "AAE=", "AAE="),
+    ({"binaries": "hex"}, "binary", {"type": "string"}, "0001", "AAE="),
+    ({"binaries": "hex"}, "binary", {"type": "bytes"}, "AAE=", "AAE="),
+    ({"binaries": "hex"}, "binary", None, "0001", "AAE="),
+    ({"binaries": "hex"}, "binary", None, "xy", "FIELD_TYPE"),
+    ({}, "binary", None, 1, "FIELD_TYPE"),
     ({}, "string", None, "__debezium_unavailable_value", "VALUE_UNAVAILABLE"),
     ({}, "binary", None, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", "VALUE_UNAVAILABLE"),
+    ({}, "string", None, "b68a35a7-17ad-35b3-af2a-ae46edb4545a", "VALUE_UNAVAILABLE"),
+    ({}, "string", None, {GONE: GONE}, "VALUE_UNAVAILABLE"),
+    ({}, "array<string>", None, [GONE], "VALUE_UNAVAILABLE"),
+    ({}, "array<string>", None, ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"], "VALUE_UNAVAILABLE"),
+    ({}, "array<string>", None, ["a", None], ["a", None]),
+    ({}, "array<int>", None, list(GONE.encode()), "VALUE_UNAVAILABLE"),
+    ({}, "array<bigint>", None, list(GONE.encode()), "VALUE_UNAVAILABLE"),
+    ({}, "array<int>", None, [1, 2], [1, 2]),
+    ({}, "array<binary>", None, ["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="], "VALUE_UNAVAILABLE"),
+    ({}, "map<string, string>", None, {GONE: GONE}, "VALUE_UNAVAILABLE"),
+    ({}, "map<string, string>", None, {"a": "b"}, {"a": "b"}),
+    ({}, "struct<wkb: binary>", None, {"wkb": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="}, "VALUE_UNAVAILABLE"),
+    ({}, "struct<wkb: binary, srid: int>", None, {"wkb": "AAE=", "srid": 1}, {"wkb": "AAE=", "srid": 1}),
 ]
+
+
+BLOCK_OF_TEXT = {"fields": [{"field": "after", "fields": [{"field": "s", **DECIMAL}]}]}
+# What Debezium's format makes of events, beside rows that fit: operation, or the reason and field.
+EVENTS = [
+    ({"ts_ms": 1}, "skip"),
+    ({"schema": {"type": "struct"}, "payload": {"ts_ms": 1}}, "skip"),
+    ({"status": "BEGIN", "id": "571:1", "ts_ms": 1, "event_count": None, "data_collections": None}, "skip"),
+    ({"source": {}, "ts_ms": 1, "ddl": "ALTER TABLE t"}, "skip"),
+    ({"id": 10, "s": "x", "ts_ms": 1700000000000}, ("NOT_A_CHANGE", None)),
+    ({"id": 11, "s": "x", "status": "END"}, ("NOT_A_CHANGE", None)),
+    ({"id": 12, "s": "x", "ddl": "y"}, ("NOT_A_CHANGE", None)),
+    ({"op": "u", "after": {"ID": 17, "S": "x"}}, ("COLUMNS_MISSING", None)),
+    ({"op": "c", "after": {}}, ("COLUMNS_MISSING", None)),
+    ({"op": "c", "after": {"id": None, "other": 1}}, "insert"),
+    ({"op": "d", "before": {"ID": 17}}, "delete"),
+    ({"op": "c", "after": {"ds": ["1234"]}}, ("FIELD_AMBIGUOUS", "ds")),
+    ({"schema": BLOCK_OF_TEXT, "payload": {"op": "c", "after": {"s": "AMg="}}}, ("FIELD_AMBIGUOUS", "s")),
+    ({"op": "c", "after": {"d": 1e-20}}, ("FIELD_TYPE", "d")),
+]
+
+
+def test_what_is_no_change_of_the_declared_columns_is_told(spark):
+    columns = {"id": "bigint", "s": "string", "ds": "array<decimal(9,2)>", "d": "decimal(9,2)"}
+    messages = [{"key": None, "value": json.dumps(event)} for event, _ in EVENTS]
+    found = told(spark, {"type": "debezium"}, columns, messages)
+    got = [each[2] if each[4] is None else each[4:6] for each in found]
+    assert [pair for pair in zip(EVENTS, got, strict=True) if pair[0][1] != pair[1]] == []
+
+
+# A text and its declared type; none of them fits, for the line break at its end.
+BROKEN_TEXTS = [("abc\u2028", "binary"), ("1\n", "int"), ("1.5\u2028", "decimal(9,2)"), ("1e3\r\n", "double")]
+
+
+def test_a_line_break_at_the_end_of_a_text_belongs_to_it(spark):
+    columns = {f"c{number}": kind for number, (_, kind) in enumerate(BROKEN_TEXTS)}
+    messages = [{"type": "INSERT", "data": [{f"c{number}": text}]} for number, (text, _) in enumerate(BROKEN_TEXTS)]
+    found = told(spark, {"type": "canal"}, columns, [{"key": None, "value": json.dumps(each)} for each in messages])
+    assert [each[4:6] for each in found] == [("FIELD_TYPE", f"c{number}") for number in range(len(BROKEN_TEXTS))]
 
 
 def test_values_mean_what_the_schema_block_or_a_setting_says(spark):

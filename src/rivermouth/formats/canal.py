@@ -35,6 +35,7 @@ class Canal(ChangeFormat):
     splits: ClassVar[bool] = True
     several_rows: ClassVar[bool] = True
     truncates: ClassVar[bool] = True
+    row_at: ClassVar[tuple[str, ...]] = ("$.data[0]",)
     type: Literal["canal"] = "canal"
 
     def envelope(self, row: T.DataType) -> T.StructType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -11,9 +11,7 @@ from rivermouth import names
 from rivermouth.names import quoted
 from rivermouth.rows import json_document, json_reasons, json_types
 from rivermouth.rows.declared import DeclaredFormat
-
-# One offset in so many is looked at for fields that the schema does not have.
-SAMPLE_EVERY: Final = 1024
+from rivermouth.rows.json_document import SAMPLE_EVERY
 
 
 class Json(DeclaredFormat):

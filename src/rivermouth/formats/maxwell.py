@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows.change_format import NEW, OLD, UNKNOWN, ChangeFormat, of_seconds
+from rivermouth.rows.change_format import NEW, OLD, UNKNOWN, ChangeFormat, binlog_file, of_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,6 +30,7 @@ class Maxwell(ChangeFormat):
     """
 
     splits: ClassVar[bool] = True
+    row_at: ClassVar[tuple[str, ...]] = ("$.data",)
     type: Literal["maxwell"] = "maxwell"
 
     def envelope(self, row: T.DataType) -> T.StructType:
@@ -45,7 +46,8 @@ class Maxwell(ChangeFormat):
         beside = f"WHEN __in_type RLIKE '{_BESIDE}' THEN '{names.SKIP}' WHEN __in_type IS NOT NULL THEN '{UNKNOWN}'"
         operation = f"CASE __in_type {known} ELSE CASE {beside} END END"
         file, at = (f"substring_index(__in_position, ':', {number})" for number in (1, -1))
-        position = f"concat_ws(':', {file}, lpad({at}, 20, '0'), lpad(coalesce(__in_xoffset, ''), 10, '0'))"
+        row = "lpad(coalesce(__in_xoffset, ''), 10, '0')"
+        position = f"concat_ws(':', {binlog_file(file)}, lpad({at}, 20, '0'), {row})"
         position = f"CASE WHEN __in_position IS NOT NULL THEN {position} END"
         return parsed.selectExpr(
             "*",

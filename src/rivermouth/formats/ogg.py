@@ -27,6 +27,7 @@ class Ogg(ChangeFormat):
 
     splits: ClassVar[bool] = True
     truncates: ClassVar[bool] = True
+    row_at: ClassVar[tuple[str, ...]] = ("$.after", "$.before")
     type: Literal["ogg"] = "ogg"
 
     def envelope(self, row: T.DataType) -> T.StructType:

@@ -10,6 +10,12 @@ from rivermouth.rows import text_types
 
 # The years 1 to 9999, in milliseconds.
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
+_WRAPPED: Final = (
+    ("number(?:Long|Int|Double|Decimal)", '"(-?[0-9]+(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?)"', "$1"),
+    ("oid", '("[0-9a-f]{24}")', "$1"),
+)
+# As many digits as a double keeps.
+_WITH_EXPONENT: Final = r"^[+-]?[0-9]([.][0-9]{1,14})?[eE][+-]?[0-9]{1,2}\z"
 _NUMBERS: Final = ("$numberLong", "$numberInt", "$numberDouble", "$numberDecimal")
 
 
@@ -20,7 +26,8 @@ def value(read: str, kind: str, declared: T.DataType) -> str:
     is_number = f"({kind} IN ('BIGINT', 'DOUBLE') OR startswith({kind}, 'DECIMAL'))"
     match declared:
         case T.StringType():
-            return f"CASE WHEN {is_object} THEN coalesce({_part(read, '$oid')}, {text}) ELSE {text} END"
+            named = ", ".join(_part(read, name) for name in ("$oid", *_NUMBERS))
+            return f"CASE WHEN {is_object} THEN coalesce({named}, {text}) ELSE {text} END"
         case T.BooleanType():
             return f"CASE WHEN {kind} = 'BOOLEAN' THEN try_variant_get({read}, '$', 'boolean') END"
         case T.BinaryType():
@@ -30,7 +37,25 @@ def value(read: str, kind: str, declared: T.DataType) -> str:
             return _time(read, declared, is_object=is_object, plain=f"CASE WHEN {is_text} THEN {text} END")
     named = ", ".join(_part(read, name) for name in _NUMBERS)
     number = f"CASE WHEN {is_number} THEN {text} WHEN {is_object} THEN coalesce({named}) END"
+    if isinstance(declared, T.DecimalType):
+        number = f"coalesce({_without_exponent(f'({number})')}, {number})"
     return text_types.of_text(f"({number})", declared)
+
+
+def _without_exponent(text: str) -> str:
+    """SQL of a number that has an exponent as text without one; null for others, and for those with many digits."""
+    exact = f"try_cast({text} AS DECIMAL(38, 18))"
+    form = f"{text} RLIKE r'{_WITH_EXPONENT}' AND CAST({exact} AS DOUBLE) = try_cast({text} AS DOUBLE)"
+    return f"CASE WHEN {form} THEN CAST({exact} AS STRING) END"
+
+
+def plain(read: str) -> str:
+    """SQL of the JSON of the variant ``read``, in which ids and numbers that stand under their type stand alone."""
+    text = f"CAST({read} AS STRING)"
+    for name, inside, made in _WRAPPED:
+        wrapped = rf'\{{"\${name}":{inside}\}}'
+        text = f"regexp_replace({text}, r'{wrapped}', '{made}')"
+    return text
 
 
 def _part(read: str, *path: str) -> str:

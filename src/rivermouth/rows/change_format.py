@@ -14,6 +14,7 @@ from rivermouth import names
 from rivermouth.names import quoted
 from rivermouth.rows import json_document, json_reasons, json_types
 from rivermouth.rows.declared import DeclaredFormat
+from rivermouth.rows.json_document import SAMPLE_EVERY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +25,9 @@ OLD: Final = "__was"
 """The row before an update, as it was read, with what is known of it."""
 UNKNOWN: Final = "?"
 """The operation of a change whose operation nobody knows."""
+_NAMELESS: Final = "? table"
+NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
+"""Types whose values have values inside."""
 CHANGE: Final = (names.OPERATION, names.SOURCE_TIMESTAMP, names.SOURCE_POSITION, names.PRIMARY_KEY)
 
 _UNSOUND: Final = "unsound"
@@ -31,6 +35,8 @@ _WITHOUT_ROW: Final = f"{names.OPERATION} IN ('{names.SKIP}', '{names.TRUNCATION
 _MESSAGES: Final = {
     "NOT_A_CHANGE": "the value is an object, and not a change in the format's envelope",
     "OPERATION_UNKNOWN": "the envelope names an operation that its format does not know",
+    "TABLE_MISSING": "the change does not name its table, and the format takes those of listed source_tables alone",
+    "COLUMNS_MISSING": "the row of the change has none of the declared columns",
     "ROW_MISSING": "the change does not hold the row that it is about",
 }
 _FIELD_MESSAGES: Final = {
@@ -52,11 +58,13 @@ class Read:
         sql: SQL of what was read.
         declared: The type that it should have.
         number: Its place among the declared columns.
+        name: Its name.
     """
 
     sql: str
     declared: T.DataType
     number: int
+    name: str
 
 
 class ChangeFormat(DeclaredFormat):
@@ -68,10 +76,16 @@ class ChangeFormat(DeclaredFormat):
     """
 
     changes: ClassVar[bool] = True
+    row_at: ClassVar[tuple[str, ...]]
+    """Where a value's document may have its row, as paths; the first that is there counts."""
     source_tables: tuple[str, ...] = Field(default=())
 
     def envelope(self, row: T.DataType) -> T.StructType:
         """What is read of a value's document, in which rows of the source are of type ``row``."""
+        raise NotImplementedError
+
+    def moved(self, schema: T.StructType) -> str:
+        """SQL, for formats that do not split, over ``told`` rows: the names of the columns that an update changed."""
         raise NotImplementedError
 
     def told(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
@@ -114,12 +128,14 @@ class ChangeFormat(DeclaredFormat):
         told = self.told(parsed.selectExpr("*", sound), schema)
         reads = [_read(NEW, number, field) for number, field in enumerate(schema.fields)]
         converted = told.selectExpr("*", *(f"{self.convert(read)} AS {_done(read)}" for read in reads))
-        data = _struct({field.name: _done(read) for field, read in zip(schema.fields, reads, strict=True)})
+        data = _struct({read.name: self._kept(read) for read in reads})
         kept = [*rows.columns, *CHANGE]
         made = [f"{self._misfit(schema, reads)} AS {names.MISFIT}", f"{data} AS {names.DATA}"]
         if self.splits:
             kept += [names.OLD_PRIMARY_KEY, names.ORDINAL]
             made.append(f"{self._old(schema)} AS {names.OLD}")
+        else:
+            made.append(f"{self.moved(schema)} AS {names.MOVED}")
         judged = converted.selectExpr(*map(quoted, kept), *made)
         return judged.selectExpr("*", f"{names.MISFIT} IS NULL AS {names.DECODED}")
 
@@ -130,8 +146,8 @@ class ChangeFormat(DeclaredFormat):
     def explain(self, rows: DataFrame) -> DataFrame:
         """What ``decode`` found, in words; what the parser refused is read again in Python.
 
-        Reasons: ``NOT_A_CHANGE``, ``OPERATION_UNKNOWN``, ``ROW_MISSING``, ``FIELD_TYPE``, ``FIELD_MISSING``,
-        ``FIELD_AMBIGUOUS``, ``VALUE_UNAVAILABLE``, and those of the format json.
+        Reasons: ``NOT_A_CHANGE``, ``OPERATION_UNKNOWN``, ``TABLE_MISSING``, ``ROW_MISSING``, ``COLUMNS_MISSING``,
+        ``FIELD_TYPE``, ``FIELD_MISSING``, ``FIELD_AMBIGUOUS``, ``VALUE_UNAVAILABLE``, and those of the format json.
         """
         schema = self.schema_as_declared()
         native = [T.StructField(f.name, f.dataType) for f in schema.fields if self.is_native(f.dataType)]
@@ -158,13 +174,23 @@ class ChangeFormat(DeclaredFormat):
             f"CASE WHEN {unsound} THEN __verdict.message {whole} {words} END AS {names.MESSAGE}",
         )
 
+    def observations(self) -> dict[str, str]:
+        """``undeclared_fields`` (bigint): fields of the rows at one offset in 1,024 that the schema lacks.
+
+        Of a record with several rows those of the first are counted, once for each row.
+        """
+        extra = f"size(array_except({self._fields()}, {_listed(self.schema_as_declared())}))"
+        sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"
+        return {"undeclared_fields": f"CASE WHEN {sampled} THEN {extra} END"}
+
     def of_tables(self, operation: str, table: str) -> str:
-        """SQL: the operation, or skip where the change is one of another table."""
+        """SQL: the operation, or skip where the change is one of another table; refused where it names none."""
         if not self.source_tables:
             return operation
         listed = ", ".join(map(names.literal, self.source_tables))
-        other = f"{operation} IS NOT NULL AND NOT coalesce({table} IN ({listed}), false)"
-        return f"CASE WHEN {other} THEN '{names.SKIP}' ELSE {operation} END"
+        other = f"WHEN {table} IS NOT NULL AND {operation} IS NOT NULL THEN '{names.SKIP}'"
+        nameless = f"WHEN {operation} NOT IN ('{names.SKIP}', '{UNKNOWN}') THEN '{_NAMELESS}'"
+        return f"CASE WHEN {table} IN ({listed}) THEN {operation} {other} {nameless} ELSE {operation} END"
 
     def key_of(self, row: str, fallback: str | None, primary: str, schema: T.StructType) -> str:
         """SQL of the primary key as a JSON object of texts; null where a part is not among the declared columns.
@@ -175,9 +201,7 @@ class ChangeFormat(DeclaredFormat):
             primary: An array with the names of the columns.
             schema: The declared columns.
         """
-        simple = [
-            each.name for each in schema.fields if not isinstance(each.dataType, (T.StructType, T.ArrayType, T.MapType))
-        ]
+        simple = [each.name for each in schema.fields if not isinstance(each.dataType, NESTED)]
         parts = (f"{names.literal(name)}, {_text(row, fallback, name)}" for name in simple)
         found = f"map_filter(map({', '.join(parts)}), (k, v) -> v IS NOT NULL AND array_contains({primary}, k))"
         return f"CASE WHEN size({primary}) > 0 AND size({found}) = size({primary}) THEN to_json({found}) END"
@@ -187,11 +211,31 @@ class ChangeFormat(DeclaredFormat):
         cases = [
             f"WHEN {names.VALUE} IS NULL THEN NULL WHEN NOT __sound THEN '{_UNSOUND}'",
             f"WHEN {operation} IS NULL THEN 'NOT_A_CHANGE' WHEN {operation} = '{UNKNOWN}' THEN 'OPERATION_UNKNOWN'",
-            f"WHEN {_WITHOUT_ROW} THEN NULL",
+            f"WHEN {operation} = '{_NAMELESS}' THEN 'TABLE_MISSING' WHEN {_WITHOUT_ROW} THEN NULL",
             f"WHEN {NEW} IS NULL AND {operation} <> '{names.DELETION}' THEN 'ROW_MISSING'",
+            f"WHEN {self._without_columns(schema, reads)} THEN 'COLUMNS_MISSING'",
             *self._misfits(schema, reads),
         ]
         return f"CASE {' '.join(cases)} END"
+
+    def _kept(self, read: Read) -> str:
+        """SQL of a column's value; of a deletion, which keyed tables take all the same, null where it does not fit."""
+        done = _done(read)
+        misfit = None if isinstance(read.declared, NESTED) else self.misfits(read, done).get("FIELD_TYPE")
+        if misfit is None or not self.is_native(read.declared):
+            return done
+        return f"CASE WHEN {names.OPERATION} = '{names.DELETION}' AND ({misfit}) THEN NULL ELSE {done} END"
+
+    def _fields(self) -> str:
+        """SQL of the names of the row's fields; null without a row."""
+        rows = ", ".join(f"get_json_object({json_document.TEXT}, '{path}')" for path in self.row_at)
+        return f"json_object_keys(coalesce({rows}))"
+
+    def _without_columns(self, schema: T.StructType, reads: Sequence[Read]) -> str:
+        """SQL: whether a row that should have columns has none of those that are declared, not even as null."""
+        nothing = " AND ".join(f"{read.sql} IS NULL" for read in reads)
+        known = f"size(array_intersect({self._fields()}, {_listed(schema)}))"
+        return f"{names.OPERATION} <> '{names.DELETION}' AND {nothing} AND {known} = 0"
 
     def _misfits(self, schema: T.StructType, reads: Sequence[Read]) -> Iterator[str]:
         for field, read in zip(schema.fields, reads, strict=True):
@@ -209,9 +253,19 @@ class ChangeFormat(DeclaredFormat):
         parts = {}
         for number, field in enumerate(schema.fields):
             either = f"coalesce({_read(OLD, number, field).sql}, {_read(NEW, number, field).sql})"
-            parts[field.name] = self.convert(Read(either, field.dataType, number))
+            parts[field.name] = self.convert(Read(either, field.dataType, number, field.name))
         update = f"{names.OPERATION} = '{names.UPDATE}' AND {OLD} IS NOT NULL"
         return f"CASE WHEN {update} THEN {_struct(parts)} END"
+
+
+def _listed(schema: T.StructType) -> str:
+    return f"array({', '.join(names.literal(field.name) for field in schema.fields)})"
+
+
+def binlog_file(name: str) -> str:
+    """SQL of a binlog's name whose number has ten digits: after 999999 it gets longer, and would be less as text."""
+    first, number = (f"regexp_extract({name}, r'^(.*?)([0-9]*)\\z', {group})" for group in (1, 2))
+    return f"concat({first}, lpad({number}, 10, '0'))"
 
 
 def of_milliseconds(text: str) -> str:
@@ -231,7 +285,7 @@ def _time_since(number: str, micros: int) -> str:
 
 
 def _read(row: str, number: int, field: T.StructField) -> Read:
-    return Read(f"{row}.{quoted(field.name)}", field.dataType, number)
+    return Read(f"{row}.{quoted(field.name)}", field.dataType, number, field.name)
 
 
 def _done(read: Read) -> str:

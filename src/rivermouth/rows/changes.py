@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.rows import json_types
 from rivermouth.rows.schema import derived_columns, key_columns, sequence_column
 
 if TYPE_CHECKING:
@@ -21,10 +23,15 @@ if TYPE_CHECKING:
 
 KEY_NULL: Final = "KEY_NULL"
 SEQUENCE_NULL: Final = "SEQUENCE_NULL"
+KEY_CHANGED: Final = "KEY_CHANGED"
 MESSAGES: Final = {
     KEY_NULL: "a part of its key is null",
     SEQUENCE_NULL: "its place in the order is null or not a number",
+    KEY_CHANGED: "it changes a key, and its format tells such a change of its own key alone",
 }
+
+_TIMES: Final = (T.DateType, T.TimestampType, T.TimestampNTZType)
+_NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
 
 RECORDS: Final = "__records"
 """Of how many records a change is the newest."""
@@ -191,9 +198,10 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
     """Conformed rows with what each of them does to a keyed table; rows of other tables as they are.
 
     Adds ``__delete`` and ``__truncate`` (boolean, never null), ``__sequence`` (null for a tombstone, unless it is
-    of Kafka's columns alone, and for all without ``sequence_by``) and ``__problem``: ``KEY_NULL``, ``SEQUENCE_NULL``
-    or null. A tombstone gets those of its key columns that a value would have brought from Kafka's key, and so does a
-    deletion that an envelope tells without them. Such a deletion without a sequence stands where a tombstone would.
+    of Kafka's columns alone, and for all without ``sequence_by``) and ``__problem``: ``KEY_NULL``, ``SEQUENCE_NULL``,
+    ``KEY_CHANGED`` or null. A tombstone gets those of its key columns that a value would have brought from Kafka's
+    key, and so does a deletion that an envelope tells without them. Such a deletion without a sequence stands where a
+    tombstone would, and so does one with made-up columns, unless metadata columns alone make its sequence.
     """
     sink = flow.keyed
     if sink is None:
@@ -211,13 +219,17 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
         f"IF({tombstone} AND {not placed}, NULL, {sequence_sql(sink.sequence_by)}) AS {names.SEQUENCE}",
     )
     if sink.sequence_by and flow.format.changes:
-        unplaced = F.expr(f"{deletion} AND {_is_no_sequence(rows.schema)}")
+        is_told = flow.format.whole_deletions or {*sink.sequence_by} <= {*flow.metadata_columns.values()}
+        unplaced = F.expr(f"{deletion} AND {_is_no_sequence(rows.schema) if is_told else 'true'}")
         rows = rows.withColumn(names.SEQUENCE, F.when(~unplaced, F.col(names.SEQUENCE)))
     if sink.versions:
         nothing = f"IF(false, {names.SEQUENCE}, NULL)"
         rows = rows.selectExpr("*", f"{names.SEQUENCE} AS {names.START_AT}", f"{nothing} AS {names.END_AT}")
     no_key = " OR ".join(f"{names.quoted(name)} IS NULL" for name in key_columns(flow))
     cases = f"WHEN NOT {names.TRUNCATE} AND ({no_key}) THEN '{KEY_NULL}'"
+    if flow.format.changes and not flow.splits and sink.keys:
+        listed = ", ".join(map(names.literal, key_columns(flow)))
+        cases += f" WHEN arrays_overlap({names.MOVED}, array({listed})) THEN '{KEY_CHANGED}'"
     if sink.sequence_by:
         cases += f" WHEN NOT ({tombstone} OR {deletion}) AND {_is_no_sequence(rows.schema)} THEN '{SEQUENCE_NULL}'"
     return rows.selectExpr("*", f"CASE WHEN {skipped} THEN NULL {cases} END AS {names.PROBLEM}")
@@ -259,16 +271,21 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
     wanted = [name for name in key_columns(flow) if name not in not_of_value]
     if not wanted or flow.keyed is None or flow.keyed.tombstones == "ignore":
         return rows
-    kinds = {name: rows.schema[name].dataType.simpleString() for name in wanted}
+    types = {name: rows.schema[name].dataType for name in wanted}
+    kinds = {name: kind.simpleString() for name, kind in types.items()}
+    # A number may be of any unit there: only text is read as a time.
+    times = [name for name in wanted if flow.format.changes and isinstance(types[name], _TIMES)]
     text, deletion = f"CAST({names.KEY} AS STRING)", _tells(flow, names.DELETION)
     if flow.format.changes:
         text = f"coalesce({names.PRIMARY_KEY}, {text})"
-    fields = ", ".join(f"{names.quoted(name)} {kind}" for name, kind in kinds.items())
+    read_as = kinds | dict.fromkeys(times, "string")
+    fields = ", ".join(f"{names.quoted(name)} {kind}" for name, kind in read_as.items())
     document = f"from_json({text}, {names.literal(fields)})"
     found = {name: f"{document}.{names.quoted(name)}" for name in wanted}
-    if len(wanted) == 1:
-        [(name, kind)] = kinds.items()
+    if len(wanted) == 1 and not isinstance(types[wanted[0]], _NESTED):
+        [(name, kind)] = read_as.items()
         found[name] = f"IF(startswith(ltrim({text}), '{{'), {found[name]}, try_cast({text} AS {kind}))"
+    found |= {name: json_types.convert(f"({found[name]})", types[name]) for name in times}
     untold = {name: f"{names.VALUE} IS NULL OR ({deletion} AND {names.quoted(name)} IS NULL)" for name in found}
     return rows.withColumns(
         {name: F.expr(f"IF({untold[name]}, {sql}, {names.quoted(name)})") for name, sql in found.items()}

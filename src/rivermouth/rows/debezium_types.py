@@ -7,11 +7,14 @@ and of the ``hint``, the column's part of the schema block, in steps that each s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.rows import text_types
+from rivermouth import names
+from rivermouth.names import quoted
+from rivermouth.rows import json_types, text_types
 
 HINT: Final = T.StructType(
     [
@@ -20,13 +23,19 @@ HINT: Final = T.StructType(
     ]
 )
 """What is read of a column's part of the schema block."""
-HINTED: Final = (T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType)
+HINTED: Final = (T.BinaryType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType)
 """Declared types of columns whose values mean what the schema block says."""
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 """What stands for a value that a change left as it was, and that Postgres did not log."""
+# Of a column of the type uuid[] the name-based UUID of that text, of hstore in JSON an object of it.
+_UNAVAILABLE_TEXTS: Final = (
+    UNAVAILABLE,
+    "b68a35a7-17ad-35b3-af2a-ae46edb4545a",
+    f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}',
+)
 
-_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _DAYS: Final = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
 # In microseconds: of how many one of the unit is made, or how many of it make one.
 _UNITS: Final = {
@@ -46,7 +55,22 @@ _FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_40
 _LARGEST: Final = {"millis": 253_402_300_799_999, "micros": 253_402_300_799_999_999, "nanos": 2**63 - 1}
 
 
-def steps(read: str, declared: T.DataType, at: str, decimals: str | None, unit: str | None) -> Iterator[dict[str, str]]:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What values mean where no schema block says it; what None is of, nobody knows.
+
+    Attributes:
+        decimals: What text is for a decimal: base64 or string.
+        unit: What a number is for a time: millis, micros or nanos.
+        binaries: What text is for bytes: base64 or hex.
+    """
+
+    decimals: str | None = None
+    unit: str | None = None
+    binaries: str | None = None
+
+
+def steps(read: str, declared: T.DataType, at: str, said: Said) -> Iterator[dict[str, str]]:
     """Columns to be added one step after the other; the last is ``<at>``, null where the value does not fit.
 
     Args:
@@ -54,28 +78,31 @@ def steps(read: str, declared: T.DataType, at: str, decimals: str | None, unit: 
         declared: One of ``HINTED``.
         at: What the names of the columns begin with; ``<at>_hint`` is there already: the column's part of the
             schema block, null without one.
-        decimals: What text is for a decimal where no schema block says it: base64, string, or None.
-        unit: What a number is for a time where none does: millis, micros, nanos, or None.
+        said: What the settings say.
     """
     hint = f"{at}_hint"
     yield {f"{at}_kind": f"schema_of_variant({read})"}
     if isinstance(declared, T.DecimalType):
-        yield from _decimal(read, declared, hint, at, decimals)
+        yield from _decimal(read, declared, hint, at, said.decimals)
+    elif isinstance(declared, T.BinaryType):
+        yield {at: _binary(read, hint, at, said.binaries)}
     elif isinstance(declared, T.DateType):
         yield {at: _date(read, declared, hint, at)}
     else:
-        yield {f"{at}_micros": _micros(read, hint, at, unit)}
+        yield {f"{at}_micros": _micros(read, hint, at, said.unit)}
         yield {at: _timestamp(read, declared, at)}
 
 
-def ambiguous(declared: T.DataType, at: str, decimals: str | None, unit: str | None) -> str | None:
+def ambiguous(declared: T.DataType, at: str, said: Said) -> str | None:
     """SQL: whether nothing says what a value means; None where that cannot be."""
     hint = f"{at}_hint"
     if isinstance(declared, T.DecimalType):
-        return f"{at} IS NULL AND {hint} IS NULL AND {at}_kind = 'STRING'" if decimals is None else None
+        return f"{at} IS NULL AND {hint} IS NULL AND {at}_kind = 'STRING'" if said.decimals is None else None
+    if isinstance(declared, T.BinaryType):
+        return f"{hint}.type = 'string' AND {at}_kind = 'STRING'" if said.binaries is None else None
     if isinstance(declared, T.DateType):
         return None
-    return f"{at} IS NULL AND {hint} IS NULL AND {at}_kind = 'BIGINT'" if unit is None else None
+    return f"{at} IS NULL AND {hint} IS NULL AND {at}_kind = 'BIGINT'" if said.unit is None else None
 
 
 def is_there(read: str) -> str:
@@ -83,10 +110,32 @@ def is_there(read: str) -> str:
     return f"({read} IS NOT NULL AND NOT is_variant_null({read}))"
 
 
+def unavailable(value: str, declared: T.DataType) -> str | None:
+    """SQL: whether a value, or a part of it, stands for one that Postgres did not log; None where none can."""
+    match declared:
+        case T.StringType():
+            return f"{value} IN ({', '.join(map(names.literal, _UNAVAILABLE_TEXTS))})"
+        case T.BinaryType():
+            return f"{value} = CAST({names.literal(UNAVAILABLE)} AS BINARY)"
+        case T.ArrayType() if isinstance(declared.elementType, text_types.WHOLE):
+            # Numbers in an array: the bytes of the text.
+            numbers = ", ".join(map(str, UNAVAILABLE.encode()))
+            return f"{value} = CAST(array({numbers}) AS {declared.simpleString()})"
+        case T.ArrayType():
+            first = unavailable(f"get({value}, 0)", declared.elementType)
+            return first and f"size({value}) = 1 AND ({first})"
+        case T.MapType():
+            return f"map_contains_key({value}, {names.literal(UNAVAILABLE)})"
+        case T.StructType():
+            parts = (unavailable(f"{value}.{quoted(field.name)}", field.dataType) for field in declared.fields)
+            return json_types.any_of(parts)
+    return None
+
+
 def _decimal(read: str, declared: T.DecimalType, hint: str, at: str, decimals: str | None) -> Iterator[dict[str, str]]:
     text = f"CAST({read} AS STRING)"
     is_text, is_object = f"{at}_kind = 'STRING'", f"startswith({at}_kind, 'OBJECT')"
-    encoded = f"{hint}.name = '{_DECIMAL}'"
+    encoded = f"{hint}.name = '{DECIMAL}'"
     if decimals == "base64":
         encoded = f"coalesce({encoded}, {hint} IS NULL)"
     value, scale = f"try_variant_get({read}, '$.value', 'string')", f"try_variant_get({read}, '$.scale', 'int')"
@@ -101,12 +150,36 @@ def _decimal(read: str, declared: T.DecimalType, hint: str, at: str, decimals: s
     number = f"{at}_kind = 'BIGINT' OR startswith({at}_kind, 'DECIMAL')"
     double = f"try_variant_get({read}, '$', 'double')"
     small = f"{at}_kind = 'DOUBLE' AND abs({double}) < 1e15"
-    as_double = f"CAST(try_cast({double} AS DECIMAL(38, 18)) AS STRING)"
+    exact = f"try_cast({double} AS DECIMAL(38, 18))"
+    as_double = f"CASE WHEN CAST({exact} AS DOUBLE) = {double} THEN CAST({exact} AS STRING) END"
     yield {
         f"{at}_text": f"CASE WHEN {at}_bytes IS NOT NULL THEN {_pointed(f'{at}_whole', f'{at}_scale')} "
         f"WHEN ({is_text} AND {plain}) OR {number} THEN {text} WHEN {small} THEN {as_double} END"
     }
     yield {at: text_types.decimal(f"{at}_text", declared)}
+
+
+def has_decimals(declared: T.DataType) -> bool:
+    """Whether decimals stand inside of a type, where no schema block is read."""
+    match declared:
+        case T.StructType():
+            inner = [field.dataType for field in declared.fields]
+        case T.ArrayType():
+            inner = [declared.elementType]
+        case T.MapType():
+            inner = [declared.valueType]
+        case _:
+            return False
+    return any(isinstance(each, T.DecimalType) or has_decimals(each) for each in inner)
+
+
+def _binary(read: str, hint: str, at: str, binaries: str | None) -> str:
+    """Bytes are base64; the schema block calls hexadecimal digits and base64 as text the same, a string."""
+    text = f"CAST({read} AS STRING)"
+    as_said = f"try_to_binary({text}, '{binaries}')" if binaries else "CAST(NULL AS BINARY)"
+    alone = f"try_to_binary({text}, '{binaries or 'base64'}')"
+    by_block = f"CASE WHEN {hint}.type = 'string' THEN {as_said} ELSE try_to_binary({text}, 'base64') END"
+    return f"CASE WHEN {at}_kind = 'STRING' THEN CASE WHEN {hint} IS NULL THEN {alone} ELSE {by_block} END END"
 
 
 def _whole_number(data: str) -> str:

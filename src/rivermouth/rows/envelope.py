@@ -75,6 +75,11 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
         value) and ``__key_valid`` (boolean, never null).
     """
     decoded = flow.format.decode(rows)
+    if flow.format.changes and flow.keyed is not None:
+        # All that a deletion needs is its key: what does not fit is null, and no key then.
+        spared = f"{names.OPERATION} = '{names.DELETION}' AND startswith({names.MISFIT}, 'FIELD_')"
+        taken = f"{names.DECODED} OR coalesce({spared}, false) AS {names.DECODED}"
+        decoded = decoded.selectExpr(f"* EXCEPT ({names.DECODED})", taken)
     checked = flow.key_as_text and "kafka_key" in flow.metadata_columns
     valid = f"coalesce({is_utf8(names.KEY)}, true)" if checked else "true"
     return decoded.selectExpr("*", f"{valid} AS {names.KEY_VALID}")

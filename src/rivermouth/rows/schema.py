@@ -85,6 +85,7 @@ _RESERVED = frozenset(
         names.OLD,
         names.OLD_PRIMARY_KEY,
         names.ORDINAL,
+        names.MOVED,
         # Of single steps: replay, recovery, the reasons of dead letters, merges.
         "__at",
         "__before",
@@ -227,8 +228,9 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
     """
     metadata = [f"{_metadata(column, flow)} AS {names.quoted(name)}" for column, name in flow.metadata_columns.items()]
     told = (names.OPERATION, names.PRIMARY_KEY, names.MISFIT) if flow.format.changes else ()
-    ordinal = (names.ORDINAL,) if flow.splits else ()
-    shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *told, *ordinal, *beside)
+    if flow.format.changes and flow.keyed is not None:
+        told = (*told, names.ORDINAL if flow.splits else names.MOVED)
+    shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *told, *beside)
     derived = {name: F.expr(expression) for name, expression in derived_columns(flow).items()}
     return shaped.withColumns(derived) if derived else shaped
 

@@ -40,6 +40,7 @@ class Format(Noun):
         splits: Whether one record may be several changes of a keyed table.
         several_rows: Whether one record may hold several rows of the source, so that only a keyed table can take it.
         truncates: Whether a change may take all rows of the source away.
+        whole_deletions: Whether a deletion has its row as it was, and not made-up values in some columns.
     """
 
     type: str
@@ -48,6 +49,7 @@ class Format(Noun):
     splits: ClassVar[bool] = False
     several_rows: ClassVar[bool] = False
     truncates: ClassVar[bool] = False
+    whole_deletions: ClassVar[bool] = True
 
     def below(self, _base: Path) -> Self:
         """The same format with the files that it names resolved against the project file's folder."""
@@ -87,7 +89,9 @@ class Format(Noun):
             ``__primary_key`` (string, a JSON object), all null where the envelope does not say, and ``__misfit``,
             which ``explain`` reads. One that ``splits`` adds ``__old`` (like ``__data``, the row before an update, as
             far as it is known, or null), ``__old_primary_key`` and ``__ordinal`` (int), and makes a row of each
-            row of the source; the first of a record has the ordinal 0.
+            row of the source; the first of a record has the ordinal 0. One that does not split adds ``__moved``, the
+            names of the columns that an update changed (array of strings), as far as the row before it is known;
+            null where it is not. Columns that hold more than one value are not among them.
         """
         raise NotImplementedError
 
