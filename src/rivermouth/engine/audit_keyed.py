@@ -12,6 +12,7 @@ from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
 from rivermouth.rows import changes, history, routing
 from rivermouth.rows.auditing import Tally, whole
 from rivermouth.rows.splitting import once
+from rivermouth.sinks.tombstones import truncations_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,9 +100,12 @@ def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> 
     same = F.expr(order.same_record("s", "t"))
     gone = F.col(names.DELETE)
     kind = told.schema[names.SEQUENCE].dataType.simpleString()
-    truncations = None if run.tombstones is None else run.tombstones.truncations(run.spark, order, kind)
-    if truncations is not None:
-        gone = gone | truncations.older("s", names.SEQUENCE)
+    remembered = None if run.tombstones is None else run.tombstones.truncations(run.spark, order, kind)
+    # What remember_deletes forgot, Kafka may still tell.
+    held = truncations_of(told, order, kind) if order.truncates else None
+    for truncations in (remembered, held):
+        if truncations is not None:
+            gone = gone | truncations.older("s", names.SEQUENCE)
     fine = F.when(gone, missing | ~newer).otherwise(~missing & (~newer | same))
     state = joined.select(*(F.col(f"s.{names.quoted(key)}") for key in order.keys), changes.RECORDS, fine.alias(_FINE))
     late = None if run.tombstones is None else run.tombstones.older(newest, order)

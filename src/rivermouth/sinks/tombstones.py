@@ -65,22 +65,9 @@ class Tombstones:
         """The remembered truncations; None without any. A sequence is of the type ``kind``."""
         if not (order.truncates and self._truncated and self.exists()):
             return None
-        marks = self.frame(spark, order).where(names.TRUNCATE)
-        # As text: on its way through Python a time would become one of another zone.
-        if order.sequence is not None:
-            text = marks.agg(F.max(names.SEQUENCE).cast("string")).collect()[0][0]
-            self._truncated = text is not None
-            return None if text is None else Truncations(order, f"CAST({names.literal(text)} AS {kind})")
-        place = [names.quoted(name) for name in (order.topic, order.partition)]
-        last, latest = F.max(F.expr(order.in_partition())), F.max(F.unix_micros(names.quoted(order.timestamp)))
-        found = marks.groupBy(*place).agg(last, latest).collect()
-        places = (
-            (row[0], row[1], f"struct({row[2][0]}, {row[2][1]}L)" if order.epochs else f"{row[2]}L", row[3])
-            for row in found
-        )
-        times = ((topic, number, at, f"timestamp_micros({micros}L)") for topic, number, at, micros in places)
-        self._truncated = bool(found)
-        return Truncations(order, places=tuple(times)) if found else None
+        found = truncations_of(self.frame(spark, order), order, kind)
+        self._truncated = found is not None
+        return found
 
     def exists(self) -> bool:
         """Whether a key was deleted yet."""
@@ -146,3 +133,21 @@ class Tombstones:
         # Before the first new epoch of a topic there was no column for it.
         missing = [name for name in order.columns if name not in found.columns]
         return found.withColumns({name: F.lit(None).cast("int") for name in missing}) if missing else found
+
+
+def truncations_of(rows: DataFrame, order: Order, kind: str) -> Truncations | None:
+    """The truncations among changes; None without any. A sequence is of the type ``kind``."""
+    marks = rows.where(names.TRUNCATE)
+    # As text: on its way through Python a time would become one of another zone.
+    if order.sequence is not None:
+        text = marks.agg(F.max(names.SEQUENCE).cast("string")).collect()[0][0]
+        return None if text is None else Truncations(order, f"CAST({names.literal(text)} AS {kind})")
+    place = [names.quoted(name) for name in (order.topic, order.partition)]
+    last, latest = F.max(F.expr(order.in_partition())), F.max(F.unix_micros(names.quoted(order.timestamp)))
+    found = marks.groupBy(*place).agg(last, latest).collect()
+    places = (
+        (row[0], row[1], f"struct({row[2][0]}, {row[2][1]}L)" if order.epochs else f"{row[2]}L", row[3])
+        for row in found
+    )
+    times = ((topic, number, at, f"timestamp_micros({micros}L)") for topic, number, at, micros in places)
+    return Truncations(order, places=tuple(times)) if found else None
