@@ -232,8 +232,9 @@ def _upserts_text(upserts: dict[str, Any]) -> list[str]:
     read = upserts["read"]
     before, after = (statistics.median(read[name]) for name in ("before_s", "after_s"))
     what = (
-        f"A table of {upserts['rows']:,} rows (the small one has a tenth), batches of {upserts['batch']:,} different "
-        f"keys, among the newest hundredth or among all. Loading the table took {upserts['seconds_to_load']:.0f} s."
+        f"A table of {upserts['rows']:,} rows (the small one has {upserts['small_rows']:,}), batches of "
+        f"{upserts['batch']:,} different keys, among the newest hundredth or among all. Loading the table took "
+        f"{upserts['seconds_to_load']:.0f} s."
     )
     return [
         what,

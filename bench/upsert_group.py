@@ -20,7 +20,12 @@ _WARM_UP, _USUAL_WARM_UP = 3, 1
 def upserts(bench: Bench) -> dict[str, Any]:
     """Seconds and bytes of each batch, by contestant, size of the table and kind of keys."""
     sizes = bench.sizes
-    result: dict[str, Any] = {"rows": sizes.upsert_rows, "batch": sizes.upsert_batch, "series": {}}
+    result: dict[str, Any] = {
+        "rows": sizes.upsert_rows,
+        "small_rows": sizes.upsert_small_rows,
+        "batch": sizes.upsert_batch,
+        "series": {},
+    }
     result["change_bytes"] = records.CHANGE_BYTES
     with ExitStack() as stack:
         ours = bench.worker("rivermouth_json", stack)
