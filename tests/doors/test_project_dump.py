@@ -108,10 +108,13 @@ def flows(draw, name):
     }
     plain = st.sampled_from(["raw", "text"]) | TEXT.map(lambda ddl: {"type": "json", "schema": ddl})
     form = draw(plain | TEXT.map(lambda ddl: {"type": "debezium", "schema": ddl, "decimals": "base64"}))
-    told = METADATA_COLUMNS if isinstance(form, dict) and form["type"] == "debezium" else METADATA_COLUMNS[:-4]
+    changes = isinstance(form, dict) and form["type"] == "debezium"
+    told = METADATA_COLUMNS if changes else METADATA_COLUMNS[:-4]
     picked = draw(st.lists(st.sampled_from(told), unique=True))
     renamed = draw(st.booleans())
-    columns = {column: f"{column}_" if renamed else column for column in picked}
+    # An append of changes must list the operation.
+    listed = dict.fromkeys([*picked, "operation"] if changes else picked)
+    columns = {column: f"{column}_" if renamed else column for column in listed}
     body = {
         "name": name,
         source: draw(sources[source]),
@@ -131,7 +134,7 @@ def flows(draw, name):
         "maintenance": draw(optional(maintenance())),
         "previously": draw(optional(TEXT)),
     }
-    return Flow.model_validate(body | ({"metadata_columns": columns} if draw(st.booleans()) else {}))
+    return Flow.model_validate(body | ({"metadata_columns": columns} if changes or draw(st.booleans()) else {}))
 
 
 @st.composite

@@ -69,7 +69,8 @@ def oracle(raw, schema):
         document = json.loads(
             text, object_pairs_hook=Members, parse_int=number, parse_float=number, parse_constant=refuse
         )
-        json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8")  # halves of characters cannot be encoded
+        # Halves of characters cannot be encoded, nor in a member whose twin wins.
+        json.dumps(json.loads(text, object_pairs_hook=list), ensure_ascii=False).encode("utf-8")
         return fields(document if type(document) is Members else refuse(), schema)
     except Unsure:
         return EITHER
