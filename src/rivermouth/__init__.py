@@ -1,7 +1,8 @@
 """Kafka topics into Delta tables: every record ends in exactly one place.
 
-``Project.load("rivermouth.yml").run()`` does in Python what ``rivermouth run`` does in the shell, and
-``ingest("orders")`` is the one-liner for one topic. Nothing here imports Spark before it is needed.
+``Project.load("rivermouth.yml").run()`` does in Python what ``rivermouth run`` does in the shell, ``ingest("orders")``
+is the one-liner for one topic, and ``read_topic("orders")`` looks into it. Nothing here imports Spark before it is
+needed.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ if TYPE_CHECKING:
     from rivermouth.errors import RivermouthError
     from rivermouth.project.load import Project
     from rivermouth.project.operate import ingest
+    from rivermouth.project.topics import read_topic
     from rivermouth.rows.gone import LossDecision
 
     __version__: str
 
-__all__ = ["LossDecision", "Project", "RivermouthError", "__version__", "ingest"]
+__all__ = ["LossDecision", "Project", "RivermouthError", "__version__", "ingest", "read_topic"]
 
 _HOMES = {
     "LossDecision": "rivermouth.rows.gone",
     "Project": "rivermouth.project.load",
     "RivermouthError": "rivermouth.errors",
     "ingest": "rivermouth.project.operate",
+    "read_topic": "rivermouth.project.topics",
 }
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
+from tests.audit import keyed
 from tests.audit.crew import played
 from tests.audit.episode import Report, play
 from tests.audit.faults import FAULTS, faults_of
@@ -23,6 +24,8 @@ from tests.audit.tally import Tally
 
 KINDS = ("lost", "doubled", "phantom", "wrong")
 _EVERY_SO_MANIETH_ON_S3 = 4
+# By seed: two of five episodes are of keyed tables.
+_SINKS = ("append", "append", "upsert", "append", "history")
 # What --cover wants: of each class of faults, and of each way to damage each file of the checkpoint.
 _OF_EACH_KIND, _OF_EACH_FILE = 20, 10
 VERDICTS = ("survived", "refused", "missed")
@@ -48,7 +51,8 @@ def catch(house: House, name: str, seeds: int = 3) -> Report | None:
     bug = BUGS[name]
     for seed in range(1, seeds + 1):
         on_s3 = any(kind_of(fault) == "s3" for fault in bug.faults)
-        plan = replace(plan_of(seed, bug.faults, rounds=2, records=600, on_s3=on_s3), partitions=2)
+        size = {"rounds": 2, "records": 600}
+        plan = replace(plan_of(seed, bug.faults, **size, on_s3=on_s3, sink=bug.sink), partitions=2)
         if plan not in house.clean:
             control = play(plan, house)
             assert not control.problem, f"without any bug: {control.problem}"
@@ -107,7 +111,8 @@ def _plans(options: argparse.Namespace, tally: Tally) -> Iterator[Plan]:
             on_s3 = [name for name in on_s3 if name not in on_disk]
         there = on_s3 and (seed % _EVERY_SO_MANIETH_ON_S3 == 0 or not on_disk)
         size = {"rounds": options.rounds, "records": options.round_records}
-        yield plan_of(seed, on_s3 if there else on_disk, **size, on_s3=bool(there))
+        sink = options.sink or _SINKS[seed % len(_SINKS)]
+        yield plan_of(seed, on_s3 if there else on_disk, **size, on_s3=bool(there), sink=sink)
 
 
 def too_few(faults: Sequence[str], reports: Sequence[Report]) -> list[str]:
@@ -150,6 +155,10 @@ def figures(reports: Sequence[Report]) -> str:
         table.append((kind, str(sum(counts[:2])), *map(str, counts)))
     seeds, totals = [each.plan.seed for each in reports], partial(_total, reports)
     wrong = {kind: sum(len(getattr(each.found, kind)) for each in reports) for kind in KINDS}
+    by_sink = {
+        sink: _total([each for each in reports if each.plan.sink == sink], "audited")
+        for sink in ("append", *keyed.SINKS)
+    }
     records = (
         f"records: produced {totals('produced'):,}, visible and audited {totals('audited'):,}, "
         f"of which compaction took away {totals('excused'):,} before"
@@ -160,6 +169,7 @@ def figures(reports: Sequence[Report]) -> str:
             *("  {:<18}{:>9}{:>10}{:>9}{:>8}".format(*line) for line in table),
             f"kills {totals('kills')}, restarts of servers {totals('restarts')}",
             records,
+            "audited by sink: " + ", ".join(f"{sink} {number:,}" for sink, number in by_sink.items()),
             ", ".join(f"{kind} {number}" for kind, number in wrong.items()),
             f"episodes that were not clean: {sum(1 for each in reports if each.problem)}",
         ]
@@ -182,6 +192,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=6, help="faults an episode")
     parser.add_argument("--round-records", type=int, default=3000, help="records a round, about")
     parser.add_argument("--faults", nargs="*", help="only faults whose names begin so")
+    parser.add_argument("--sink", choices=("append", *keyed.SINKS), help="only episodes of such tables")
     parser.add_argument("--plan", help="play this plan instead, as a failure printed it")
     parser.add_argument("--only-planted", action="store_true", help="only the planted bugs")
     parser.add_argument("--only-episodes", action="store_true", help="no planted bugs")

@@ -30,6 +30,7 @@ from tests.crashes.test_kills import STEPS
 
 from rivermouth.errors import TableBusy
 from rivermouth.ports import delta
+from rivermouth.sinks import history, upsert
 
 Fault = Callable[[World, random.Random], Callable[[], None] | None]
 """Does its harm; what it returns is called after the next run, when everything seems to be well again."""
@@ -38,6 +39,8 @@ FAULTS: dict[str, Fault] = {**faults_on_s3.FAULTS}
 # They look for files by their paths.
 _ONLY_ON_DISK = frozenset({"checkpoint", "disk_full", "freeze"})
 _ONLY_ON_S3 = frozenset({"s3"})
+
+_MERGING = {"upsert": upsert, "history": history}
 
 CHECKPOINT_FILES = ("metadata", "rivermouth.json", "sources/0/0", "offsets/last", "commits/last", "offsets/before")
 CHECKPOINT_FILES += ("commits/before", "offsets/.last.crc", "commits/.last.crc")
@@ -190,24 +193,27 @@ def _disturbed(world: World) -> Iterator[None]:
 # --- commits and disks ---
 
 
-def _appending(world: World, chance: random.Random, *, to: str, lands: bool) -> None:
-    """One append fails, before it lands or after."""
+def _committing(world: World, chance: random.Random, *, to: str, lands: bool) -> None:
+    """One commit fails, before it lands or after."""
     few = to == "dead_letters" or world.backlog <= world.scene.options["trigger"]["max_offsets"]
-    honest, nth = delta.append, 1 if few else chance.randint(1, 2)
+    nth = 1 if few else chance.randint(1, 2)
     places = world.scene.places
     place = places.table if to == "table" else places.dead_letter_table
+    # A keyed table is merged into, though an entry without records is still appended.
+    room, name = (_MERGING[world.sink], "merge") if world.keyed and to == "table" else (delta, "append")
+    honest = getattr(room, name)
     seen = 0
 
-    def append(rows: Any, location: str, **how: Any) -> None:
+    def commit(rows: Any, location: str, *what: Any, **how: Any) -> None:
         nonlocal seen
         seen += location == place
         if location == place and seen == nth and not lands:
             raise OSError("no room on the disk")
-        honest(rows, location, **how)
+        honest(rows, location, *what, **how)
         if location == place and seen == nth and lands:
             raise OSError("the answer is lost")
 
-    with mock.patch.object(delta, "append", append):
+    with mock.patch.object(room, name, commit):
         follow = chance.random() < 0.5
         if follow:
             with world.following() as flow:
@@ -219,8 +225,8 @@ def _appending(world: World, chance: random.Random, *, to: str, lands: bool) -> 
 
 
 for _to in ("table", "dead_letters"):
-    FAULTS[f"answer_lost:{_to}"] = partial(_appending, to=_to, lands=True)
-    FAULTS[f"commit_refused:{_to}"] = partial(_appending, to=_to, lands=False)
+    FAULTS[f"answer_lost:{_to}"] = partial(_committing, to=_to, lands=True)
+    FAULTS[f"commit_refused:{_to}"] = partial(_committing, to=_to, lands=False)
 
 
 @fault("disk_full")

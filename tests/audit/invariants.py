@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from tests.audit import keyed
 from tests.audit.truth import Key
 from tests.audit.world import World
 from tests.crashes import oracle
@@ -27,6 +28,11 @@ def harmless(world: World) -> Audit:
 def _harmless(world: World, here: Scene, rows: Rows, letters: Rows) -> Audit:
     found = Audit()
     _compare(found, world, rows, letters)
+    if world.keyed:
+        found.doubled += list(keyed.twice(rows))
+        found.phantom += [
+            ("deletes", key) for key in rows if key in world.truth.places and keyed.deletes(world.truth, key)
+        ]
     if not world.rewound:
         given_up = [each for each in oracle.rows_of(here.dead_letters) if each["status"] != "open"]
         found.phantom += [("given up", each["kafka_topic"], each["kafka_offset"]) for each in given_up]
@@ -39,8 +45,12 @@ def whole(world: World, *, drained: bool) -> Audit:
     here = world.look()
     rows, letters = _rows(world, here), _letters(world, here)
     found = _harmless(world, here, rows, letters)
-    there = {"table": rows.keys(), "dead_letter": letters.keys()}
     superseded = _compacted_away(world)
+    there = {"table": {*rows}, "dead_letter": {*letters}}
+    if world.keyed:
+        there["table"], raised, garbled = keyed.compared(world.truth, rows, world.uncertain | superseded, world.sink)
+        found.phantom += raised
+        found.wrong += garbled
     entries = oracle.ledger_of(here.table)
     began, decisions = entries[0]["topics"], entries[-1]["decisions"]
     for key, expected in world.truth.places.items():
@@ -153,8 +163,11 @@ def _counts(world: World, here: Scene, rows: Rows, letters: Rows, superseded: se
     counts = oracle.counted(here.table, here.side_file)
     places = world.truth.places
     known = {key: each for key, each in places.items() if key not in world.uncertain and key not in superseded}
-    exact = {"written": len(rows), "dead_lettered": len(letters), "merged": 0}
+    exact = {"dead_lettered": len(letters)}
+    if not world.keyed:
+        exact |= {"written": len(rows), "merged": 0}
     exact["consumed"] = sum(counts[name] for name in ("written", "merged", "dropped", "dead_lettered"))
+    counts["table"] = counts["written"] + counts["merged"]
     yield from (("count", name, counts[name], number) for name, number in exact.items() if counts[name] != number)
     least, most = (_sums(world, each) for each in (known, places))
     for name in most:
@@ -167,4 +180,6 @@ def _sums(world: World, places: Mapping[Key, oracle.Expected]) -> Counter[str]:
     dropped = [key for key, each in places.items() if each.place == "dropped"]
     nulls = sum(1 for key in dropped if world.truth.records[key].value is None)
     failures = Counter(name for each in places.values() for name in each.failed)
-    return Counter({"consumed": len(places), "dropped": len(dropped), "null_values": nulls}) + failures
+    table = sum(1 for each in places.values() if each.place == "table")
+    sums = {"consumed": len(places), "table": table, "dropped": len(dropped), "null_values": nulls}
+    return Counter(sums) + failures

@@ -34,6 +34,7 @@ class Plan:
         max_offsets: How many offsets the flow takes into one batch.
         rounds: In their order.
         on_s3: Whether the lake lies on S3; else on a disk.
+        sink: How rows get into the table: append, upsert or history.
     """
 
     seed: int
@@ -41,6 +42,7 @@ class Plan:
     max_offsets: int
     rounds: tuple[Round, ...]
     on_s3: bool = False
+    sink: str = "append"
 
     def to_json(self) -> str:
         """One line, for ``--plan``."""
@@ -53,7 +55,9 @@ class Plan:
         return cls(**{**body, "rounds": tuple(Round(**each) for each in body["rounds"])})
 
 
-def plan_of(seed: int, faults: Sequence[str], *, rounds: int, records: int, on_s3: bool = False) -> Plan:
+def plan_of(
+    seed: int, faults: Sequence[str], *, rounds: int, records: int, on_s3: bool = False, sink: str = "append"
+) -> Plan:
     """The plan that belongs to ``seed``; about ``records`` records a round, and each class of faults as likely."""
     chance = random.Random(seed)
     classes: dict[str, list[str]] = {}
@@ -62,7 +66,8 @@ def plan_of(seed: int, faults: Sequence[str], *, rounds: int, records: int, on_s
     return Plan(
         seed=seed,
         partitions=chance.choice((1, 2, 2, 3)),
-        max_offsets=chance.choice((records // 3, records, records * 4)),
+        # A merge takes its time, however few its records are.
+        max_offsets=chance.choice((records // 3 if sink == "append" else records, records, records * 4)),
         rounds=tuple(
             Round(
                 chance.choice(chance.choice([*classes.values()])),
@@ -72,6 +77,7 @@ def plan_of(seed: int, faults: Sequence[str], *, rounds: int, records: int, on_s
             for _ in range(rounds)
         ),
         on_s3=on_s3,
+        sink=sink,
     )
 
 

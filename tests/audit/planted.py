@@ -23,9 +23,11 @@ from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows import checks, gone, ledger, routing
+from rivermouth.rows.changes import Order
 from rivermouth.rows.ledger import Counts, Entry, Ranges
 from rivermouth.sinks.append import Append
 from rivermouth.sinks.dead_letters import DeadLetterTable
+from rivermouth.sinks.tombstones import Tombstones
 
 VARIABLE = "RIVERMOUTH_PLANTED"
 Patches = Sequence[Any]
@@ -40,12 +42,14 @@ class Bug:
         plant: The patches that make it so.
         faults: That bring it to light.
         shows: As what it must show: lost, doubled, phantom or wrong.
+        sink: Of the tables that it harms.
     """
 
     name: str
     plant: Callable[[], Patches]
     faults: tuple[str, ...]
     shows: str
+    sink: str = "append"
 
 
 BUGS: dict[str, Bug] = {}
@@ -54,10 +58,10 @@ CONF_OF_A_SLEEPER: dict[str, str] = {}
 """Further options of Spark for the driver whose commit comes late."""
 
 
-def bug(*faults: str, shows: str) -> Callable[[Callable[[], Patches]], Callable[[], Patches]]:
+def bug(*faults: str, shows: str, sink: str = "append") -> Callable[[Callable[[], Patches]], Callable[[], Patches]]:
     def register(plant: Callable[[], Patches]) -> Callable[[], Patches]:
         name = plant.__name__.removeprefix("_")
-        BUGS[name] = Bug(name.replace("_", " "), plant, faults, shows)
+        BUGS[name] = Bug(name.replace("_", " "), plant, faults, shows, sink)
         return plant
 
     return register
@@ -194,6 +198,21 @@ def _a_condition_that_is_null_passes() -> Patches:
         return honest(rows, lenient)
 
     return [mock.patch.object(checks, "check", check)]
+
+
+# --- which of two is newer? ---
+
+
+@bug("partition_added", shows="phantom", sink="upsert")
+def _late_records_win() -> Patches:
+    """What comes last is written, whatever the sequence of the row that is there."""
+    return [mock.patch.object(Order, "newer", return_value="true")]
+
+
+@bug("partition_added", shows="phantom", sink="upsert")
+def _deleted_keys_are_forgotten() -> Patches:
+    """A late record brings back a key that a newer one deleted."""
+    return [mock.patch.object(Tombstones, "older", return_value=None)]
 
 
 # --- when is it done? ---

@@ -33,6 +33,15 @@ def test_after_faults_nothing_is_amiss(seed, house):
     assert report.audited > 500
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("sink", [pytest.param("upsert"), pytest.param("history", marks=pytest.mark.long)])
+def test_after_faults_a_keyed_table_is_the_fold_of_its_records(sink, house):
+    faults = ["answer_lost:table", "partition_added", "retention", "topic_anew:more"]
+    report = play(plan_of(1, faults, rounds=2, records=400, sink=sink), house)
+    assert report.problem == "", report.plan.to_json()
+    assert report.audited > 400
+
+
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", [name for name in FAULTS if kind_of(name) == "s3"])
@@ -50,7 +59,13 @@ def test_a_lake_on_s3_has_faults_of_its_own():
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("offsets_only_in_the_checkpoint", marks=pytest.mark.long), "read_uncommitted"]
+    "name",
+    [
+        pytest.param("offsets_only_in_the_checkpoint", marks=pytest.mark.long),
+        "read_uncommitted",
+        pytest.param("late_records_win", marks=pytest.mark.long),
+        pytest.param("deleted_keys_are_forgotten", marks=pytest.mark.long),
+    ],
 )
 def test_a_planted_bug_is_caught(name, house):
     report = catch(house, name)
@@ -99,6 +114,7 @@ def test_the_figures():
         "  retention                 1         0        1       0\n"
         "kills 2, restarts of servers 1\n"
         "records: produced 5,000, visible and audited 4,000, of which compaction took away 7 before\n"
+        "audited by sink: append 4,000, upsert 0, history 0\n"
         "lost 1, doubled 0, phantom 0, wrong 0\n"
         "episodes that were not clean: 1"
     )

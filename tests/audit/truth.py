@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, TopicPartition
 from tests.crashes import oracle
-from tests.crashes.oracle import Expected, Record, Rules
+from tests.crashes.oracle import Expected, Record
 
 Key = tuple[str, int, int, int]
 """Topic, epoch, partition, offset: who a record is, also where a topic was made anew."""
@@ -17,15 +17,15 @@ class Truth:
 
     Attributes:
         records: By key.
-        places: What ``rules`` say of each.
+        places: What ``rule`` says of each.
         epochs: By topic, how often it was made anew.
     """
 
-    def __init__(self, bootstrap_servers: str, topics: Sequence[str], rules: Rules) -> None:
+    def __init__(self, bootstrap_servers: str, topics: Sequence[str], rule: Callable[[Record], Expected]) -> None:
         self.records: dict[Key, Record] = {}
         self.places: dict[Key, Expected] = {}
         self.epochs = dict.fromkeys(topics, 0)
-        self._rules = rules
+        self._rule = rule
         self._next: dict[tuple[str, int], int] = {}
         self._servers = bootstrap_servers
 
@@ -35,7 +35,7 @@ class Truth:
             for record in oracle.to_the_end(consumer, self._parts(consumer)):
                 key = (record.topic, self.epochs[record.topic], record.partition, record.offset)
                 self.records[key] = record
-                self.places[key] = oracle.expected(record, self._rules)
+                self.places[key] = self._rule(record)
                 self._next[record.topic, record.partition] = record.offset + 1
 
     def begin_anew(self, topic: str) -> None:

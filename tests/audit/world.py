@@ -12,11 +12,13 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
+from tests.audit import keyed
 from tests.audit.house import House
 from tests.audit.plan import Plan
 from tests.audit.truth import Key, Truth
@@ -55,6 +57,7 @@ class World:
         scene: The flow and its places.
         nursery: Brings up processes that run the flow.
         spark_conf: What a project would say of the store under ``spark: conf``.
+        sink: The flow's.
         truth: What a reader of committed records has seen.
         uncertain: Records that were destroyed before the ledger had settled them: in their place, or recorded as lost.
         pinned: Records of the compacted topic that Kafka still held when the flow had read everything.
@@ -79,6 +82,9 @@ class World:
             "format": {"type": "json", "schema": f"{SCHEMA}, {columns}"},
             "trigger": {"every": "100 ms", "max_offsets": plan.max_offsets},
         }
+        self.sink = plan.sink
+        if self.keyed:
+            options["sink"] = keyed.sink_of(plan.sink)
         self.scene = Scene(house.servers, folder, [orders, facts], options)
         self._direct = Scene(house.direct, folder, [orders, facts])
         self._mirror: Mirror | None = None
@@ -89,7 +95,8 @@ class World:
             self.nursery, self.spark_conf = house.nursery_on_s3, house.store.conf
         self._make_topic(orders, plan.partitions)
         self._make_topic(facts, 1, **_COMPACTED)
-        self.truth = Truth(house.direct, self.scene.topics, _RULES)
+        rule = keyed.expected if self.keyed else oracle.expected
+        self.truth = Truth(house.direct, self.scene.topics, partial(rule, rules=_RULES))
         self.uncertain: set[Key] = set()
         self.pinned: set[Key] = set()
         self.excused = 0
@@ -109,6 +116,11 @@ class World:
             return self.scene
         self._mirror.fetch()
         return replace(self.scene, lake="")
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the table has its rows by key."""
+        return self.sink in keyed.SINKS
 
     # --- topics ---
 
@@ -235,9 +247,10 @@ class World:
         for sequence in range(size):
             key, value = self._record(name, sequence, chance)
             if chance.random() < 0.1:
-                producer.produce(self.scene.topics[1], value=value, key=key or b"none", partition=0)
+                producer.produce(self.scene.topics[1], value=value, key=self._of("f", key or b"none"), partition=0)
             else:
-                producer.produce(self.topic, value=value, key=key, partition=chance.randrange(partitions))
+                at = chance.randrange(partitions)
+                producer.produce(self.topic, value=value, key=self._of(str(at), key), partition=at)
             producer.poll(0)
         assert producer.flush(30) == 0
         self.produced += size
@@ -247,6 +260,10 @@ class World:
             producer.abort_transaction(30)
         elif ending == "hang":
             self._hanging = producers.pop(kind)
+
+    def _of(self, partition: str, key: bytes | None) -> bytes | None:
+        """The key of a record of that partition: in a keyed table each has keys of its own."""
+        return key + f"@{partition}".encode() if self.keyed and key is not None else key
 
     @staticmethod
     def _record(producer: str, sequence: int, chance: random.Random) -> tuple[bytes | None, bytes | None]:

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable, QueryBuilder
+from tests.crashes.oracle import rows_of
 
 import rivermouth
 from rivermouth.cli.main import invoke
@@ -492,20 +493,27 @@ def test_ingest_is_the_whole_of_it_in_one_line(shop):
     assert code == 0, err
     assert [line.split()[1:4] for line in out.splitlines()[1:]] == [["5", "5", "0"]]
     assert f"  bootstrap_servers: {shop.servers}\n" in err
+    assert "  keys:              kafka_key\n" in err
     assert f"bronze.orders at {shop.folder}/one/bronze/orders\n" in err
     assert "written: one.yml\n" in err
+    assert [bytes(row["value"]) for row in rows_of(shop.folder / "one/bronze/orders")] == [VALUES[-1]]
     saved = Project.load("one.yml")
     assert (saved.spec.lake, [flow.topics for flow in saved.spec.flows.values()]) == ("./one", [(shop.topic,)])
     (*_, end) = shop.json("run", "-f", "one.yml")
     assert end["flows"][0]["counts"]["consumed"] == 0
 
+    code, out, err = shop.say("ingest", shop.topic, *place, "--sink", "append")
+    assert code == 1
+    assert "its rows are told apart by kafka_key, those of the flow by nothing; nothing was written" in err
+
 
 def test_ingest_in_json_begins_with_what_it_derived(shop):
     shop.send(*VALUES)
-    schema = ("--schema", "id bigint, amount int")
+    schema = ("--schema", "id bigint, amount int", "--sink", "append")
     derived, *_, end = shop.json("ingest", shop.topic, "--bootstrap-servers", shop.servers, *schema)
     assert derived["event"] == "derived"
     assert (derived["configuration"]["format"], derived["configuration"]["mode"]) == ("json", "once")
+    assert derived["configuration"]["sink"] == "append"
     assert end["flows"][0]["counts"]["written"] == 4
 
 
@@ -520,7 +528,7 @@ def test_python_says_the_same_as_the_shell(shop):
     assert [event.entry for event in batches if isinstance(event, BatchDone)] == [1]
     assert [status.message for status in project.status("orders")] == ["up to date"]
     found = rivermouth.ingest(shop.topic, bootstrap_servers=shop.servers, lake="./two", base=shop.folder)
-    assert found.counts.written == 5
+    assert (found.counts.written, found.counts.merged) == (0, 5)
     assert project.spark().read.format("delta").load(str(shop.folder / "lake/silver/orders")).count() == 1
 
 

@@ -10,6 +10,7 @@ from rivermouth.project.dump import to_yaml
 from rivermouth.project.ingest import derived, derived_text, ingest_spec, parse_switch
 from rivermouth.project.judge import judge
 from rivermouth.project.validate import validate_static
+from rivermouth.rows.schema import key_columns
 from rivermouth.spec import Maintenance
 
 
@@ -158,6 +159,29 @@ def test_update_schema_is_refused_until_it_is_built():
             id="a format that is not built yet",
         ),
         pytest.param(
+            {"sink": "append", "keys": ["id"]},
+            "[ARGUMENT_INVALID] keys: an append has a row for each record, whatever its key; nothing was run\n"
+            "  hint: --sink upsert, or no --keys",
+            id="keys of an append",
+        ),
+        pytest.param(
+            {"sink": "append", "sequence_by": "at"},
+            "[ARGUMENT_INVALID] sequence_by: an append has a row for each record, whatever its key; nothing was run\n"
+            "  hint: --sink upsert, or no --sequence-by",
+            id="a sequence of an append",
+        ),
+        pytest.param(
+            {"sink": "upsrt"},
+            "[UNKNOWN_KIND] unknown sink 'upsrt'; nothing was run\n  hint: did you mean 'upsert'?",
+            id="a slip in the sink",
+        ),
+        pytest.param(
+            {"maintenance": "after"},
+            "[PROJECT_INVALID] flows.orders.maintenance: 'after' is no maintenance; nothing was run\n"
+            "  hint: write after_run, or a mapping: {optimize: daily, vacuum: weekly}",
+            id="no maintenance",
+        ),
+        pytest.param(
             {"table": "orders"},
             "[PROJECT_INVALID] flows.orders.table: 'orders' is no table name; nothing was run\n"
             "  hint: write schema.table (or catalog.schema.table)",
@@ -200,10 +224,14 @@ def test_the_printout_shows_all_that_was_derived_and_no_secret():
         "starting_offsets:  earliest\n"
         "format:            json\n"
         "key_format:        text\n"
+        "sink:              upsert\n"
+        "keys:              kafka_key\n"
+        "sequence_by:       Kafka's own order\n"
         "table:             silver.orders_debug at s3a://lake/dev/silver/orders_debug\n"
         "dead letters:      s3a://lake/dev/silver/orders__dead_letters_debug\n"
         "checkpoint:        s3a://lake/dev/_rivermouth_debug/checkpoints/silver.orders\n"
-        "state:             s3a://lake/dev/_rivermouth_debug"
+        "state:             s3a://lake/dev/_rivermouth_debug\n"
+        "maintenance:       after_run"
     )
 
 
@@ -222,11 +250,30 @@ def test_what_is_saved_is_the_same_project():
         "    topics: [shop.orders]\n"
         "    format: {type: json, schema: 'id bigint, at timestamp'}\n"
         "    table: silver.shop_orders\n"
+        "    sink: upsert\n"
+        "    maintenance: after_run\n"
     )
 
 
-def test_the_table_is_looked_after_when_it_is_asked_for():
-    project = ingest_spec("orders", lake="/lake", maintenance="after_run")
+def test_the_table_is_looked_after_unless_it_is_not_wanted():
+    project = ingest_spec("orders", lake="/lake")
     assert project.spec.flows["orders"].maintenance == Maintenance.model_validate("after_run")
     assert derived(project)[-1] == ("maintenance", "after_run")
-    assert "    maintenance: after_run\n" in to_yaml(project.spec)
+
+    project = ingest_spec("orders", lake="/lake", maintenance="never")
+    assert project.spec.flows["orders"].maintenance is None
+    assert derived(project)[-1][0] == "state"
+
+
+def test_the_table_has_one_row_a_key_unless_it_shall_not():
+    flow = ingest_spec("orders", lake="/lake").flow("orders")
+    assert (flow.sink.type, key_columns(flow)) == ("upsert", ["kafka_key"])
+
+    flow = ingest_spec("orders", schema="id bigint, at timestamp", keys="id", sequence_by="at", sink="history").flow(
+        "orders"
+    )
+    assert (flow.sink.type, flow.keyed.keys, flow.keyed.sequence_by) == ("history", ("id",), ("at",))
+
+    project = ingest_spec("orders", lake="/lake", sink="append")
+    assert ("sink", "append") in derived(project)
+    assert "sink" not in to_yaml(project.spec)

@@ -79,6 +79,16 @@ def test_a_setting_that_the_session_has_otherwise_for_good_is_refused(theirs):
     )
 
 
+def test_a_metastore_that_the_session_does_not_have_is_refused(theirs):
+    with pytest.raises(SessionSettled) as error:
+        session.start(SparkSettings(conf={"spark.sql.catalogImplementation": "hive"}), app_name="test")
+    assert str(error.value) == (
+        "[SESSION_SETTLED] spark.conf spark.sql.catalogImplementation: the Spark session of this process has another "
+        "value for good; nothing was read\n"
+        "  hint: catalog: {metastore: session}, for that session's own catalog"
+    )
+
+
 def test_a_setting_that_no_session_takes_is_told(theirs):
     with pytest.raises(SparkNotStarted) as error:
         session.start(SparkSettings(conf={"spark.sql.shuffle.partitions": "many"}), app_name="test")

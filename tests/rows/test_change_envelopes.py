@@ -14,7 +14,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.engine.steps import _judge
+from rivermouth.engine.steps import judge
 from rivermouth.extend import find_kind
 from rivermouth.rows import envelope
 from rivermouth.spec import Flow
@@ -123,7 +123,7 @@ def judged(spark, settings, records, sink, **fields):
         ("t", 0, offset, dt.datetime(2026, 1, 1), 0, key, value if value is None else json.dumps(value).encode())
         for offset, (key, value) in enumerate(records)
     ]
-    found = _judge(envelope.read(spark.createDataFrame(rows, SOURCE)), flow, ())
+    found = judge(envelope.read(spark.createDataFrame(rows, SOURCE)), flow, ())
     order = [names.OFFSET, *([names.ORDINAL] if flow.splits else [])]
     return [row.asDict() for row in found.orderBy(*order).collect()]
 

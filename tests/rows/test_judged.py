@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.engine.steps import _judge, judged, of_the_day
+from rivermouth.engine.steps import judge, judged, of_the_day
 from rivermouth.rows import envelope
 from rivermouth.spec import Flow
 
@@ -92,7 +92,7 @@ def test_each_batch_is_judged_as_if_its_frames_were_built_for_it(spark, kind):
     all_values = CHANGES if run.flow.format.changes else VALUES
     for number, values in enumerate(all_values):
         rows = batch(spark, values, first=100 * number)
-        assert content(judged(rows, run)) == content(_judge(rows, run.flow, ()))
+        assert content(judged(rows, run)) == content(judge(rows, run.flow, ()))
     assert run.steps == ["decode", "conform", "check", "route"] * len(all_values)
     assert [prepared.lasts for prepared in run.prepared.values()] == [True]
 
@@ -103,8 +103,8 @@ def test_columns_that_stay_beside_have_frames_of_their_own(spark):
     more = plain.select("*", F.lit(7).alias("__batch"), (F.col(names.OFFSET) + 1).alias(names.EPOCH))
     beside = ("__batch", names.EPOCH)
     for _ in range(2):
-        assert content(judged(more, run, beside)) == content(_judge(more, run.flow, beside))
-        assert content(judged(plain, run)) == content(_judge(plain, run.flow, ()))
+        assert content(judged(more, run, beside)) == content(judge(more, run.flow, beside))
+        assert content(judged(plain, run)) == content(judge(plain, run.flow, ()))
 
 
 def routes(frame):

@@ -31,6 +31,7 @@ def test_the_places_by_convention():
         flow="orders",
         name="silver.orders",
         catalog=None,
+        registered=None,
         table="/projects/shop/lake/silver/orders",
         checkpoint="/projects/shop/lake/_rivermouth/checkpoints/silver.orders",
         dead_letter_table="/projects/shop/lake/silver/orders__dead_letters",
@@ -48,6 +49,7 @@ def test_a_trial_has_places_of_its_own():
         flow="orders",
         name="silver.orders_debug",
         catalog=None,
+        registered=None,
         table="/projects/shop/lake/silver/orders_debug",
         checkpoint="/projects/shop/lake/_rivermouth_debug/checkpoints/silver.orders",
         dead_letter_table="/projects/shop/lake/silver/orders__dead_letters_debug",
@@ -60,10 +62,30 @@ def test_a_trial_has_places_of_its_own():
     )
 
 
+@pytest.mark.parametrize(
+    ("catalog", "table", "registered"),
+    [
+        ("spark_catalog", "bronze.a-b", "spark_catalog.bronze.a_b"),
+        ({"schema": "lake_{schema}"}, "bronze.{topic}", "spark_catalog.lake_bronze.orders"),
+        ({"schema": "fixed"}, "my-bronze.a", "spark_catalog.fixed.a"),
+        ({"name": "unity", "schema": "x-{schema}"}, "my-bronze.a", "unity.x_my_bronze.a"),
+        ("spark_catalog", "other.silver.orders", "other.silver.orders"),
+        (None, "silver.orders", None),
+    ],
+)
+def test_in_the_projects_catalog_each_table_has_a_name(catalog, table, registered):
+    project = ProjectSpec(lake="./lake", catalog=catalog)
+    found = [
+        resolve(project, flow(table=table), base=BASE, environ={}, debug=debug).registered for debug in (False, True)
+    ]
+    assert found == [registered, registered and f"{registered}_debug"]
+
+
 def test_a_table_of_three_parts_is_also_registered_in_its_catalog():
     found = places(flow(table="lakehouse.silver.orders"))
 
     assert (found.catalog, found.name, found.full_name) == ("lakehouse", "silver.orders", "lakehouse.silver.orders")
+    assert found.registered == "lakehouse.silver.orders"
     assert found.table == "/projects/shop/lake/silver/orders"
 
 

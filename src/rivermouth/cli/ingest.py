@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rivermouth.cli.options import FILE_NAME, speaking
+from rivermouth.cli.options import FILE_NAME, listed, pairs, speaking, with_topic
 from rivermouth.cli.output import Output, indented
 from rivermouth.errors import ArgumentInvalid, ProjectExists
 
@@ -21,35 +20,37 @@ class _Switch(click.Option):
 
 
 @click.command()
-@click.argument("topic")
-@click.option("--bootstrap-servers", default="localhost:9092", show_default=True, help="Kafka's brokers, host:port.")
+@with_topic
 @click.option("--lake", default="./lake", show_default=True, help="Root of the lake: a folder or a URI.")
-@click.option("--format", "format_", metavar="FORMAT", help="raw, text or json; json with a schema, else raw.")
-@click.option("--schema", help='Columns of the values as DDL, for example "id bigint, at timestamp".')
-@click.option("--key-format", type=click.Choice(["raw", "text"]), help="What becomes of the key.")
 @click.option("--table", help="schema.table instead of the name that the topic gives.")
-@click.option("--starting-offsets", help="earliest (the default), latest or a timestamp.")
-@click.option("--kafka-option", "kafka_options", multiple=True, metavar="NAME=VALUE", help="An option of the client.")
+@click.option("--sink", help="upsert, the default: one row a key; append: a row a record; history: every version.")
 @click.option("--follow", cls=_Switch, help="Go on until stopped.")
 @click.option("--once", cls=_Switch, help="Read what is there, and end: the default.")
 @click.option("--streaming", cls=_Switch, help="Another word for --follow.")
 @click.option("--debug", cls=_Switch, help="A trial: few records, and _debug behind the name of every place.")
 @click.option("--update-schema", cls=_Switch, help="Take new fields into the table (not built yet).")
-@click.option("--maintenance", type=click.Choice(["after_run"]), help="Optimize and vacuum the table when all is read.")
+@click.option(
+    "--maintenance",
+    type=click.Choice(["after_run", "never"]),
+    default="after_run",
+    show_default=True,
+    help="Optimize and vacuum the table when all is read, or not.",
+)
 @click.option("--save", is_flag=True, help="Write the project file that says the same; then run.")
 @click.option("-f", "--file", default=FILE_NAME, show_default=True, help="The file that --save writes.")
 @speaking
 def ingest(output: Output, topic: str, format_: str | None, file: str, *, save: bool, **arguments: Any) -> None:
-    """Carry one TOPIC into one Delta table.
+    """Carry one TOPIC into one Delta table: one row a key, the newest.
 
-    Prints what it derives from the arguments, the places above all, and then runs. With --save the same stands in a
-    rivermouth.yml, to be changed and run again.
+    Records without a value delete their key's row; records without a key are dead letters, which --sink append keeps
+    as rows. Prints what it derives from the arguments, the places above all, and then runs. With --save the same
+    stands in a rivermouth.yml, to be changed and run again.
     """
     from rivermouth.cli.run import carry
     from rivermouth.project.ingest import derived, derived_text, ingest_spec
 
-    options = _pairs(arguments.pop("kafka_options"))
-    project = ingest_spec(topic, format=format_, kafka_options=options, **arguments)
+    options, keys = pairs(arguments.pop("kafka_options")), listed(arguments.pop("keys"))
+    project = ingest_spec(topic, format=format_, keys=keys, kafka_options=options, **arguments)
     if output.json:
         output.result("", {"event": "derived", "configuration": dict(derived(project))})
     else:
@@ -77,17 +78,3 @@ def write_new(path: Path, text: str) -> None:
     except OSError as error:
         detail = f"{path} cannot be written: {error.strerror}"
         raise ArgumentInvalid(argument="--file", detail=detail, fix="name a file in a folder that is there") from None
-
-
-def _pairs(options: tuple[str, ...]) -> Mapping[str, str]:
-    pairs = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not equals or not name:
-            # What was written may be a secret: it is not repeated.
-            detail = "an option of Kafka is written as NAME=VALUE"
-            raise ArgumentInvalid(
-                argument="--kafka-option", detail=detail, fix="--kafka-option security.protocol=SASL_SSL"
-            )
-        pairs[name] = value
-    return pairs

@@ -27,6 +27,7 @@ from rivermouth.cli import (
     run,
     status,
     tables,
+    topics,
 )
 from rivermouth.cli.output import Output, to_json
 from rivermouth.errors import RivermouthError
@@ -46,6 +47,7 @@ _COMMANDS: Final = (
     audit.audit,
     checkpoint.checkpoint,
     ingest.ingest,
+    topics.topics,
     dead_letters.dead_letters,
     tables.tables,
     kinds.kinds,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import click
+
+from rivermouth.errors import ArgumentInvalid
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -66,3 +68,60 @@ def with_project(command: Command) -> Command:
 def with_flows(command: Command) -> Command:
     """Names of flows as arguments; the command gets the tuple ``flows``, empty for all."""
     return click.argument("flows", nargs=-1, metavar="[FLOW]...")(command)
+
+
+def with_topic(command: Command) -> Command:
+    """A topic and how to read it, as the arguments of ``project.ingest.ingest_spec``.
+
+    The command gets ``topic``, ``format_``, ``keys`` and ``kafka_options`` as they were written, and what else there
+    is by its name.
+    """
+    for option in reversed(
+        (
+            click.argument("topic"),
+            click.option(
+                "--bootstrap-servers", default="localhost:9092", show_default=True, help="Kafka's brokers, host:port."
+            ),
+            click.option(
+                "--format", "format_", metavar="FORMAT", help="raw, text, json ...; json with a schema, else raw."
+            ),
+            click.option("--schema", help='Columns of the values as DDL, for example "id bigint, at timestamp".'),
+            click.option("--key-format", type=click.Choice(["raw", "text"]), help="What becomes of the key."),
+            click.option("--keys", metavar="COLUMN,...", help="Columns that tell rows apart; Kafka's key by default."),
+            click.option(
+                "--sequence-by",
+                metavar="COLUMN",
+                help="Which record of a key is newer; Kafka's own order by default.",
+            ),
+            click.option("--starting-offsets", help="earliest (the default), latest or a timestamp."),
+            click.option(
+                "--kafka-option", "kafka_options", multiple=True, metavar="NAME=VALUE", help="An option of the client."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def listed(text: str | None) -> list[str]:
+    """The names in a text with commas."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def pairs(options: tuple[str, ...]) -> Mapping[str, str]:
+    """Options of Kafka's client by name.
+
+    Raises:
+        ArgumentInvalid: One is not written as NAME=VALUE.
+    """
+    found = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals or not name:
+            # What was written may be a secret: it is not repeated.
+            detail = "an option of Kafka is written as NAME=VALUE"
+            raise ArgumentInvalid(
+                argument="--kafka-option", detail=detail, fix="--kafka-option security.protocol=SASL_SSL"
+            )
+        found[name] = value
+    return found

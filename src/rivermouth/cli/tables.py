@@ -10,12 +10,13 @@ import click
 
 from rivermouth.cli.attend import door
 from rivermouth.cli.dead_letters import readable
-from rivermouth.cli.options import Duration, Timestamp, with_project
+from rivermouth.cli.options import Duration, Timestamp, listed, with_project
 from rivermouth.cli.output import Output, columns, count, indented, plain
 from rivermouth.cli.reports import lost_text, report_json, report_text, reports_json, reports_text
 
 if TYPE_CHECKING:
     from rivermouth.engine.tables import TableDescription
+    from rivermouth.project.look_after import TableRows
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -67,15 +68,10 @@ def read(output: Output, table: str, wanted: str | None, file: str, **asked: Any
     from rivermouth.project import look_after
     from rivermouth.project.load import Project
 
-    names = None if wanted is None else _names(wanted)
+    names = None if wanted is None else listed(wanted)
     with door(output) as given:
         found = look_after.rows(Project.load(file), table, columns=names, as_json=output.json, door=given, **asked)
-    if output.json:
-        for (line,) in found.rows:
-            click.echo(line)
-        return
-    cells = [[_shown(value) for value in row] for row in found.rows]
-    output.result(columns([readable(name.encode()) for name in found.columns], cells) if cells else "no rows", None)
+    show_rows(output, found)
 
 
 @tables.command()
@@ -96,7 +92,7 @@ def optimize(output: Output, tables: tuple[str, ...], file: str, where: str | No
             Project.load(file),
             tables,
             where=where,
-            zorder=_names(zorder or ""),
+            zorder=listed(zorder),
             door=given,
             hear=lambda report: output.note(report_text(report)),
         )
@@ -128,6 +124,16 @@ def vacuum(output: Output, tables: tuple[str, ...], file: str, retain: float, **
             **asked,
         )
     output.result(reports_text(reports), reports_json(reports))
+
+
+def show_rows(output: Output, found: TableRows) -> None:
+    """Rows for a person, or a line of JSON each."""
+    if output.json:
+        for (line,) in found.rows:
+            click.echo(line)
+        return
+    cells = [[_shown(value) for value in row] for row in found.rows]
+    output.result(columns([readable(name.encode()) for name in found.columns], cells) if cells else "no rows", None)
 
 
 def description_text(table: TableDescription) -> str:
@@ -166,10 +172,6 @@ def _made(table: TableDescription) -> str:
     if table.committed_at is None:
         return ""
     return f", {table.operation} at {_time(table.committed_at)}"
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _shown(value: object) -> str | None:

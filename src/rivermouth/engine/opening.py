@@ -77,8 +77,7 @@ def open_flow(
     created = not delta.exists(PlacedFiles(session), places.table)
     if created:
         _create(session, flow, places, shape, _entry_zero(flow, kafka, topics), listener)
-    if places.catalog:
-        register_table(session, flow, places)
+    register_table(session, flow, places)
     run = standing_flow(
         session,
         flow,

@@ -65,11 +65,20 @@ def frame_of(
         if not asked:
             raise
         raise VersionMissing(table=table.name, asked=asked, detail=first_line(error)) from error
+    return picked(found, table.name, columns)
+
+
+def picked(frame: DataFrame, called: str, columns: Sequence[str] | None) -> DataFrame:
+    """The frame with these columns, or all of them.
+
+    Raises:
+        ArgumentInvalid: What is ``called`` so has no column of that name.
+    """
     for name in columns or ():
-        if name not in found.columns:
-            fix = did_you_mean(name, found.columns)
-            raise ArgumentInvalid(argument="--columns", detail=f"{table.name} has no column {name!r}", fix=fix)
-    return found.select(*map(quoted, columns)) if columns else found
+        if name not in frame.columns:
+            fix = did_you_mean(name, frame.columns)
+            raise ArgumentInvalid(argument="--columns", detail=f"{called} has no column {name!r}", fix=fix)
+    return frame.select(*map(quoted, columns)) if columns else frame
 
 
 def rows_of(frame: DataFrame, limit: int, *, as_json: bool) -> list[list[Any]]:

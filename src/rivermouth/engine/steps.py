@@ -40,9 +40,9 @@ def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) -> Dat
         run.reached(step)
     flow, key = run.flow, tuple(beside)
     if of_the_day(flow):
-        return _judge(rows, flow, key)
+        return judge(rows, flow, key)
     if key not in run.prepared:
-        run.prepared[key] = Prepared(lambda frame: _judge(frame, flow, key))
+        run.prepared[key] = Prepared(lambda frame: judge(frame, flow, key))
     return run.prepared[key].over(rows)
 
 
@@ -54,7 +54,8 @@ def of_the_day(flow: Flow) -> bool:
     return any(_OF_THE_DAY.search(text) for text in texts)
 
 
-def _judge(rows: DataFrame, flow: Flow, beside: Sequence[str]) -> DataFrame:
+def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
+    """Steps 2 to 5 over envelope rows, made anew; ``beside`` stays as it is."""
     rows = envelope.decode(rows, flow)
     rows = splitting.split(rows, flow)
     rows = schema.conform(rows, flow, beside)

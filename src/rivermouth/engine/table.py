@@ -10,7 +10,14 @@ from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, Struc
 
 from rivermouth import names
 from rivermouth.engine.keyed_table import keyed_columns, keyed_properties, other_keys
-from rivermouth.errors import ExpectationInvalid, LayoutInvalid, SchemaInvalid, TableMismatch, first_line
+from rivermouth.errors import (
+    ExpectationInvalid,
+    LayoutInvalid,
+    MetastoreUnavailable,
+    SchemaInvalid,
+    TableMismatch,
+    first_line,
+)
 from rivermouth.ports import delta
 from rivermouth.ports.expressions import forbidden
 from rivermouth.rows import checks, schema
@@ -24,6 +31,9 @@ if TYPE_CHECKING:
     from rivermouth.rows.ledger import Entry
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
+
+# Of Hive's client, after its own attempts.
+_NO_METASTORE = "SessionHiveMetaStoreClient"
 
 _TABLE_DEFAULTS = {
     # A checkpoint of the table's log costs about a second: not at every tenth commit.
@@ -110,18 +120,24 @@ def create_table(spark: SparkSession, flow: Flow, places: FlowPlaces, shape: Tab
 
 
 def register_table(spark: SparkSession, flow: Flow, places: FlowPlaces) -> None:
-    """Makes the table known in its catalog.
+    """Makes the table known in its catalog, if it shall be.
 
     Raises:
         TableMismatch: The catalog has a table of that name elsewhere, or does not take it.
+        MetastoreUnavailable: The metastore cannot be reached, or another process has the embedded one open.
     """
+    name = places.registered
+    if name is None:
+        return
     try:
-        found = delta.register(spark, places.full_name, places.table)
+        found = delta.register(spark, name, places.table)
     except PySparkException as error:
-        raise TableMismatch(flow=flow.name, table=places.full_name, detail=first_line(error)) from error
+        if _NO_METASTORE in str(error):
+            raise MetastoreUnavailable(flow=flow.name, table=name) from error
+        raise TableMismatch(flow=flow.name, table=name, detail=first_line(error)) from error
     if found.removeprefix("file:").rstrip("/") != places.table:
         detail = f"the catalog has it at {found}, the flow writes to {places.table}"
-        raise TableMismatch(flow=flow.name, table=places.full_name, detail=detail)
+        raise TableMismatch(flow=flow.name, table=name, detail=detail)
 
 
 @dataclass(frozen=True, slots=True)

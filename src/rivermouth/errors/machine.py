@@ -112,7 +112,7 @@ class SessionSettled(RivermouthError):
 
     code = "SESSION_SETTLED"
     what = "spark.conf {name}: the Spark session of this process has another value for good; nothing was read"
-    hint = "remove {name} from spark: conf, or start Spark with it: spark-submit --conf {name}=..."
+    hint = "{fix}"
 
 
 class VersionsDisagree(RivermouthError):

@@ -29,6 +29,17 @@ class VersionMissing(RivermouthError):
     hint = "rivermouth tables describe {table}, for its newest version; without --version that one is read"
 
 
+class MetastoreUnavailable(RivermouthError):
+    """The metastore in which a table shall be found by name cannot be opened."""
+
+    code = "METASTORE_UNAVAILABLE"
+    what = (
+        "flow {flow}: the metastore cannot be opened, so {table} is not registered and nothing was carried; an "
+        "embedded one is open to one process at a time"
+    )
+    hint = "stop the process that has it open, or catalog: {{metastore: thrift://host:9083}}"
+
+
 class ViewsCollide(RivermouthError):
     """Two tables would be views of the same name."""
 

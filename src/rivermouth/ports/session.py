@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from rivermouth.errors import RivermouthError, SessionSettled, SparkNotStarted, first_line
 from rivermouth.ports import java, python_package, session_conf
 from rivermouth.ports.fencing import CONDITIONAL_LOG_STORE
+from rivermouth.rows.catalog import OF_THE_METASTORE
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
@@ -140,11 +141,17 @@ def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[st
             # Of the jars a context has more than the project names.
             there = context.get(name) or ""
             if name in users and value != there and not (name in session_conf.JARS and value in there):
-                raise SessionSettled(name=name) from None
+                raise SessionSettled(name=name, fix=_unsettled(name)) from None
         except PySparkException as error:
             raise SparkNotStarted(detail=first_line(error), fix=f"correct {name} under spark: conf") from error
     _prepare(clone)
     return clone
+
+
+def _unsettled(name: str) -> str:
+    if name in OF_THE_METASTORE:
+        return "catalog: {metastore: session}, for that session's own catalog"
+    return f"remove {name} from spark: conf, or start Spark with it: spark-submit --conf {name}=..."
 
 
 def _prepare(spark: SparkSession) -> None:

@@ -184,5 +184,7 @@ def _java_options(cores: int) -> str:
         "-XX:+ExitOnOutOfMemoryError",
         _COMPILE_HUGE_METHODS,
         collector,
+        # The database of an embedded metastore would leave a log in the working folder.
+        f"-Dderby.stream.error.file={os.devnull}",
     )
     return " ".join(options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,10 +13,17 @@ from rivermouth.project.load import Project, raise_all
 from rivermouth.project.locate import Document
 from rivermouth.project.validate import topic_problem
 from rivermouth.rows.places import name_of_topic
-from rivermouth.spec import ProjectSpec
+from rivermouth.rows.schema import key_columns
+from rivermouth.spec import Flow, ProjectSpec
 
 RAW_SCHEMA: Final = "bronze"
 DECODED_SCHEMA: Final = "silver"
+
+SINK: Final = "upsert"
+"""The sink of a flow that names none: one row a key, the newest."""
+
+AFTER_RUN: Final = "after_run"
+NEVER: Final = "never"
 
 MAX_NAME_CHARACTERS: Final = 100
 
@@ -36,6 +43,9 @@ def ingest_spec(
     schema: str | None = None,
     key_format: str | None = None,
     table: str | None = None,
+    sink: str | None = None,
+    keys: str | Sequence[str] | None = None,
+    sequence_by: str | Sequence[str] | None = None,
     starting_offsets: Any = None,
     kafka_options: Mapping[str, str | int | bool] | None = None,
     follow: Switch = None,
@@ -43,7 +53,7 @@ def ingest_spec(
     streaming: Switch = None,
     debug: Switch = None,
     update_schema: Switch = None,
-    maintenance: str | Mapping[str, Any] | None = None,
+    maintenance: str | Mapping[str, Any] = AFTER_RUN,
     base: str | Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Project:
@@ -51,7 +61,8 @@ def ingest_spec(
 
     With a schema the values are JSON (or ``format``) and the table is ``silver.<topic>``; without one they stay
     bytes and the table is ``bronze.<topic>``. In the table's name whatever Spark would have to quote becomes
-    ``_``. The flow bears the table's short name. By default all that is there is read, and then it stops.
+    ``_``. The flow bears the table's short name. The table has one row a key, the newest, unless ``sink`` says
+    otherwise. By default all that is there is read, the table is looked after, and then it stops.
 
     Args:
         topic: Name of the topic.
@@ -61,6 +72,10 @@ def ingest_spec(
         schema: The columns of the values, in the words of the format.
         key_format: ``raw`` or ``text``.
         table: ``schema.table`` instead of the derived name.
+        sink: ``upsert`` for one row a key, ``append`` for a row a record, ``history`` for every version of a key.
+        keys: Columns that tell rows apart; Kafka's key by default.
+        sequence_by: Columns or expressions that say which of two records of a key is newer; Kafka's own order by
+            default.
         starting_offsets: As in a project file; earliest by default.
         kafka_options: Options of Kafka's client.
         follow: Go on at the flow's trigger instead of stopping when all is read.
@@ -68,7 +83,7 @@ def ingest_spec(
         streaming: Another word for ``follow``.
         debug: Try it out: every place bears ``_debug`` and reads are limited.
         update_schema: Take new fields into the table; not built yet.
-        maintenance: As in a project file; ``after_run`` looks after the table when all is read.
+        maintenance: As in a project file; ``after_run`` looks after the table when all is read, ``never`` does not.
         base: Folder for relative places; the working folder by default.
         environ: Environment variables; the process's own by default.
 
@@ -78,8 +93,8 @@ def ingest_spec(
     Raises:
         TopicNameEmpty: The topic has no name.
         TopicNameInvalid: Kafka allows no such name.
-        ArgumentInvalid: A switch is neither true nor false, two contradict each other, or the schema and the
-            format do not go together.
+        ArgumentInvalid: A switch is neither true nor false, two contradict each other, the schema and the format
+            do not go together, or there are keys or a sequence for an append.
         ProjectInvalid: Another value does not fit.
         UnknownKind: Nothing answers to the format.
         NotSupported: ``update_schema``, or a format that is not built yet.
@@ -95,9 +110,10 @@ def ingest_spec(
         "topics": [topic],
         "format": {"type": kind, "schema": schema} if schema is not None else kind,
         "table": table or f"{RAW_SCHEMA if kind == 'raw' else DECODED_SCHEMA}.{name}",
+        "sink": _sink(sink or SINK, keys=_listed(keys), sequence_by=_listed(sequence_by)),
         "key_format": key_format,
         "starting_offsets": starting_offsets,
-        "maintenance": maintenance,
+        "maintenance": None if maintenance == NEVER else maintenance,
     }
     body = {
         "lake": lake,
@@ -151,6 +167,7 @@ def derived(project: Project) -> list[tuple[str, str]]:
             ("starting_offsets", flow.starting_offsets.text()),
             ("format", flow.format.type),
             ("key_format", "text" if flow.key_as_text else "raw"),
+            *_ways(flow),
             ("table", f"{places.full_name} at {places.table}"),
             ("dead letters", places.dead_letter_table),
             ("checkpoint", places.checkpoint),
@@ -159,6 +176,18 @@ def derived(project: Project) -> list[tuple[str, str]]:
         if flow.maintenance is not None:
             lines.append(("maintenance", str(plain(flow.maintenance))))
     return lines
+
+
+def _ways(flow: Flow) -> list[tuple[str, str]]:
+    """How rows get into the table, as lines of ``derived``."""
+    keyed = flow.keyed
+    if keyed is None:
+        return [("sink", flow.sink.type)]
+    return [
+        ("sink", flow.sink.type),
+        ("keys", ", ".join(key_columns(flow))),
+        ("sequence_by", ", ".join(keyed.sequence_by) or "Kafka's own order"),
+    ]
 
 
 def derived_text(project: Project) -> str:
@@ -182,6 +211,18 @@ def _format(kind: str | None, schema: str | None) -> str:
             argument="schema", detail=f"format {kind} has no schema", fix="--format json, or no --schema"
         )
     return kind
+
+
+def _sink(kind: str, **settings: list[str]) -> str | dict[str, Any]:
+    given = {name: value for name, value in settings.items() if value}
+    for name in given if kind == "append" else ():
+        detail = "an append has a row for each record, whatever its key"
+        raise ArgumentInvalid(argument=name, detail=detail, fix=f"--sink upsert, or no --{name.replace('_', '-')}")
+    return {"type": kind, **given} if given else kind
+
+
+def _listed(value: str | Sequence[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())
 
 
 def _follow(**switches: Switch) -> bool:

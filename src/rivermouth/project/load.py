@@ -17,11 +17,12 @@ from rivermouth.errors import (
     ProjectProblems,
     RivermouthError,
 )
-from rivermouth.names import did_you_mean
+from rivermouth.names import STATE_FOLDER, did_you_mean
 from rivermouth.project import locate
 from rivermouth.project.judge import judge
 from rivermouth.project.secrets import Environment
 from rivermouth.rows import broker_presets, kafka_client_options, kafka_options, places
+from rivermouth.rows.catalog import metastore_conf
 from rivermouth.rows.environment import expand, expand_flow
 from rivermouth.rows.places import FlowPlaces
 from rivermouth.spec import Flow, ProjectSpec
@@ -359,13 +360,14 @@ class Project:
 
     @property
     def spark_settings(self) -> SparkSettings:
-        """Spark's settings, with the references in ``conf`` resolved.
+        """Spark's settings, with the references in ``conf`` resolved, and those of the project's catalog.
 
         Raises:
             EnvironmentMissing: A variable without default is not set.
             SecretMissing: A provider does not have the secret.
         """
-        conf: dict[str, str | float | bool] = {}
+        state = f"{self.lake.rstrip('/')}/{STATE_FOLDER}" if self.spec.catalog else ""
+        conf: dict[str, str | float | bool] = {**metastore_conf(self.spec.catalog, state)}
         for name, value in self.spec.spark.conf.items():
             with standing(self.at("spark", "conf", name)):
                 conf[name] = expand(kafka_options.text(value), self.environ)

@@ -22,7 +22,7 @@ from rivermouth.project.load import Project, raise_all
 from rivermouth.project.locate import Path
 from rivermouth.rows import kafka_options
 from rivermouth.rows.environment import expand, references, texts_with_references
-from rivermouth.rows.places import FlowPlaces, check_apart, check_distinct
+from rivermouth.rows.places import FlowPlaces, check_apart, check_distinct, schemes
 from rivermouth.spec import Flow
 
 MAX_TOPIC_CHARACTERS: Final = 249
@@ -249,6 +249,10 @@ def _places(project: Project) -> Iterator[RivermouthError]:
     if found:
         yield from found.values()
         return
+    catalog = project.spec.catalog
+    if catalog is not None and catalog.is_embedded and schemes([project.lake]):
+        detail = "catalog: the embedded metastore is a file on this machine, and the lake is elsewhere"
+        yield _invalid(project, ("catalog",), detail, "catalog: {metastore: thrift://host:9083}")
     try:
         check_distinct(resolved)
         if project.debug:

@@ -135,9 +135,7 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 # Designed and not built: refused by name until a field or a file of this name exists.
 _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "ProjectSpec": frozenset(
-        {"alerts", "catalog", "catalogs", "files", "metrics", "page", "pipelines", "schema_registry"}
-    ),
+    "ProjectSpec": frozenset({"alerts", "files", "metrics", "page", "pipelines", "schema_registry"}),
     "Flow": frozenset(
         {
             "changes",

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from rivermouth.errors import EnvironmentMissing, PlaceInvalid, TableShared
 from rivermouth.names import STATE_FOLDER, did_you_mean
+from rivermouth.rows.catalog import registered_name
 from rivermouth.rows.environment import expand
 from rivermouth.spec import Places
 
@@ -45,7 +46,8 @@ class FlowPlaces:
     Attributes:
         flow: Name of the flow.
         name: ``schema.table``, for example ``silver.orders``.
-        catalog: The catalog in which the table is also registered; None for a table that only has a path.
+        catalog: The catalog that its own name says; None for a name of two parts.
+        registered: Under which name a catalog has the table too; None for a table that only has a path.
         table: Location of the Delta table.
         checkpoint: Location of the query's checkpoint.
         dead_letter_table: Location of the Delta table of dead letters.
@@ -60,6 +62,7 @@ class FlowPlaces:
     flow: str
     name: str
     catalog: str | None
+    registered: str | None
     table: str
     checkpoint: str
     dead_letter_table: str
@@ -117,6 +120,7 @@ def resolve(
         flow=flow.name,
         name=f"{schema}.{table}",
         catalog=catalogs[0] if catalogs else None,
+        registered=_registered(project, catalogs, schema, table),
         table=place("table"),
         checkpoint=place("checkpoint"),
         dead_letter_table=place("dead_letter_table"),
@@ -220,6 +224,12 @@ def name_of_topic(topic: str) -> str:
     return _NOT_IN_NAMES.sub("_", topic)
 
 
+def _registered(project: ProjectSpec, catalogs: list[str], schema: str, table: str) -> str | None:
+    if catalogs:
+        return ".".join((*catalogs, schema, table))
+    return registered_name(project.catalog, schema, table) if project.catalog else None
+
+
 def _table_name(flow: Flow, topics: list[str]) -> list[str]:
     setting = f"flow {flow.name}: table"
     # Parts first: a dot in a topic's name must not make another part.
@@ -284,6 +294,7 @@ def _debugged(places: FlowPlaces) -> FlowPlaces:
     return replace(
         places,
         name=places.name + DEBUG_SUFFIX,
+        registered=places.registered and places.registered + DEBUG_SUFFIX,
         table=table,
         dead_letter_table=places.dead_letter_table + DEBUG_SUFFIX,
         checkpoint=checkpoint,
@@ -342,6 +353,10 @@ def _check_outside_delta(places: FlowPlaces) -> None:
 def _check_pair(first: FlowPlaces, second: FlowPlaces) -> None:
     if first.ledger_file == second.ledger_file:
         raise TableShared(first=first.flow, second=second.flow, place="table", location=second.name)
+    # A metastore does not know upper case from lower.
+    if first.registered and first.registered.lower() == (second.registered or "").lower():
+        name = f"{first.registered} in the catalog"
+        raise TableShared(first=first.flow, second=second.flow, place="name", location=name)
     for (what, here), (other, there) in itertools.product(_named(first), _named(second)):
         one, two = f"{what} of {first.flow!r}", f"{other} of {second.flow!r}"
         if here == there:

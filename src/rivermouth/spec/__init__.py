@@ -6,6 +6,7 @@ here and is resolved only where it is used, so that no printout of these objects
 
 from __future__ import annotations
 
+from rivermouth.spec.catalog import Catalog
 from rivermouth.spec.flow import Expectation, Flow, Table, Trigger
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink
@@ -17,6 +18,7 @@ from rivermouth.spec.values import DurationS, Noun, duration_s, duration_text
 
 __all__ = [
     "Action",
+    "Catalog",
     "DurationS",
     "EndingOffsets",
     "Expectation",

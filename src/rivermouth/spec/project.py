@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from rivermouth.spec.catalog import Catalog
 from rivermouth.spec.flow import Flow
 from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.places import Places
@@ -55,6 +56,7 @@ class ProjectSpec(Noun):
         kafka: The brokers.
         spark: The Spark session of a run.
         places: Templates of the places where things lie.
+        catalog: Where the tables are found by name; by their places alone, if there is none.
         maintenance: When the files of the tables are put in order, for flows that do not say it themselves.
         flows: The flows by name.
     """
@@ -64,6 +66,7 @@ class ProjectSpec(Noun):
     kafka: KafkaCluster = KafkaCluster()
     spark: SparkSettings = SparkSettings()
     places: Places = Places()
+    catalog: Catalog | None = None
     maintenance: Maintenance | None = None
     flows: dict[str, Flow] = {}
 

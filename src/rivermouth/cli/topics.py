@@ -1,0 +1,48 @@
+"""``rivermouth topics``: look into a topic, without a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rivermouth.cli.attend import door
+from rivermouth.cli.options import listed, pairs, speaking, with_topic
+from rivermouth.cli.output import Output
+from rivermouth.cli.tables import show_rows
+
+
+@click.group("topics")
+def topics() -> None:
+    """The topics themselves, before anything is made of them."""
+
+
+@topics.command()
+@with_topic
+@click.option("--latest-per-key", is_flag=True, help="Only the newest record of each key; deleted keys are left out.")
+@click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many rows.")
+@speaking
+def read(output: Output, topic: str, format_: str | None, wanted: str | None, limit: int, **arguments: Any) -> None:
+    """Print records of TOPIC as the rows that they would be in a table, in no order; nothing is written.
+
+    Records that would be dead letters there, and those without a value, are left out. This prints what the records
+    hold: with --output json one line a row, with bytes as base64; in text, bytes that are no UTF-8 are hexadecimal
+    digits.
+    """
+    from rivermouth.project import topics as of_project
+
+    options, keys = pairs(arguments.pop("kafka_options")), listed(arguments.pop("keys"))
+    with door(output) as given:
+        found = of_project.rows(
+            topic,
+            columns=listed(wanted) or None,
+            limit=limit,
+            as_json=output.json,
+            door=given,
+            format=format_,
+            keys=keys,
+            kafka_options=options,
+            **arguments,
+        )
+    show_rows(output, found)

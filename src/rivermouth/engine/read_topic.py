@@ -1,0 +1,75 @@
+"""The records of topics as a frame of Spark, judged as a flow judges them, without a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivermouth import names
+from rivermouth.engine.opening import source_of
+from rivermouth.engine.steps import judge
+from rivermouth.engine.table import fixed, table_shape
+from rivermouth.errors import ArgumentInvalid
+from rivermouth.ports.kafka import Kafka
+from rivermouth.rows import changes, envelope, ledger, routing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.rows.ledger import Ranges
+    from rivermouth.spec import Flow
+
+
+def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
+    """What the flow's table would hold if it were made now: rows of records, or one row a key, the newest.
+
+    Records that would be dead letters, or be dropped, are not in it. All that Kafka holds at this moment is read
+    whenever the frame is, between the flow's starting and ending offsets.
+
+    Args:
+        spark: Any session with our settings.
+        order: The flow; nothing of its places is looked at.
+
+    Returns:
+        The columns of the flow's table. Of a flow with a keyed sink the newest row of each key that is not deleted.
+
+    Raises:
+        ArgumentInvalid: The flow's records may truncate its table, or one is several rows.
+        TopicMissing: There is no such topic.
+        RivermouthError: What else is wrong with the flow.
+
+    Guarantees:
+        Reads only: no table, no checkpoint, no consumer group's offsets are written.
+    """
+    flow = fixed(order.flow)
+    _check_newest(flow)
+    shape = table_shape(spark, flow)
+    ranges = _ranges(order)
+    if not ranges:
+        return spark.createDataFrame([], shape.columns)
+    rows = envelope.read(source_of(flow, order.bootstrap_servers, order.options).batch(spark, ranges))
+    rows = judge(rows, flow).where(f"{names.ROUTE} = '{routing.TABLE}'")
+    columns = [names.quoted(name) for name in shape.columns.names]
+    of_table = changes.order_of(flow, shape.columns.names)
+    if of_table is None:
+        return rows.selectExpr(*columns)
+    way = [names.quoted(name) for name in dict.fromkeys((*shape.columns.names, names.DELETE, names.SEQUENCE))]
+    parts = changes.by_partition(rows.selectExpr(*way), of_table)
+    return changes.newest(parts, of_table).where(f"NOT {names.DELETE}").selectExpr(*columns)
+
+
+def _ranges(order: FlowOrder) -> Ranges:
+    with Kafka(order.bootstrap_servers, order.options) as kafka:
+        topics = kafka.topics(order.flow)
+        start = kafka.resolve_starting(order.flow, topics)
+        return ledger.between(start, kafka.resolve_ending(order.flow, topics))
+
+
+def _check_newest(flow: Flow) -> None:
+    if flow.keyed is None:
+        return
+    if flow.format.splits or flow.format.truncates or flow.keyed.apply_as_truncates or flow.keyed.versions:
+        detail = f"what is newest of a key takes a table where the format is {flow.format.type}"
+        if flow.keyed.versions or flow.keyed.apply_as_truncates:
+            detail = "what is newest of a key takes a table where versions are kept or truncations are told"
+        raise ArgumentInvalid(argument="latest_per_key", detail=detail, fix="rivermouth ingest TOPIC ...")

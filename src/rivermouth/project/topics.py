@@ -1,0 +1,90 @@
+"""What a door does with a topic itself: its records as rows, without a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rivermouth.engine import read_topic as engine
+from rivermouth.engine.read_table import picked, rows_of
+from rivermouth.errors import ArgumentInvalid
+from rivermouth.ports.session import for_flow
+from rivermouth.project.ingest import NEVER, ingest_spec
+from rivermouth.project.look_after import TableRows
+from rivermouth.project.operate import NOBODY, Door, Spark, orders, reach
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.project.load import Project
+
+
+def read_topic(
+    topic: str,
+    *,
+    latest_per_key: bool = False,
+    columns: Sequence[str] | None = None,
+    spark: SparkSession | None = None,
+    **arguments: Any,
+) -> DataFrame:
+    """The records of a topic as a frame, now and without a table: ``read_topic("orders", schema="id bigint")``.
+
+    Args:
+        topic: Name of the topic.
+        latest_per_key: Only the newest record of each key, and none of a key whose newest has no value: what a
+            compacted topic stands for.
+        columns: Only these columns.
+        spark: A session with our settings; by default the one of this process, started if there is none.
+        **arguments: As ``ingest`` takes them: ``bootstrap_servers``, ``format``, ``schema``, ``key_format``,
+            ``starting_offsets``, ``kafka_options``; with ``latest_per_key`` also ``keys`` and ``sequence_by``.
+
+    Returns:
+        The columns that ``ingest`` gives its table. Records that would be dead letters there are not in it, nor are
+        those without a value.
+
+    Raises:
+        ArgumentInvalid: The arguments contradict each other, or there is no such column.
+        TopicMissing: There is no such topic.
+        RivermouthError: What else is wrong with the arguments.
+
+    Guarantees:
+        Reads only: nothing is written to Kafka, and no table, no checkpoint is made.
+    """
+    project = _project(topic, latest_per_key=latest_per_key, arguments=arguments)
+    return _frame(project, project.spark() if spark is None else spark, columns)
+
+
+def rows(
+    topic: str,
+    *,
+    latest_per_key: bool,
+    columns: Sequence[str] | None,
+    limit: int,
+    as_json: bool,
+    door: Door = NOBODY,
+    **arguments: Any,
+) -> TableRows:
+    """At most ``limit`` rows of a topic; the arguments are those of ``read_topic``.
+
+    Raises:
+        RivermouthError: What is wrong with what was asked for.
+    """
+    project = _project(topic, latest_per_key=latest_per_key, arguments=arguments)
+    reach(project)
+    with Spark(project, door) as spark:
+        frame = _frame(project, for_flow(spark), columns)
+        return TableRows(frame.columns, rows_of(frame, limit, as_json=as_json))
+
+
+def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> Project:
+    for name in () if latest_per_key else ("keys", "sequence_by"):
+        if arguments.get(name):
+            detail = "without latest_per_key each record is a row, whatever its key"
+            raise ArgumentInvalid(argument=name, detail=detail, fix="--latest-per-key")
+    sink = "upsert" if latest_per_key else "append"
+    return ingest_spec(topic, sink=sink, maintenance=NEVER, **arguments)
+
+
+def _frame(project: Project, spark: SparkSession, columns: Sequence[str] | None) -> DataFrame:
+    (order,) = orders(project)
+    return picked(engine.frame_of(spark, order), order.flow.topics[0], columns)

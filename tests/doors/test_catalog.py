@@ -1,0 +1,57 @@
+"""Tables found by name: a metastore of Hive's in the lake, in a process of its own, whose Spark begins with it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka import Producer
+
+PROJECT = """\
+name: shop
+lake: ./lake
+catalog: {{schema: "shop_{{schema}}"}}
+spark: {{master: "local[2]", driver_memory: 1g}}
+kafka:
+  bootstrap_servers: {servers}
+flows:
+  orders:
+    topics: [{topic}]
+    format: {{type: json, schema: "id bigint"}}
+    table: bronze.web-orders
+"""
+WIDER = ('schema: "id bigint"', 'schema: "id bigint, name string"')
+READ = """
+import json
+from pathlib import Path
+from rivermouth import Project
+file = Path("rivermouth.yml")
+spark = Project.load(file).spark()
+Project.load(file).run()
+told = [sorted(row[0] for row in spark.sql("SELECT id FROM shop_bronze.web_orders").collect())]
+file.write_text(file.read_text().replace(*{wider!r}))
+Project.load(file).run()
+told.append("name" in spark.table("spark_catalog.shop_bronze.web_orders").columns)
+spark.stop()
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.timeout(240)
+def test_a_table_is_found_by_name_and_with_its_columns_as_they_become(broker, topic, tmp_path):
+    name = topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(3):
+        producer.produce(name, json.dumps({"id": number}).encode())
+    assert producer.flush(10) == 0
+    (tmp_path / "rivermouth.yml").write_text(PROJECT.format(servers=broker.bootstrap_servers, topic=name))
+    done = subprocess.run(
+        [sys.executable, "-c", READ.format(wider=WIDER)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == [[0, 1, 2], True]
+    # Nothing lies about outside the lake.
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "rivermouth.yml"]
+    assert (tmp_path / "lake/_rivermouth/metastore").is_dir()
