@@ -99,8 +99,8 @@ def test_a_second_one_is_refused(path):
         assert read_holder(FILES, path) is not None
 
 
-def waiting(path, pause):
-    return Lease(FILES, path, flow="f", table="/lake/silver/t", pause=pause)
+def waiting(path, pause, **more):
+    return Lease(FILES, path, flow="f", table="/lake/silver/t", pause=pause, **more)
 
 
 def test_a_holder_elsewhere_that_gives_a_sign_of_life_keeps_it(path):
@@ -160,8 +160,10 @@ def test_a_sign_of_life_in_the_last_moment_counts(path, quick):
 
 def test_a_holder_elsewhere_that_gives_it_back_is_followed_at_once(path):
     leave(path)
-    with waiting(path, lambda _seconds: FILES.delete(path)) as lease:
+    said = []
+    with waiting(path, lambda _seconds: FILES.delete(path), say=said.append) as lease:
         lease.check()
+    assert said == ["process 7 on elsewhere had the table last: for up to 30 s it is seen whether it still lives"]
 
 
 def test_who_is_told_to_stop_waits_no_more(path):

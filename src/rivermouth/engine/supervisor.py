@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.engine.carry import drain, max_offsets
-from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener
+from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener, Warned
 from rivermouth.engine.follow import follow
 from rivermouth.engine.opening import open_flow, source_of
 from rivermouth.engine.upkeep import after_run, between_batches
@@ -211,9 +211,13 @@ class Supervisor:
         delay_s, restarts = _FIRST_DELAY_S, 0
         files = files_for(order.places.lake, self._spark)
         check_fenced(self._spark, order.places)
-        table = order.places.table
+        name, table = order.flow.name, order.places.table
+
+        def say(words: str) -> None:
+            listener(Warned(name, words))
+
         with (
-            Lease(files, order.places.lease_file, flow=order.flow.name, table=table, pause=self._stop.wait) as lease,
+            Lease(files, order.places.lease_file, flow=name, table=table, pause=self._stop.wait, say=say) as lease,
             Kafka(order.bootstrap_servers, order.options) as kafka,
         ):
             opened = False

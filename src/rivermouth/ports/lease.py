@@ -81,6 +81,7 @@ class Lease:
         flow: Named in errors.
         table: Likewise.
         pause: Waits so many seconds; says True if there is to be no more waiting.
+        say: Gets a word before somebody elsewhere is waited for.
 
     Guarantees:
         Of two processes that enter at once one gets it. A holder that was killed is replaced at once on its
@@ -95,12 +96,14 @@ class Lease:
         flow: str,
         table: str,
         pause: Callable[[float], object] = time.sleep,
+        say: Callable[[str], None] = lambda _words: None,
     ) -> None:
         self._files = files
         self._path = path
         self._flow = flow
         self._table = table
         self._pause = pause
+        self._say = say
         self._owner = uuid.uuid4().hex
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -171,7 +174,10 @@ class Lease:
                 raise self._busy(holder)
             return False
         # By this machine's clock: that of the other one may be ahead or behind.
-        deadline = time.monotonic() + _silence_s(holder)
+        silence_s = _silence_s(holder)
+        if silence_s > 0:
+            self._say(f"{holder} had the table last: for up to {silence_s:.0f} s it is seen whether it still lives")
+        deadline = time.monotonic() + silence_s
         while time.monotonic() < deadline:
             stopped = self._pause(_LOOK_EVERY_S)
             current = read_holder(self._files, self._path)
