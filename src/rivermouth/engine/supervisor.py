@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.running import RunningFlow
+    from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.places import FlowPlaces
@@ -211,13 +212,8 @@ class Supervisor:
         delay_s, restarts = _FIRST_DELAY_S, 0
         files = files_for(order.places.lake, self._spark)
         check_fenced(self._spark, order.places)
-        name, table = order.flow.name, order.places.table
-
-        def say(words: str) -> None:
-            listener(Warned(name, words))
-
         with (
-            Lease(files, order.places.lease_file, flow=name, table=table, pause=self._stop.wait, say=say) as lease,
+            self._lease(files, order, listener) as lease,
             Kafka(order.bootstrap_servers, order.options) as kafka,
         ):
             opened = False
@@ -250,6 +246,17 @@ class Supervisor:
                 listener(FlowRestarted(order.flow.name, first_line(failure), delay_s))
                 self._stop.wait(delay_s)
                 delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
+
+    def _lease(self, files: LakeFiles, order: FlowOrder, listener: Listener) -> Lease:
+        name, places = order.flow.name, order.places
+        return Lease(
+            files,
+            places.lease_file,
+            flow=name,
+            table=places.table,
+            pause=self._stop.wait,
+            say=lambda words: listener(Warned(name, words)),
+        )
 
     def _open(self, order: FlowOrder, kafka: Kafka, lease: Lease, listener: Listener) -> RunningFlow:
         source = source_of(order.flow, order.bootstrap_servers, order.options)
