@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from tests.audit.truth import Key, Truth
@@ -99,8 +100,8 @@ def _versions(changes: Sequence[_Change]) -> dict[Key, Span]:
             ended.discard(each.sequence)
             places[each.sequence] = each
     order = sorted(places)
-    following = dict(zip(order, [*order[1:], None], strict=True))
-    return {places[at].key: (at, at if at in ended else following[at]) for at in order if places[at].kind == "row"}
+    following = dict(pairwise(order))
+    return {places[at].key: (at, at if at in ended else following.get(at)) for at in order if places[at].kind == "row"}
 
 
 def compared(
