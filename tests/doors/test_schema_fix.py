@@ -6,8 +6,9 @@ from confluent_kafka import Producer
 from pyspark.sql.types import StructType
 
 from rivermouth.engine.events import StepReached, Warned
-from rivermouth.engine.opening import open_flow, source_of
+from rivermouth.engine.opening import open_flow
 from rivermouth.engine.requests import Request, perform, serve
+from rivermouth.engine.sources import source_of
 from rivermouth.engine.supervisor import FlowOrder, Supervisor
 from rivermouth.ports.kafka import Kafka
 from rivermouth.rows.dead_letter import DeadLetterFilter

@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rivermouth import LossDecision
 from rivermouth.engine import supervisor as supervision
 from rivermouth.engine.events import BatchDone, BatchRetried, FlowFailed, FlowFinished, FlowRestarted, Warned
-from rivermouth.engine.opening import source_of
 from rivermouth.engine.requests import serve
+from rivermouth.engine.sources import source_of
 from rivermouth.engine.supervisor import FlowOrder, Supervisor
 from rivermouth.errors import BrokerUnreachable
 from rivermouth.ports.broker import Broker

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.events import Listener
     from rivermouth.engine.table import TableShape
-    from rivermouth.ports.kafka import Kafka, Topic
+    from rivermouth.ports.sources import Topic, Topics
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import Found
     from rivermouth.rows.places import FlowPlaces
@@ -78,7 +78,7 @@ def adopt(
     places: FlowPlaces,
     wanted: Adoption,
     *,
-    kafka: Kafka,
+    kafka: Topics,
     topics: Mapping[str, Topic],
     shape: TableShape,
     listener: Listener,

@@ -14,13 +14,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.engine import audit_keyed
 from rivermouth.engine.decide import found_of
-from rivermouth.engine.opening import source_of, standing_flow
+from rivermouth.engine.opening import standing_flow
+from rivermouth.engine.sources import reading
 from rivermouth.engine.steps import as_coordinates, judged, rows_within, with_epoch
 from rivermouth.engine.table import fixed, table_shape
 from rivermouth.errors import AuditDisturbed, OffsetsExpired
 from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_same_place
-from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles
 from rivermouth.rows import auditing, envelope, ledger, routing
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.events import Event
     from rivermouth.engine.running import RunningFlow
     from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.ports.sources import Records, Topics
 
 _WAITS_S: Final = (2.0, 10.0, 0.0)
 _COMMITTED: Final[Mapping[str, str]] = {"isolation.level": "read_committed"}
@@ -98,9 +99,10 @@ def audit_flow(spark: SparkSession, order: FlowOrder) -> FlowAudit:
     check_same_place(session, order.places)
     if not delta.exists(PlacedFiles(session), order.places.table):
         return FlowAudit(order.flow.name, order.places.table)
-    with Kafka(order.bootstrap_servers, {**order.options, **_COMMITTED}) as kafka:
+    # Whatever the flow reads, a record that was not committed is none.
+    with reading(order, {**order.options, **_COMMITTED}) as (kafka, source):
         for wait_s in _WAITS_S:
-            run = _standing(session, order, kafka)
+            run = _standing(session, order, kafka, source.with_headers(headers=False))
             cause = _REPLAYING
             if not (run.standing.entry.kind == "replay" and run.standing.counts is None):
                 found, cause = _audited(run), _EXPIRING
@@ -118,12 +120,9 @@ def _moved_since(run: RunningFlow) -> bool:
     return any(each.entry.kind in _MOVING and each.entry.number > then for each in later)
 
 
-def _standing(session: SparkSession, order: FlowOrder, kafka: Kafka) -> RunningFlow:
+def _standing(session: SparkSession, order: FlowOrder, kafka: Topics, source: Records) -> RunningFlow:
     flow, places = fixed(order.flow), order.places
     topics = kafka.topics(flow)
-    # Whatever the flow reads, a record that was not committed is none.
-    options = {**order.options, **_COMMITTED}
-    source = dataclasses.replace(source_of(flow, order.bootstrap_servers, options), headers=False)
     shape = table_shape(session, flow)
     run = standing_flow(session, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
     stopped = problem(flow.name, run.standing.entry, run.standing.needed, found_of(kafka, flow, topics))

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.ports.kafka import Kafka, Topic
+    from rivermouth.ports.sources import Topic, Topics
     from rivermouth.rows.ledger import Counts, Offsets
     from rivermouth.rows.ruling import Ruling
     from rivermouth.spec import Flow
 
 
-def found_of(kafka: Kafka, flow: Flow, topics: Mapping[str, Topic]) -> Found:
+def found_of(kafka: Topics, flow: Flow, topics: Mapping[str, Topic]) -> Found:
     """What Kafka holds of the flow's topics now."""
     return Found(
         ids={name: topic.id for name, topic in topics.items()},

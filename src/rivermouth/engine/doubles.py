@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -100,7 +99,7 @@ def _the_same(run: RunningFlow, ranges: Ranges) -> DataFrame:
     if run.dead_letters.exists():
         letters = run.dead_letters.frame().where(F.col("status") == "open")
         there = there.unionByName(as_coordinates(letters.withColumnRenamed("kafka_timestamp", "__then"), "__then"))
-    source = dataclasses.replace(run.source, headers=False)
+    source = run.source.with_headers(headers=False)
     held = envelope.read(source.batch(run.spark, ranges)).select(*_PLACE, names.OFFSET, names.TIMESTAMP)
     found = there.where(envelope.inside(ranges)).join(held, [*_PLACE, names.OFFSET])
     return found.where(F.col("__then").isNull() | (F.col("__then") == F.col(names.TIMESTAMP)))

@@ -13,6 +13,7 @@ from rivermouth.engine.carry import DEFAULT_MAX_OFFSETS, carry
 from rivermouth.engine.events import CheckpointReplaced
 from rivermouth.errors import LakeNotWritable, RivermouthError, StopTimeout, first_line
 from rivermouth.ports.checkpoint import Checkpoints
+from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.storage import is_local_disk, java_cause
 from rivermouth.rows import ledger
 
@@ -141,6 +142,9 @@ def _start(run: RunningFlow, callback: _Callback) -> StreamingQuery:
         name: {partition: start.get(name, {}).get(partition, ledger.EARLIEST) for partition in topic.partitions}
         for name, topic in topics.items()
     }
+    if not isinstance(run.source, KafkaSource):
+        msg = "only a Kafka cluster can be followed by a query"
+        raise TypeError(msg)
     frame = run.source.stream(run.spark, flow, named)
     return (
         frame.writeStream.queryName(flow.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import TYPE_CHECKING
 
@@ -85,7 +84,7 @@ def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, ru
     if counts.dead_lettered == 0:
         return counts
     blocks = seen["blocks"]
-    whole = dataclasses.replace(run.source, headers=True)
+    whole = run.source.with_headers(headers=True)
     marked = routing.marked(ranges, blocks, block)
     rows = envelope.in_few_tasks(envelope.read(whole.batch(run.spark, marked)), marked, run.flow)
     suspects = routing.nearby(rows, blocks, block)

@@ -13,12 +13,9 @@ from rivermouth.engine.running import RunningFlow
 from rivermouth.engine.table import change_table, create_table, fixed, register_table, table_changes, table_shape
 from rivermouth.errors import LedgerVoid
 from rivermouth.ports import delta
-from rivermouth.ports.kafka import Kafka
-from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles
 from rivermouth.ports.table_ledger import TableLedger, narrowed
-from rivermouth.rows.kafka_options import java_options
 from rivermouth.rows.ledger import Entry, first_entry
 from rivermouth.sinks.dead_letters import DeadLetterTable
 from rivermouth.sinks.tombstones import Tombstones
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.events import Listener
     from rivermouth.engine.table import TableShape
-    from rivermouth.ports.kafka import Topic
+    from rivermouth.ports.sources import Records, Topic, Topics
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
@@ -43,8 +40,8 @@ def open_flow(
     flow: Flow,
     places: FlowPlaces,
     *,
-    kafka: Kafka,
-    source: KafkaSource,
+    kafka: Topics,
+    source: Records,
     listener: Listener,
     decision: LossDecision | None = None,
     adoption: Adoption | None = None,
@@ -55,8 +52,8 @@ def open_flow(
         spark: The session that all flows share.
         flow: The flow.
         places: Where its things lie.
-        kafka: The cluster's admin side.
-        source: The cluster as Spark reads it.
+        kafka: What there is to read.
+        source: The same as Spark reads it.
         listener: Gets the events.
         decision: About data that is gone, to be recorded first.
         adoption: Of a table that another program wrote, to be done first.
@@ -115,7 +112,7 @@ def _create(
     listener(StepReached(flow.name, 0, "created"))
 
 
-def _entry_zero(flow: Flow, kafka: Kafka, topics: Mapping[str, Topic]) -> Entry:
+def _entry_zero(flow: Flow, kafka: Topics, topics: Mapping[str, Topic]) -> Entry:
     """Where the flow begins: ``latest`` or a time is resolved here, and never again."""
     start, topic_ids = kafka.resolve_starting(flow, topics), {name: topic.id for name, topic in topics.items()}
     return first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
@@ -126,8 +123,8 @@ def standing_flow(
     flow: Flow,
     places: FlowPlaces,
     *,
-    kafka: Kafka,
-    source: KafkaSource,
+    kafka: Topics,
+    source: Records,
     topics: Mapping[str, Topic],
     shape: TableShape,
     listener: Listener,
@@ -189,14 +186,3 @@ def without_effect(flow: Flow, entry: Entry) -> str | None:
         return None
     begun = entry.starting_offsets
     return f"starting_offsets: {written} has no effect: the table was begun with {begun} and goes on at its ledger"
-
-
-def source_of(flow: Flow, bootstrap_servers: str, options: Mapping[str, str]) -> KafkaSource:
-    """The flow's cluster as Spark reads it; options are resolved and judged."""
-    return KafkaSource(
-        bootstrap_servers=bootstrap_servers,
-        options=java_options(options),
-        # A source without headers is faster: Spark cannot leave a column of Kafka unread.
-        headers="kafka_headers" in flow.metadata_columns,
-        min_partitions=flow.trigger.min_partitions,
-    )

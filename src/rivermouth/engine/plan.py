@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from rivermouth.engine.carry import max_offsets
 from rivermouth.engine.decide import found_of, now
-from rivermouth.engine.opening import source_of, standing_flow, without_effect
+from rivermouth.engine.opening import standing_flow, without_effect
+from rivermouth.engine.sources import reading
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import RivermouthError
 from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_same_place
-from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles, files_for
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.running import RunningFlow
     from rivermouth.engine.supervisor import FlowOrder
     from rivermouth.engine.table import TableShape
-    from rivermouth.ports.kafka import Topic
+    from rivermouth.ports.sources import Records, Topic, Topics
     from rivermouth.rows.gone import Found
     from rivermouth.rows.ledger import Offsets, Ranges
     from rivermouth.spec import Flow
@@ -88,8 +88,8 @@ def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:
     )
     try:
         check_same_place(spark, places)
-        with Kafka(order.bootstrap_servers, order.options) as kafka:
-            return _planned(for_flow(spark), order, kafka, named)
+        with reading(order) as (kafka, source):
+            return _planned(for_flow(spark), order, kafka, source, named)
     except RivermouthError as error:
         return replace(named, problem=error.located(order.at))
 
@@ -112,11 +112,11 @@ def start_text(flow: Flow) -> str:
     return f"starting_offsets: {flow.starting_offsets.text()}{default}"
 
 
-def _planned(spark: SparkSession, order: FlowOrder, kafka: Kafka, named: FlowPlan) -> FlowPlan:
+def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Records, named: FlowPlan) -> FlowPlan:
     flow = order.flow
     shape = table_shape(spark, flow)
     topics = kafka.topics(flow)
-    standing_still = _standing_still(spark, order, kafka, shape, topics)
+    standing_still = _standing_still(spark, order, kafka, source, shape, topics)
     warnings = _warnings(spark, order, standing_still)
     if standing_still is None:
         start = kafka.resolve_starting(flow, topics)
@@ -160,13 +160,17 @@ def _decided(run: RunningFlow, found: Found) -> tuple[Offsets, tuple[str, ...]]:
 
 
 def _standing_still(
-    spark: SparkSession, order: FlowOrder, kafka: Kafka, shape: TableShape, topics: dict[str, Topic]
+    spark: SparkSession,
+    order: FlowOrder,
+    kafka: Topics,
+    source: Records,
+    shape: TableShape,
+    topics: dict[str, Topic],
 ) -> RunningFlow | None:
     """The flow as a run would open it; None where there is no table yet."""
     flow, places = order.flow, order.places
     if not delta.exists(PlacedFiles(spark), places.table):
         return None
-    source = source_of(flow, order.bootstrap_servers, order.options)
     return standing_flow(spark, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
 
 

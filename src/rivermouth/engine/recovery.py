@@ -118,7 +118,7 @@ def _counted(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> Counts:
 
 
 def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
-    whole = dataclasses.replace(run.source, headers=True)
+    whole = run.source.with_headers(headers=True)
     present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
     routed = judged(envelope.read(whole.batch(run.spark, ranges)), run).join(present, [*names.IN_TABLE], "left")
     written = F.col("__present").isNotNull()
@@ -140,7 +140,7 @@ def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
 
 def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts:
     """Of a keyed table, whose rows do not tell of all records that made them: those of now do, and what they say."""
-    whole = dataclasses.replace(run.source, headers=True)
+    whole = run.source.with_headers(headers=True)
     counts, rest = ledger.Counts(lost=ledger.size(gone)), ledger.without(ranges, gone)
     if not rest:
         return counts

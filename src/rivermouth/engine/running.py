@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.table import TableChanges
     from rivermouth.errors import LedgerVoid
-    from rivermouth.ports.kafka import Kafka
-    from rivermouth.ports.kafka_source import KafkaSource
     from rivermouth.ports.lease import Lease
     from rivermouth.ports.prepared import Prepared
+    from rivermouth.ports.sources import Records, Topics
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.ports.table_ledger import Standing, TableLedger
     from rivermouth.rows.places import FlowPlaces
@@ -38,8 +37,8 @@ class RunningFlow:
         places: Where its table, checkpoint and state lie.
         spark: A session of its own.
         files: The lake's small files.
-        kafka: The cluster's admin side.
-        source: The cluster as Spark reads it.
+        kafka: What there is to read: the cluster's admin side, or the table that stands in for it.
+        source: The same as Spark reads it.
         sink: Writes the table.
         ledger: The table's ledger.
         dead_letters: The table of dead letters.
@@ -62,8 +61,8 @@ class RunningFlow:
     places: FlowPlaces
     spark: SparkSession
     files: LakeFiles
-    kafka: Kafka
-    source: KafkaSource
+    kafka: Topics
+    source: Records
     sink: Append | Upsert
     ledger: TableLedger
     dead_letters: DeadLetterTable

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine.carry import drain, max_offsets
 from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener, Warned
 from rivermouth.engine.follow import follow
-from rivermouth.engine.opening import open_flow, source_of
+from rivermouth.engine.opening import open_flow
+from rivermouth.engine.sources import reading
 from rivermouth.engine.upkeep import after_run, between_batches
 from rivermouth.errors import (
     BrokerUnreachable,
@@ -28,7 +29,6 @@ from rivermouth.errors import (
     first_line,
 )
 from rivermouth.ports.fencing import check_fenced
-from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import abandon, has_ended
 from rivermouth.ports.storage import files_for
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.running import RunningFlow
+    from rivermouth.ports.sources import Records, Topics
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
@@ -214,13 +215,13 @@ class Supervisor:
         check_fenced(self._spark, order.places)
         with (
             self._lease(files, order, listener) as lease,
-            Kafka(order.bootstrap_servers, order.options) as kafka,
+            reading(order) as (kafka, source),
         ):
             opened = False
             while not self._stop.is_set():
                 carrying = False
                 try:
-                    run = self._open(order, kafka, lease, listener)
+                    run = self._open(order, kafka, source.with_new_consumers(), lease, listener)
                     opened = carrying = True
                     delay_s = _FIRST_DELAY_S if self._follow_or_drain(run, keep_following=keep_following) else delay_s
                 except (OffsetsExpired, PartitionsFewer, TopicRecreated):
@@ -258,8 +259,7 @@ class Supervisor:
             say=lambda words: listener(Warned(name, words)),
         )
 
-    def _open(self, order: FlowOrder, kafka: Kafka, lease: Lease, listener: Listener) -> RunningFlow:
-        source = source_of(order.flow, order.bootstrap_servers, order.options)
+    def _open(self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener) -> RunningFlow:
         name = order.flow.name
         decision, adoption = (None, None) if name in self._decided else (order.decision, order.adoption)
         run = open_flow(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Self
 
 from confluent_kafka import (
     IsolationLevel,
@@ -31,24 +31,16 @@ from rivermouth.errors import (
 from rivermouth.names import did_you_mean
 from rivermouth.ports.kafka_client import KafkaClient
 from rivermouth.ports.kafka_groups import GroupCommit, commit_offsets, group_offsets
-from rivermouth.ports.kafka_offsets import (
-    LATEST,
-    check_range,
-    check_read,
-    completed,
-    flat_offsets,
-    symbols_resolved,
-)
+from rivermouth.ports.kafka_offsets import check_range, completed, flat_offsets, given_end, given_start
+from rivermouth.ports.sources import Topic
 from rivermouth.rows.kafka_options import isolation_level
-from rivermouth.rows.ledger import EARLIEST
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from rivermouth.ports.sources import Isolation
     from rivermouth.rows.ledger import Offsets
     from rivermouth.spec import Flow
-
-Isolation = Literal["read_committed", "read_uncommitted"]
 
 _ISOLATION: Final = {
     "read_committed": IsolationLevel.READ_COMMITTED,
@@ -69,22 +61,6 @@ _MOVING: Final = frozenset(
 _MOVING_WAIT_S: Final = 0.02
 _NO_ID: Final = "A" * 22
 _HINTED_TOPICS: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic as a flow reads it.
-
-    Attributes:
-        name: Its name.
-        id: Kafka's UUID of it in Kafka's own notation; a topic that is created again gets another one. None
-            where the service has no ids.
-        partitions: The partitions that the flow reads, ascending; all of them unless it assigns some.
-    """
-
-    name: str
-    id: str | None
-    partitions: tuple[int, ...]
 
 
 class Kafka:
@@ -287,13 +263,10 @@ class Kafka:
         first = self.beginning_offsets(topics)
         if start.kind == "earliest":
             return first
-        if start.group is not None:
-            setting, fix = f"starting_offsets {start.text()}", "starting_offsets: earliest"
-            wanted = self.committed(start.group, topics, flow=flow.name)
-        else:
-            setting, fix = "starting_offsets", "starting_offsets: {{topic}: {{partition}: -2}}"
-            check_read(flow, setting, start.offsets, topics)
-            wanted = symbols_resolved(start.offsets, {EARLIEST: first, LATEST: self.end_offsets(topics)})
+        if start.group is None:
+            return given_start(flow, topics, first, self.end_offsets(topics))
+        wanted = self.committed(start.group, topics, flow=flow.name)
+        setting, fix = f"starting_offsets {start.text()}", "starting_offsets: earliest"
         check_range(flow.name, setting, wanted, first, self.end_offsets(topics), fix)
         return completed(wanted, first)
 
@@ -316,11 +289,7 @@ class Kafka:
         last = self.end_offsets(topics)
         if ending is None or ending.kind == "latest":
             return last
-        check_read(flow, "ending_offsets", ending.offsets, topics)
-        wanted = symbols_resolved(ending.offsets, {LATEST: last})
-        first, fix = self.beginning_offsets(topics), "ending_offsets: {{topic}: {{partition}: -1}}"
-        check_range(flow.name, "ending_offsets", wanted, first, last, fix)
-        return completed(wanted, last)
+        return given_end(flow, ending, topics, self.beginning_offsets(topics), last)
 
     # --- inside ---
 

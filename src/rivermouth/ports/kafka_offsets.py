@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.errors import OffsetsOutOfRange, PartitionMissing, SourceNotRead
 from rivermouth.names import did_you_mean
+from rivermouth.rows.ledger import EARLIEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rivermouth.ports.kafka import Topic
+    from rivermouth.ports.sources import Topic
     from rivermouth.rows.ledger import Offsets
-    from rivermouth.spec import Flow
+    from rivermouth.spec import EndingOffsets, Flow
 
 LATEST: Final = -1
 
@@ -40,6 +41,36 @@ def symbols_resolved(offsets: Offsets, symbols: Mapping[int, Offsets]) -> Offset
         found = symbols[offset][topic][partition] if offset in symbols else offset
         result.setdefault(topic, {})[partition] = found
     return result
+
+
+def given_start(flow: Flow, topics: Mapping[str, Topic], first: Offsets, end: Offsets) -> Offsets:
+    """The first offset of every partition, where ``starting_offsets`` gives them one by one.
+
+    Args:
+        flow: The flow.
+        topics: What it reads.
+        first: The first offset that is held, of each partition; those that are left out start there.
+        end: Where each partition ends.
+
+    Raises:
+        SourceNotRead: Offsets are given for a topic or partition that the flow does not read.
+        PartitionMissing: Offsets are given for a partition that the topic does not have.
+        OffsetsOutOfRange: A given offset is not held, or not yet.
+    """
+    setting, fix = "starting_offsets", "starting_offsets: {{topic}: {{partition}: -2}}"
+    check_read(flow, setting, flow.starting_offsets.offsets, topics)
+    wanted = symbols_resolved(flow.starting_offsets.offsets, {EARLIEST: first, LATEST: end})
+    check_range(flow.name, setting, wanted, first, end, fix)
+    return completed(wanted, first)
+
+
+def given_end(flow: Flow, ending: EndingOffsets, topics: Mapping[str, Topic], first: Offsets, end: Offsets) -> Offsets:
+    """The end of every partition, where ``ending_offsets`` gives them one by one; otherwise as ``given_start``."""
+    setting, fix = "ending_offsets", "ending_offsets: {{topic}: {{partition}: -1}}"
+    check_read(flow, setting, ending.offsets, topics)
+    wanted = symbols_resolved(ending.offsets, {LATEST: end})
+    check_range(flow.name, setting, wanted, first, end, fix)
+    return completed(wanted, end)
 
 
 def check_read(flow: Flow, setting: str, offsets: Offsets, topics: Mapping[str, Topic]) -> None:

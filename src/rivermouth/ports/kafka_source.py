@@ -58,6 +58,10 @@ class KafkaSource:
         """The same source, but its next frame makes its consumers anew: one that failed may go on failing."""
         return replace(self, group_id=_new_group())
 
+    def with_headers(self, *, headers: bool) -> Self:
+        """The same source, whose frames have a ``headers`` column or have none."""
+        return replace(self, headers=headers)
+
     def batch(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
         """The records of ``ranges``, one frame of Spark's Kafka source; nothing is read yet."""
         reader = spark.read.format("kafka").options(**self._options())

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rivermouth.engine import requests
 from rivermouth.engine.events import Replayed
 from rivermouth.engine.letters import Letter, LetterGroup, list_letters, show_letters
-from rivermouth.engine.opening import open_flow, source_of
+from rivermouth.engine.opening import open_flow
+from rivermouth.engine.sources import reading
 from rivermouth.errors import TableBusy
 from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_fenced
-from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import Lease, read_holder
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import files_for
@@ -124,11 +124,10 @@ def _as_writer(spark: SparkSession, order: FlowOrder, request: requests.Request,
     flow, places = order.flow, order.places
     check_fenced(spark, places)
     lease_files = files_for(places.lake, spark)
-    source = source_of(flow, order.bootstrap_servers, order.options)
     with (
         # Its writer is asked at once.
         Lease(lease_files, places.lease_file, flow=flow.name, table=places.table, pause=lambda _s: True) as lease,
-        Kafka(order.bootstrap_servers, order.options) as kafka,
+        reading(order) as (kafka, source),
     ):
         run = open_flow(spark, flow, places, kafka=kafka, source=source, listener=door.listener)
         run.lease = lease
