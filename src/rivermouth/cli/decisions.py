@@ -92,7 +92,7 @@ def decision(
         if rest != _EARLIEST and not rest.isdecimal():
             raise _unreadable("--rewind", text, "orders-0:10")
         rewinds.setdefault(topic, {})[partition] = EARLIEST if rest == _EARLIEST else int(rest)
-    return LossDecision(losses, tuple(new_epoch), rewinds, who=_who(), at=now(), why=why, mark=uuid.uuid4().hex)
+    return LossDecision(losses, tuple(new_epoch), rewinds, who=who_asks(), at=now(), why=why, mark=uuid.uuid4().hex)
 
 
 def adoption(source: str | None, *, flows: Sequence[str], decided: bool) -> Adoption | None:
@@ -120,10 +120,11 @@ def adoption(source: str | None, *, flows: Sequence[str], decided: bool) -> Adop
         raise ArgumentInvalid(argument="--adopt", detail=detail, fix=fix)
     if source != TABLE:
         source = location(source, base=Path.cwd(), environ=os.environ, setting="--adopt")
-    return Adoption(source, who=_who(), at=now())
+    return Adoption(source, who=who_asks(), at=now())
 
 
-def _who() -> str:
+def who_asks() -> str:
+    """User and host, as decisions name them."""
     return f"{_user()}@{socket.gethostname()}"
 
 

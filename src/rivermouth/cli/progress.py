@@ -31,6 +31,7 @@ _KINDS: Final = {
     events.BatchRetried: "batch_retried",
     events.CheckpointReplaced: "checkpoint_replaced",
     events.DecisionRecorded: "decision_recorded",
+    events.TableEmptied: "table_emptied",
     events.Warned: "warned",
     events.Replayed: "replayed",
     events.Maintained: "maintained",
@@ -218,7 +219,7 @@ def event_text(event: events.Event) -> str | None:
         case events.CheckpointReplaced():
             kept = f"; the old one is {event.moved_to}" if event.moved_to else ""
             return f"{event.flow}: new checkpoint, as {event.reason}{kept}"
-        case events.DecisionRecorded() | events.Warned() | events.Maintained():
+        case events.DecisionRecorded() | events.TableEmptied() | events.Warned() | events.Maintained():
             return f"{event.flow}: {_said(event)}"
         case events.Replayed():
             return f"{event.flow}: {replayed_text(event)}"
@@ -233,11 +234,13 @@ def event_text(event: events.Event) -> str | None:
             return None
 
 
-def _said(event: events.DecisionRecorded | events.Warned | events.Maintained) -> str:
+def _said(event: events.DecisionRecorded | events.TableEmptied | events.Warned | events.Maintained) -> str:
     if isinstance(event, events.Warned):
         return f"warning: {event.message}"
     if isinstance(event, events.Maintained):
         return report_text(event.report)
+    if isinstance(event, events.TableEmptied):
+        return f"{count(event.rows, 'row')} taken out of the table, in ledger entry {event.entry}"
     return f"recorded in ledger entry {event.entry}: {decisions.text(event.decision)}"
 
 

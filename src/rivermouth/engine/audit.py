@@ -100,7 +100,7 @@ def audit_flow(spark: SparkSession, order: FlowOrder) -> FlowAudit:
     if not delta.exists(PlacedFiles(session), order.places.table):
         return FlowAudit(order.flow.name, order.places.table)
     # Whatever the flow reads, a record that was not committed is none.
-    with reading(order, {**order.options, **_COMMITTED}) as (kafka, source):
+    with reading(session, order, {**order.options, **_COMMITTED}) as (kafka, source):
         for wait_s in _WAITS_S:
             run = _standing(session, order, kafka, source.with_headers(headers=False))
             cause = _REPLAYING

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.rows.ledger import Ranges
+    from rivermouth.rows.ledger import Offsets, Ranges
     from rivermouth.spec import Flow
 
 DEFAULT_MAX_OFFSETS: Final = 2_000_000
@@ -161,12 +161,29 @@ def drain(run: RunningFlow) -> int:
     first = run.kafka.beginning_offsets(topics)
     batches = 0
     while not run.stopping.is_set():
-        known = ledger.filled(run.standing.entry.next_offsets, first)
-        rest = ledger.between(known, goal)
-        if not rest:
+        done = _next_batch(run, first, goal)
+        if not done:
             break
-        part = ledger.limited(rest, max_offsets(run.flow))
-        batches += carry(part, run, backlog=ledger.size(rest) - ledger.size(part))
+        batches += done
     if batches:
         check_topics(run, run.kafka.topics(run.flow))
     return batches
+
+
+def carry_some(run: RunningFlow) -> int:
+    """Carries what there is now, as far as one batch takes it; the number of batches, 0 where there is nothing.
+
+    Guarantees:
+        Those of ``carry``.
+    """
+    topics = run.kafka.topics(run.flow)
+    return _next_batch(run, run.kafka.beginning_offsets(topics), run.kafka.end_offsets(topics))
+
+
+def _next_batch(run: RunningFlow, first: Offsets, goal: Offsets) -> int:
+    """Carries the first batch of what lies before ``goal``; the number of batches that it took."""
+    rest = ledger.between(ledger.filled(run.standing.entry.next_offsets, first), goal)
+    if not rest:
+        return 0
+    part = ledger.limited(rest, max_offsets(run.flow))
+    return carry(part, run, backlog=ledger.size(rest) - ledger.size(part))

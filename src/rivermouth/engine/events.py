@@ -129,6 +129,19 @@ class DecisionRecorded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TableEmptied(Event):
+    """All rows were taken out of the flow's table, which is now made anew from its source.
+
+    Attributes:
+        entry: Number of the ledger entry that records it.
+        rows: How many there were.
+    """
+
+    entry: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Warned(Event):
     """Something that the user should know and that stops nothing."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from rivermouth.engine.carry import DEFAULT_MAX_OFFSETS, carry
+from rivermouth.engine.carry import DEFAULT_MAX_OFFSETS, carry, carry_some
 from rivermouth.engine.events import CheckpointReplaced
 from rivermouth.errors import LakeNotWritable, RivermouthError, StopTimeout, first_line
 from rivermouth.ports.checkpoint import Checkpoints
@@ -78,6 +78,23 @@ def _follow(run: RunningFlow, callback: _Callback, between_batches: Callable[[],
     finally:
         _stop(run, query)
     return callback.batches
+
+
+def follow_table(run: RunningFlow, between_batches: Callable[[], None]) -> int:
+    """As ``follow`` for a flow over a table: at each trigger a batch of what the table has by then, without a query.
+
+    Guarantees:
+        Those of ``follow``; there is no checkpoint.
+    """
+    batches, poll_s = 0, _POLL_S if is_local_disk(run.places.lake) else _REMOTE_POLL_S
+    while not run.stopping.is_set():
+        due = time.monotonic() + run.flow.trigger.every
+        batches += carry_some(run)
+        between_batches()
+        while not run.stopping.is_set() and (left_s := due - time.monotonic()) > 0:
+            run.stopping.wait(min(poll_s, left_s))
+            between_batches()
+    return batches
 
 
 def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth.engine.adopt import adopt
 from rivermouth.engine.decide import add_epoch_column, check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, StepReached
+from rivermouth.engine.rebuild import empty
 from rivermouth.engine.recovery import recover
 from rivermouth.engine.running import RunningFlow
 from rivermouth.engine.table import change_table, create_table, fixed, register_table, table_changes, table_shape
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.places import FlowPlaces
+    from rivermouth.rows.rebuilding import Rebuild
     from rivermouth.spec import Flow
 
 
@@ -45,6 +47,7 @@ def open_flow(
     listener: Listener,
     decision: LossDecision | None = None,
     adoption: Adoption | None = None,
+    rebuild: Rebuild | None = None,
 ) -> RunningFlow:
     """The flow, ready for its next batch. The caller holds the table's lease.
 
@@ -57,6 +60,7 @@ def open_flow(
         listener: Gets the events.
         decision: About data that is gone, to be recorded first.
         adoption: Of a table that another program wrote, to be done first.
+        rebuild: The wish that the table is emptied first; of one that is made with it nothing has to be.
 
     Raises:
         RivermouthError: What is wrong with the flow, its table, its ledger or its topics.
@@ -84,11 +88,13 @@ def open_flow(
         topics=topics,
         shape=shape,
         listener=listener,
-        even_void=bool(decision),
+        even_void=bool(decision or rebuild),
     )
     if run.standing.entry.epochs:
         # Whoever restored the table to before the first epoch, or dropped the column, took it away.
         add_epoch_column(run)
+    if rebuild and not created:
+        empty(run, topics, rebuild)
     decide(run, topics, decision)
     check_topics(run, topics)
     if run.changes:

@@ -88,7 +88,7 @@ def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:
     )
     try:
         check_same_place(spark, places)
-        with reading(order) as (kafka, source):
+        with reading(spark, order) as (kafka, source):
             return _planned(for_flow(spark), order, kafka, source, named)
     except RivermouthError as error:
         return replace(named, problem=error.located(order.at))

@@ -268,9 +268,9 @@ def finish_replay(run: RunningFlow) -> None:
 
 
 def finish_decision(run: RunningFlow) -> None:
-    """Gives up the open dead letters that the newest entry, a rewind, reads again.
+    """Gives up the open dead letters that the newest entry, a rewind or a rebuild, reads again.
 
-    They come again if they still do not fit.
+    They come again if they still do not fit. What a rebuild deletes again is remembered anew.
 
     Guarantees:
         Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
@@ -278,7 +278,7 @@ def finish_decision(run: RunningFlow) -> None:
     entry = run.standing.entry
     again: Ranges = {}
     for decision in entry.decisions:
-        if decision.entry == entry.number and decision.kind == "rewind":
+        if decision.entry == entry.number and decision.kind in ("rewind", "rebuild"):
             for partition, (before, after) in decision.moves.items():
                 again.setdefault(decision.topic, {})[partition] = (after, before)
     if again and run.dead_letters.exists():
@@ -288,5 +288,9 @@ def finish_decision(run: RunningFlow) -> None:
         mine = as_coordinates(letters.where(F.col(names.EPOCH) == now), "batch").where(envelope.inside(again))
         given_up = mine.withColumnsRenamed(names.IN_TABLE).distinct().withColumn("new_status", F.lit("discarded"))
         run.dead_letters.mark(given_up)
+    if run.tombstones is not None and any(
+        each.entry == entry.number and each.kind == "rebuild" for each in entry.decisions
+    ):
+        run.tombstones.clear(run.spark)
     run.standing = dataclasses.replace(run.standing, counts=ledger.Counts())
     run.ledger.keep(run.standing)

@@ -6,24 +6,37 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rivermouth.ports.fencing import check_same_place
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_source import KafkaSource
+from rivermouth.ports.storage import PlacedFiles
+from rivermouth.ports.table_source import TableSource
 from rivermouth.rows.kafka_options import java_options
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rivermouth.engine.supervisor import FlowOrder
     from rivermouth.ports.sources import Records, Topics
     from rivermouth.spec import Flow
 
 
 @contextmanager
-def reading(order: FlowOrder, options: Mapping[str, str] | None = None) -> Iterator[tuple[Topics, Records]]:
+def reading(
+    spark: SparkSession, order: FlowOrder, options: Mapping[str, str] | None = None
+) -> Iterator[tuple[Topics, Records]]:
     """What the flow reads, to be looked at and as Spark reads it, while the block lasts.
 
     Args:
+        spark: Any session.
         order: The flow.
         options: Client options instead of the order's.
     """
+    if order.source is not None:
+        check_same_place(spark, order.source.places)
+        table = TableSource(order.source, PlacedFiles(spark), reader=order.flow.name, spark=spark)
+        yield table, table
+        return
     options = order.options if options is None else options
     with Kafka(order.bootstrap_servers, options) as kafka:
         yield kafka, source_of(order.flow, order.bootstrap_servers, options)

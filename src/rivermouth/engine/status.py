@@ -19,17 +19,21 @@ from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.table_ledger import Standing, TableLedger
+from rivermouth.ports.table_source import TableSource
 from rivermouth.rows import decisions
 from rivermouth.rows.gone import Found
 from rivermouth.rows.ledger import Counts, Decision
 
 if TYPE_CHECKING:
+    from rivermouth.ports.sources import Topics
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.ledger import Offsets
     from rivermouth.rows.places import FlowPlaces
+    from rivermouth.rows.source_table import SourceTable
     from rivermouth.spec import Flow
 
 Answer = TypeVar("Answer")
+_Ask = Callable[[Callable[["Topics"], "FlowStatus"]], "FlowStatus"]
 
 RATE_WINDOW_S: Final = 60.0
 NEAR_START: Final = 0.1
@@ -117,6 +121,7 @@ def project_status(
     bootstrap_servers: str,
     options: Mapping[str, str],
     spark_conf: Mapping[str, str] | None = None,
+    sources: Mapping[str, SourceTable] | None = None,
     timeout_s: float = 1.0,
 ) -> list[FlowStatus]:
     """How the flows of one project are doing, in the order given; changes nothing.
@@ -126,6 +131,7 @@ def project_status(
         bootstrap_servers: The cluster.
         options: Its client options, resolved.
         spark_conf: The project's Spark options, resolved; for the credentials of a lake in an object store.
+        sources: The tables that flows read instead of the cluster, by the flow's name.
         timeout_s: Bound on the cluster's first answer and on each answer of the lake. A cluster that missed
             it once is not asked again.
 
@@ -134,7 +140,16 @@ def project_status(
     """
     files = LakeReader(spark_conf or {}, timeout_s=timeout_s)
     with _Cluster(bootstrap_servers, options, timeout_s) as cluster, ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda pair: _flow_status(pair[0], pair[1], files, cluster), flows))
+
+        def one(pair: tuple[Flow, FlowPlaces]) -> FlowStatus:
+            flow, places = pair
+            source = (sources or {}).get(flow.name)
+            if source is None:
+                return _flow_status(flow, places, files, cluster.ask)
+            table = TableSource(source, files, reader=flow.name)
+            return _flow_status(flow, places, files, lambda question: question(table))
+
+        return list(pool.map(one, flows))
 
 
 class _Cluster:
@@ -157,7 +172,7 @@ class _Cluster:
         if self._kafka is not None:
             self._kafka.close()
 
-    def ask(self, question: Callable[[Kafka], Answer]) -> Answer:
+    def ask(self, question: Callable[[Topics], Answer]) -> Answer:
         """The answer to ``question``.
 
         Raises:
@@ -184,7 +199,7 @@ class _Cluster:
             return self._kafka
 
 
-def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, cluster: _Cluster) -> FlowStatus:
+def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) -> FlowStatus:
     status = FlowStatus(flow.name, places.table, trigger_s=flow.trigger.every)
     try:
         holder = read_holder(files, places.lease_file)
@@ -199,7 +214,7 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, cluster: _Clu
         if standing is None:
             return status
     try:
-        status = cluster.ask(lambda kafka: _with_kafka(status, flow, standing, kafka))
+        status = ask(lambda kafka: _with_kafka(status, flow, standing, kafka))
     except RivermouthError as error:
         known = standing.entry.next_offsets if standing is not None else {}
         status = replace(_failed(status, error), partitions=_partitions(known, {}, _reads(flow)))
@@ -243,7 +258,7 @@ def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
     )
 
 
-def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka: Kafka) -> FlowStatus:
+def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka: Topics) -> FlowStatus:
     topics = kafka.topics(flow)
     ends = kafka.end_offsets(topics)
     first = kafka.beginning_offsets(topics)
@@ -254,7 +269,6 @@ def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka
         # A partition that the ledger does not know begins at its earliest.
         known = {name: {**first[name], **entry.get(name, {})} for name in topics}
     earlier = kafka.offsets_at(topics, int((time.time() - RATE_WINDOW_S) * 1000))
-    came = sum(end - earlier[name][partition] for name, parts in ends.items() for partition, end in parts.items())
     partitions = _partitions(known, ends, {name: topic.partitions for name, topic in topics.items()})
     lags = [part.lag for part in partitions if part.lag is not None]
     status = replace(
@@ -262,14 +276,15 @@ def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka
         partitions=partitions,
         lag=sum(lags) if len(lags) == len(partitions) else None,
         furthest_behind=max((part for part in partitions if part.lag), key=lambda part: part.lag or 0, default=None),
-        input_rate=round(max(0, came) / RATE_WINDOW_S, 3),
+        input_rate=None if earlier is None else round(max(0, _sum(ends) - _sum(earlier)) / RATE_WINDOW_S, 3),
         warnings=_warnings(partitions, first, ends),
     )
     if standing is None or status.code is not None:
         return status
     # An open transaction ends what can be read; the log itself goes on.
     whole, last = not flow.assign, kafka.end_offsets(topics, "read_uncommitted")
-    found = Found({name: topic.id for name, topic in topics.items()}, first, last, whole=whole)
+    place = "Kafka" if flow.source is None else f"table {flow.source.table}"
+    found = Found({name: topic.id for name, topic in topics.items()}, first, last, whole=whole, place=place)
     records = flow.on_data_loss == "record"
     try:
         ruling = decisions.foreseen(flow.name, standing.entry, standing.needed, found, records=records, at="")
@@ -279,6 +294,10 @@ def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka
         return status
     said = (f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
     return replace(_without_lags(status), warnings=(*status.warnings, *said))
+
+
+def _sum(offsets: Offsets) -> int:
+    return sum(offset for parts in offsets.values() for offset in parts.values())
 
 
 def _without_lags(status: FlowStatus) -> FlowStatus:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.engine.carry import drain, max_offsets
 from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener, Warned
-from rivermouth.engine.follow import follow
+from rivermouth.engine.follow import follow, follow_table
 from rivermouth.engine.opening import open_flow
 from rivermouth.engine.sources import reading
 from rivermouth.engine.upkeep import after_run, between_batches
@@ -28,10 +28,11 @@ from rivermouth.errors import (
     TopicRecreated,
     first_line,
 )
+from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_fenced
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import abandon, has_ended
-from rivermouth.ports.storage import files_for
+from rivermouth.ports.storage import PlacedFiles, files_for
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.places import FlowPlaces
+    from rivermouth.rows.rebuilding import Rebuild
+    from rivermouth.rows.source_table import SourceTable
     from rivermouth.spec import Flow
 
 # A service that runs on waits for these to be over.
@@ -65,6 +68,8 @@ class FlowOrder:
         at: Where the flow stands in its file.
         decision: About data that is gone, to be recorded before the first batch.
         adoption: Of a table that another program wrote, to be done before the first batch.
+        source: The table that the flow reads instead of the cluster.
+        rebuild: The wish that the flow's table is made anew, to be done before the first batch.
     """
 
     flow: Flow
@@ -74,6 +79,8 @@ class FlowOrder:
     at: str | None = None
     decision: LossDecision | None = None
     adoption: Adoption | None = None
+    source: SourceTable | None = None
+    rebuild: Rebuild | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +199,9 @@ class Supervisor:
 
     def _side_by_side(self, orders: Sequence[FlowOrder], *, keep_following: bool) -> list[FlowOutcome]:
         workers = [_Worker(self, order, keep_following=keep_following) for order in orders]
+        by_name = {order.flow.name: worker for order, worker in zip(orders, workers, strict=True)}
+        for order, worker in zip(orders, workers, strict=True):
+            worker.source = by_name.get(order.source.flow.name) if order.source is not None else None
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -215,7 +225,7 @@ class Supervisor:
         check_fenced(self._spark, order.places)
         with (
             self._lease(files, order, listener) as lease,
-            reading(order) as (kafka, source),
+            reading(self._spark, order) as (kafka, source),
         ):
             opened = False
             while not self._stop.is_set():
@@ -261,7 +271,7 @@ class Supervisor:
 
     def _open(self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener) -> RunningFlow:
         name = order.flow.name
-        decision, adoption = (None, None) if name in self._decided else (order.decision, order.adoption)
+        first = name not in self._decided
         run = open_flow(
             self._spark,
             order.flow,
@@ -269,8 +279,9 @@ class Supervisor:
             kafka=kafka,
             source=source,
             listener=listener,
-            decision=decision,
-            adoption=adoption,
+            decision=order.decision if first else None,
+            adoption=order.adoption if first else None,
+            rebuild=order.rebuild if first else None,
         )
         # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
         self._decided.add(name)
@@ -290,7 +301,7 @@ class Supervisor:
             self._between_batches(run)
             between_batches(run)
 
-        return follow(run, between)
+        return (follow if run.flow.source is None else follow_table)(run, between)
 
 
 class _Worker(threading.Thread):
@@ -306,6 +317,8 @@ class _Worker(threading.Thread):
         self._began_at = time.monotonic()
         self._ended_at: float | None = None
         self._error: BaseException | None = None
+        self.source: _Worker | None = None
+        """Of the flow whose table this one reads, if that runs too."""
 
     @property
     def outcome(self) -> FlowOutcome:
@@ -317,6 +330,7 @@ class _Worker(threading.Thread):
         """Carries the flow to its end and tells what became of it."""
         name = self._order.flow.name
         try:
+            self._wait_for_source()
             self._supervisor.carry(self._order, self._hear, keep_following=self._keep_following)
         except RivermouthError as error:
             # Told to stop while it waited for its table, it has not failed.
@@ -334,6 +348,18 @@ class _Worker(threading.Thread):
         outcome = self.outcome
         stopped = self._supervisor.stopped and not self._keep_following
         self._hear(FlowFinished(name, outcome.counts, outcome.batches, outcome.duration_s, stopped=stopped))
+
+    def _wait_for_source(self) -> None:
+        """Returns when what a drain should carry is in the table that the flow reads, or when it is there at all.
+
+        A flow that follows waits for the table only; where its writer fails, it carries what it finds.
+        """
+        source = self._order.source
+        while source is not None and self.source is not None and self.source.is_alive():
+            made = self._keep_following and delta.exists(PlacedFiles(self._supervisor.spark), source.places.table)
+            if made or self._supervisor.stopped:
+                return
+            self.source.join(0.2)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, BatchDone):

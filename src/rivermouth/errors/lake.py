@@ -56,6 +56,22 @@ class TableForeign(RivermouthError):
     hint = "{fix}"
 
 
+class SourceNotMade(RivermouthError):
+    """The table that a flow reads is not there yet."""
+
+    code = "SOURCE_NOT_MADE"
+    what = "flow {flow}: its source, table {table}, is not made yet; nothing was read"
+    hint = "rivermouth run {owner}"
+
+
+class SourceUnfit(RivermouthError):
+    """The table that a flow reads cannot stand in for Kafka."""
+
+    code = "SOURCE_UNFIT"
+    what = "flow {flow}: its source, table {table}, cannot be read in the place of Kafka: {detail}; nothing was read"
+    hint = "{fix}"
+
+
 class AdoptionRefused(RivermouthError):
     """A table cannot be taken over: nobody can say how far it was read."""
 

@@ -55,12 +55,12 @@ class LedgerGap(RivermouthError):
 
 
 class OffsetsExpired(RivermouthError):
-    """Kafka no longer holds offsets that the ledger expects."""
+    """Kafka, or the table in its place, does not hold offsets that the ledger expects."""
 
     code = "OFFSETS_EXPIRED"
     what = (
         "flow {flow}: topic {topic} partition {partition}: offsets {start} to {end} (exclusive) are no longer in "
-        "Kafka; nothing was written"
+        "{place}; nothing was written"
     )
     hint = 'rivermouth run {flow} {options} --why "REASON"'
 
@@ -125,6 +125,14 @@ class DecisionRefused(RivermouthError):
 
     code = "DECISION_REFUSED"
     what = "flow {flow}: {option} is refused: {detail}; nothing was recorded"
+    hint = "{fix}"
+
+
+class RebuildRefused(RivermouthError):
+    """A table cannot be made anew from the one that its flow reads."""
+
+    code = "REBUILD_REFUSED"
+    what = "flow {flow}: table {table} is not made anew: {detail}; nothing was changed"
     hint = "{fix}"
 
 

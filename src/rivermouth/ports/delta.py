@@ -246,6 +246,32 @@ def append(
     )
 
 
+def empty(spark: SparkSession, location: str, *, app_id: str, app_version: int, metadata: str) -> None:
+    """Takes all rows out of the table in one commit with its transaction number and metadata; columns stay.
+
+    Args:
+        spark: Any session.
+        location: The table's folder.
+        app_id: The transaction's application.
+        app_version: Its number.
+        metadata: The text for ``userMetadata``.
+
+    Guarantees:
+        As ``append``. Older versions of the table have the rows still, as long as their files are kept.
+    """
+    (
+        spark.createDataFrame([], table_state(spark, location).columns)
+        .write.format("delta")
+        .mode("overwrite")
+        # With the other word, which a session may prefer, no partition would be touched.
+        .option("partitionOverwriteMode", "static")
+        .option("txnAppId", app_id)
+        .option("txnVersion", app_version)
+        .option("userMetadata", metadata)
+        .save(location)
+    )
+
+
 def append_alone(rows: DataFrame, location: str, *, onto: int, app_id: str, app_version: int, metadata: str) -> bool:
     """As ``append``, but only if the table stands at ``onto`` and nobody commits meanwhile; says whether it did.
 

@@ -161,7 +161,7 @@ def _broker(project: Project, timeout_s: float) -> str:
         Kafka(servers, project.kafka_options(), timeout_s) as kafka,
     ):
         cluster = kafka.cluster_id()
-        topics = {name for flow in project.flows() for name in kafka.topics(flow)}
+        topics = {name for flow in project.flows() if flow.source is None for name in kafka.topics(flow)}
     return f"{servers} answers, cluster {cluster or 'without an id'}; {len(topics)} of the flows' topics are there"
 
 

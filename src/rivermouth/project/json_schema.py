@@ -126,7 +126,9 @@ def _short_forms(definitions: dict[str, Any]) -> None:
     flow = definitions["Flow"]["properties"]
     del flow["name"]
     definitions["Flow"]["required"] = ["format", "table"]
-    definitions["Flow"]["oneOf"] = [{"required": [source]} for source in ("topics", "topic_pattern", "assign")]
+    definitions["Flow"]["oneOf"] = [
+        {"required": [source]} for source in ("topics", "topic_pattern", "assign", "source")
+    ]
     flow["topics"] = {**_described(flow["topics"]), "anyOf": [{"type": "string"}, _texts(1)]}
     flow["metadata_columns"] = {
         **_described(flow["metadata_columns"]),

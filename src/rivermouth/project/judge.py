@@ -45,6 +45,7 @@ _FIXES_BY_NAME: Final = {
     "flows": "write each flow as its name with a ':', indented under flows:",
     "format": "format: raw",
     "sink": "sink: append",
+    "source": "source: {table: bronze.orders}",
     "every": "every: 30 seconds",
     "max_delay": "max_delay: 30 seconds",
 }

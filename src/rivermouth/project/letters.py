@@ -127,7 +127,7 @@ def _as_writer(spark: SparkSession, order: FlowOrder, request: requests.Request,
     with (
         # Its writer is asked at once.
         Lease(lease_files, places.lease_file, flow=flow.name, table=places.table, pause=lambda _s: True) as lease,
-        reading(order) as (kafka, source),
+        reading(spark, order) as (kafka, source),
     ):
         run = open_flow(spark, flow, places, kafka=kafka, source=source, listener=door.listener)
         run.lease = lease

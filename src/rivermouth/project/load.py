@@ -21,10 +21,11 @@ from rivermouth.names import STATE_FOLDER, did_you_mean
 from rivermouth.project import locate
 from rivermouth.project.judge import judge
 from rivermouth.project.secrets import Environment
-from rivermouth.rows import broker_presets, kafka_client_options, kafka_options, places
+from rivermouth.rows import broker_presets, kafka_client_options, kafka_options, places, source_table
 from rivermouth.rows.catalog import metastore_conf
 from rivermouth.rows.environment import expand, expand_flow
 from rivermouth.rows.places import FlowPlaces
+from rivermouth.rows.source_table import SourceTable
 from rivermouth.spec import Flow, ProjectSpec
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.status import FlowStatus
     from rivermouth.engine.supervisor import FlowOutcome
     from rivermouth.engine.tables import TableDescription
+    from rivermouth.project.rebuild import Rebuilt
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.spec import SparkSettings
@@ -166,6 +168,27 @@ class Project:
             raise error.located(self.at("flows", name, *path) if owner else self.at(*path)) from None
 
     @property
+    def tables(self) -> dict[str, str]:
+        """The flow by the name of its table, with and without the catalog; those of a trial under their real names.
+
+        Raises:
+            PlaceInvalid: A template cannot be filled.
+            EnvironmentMissing: A variable without default is not set.
+        """
+        found = [self.with_debug(debug=False).places(name) for name in self.spec.flows]
+        return {table: each.flow for each in found for table in (each.name, each.full_name)}
+
+    def source(self, name: str) -> SourceTable | None:
+        """The table that this flow reads; None for one that reads Kafka.
+
+        Raises:
+            FlowUnknown: The project has no flow of this name.
+            RivermouthError: What is wrong with the places of a flow.
+        """
+        owner = source_table.owner_of(self.flow(name), self.tables) if self.flow(name).source is not None else None
+        return None if owner is None else SourceTable(self.flow(owner), self.places(owner))
+
+    @property
     def lake(self) -> str:
         """The root of the lake, absolute.
 
@@ -241,6 +264,31 @@ class Project:
         outcomes = operate.run(self, names, follow=follow, door=door, decision=decision, adoption=adoption)
         operate.raise_failures(outcomes)
         return outcomes
+
+    def rebuild(self, name: str, *, why: str = "", listener: Listener | None = None) -> Rebuilt:
+        """Makes the table of one flow anew from the table that the flow reads; see ``project.rebuild.rebuild``.
+
+        Args:
+            name: A flow with ``source: {table: ...}``.
+            why: The reason, for the ledger.
+            listener: Gets every event.
+
+        Raises:
+            RebuildRefused: The flow does not read a table, or its own has rows that the source could not bring back.
+            FlowsFailed: The flow failed.
+            RivermouthError: Nothing was run at all.
+
+        Guarantees:
+            Run twice: emptied and made twice, with the same rows. Stopped anywhere: the table is as it was, or emptied
+            and partly filled, and the next run of the flow carries the rest.
+        """
+        from rivermouth.project import operate  # noqa: PLC0415
+        from rivermouth.project.rebuild import rebuild  # noqa: PLC0415
+
+        door = operate.NOBODY if listener is None else operate.Door(listener=listener)
+        done = rebuild(self, name, why=why, door=door)
+        operate.raise_failures([done.outcome])
+        return done
 
     def validate(self, *names: str) -> None:
         """Nothing, if nothing is wrong with these flows, or any, as far as no broker is needed.

@@ -15,8 +15,9 @@ from rivermouth.engine.requests import serve
 from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, RivermouthError
-from rivermouth.ports import session
+from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.storage import files_for
 from rivermouth.project.ingest import ingest_spec
 from rivermouth.project.load import Project, raise_all, standing
 from rivermouth.project.validate import validate_static
@@ -168,17 +169,23 @@ def orders(project: Project, names: Sequence[str] = (), *, follow: bool = False)
             )
         chosen = _debugged(flow) if project.debug else flow
         at = project.at("flows", flow.name)
-        result.append(FlowOrder(chosen, project.places(flow.name), servers, options, at))
+        result.append(
+            FlowOrder(chosen, project.places(flow.name), servers, options, at, source=project.source(flow.name))
+        )
     return result
 
 
-def reach(project: Project) -> None:
+def reach(project: Project, chosen: Sequence[FlowOrder]) -> None:
     """Nothing, if the project's cluster answers: a broker that is not there is told before Spark is started.
+
+    For flows over tables alone it is not asked.
 
     Raises:
         BrokerUnreachable: No broker answered.
         KafkaRefused: The broker does not let this client in.
     """
+    if all(order.source is not None for order in chosen):
+        return
     servers, options = project.bootstrap_servers, project.kafka_options()
     with standing(project.at("kafka", "bootstrap_servers")), Kafka(servers, options) as kafka:
         kafka.cluster_id()
@@ -218,7 +225,7 @@ def run(
     if decision or adoption:
         _check_decision(project, [order.flow.name for order in chosen])
         chosen = [replace(order, decision=decision, adoption=adoption) for order in chosen]
-    reach(project)
+    reach(project, chosen)
     engine = Spark(project, door)
     with engine as spark:
         if project.debug and not follow:
@@ -230,6 +237,26 @@ def run(
         # Whoever told the flows to end may have ended Spark too: what broke by that is no failure.
         return [replace(each, error=None) if isinstance(each.error, FlowBroken) else each for each in outcomes]
     return outcomes
+
+
+def carried_alone(project: Project, order: FlowOrder, door: Door) -> tuple[FlowOutcome, int | None]:
+    """One flow drained, and the rows of its table afterwards; None if there is no table.
+
+    Raises:
+        RivermouthError: Nothing was run at all.
+    """
+    engine = Spark(project, door)
+    with engine as spark:
+        supervisor = Supervisor(spark, _without_echo(door), serve, restart=engine.restart)
+        with door.stop.over(supervisor, engine.kill):
+            (outcome,) = supervisor.run([order], keep_following=False)
+        there = not session.has_ended(supervisor.spark) and delta.exists(
+            files_for(order.places.table, supervisor.spark), order.places.table
+        )
+        rows = supervisor.spark.read.format("delta").load(order.places.table).count() if there else None
+    if door.stop.asked and isinstance(outcome.error, FlowBroken):
+        outcome = replace(outcome, error=None)
+    return outcome, rows
 
 
 def raise_failures(outcomes: Sequence[FlowOutcome]) -> None:
@@ -273,7 +300,7 @@ def plan(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -> li
         Reads only: no table, no checkpoint, no lease is made.
     """
     wanted = orders(project, names)
-    reach(project)
+    reach(project, wanted)
     with Spark(project, door) as spark:
         return [plan_flow(spark, order) for order in wanted]
 

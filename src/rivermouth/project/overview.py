@@ -29,6 +29,7 @@ def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.
         bootstrap_servers=project.bootstrap_servers,
         options=project.kafka_options(),
         spark_conf=project.spark_conf,
+        sources={flow.name: source for flow in flows if (source := project.source(flow.name)) is not None},
         timeout_s=timeout_s,
     )
 

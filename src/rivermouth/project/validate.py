@@ -20,7 +20,7 @@ from rivermouth.names import did_you_mean
 from rivermouth.project.judge import words
 from rivermouth.project.load import Project, raise_all
 from rivermouth.project.locate import Path
-from rivermouth.rows import kafka_options
+from rivermouth.rows import kafka_options, source_table
 from rivermouth.rows.environment import expand, references, texts_with_references
 from rivermouth.rows.places import FlowPlaces, check_apart, check_distinct, schemes
 from rivermouth.spec import Flow
@@ -52,7 +52,7 @@ def static_problems(project: Project) -> list[RivermouthError]:
         # What hangs on a missing variable cannot be judged; the rest would only repeat it.
         return missing
     found: list[RivermouthError] = []
-    for check in (_flows, _kafka, _each_flow, _places, _groups):
+    for check in (_flows, _kafka, _each_flow, _places, _groups, _sources):
         found += check(project)
     return found
 
@@ -260,6 +260,19 @@ def _places(project: Project) -> Iterator[RivermouthError]:
     except RivermouthError as error:
         flow = str(error.facts.get("second", error.facts.get("setting", ""))).removeprefix("flow ")
         yield error.located(project.at("flows", flow, "table"))
+
+
+def _sources(project: Project) -> Iterator[RivermouthError]:
+    """Flows that read tables: of this project, and such as hold all that they need."""
+    try:
+        tables = project.tables
+    except RivermouthError:
+        return  # told of the places
+    flows = {name: project.flow(name) for name in project.spec.flows}
+    for name, flow in flows.items():
+        for each in source_table.problems(flow, flows, tables):
+            path = ("flows", name, each.field)
+            yield _invalid(project, path, f"{words(path)}: {each.detail}", each.fix)
 
 
 def _groups(project: Project) -> Iterator[RivermouthError]:

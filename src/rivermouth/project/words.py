@@ -44,6 +44,9 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "SparkSettings": {"config": "conf", "options": "conf", "memory": "driver_memory"},
     "Places": {"path": "table", "checkpoint_location": "checkpoint", "dead_letters": "dead_letter_table"},
     "Flow": {
+        "from": "source",
+        "from_table": "write it as source: {table: ...}",
+        "source_table": "write it as source: {table: ...}",
         "fail_on_data_loss": "on_data_loss",
         "topic": "topics",
         "subscribe": "topics",
@@ -81,6 +84,7 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "mode": "sink",
         "keys": "write it as sink: {type: ..., keys: [...]}",
     },
+    "Source": {"name": "table", "flow": "write the name of its table: source: {table: ...}"},
     "Table": {
         "table": "name",
         "path": "write it as places: {table: ...} in the flow",

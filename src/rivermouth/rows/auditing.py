@@ -62,26 +62,25 @@ def window(entries: Sequence[Entry], counts: Counts | None, first: Offsets) -> W
     totals = newest.totals + counts if counts is not None else newest.totals
     at = len(entries) - 1
     for index, entry in enumerate(entries):
-        starts = _starts(entries[index:])
-        if entry.number >= newest.decided and not _behind(starts, first):
+        if entry.number >= newest.decided and not _behind(starts(entries[index:]), first):
             at = index
             break
-    starts = _starts(entries[at:])
+    begins = starts(entries[at:])
     already = entries[at + 1].totals if at + 1 < len(entries) else totals
     return Window(
         since=entries[at].number,
         until=newest.number if counts is not None else newest.number - 1,
-        ranges=ledger.between(starts, end),
+        ranges=ledger.between(begins, end),
         counts=totals - already,
-        before=ledger.between(_starts(entries), starts),
+        before=ledger.between(starts(entries), begins),
     )
 
 
 def whole(window: Window, newest: Entry) -> bool:
     """Whether Kafka holds all records that the table was made of, up to the window's end."""
-    starts = {(topic, p): start for topic, parts in window.ranges.items() for p, (start, _) in parts.items()}
+    begins = {(topic, p): start for topic, parts in window.ranges.items() for p, (start, _) in parts.items()}
     read = ((topic, p) for topic, parts in newest.next_offsets.items() for p, offset in parts.items() if offset)
-    return not newest.epochs and not window.before and all(starts.get(each) == 0 for each in read)
+    return not newest.epochs and not window.before and all(begins.get(each) == 0 for each in read)
 
 
 def findings(found: Tally, counts: Counts, *, compacted: bool) -> tuple[str, ...]:
@@ -110,7 +109,7 @@ def _records(number: int) -> str:
     return f"{number:,} record{'' if number == 1 else 's'}"
 
 
-def _starts(entries: Sequence[Entry]) -> Offsets:
+def starts(entries: Sequence[Entry]) -> Offsets:
     """Where each partition stands after the first entry; one that came later, where its first batch began."""
     known: Offsets = {topic: dict(parts) for topic, parts in entries[0].next_offsets.items()}
     for entry in entries[1:]:
@@ -120,9 +119,9 @@ def _starts(entries: Sequence[Entry]) -> Offsets:
     return known
 
 
-def _behind(starts: Mapping[str, Mapping[int, int]], first: Offsets) -> bool:
+def _behind(begins: Mapping[str, Mapping[int, int]], first: Offsets) -> bool:
     return any(
         offset < first.get(topic, {}).get(partition, offset)
-        for topic, parts in starts.items()
+        for topic, parts in begins.items()
         for partition, offset in parts.items()
     )

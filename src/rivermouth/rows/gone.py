@@ -26,12 +26,14 @@ class Found:
         end: Where each partition ends, records of open transactions included: only a log that was cut ends earlier
             than it did before.
         whole: Whether these are all partitions of the topics, and not only assigned ones.
+        place: Kafka, or the table that stands in for it, for messages.
     """
 
     ids: Mapping[str, str | None]
     first: Offsets
     end: Offsets
     whole: bool = True
+    place: str = "Kafka"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def problem(
     for topic, p, start, end in beyond(entry.next_offsets, found):
         return OffsetsBeyondEnd(flow=flow, topic=topic, partition=p, next_offset=start, end=end, options=options)
     topic, p, start, end = next(ledger.flat(lacking.losses))
-    return OffsetsExpired(flow=flow, topic=topic, partition=p, start=start, end=end, options=options)
+    return OffsetsExpired(flow=flow, topic=topic, partition=p, start=start, end=end, place=found.place, options=options)
 
 
 def is_another(entry: Entry, found: Found, topic: str) -> bool:

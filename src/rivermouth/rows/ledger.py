@@ -87,12 +87,13 @@ class Decision:
     """What somebody decided about data that is gone; it stands in every entry from then on.
 
     Attributes:
-        kind: accept_loss, new_epoch or rewind; adopt where the flow took the table over from another program.
+        kind: accept_loss, new_epoch or rewind; adopt where the flow took the table over from another program; rebuild
+            where the table was emptied to be made anew from the table that the flow reads.
         entry: Number of the entry that recorded it.
         topic: The topic.
         moves: By partition, where the flow stood and where it went on: what lies between was lost (accept_loss), is
-            read again (rewind) or belongs to another incarnation of the topic (new_epoch). For adopt both are where it
-            begins.
+            read again (rewind, rebuild) or belongs to another incarnation of the topic (new_epoch). For adopt both are
+            where it begins.
         topic_id: Kafka's UUID of the topic from then on.
         who: User and host; ``on_data_loss`` where the flow's own setting decided.
         at: When, as ISO 8601 in UTC.
@@ -100,7 +101,7 @@ class Decision:
         mark: A random mark, so that one command is recorded once.
     """
 
-    kind: Literal["accept_loss", "new_epoch", "rewind", "adopt"]
+    kind: Literal["accept_loss", "new_epoch", "rewind", "adopt", "rebuild"]
     entry: int
     topic: str
     moves: Mapping[int, tuple[int, int]]
@@ -128,6 +129,8 @@ class Entry:
         epochs: By topic and partition, the numbers of the entries with which a new epoch of it began: the same
             offsets are other records since then. A partition in its first epoch is not named.
         decisions: What was decided about data that is gone, oldest first.
+        begins: The first offset of each topic and partition for which the table is answerable: what lies from there to
+            ``next_offsets`` was written, dropped, dead-lettered or lost. Entries of older versions do not tell it.
     """
 
     flow: str
@@ -141,6 +144,7 @@ class Entry:
     starting_offsets: str = ""
     epochs: Mapping[str, Mapping[int, tuple[int, ...]]] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
+    begins: Offsets = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The entry as one line of JSON, keys in a fixed order."""
@@ -150,6 +154,7 @@ class Entry:
                 "next": {str(partition): offset for partition, offset in sorted(partitions.items())},
                 "settled": {str(p): offset for p, offset in sorted(self.settled.get(topic, {}).items())},
                 "epochs": {str(p): list(begun) for p, begun in sorted(self.epochs.get(topic, {}).items())},
+                "begins": {str(p): offset for p, offset in sorted(self.begins.get(topic, {}).items())},
             }
             for topic, partitions in sorted(self.next_offsets.items())
         }
@@ -195,6 +200,7 @@ class Entry:
                 # Format 1 knew neither epochs nor decisions.
                 epochs={topic: _epochs(part["epochs"]) for topic, part in topics.items() if part.get("epochs")},
                 decisions=tuple(_decision(part) for part in body.get("decisions", ())),
+                begins={topic: _offsets(part["begins"]) for topic, part in topics.items() if part.get("begins")},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"{type(error).__name__} at {error}"
@@ -218,6 +224,7 @@ class Entry:
             topic_ids={**self.topic_ids, **topic_ids},
             totals=self.totals + counts,
             attempt=uuid.uuid4().hex,
+            begins=filled(self.begins, _added(starts(ranges), self.next_offsets)),
         )
 
     def carried(self, kind: Literal["replay", "maintenance"], counts: Counts) -> Entry:
@@ -267,6 +274,7 @@ def first_entry(
         topic_ids=topic_ids,
         attempt=uuid.uuid4().hex,
         starting_offsets=starting_offsets,
+        begins=start,
     )
 
 
@@ -381,6 +389,12 @@ def without(ranges: Ranges, gone: Ranges) -> Ranges:
 def text(ranges: Ranges) -> str:
     """``orders-0:5..9, orders-1:0..3`` (ends exclusive), for messages."""
     return ", ".join(f"{topic}-{partition}:{start}..{end}" for topic, partition, start, end in flat(ranges))
+
+
+def _added(offsets: Offsets, known: Offsets) -> Offsets:
+    """``offsets`` of the partitions that ``known`` does not name."""
+    rest = {t: {p: o for p, o in parts.items() if p not in known.get(t, {})} for t, parts in offsets.items()}
+    return {topic: parts for topic, parts in rest.items() if parts}
 
 
 def _object(body: str) -> dict[str, Any] | None:

@@ -266,7 +266,7 @@ def _topic(name: str, known: Iterable[str], topics: list[str], setting: str) -> 
     if name != "topic":
         raise PlaceInvalid(setting=setting, detail=f"unknown placeholder {{{name}}}", fix=did_you_mean(name, known))
     if len(topics) != 1:
-        read = f"it reads {len(topics)}" if topics else "it reads a topic_pattern"
+        read = f"it reads {len(topics)}" if topics else "it reads a topic_pattern or a table"
         raise PlaceInvalid(
             setting=setting,
             detail=f"{{topic}} stands for the flow's one topic, and {read}",

@@ -76,8 +76,24 @@ class Ruling:
             totals=entry.totals + counts + Counts(lost=ledger.size(self.unread)),
             attempt=uuid.uuid4().hex,
             epochs={**entry.epochs, **begun},
+            begins=self._begins(entry),
             decisions=_bounded((*entry.decisions, *(replace(each, entry=number) for each in self.decisions)), number),
         )
+
+    def _begins(self, entry: Entry) -> Offsets:
+        """For what the table is answerable from then on: in a new epoch from its start, after a rewind from there."""
+        result: Offsets = {topic: dict(parts) for topic, parts in entry.begins.items()}
+        lost = ledger.starts(self.unread)
+        for topic, parts in self.next_offsets.items():
+            known = result.setdefault(topic, {})
+            for partition, offset in parts.items():
+                if partition in self.fresh.get(topic, ()):
+                    known[partition] = offset
+                elif partition in known:
+                    known[partition] = min(offset, known[partition])
+                elif partition not in entry.next_offsets.get(topic, {}):
+                    known[partition] = lost.get(topic, {}).get(partition, offset)
+        return {topic: parts for topic, parts in result.items() if parts}
 
 
 class Ruler:

@@ -113,6 +113,17 @@ class Tombstones:
         if (before is None or entry <= before) and self.exists():
             DeltaTable.forPath(spark, self.location).delete(F.col(ENTRY) >= entry)
 
+    def clear(self, spark: SparkSession) -> None:
+        """Forgets all: the keyed table was emptied.
+
+        Guarantees:
+            Run twice: as once. Stopped half-way: all of it is there still, or nothing.
+        """
+        from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+        if self.exists():
+            DeltaTable.forPath(spark, self.location).delete()
+
     def _forget(self, spark: SparkSession) -> None:
         if self._forgotten_at is not None and time.monotonic() - self._forgotten_at < _FORGET_EVERY_S:
             return

@@ -7,7 +7,7 @@ here and is resolved only where it is used, so that no printout of these objects
 from __future__ import annotations
 
 from rivermouth.spec.catalog import Catalog
-from rivermouth.spec.flow import Expectation, Flow, Table, Trigger
+from rivermouth.spec.flow import Expectation, Flow, Source, Table, Trigger
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink
 from rivermouth.spec.maintenance import Maintenance, Optimize, Vacuum, every_text
@@ -33,6 +33,7 @@ __all__ = [
     "Places",
     "ProjectSpec",
     "Sink",
+    "Source",
     "SparkSettings",
     "StartingOffsets",
     "Table",

@@ -54,6 +54,16 @@ class Expectation(Noun):
         return action.route
 
 
+class Source(Noun):
+    """Where a flow's records come from, if not from Kafka itself.
+
+    Attributes:
+        table: Name of the table of another flow of the project, one with ``format: raw``.
+    """
+
+    table: str
+
+
 class Trigger(Noun):
     """How often a flow looks for records, and how many it takes at a time.
 
@@ -120,13 +130,14 @@ class Table(Noun):
 class Flow(Noun):
     """One flow: the records of Kafka topics into one Delta table.
 
-    Exactly one of ``topics``, ``topic_pattern`` and ``assign`` names the source.
+    Exactly one of ``topics``, ``topic_pattern``, ``assign`` and ``source`` names what it reads.
 
     Attributes:
         name: Its identity, also in the table's ledger; in YAML the key under ``flows``.
         topics: Topics by name; in YAML also one name alone.
         topic_pattern: A regular expression that the whole name of a topic must match.
         assign: Partitions by topic: ``{orders: [0, 1]}``.
+        source: The table of another flow, to be read instead of Kafka itself: ``{table: bronze.orders}``.
         starting_offsets: Where to start while the flow has no ledger yet.
         ending_offsets: Where a bounded run ends; not together with ``--follow``.
         on_data_loss: What happens where Kafka no longer holds what was not read yet, or a topic was created again:
@@ -149,6 +160,7 @@ class Flow(Noun):
     topics: tuple[str, ...] = ()
     topic_pattern: str | None = None
     assign: dict[str, tuple[int, ...]] = {}
+    source: Source | None = None
     starting_offsets: StartingOffsets = StartingOffsets(kind="earliest")
     ending_offsets: EndingOffsets | None = None
     on_data_loss: Literal["fail", "record"] = "fail"
@@ -185,11 +197,11 @@ class Flow(Noun):
         if not _NAME.match(self.name):
             msg = f"{self.name!r} is no flow name: use letters, digits, _ and -, beginning with a letter"
             raise ValueError(msg)
-        sources = [name for name in ("topics", "topic_pattern", "assign") if getattr(self, name)]
+        sources = [name for name in ("topics", "topic_pattern", "assign", "source") if getattr(self, name)]
         if len(sources) != 1:
             named = " and ".join(sources) if sources else "none"
             msg = (
-                f"name the source by exactly one of topics, topic_pattern and assign ({named} given): "
+                f"name the source by exactly one of topics, topic_pattern, assign and source ({named} given): "
                 "for example topics: [orders]"
             )
             raise ValueError(msg)
@@ -198,6 +210,7 @@ class Flow(Noun):
         if twice:
             msg = f"expectation {twice[0]!r} stands twice: each name once"
             raise ValueError(msg)
+        self._check_source()
         self._check_changes()
         self._check_keyed()
         if self.table.cluster_by and self.zorder:
@@ -232,6 +245,28 @@ class Flow(Noun):
         if self.key_format is None:
             return self.format.type != "raw"
         return self.key_format == "text"
+
+    def _check_source(self) -> None:
+        if self.source is None:
+            return
+        told = {
+            "starting_offsets": self.starting_offsets.kind in ("timestamp", "group"),
+            "ending_offsets": self.ending_offsets is not None and self.ending_offsets.kind == "timestamp",
+        }
+        for name, asked in told.items():
+            if asked:
+                word = "earliest" if name == "starting_offsets" else "latest"
+                msg = f"{name} by time or by group is asked of Kafka, and the flow reads a table: {name}: {word}"
+                raise ValueError(msg)
+        unheard = {
+            "group_id": self.group_id,
+            "trigger.min_offsets": self.trigger.min_offsets,
+            "trigger.min_partitions": self.trigger.min_partitions,
+        }
+        for name, value in unheard.items():
+            if value is not None:
+                msg = f"{name} is about Kafka's consumers, and a flow over a table has none: remove it"
+                raise ValueError(msg)
 
     def _check_changes(self) -> None:
         kind = self.format.type

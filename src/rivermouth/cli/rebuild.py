@@ -1,0 +1,72 @@
+"""``rivermouth rebuild``: a flow's table made anew from the table that the flow reads."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from rivermouth.cli.attend import attended, door
+from rivermouth.cli.decisions import who_asks
+from rivermouth.cli.options import with_project
+from rivermouth.cli.output import Output, columns, count, is_terminal, to_json
+from rivermouth.errors import ArgumentInvalid
+
+if TYPE_CHECKING:
+    from rivermouth.project.rebuild import Rebuilt
+
+
+@click.command()
+@click.argument("flow", metavar="FLOW")
+@click.option("--yes", is_flag=True, help="Do not ask before the table is emptied.")
+@click.option("--why", default="", help="The reason; it stands in the ledger for ever.")
+@with_project
+def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> None:
+    """Empty the table of FLOW, and make it anew from the table that the flow reads.
+
+    For flows with source: {table: ...}: no broker is asked, and it does not matter what Kafka still holds. The rows go
+    in one commit, which stands in the table's ledger, and then all is read again, by the flow as it stands in the
+    project file now. Killed on the way, the next run goes on. While another process writes the table, nothing is done.
+    """
+    from rivermouth.cli.progress import progress
+    from rivermouth.project import operate
+    from rivermouth.project.load import Project
+    from rivermouth.project.rebuild import order_of
+    from rivermouth.project.rebuild import rebuild as make_anew
+
+    project = Project.load(file)
+    order = order_of(project, flow)  # what is wrong is said before anybody is asked
+    if not yes:
+        _confirm(flow, order.places.table, output)
+    shown = progress(output)
+    with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
+        try:
+            done = attended(
+                lambda: make_anew(project, flow, who=who_asks(), why=why, door=given), given.stop, shown.say
+            )
+        finally:
+            shown.close()
+        _summarise(done, stopped=given.stop.asked, output=output)
+        operate.raise_failures([done.outcome])
+
+
+def _confirm(flow: str, table: str, output: Output) -> None:
+    if output.json or not (is_terminal() and sys.stdin.isatty()):
+        detail = f"all rows of {table} would be taken out, and nobody is there to be asked"
+        raise ArgumentInvalid(argument="rebuild", detail=detail, fix=f"rivermouth rebuild {flow} --yes")
+    click.confirm(f"take all rows out of {table}, and make it anew?", abort=True)
+
+
+def _summarise(done: Rebuilt, *, stopped: bool, output: Output) -> None:
+    from rivermouth.cli.progress import SUMMARY_HEAD, summary_json, summary_row
+
+    if output.json:
+        rows = {"table": done.table, "rows_before": done.rows_before, "rows_after": done.rows_after}
+        click.echo(to_json({**summary_json([done.outcome], stopped=stopped), **rows}))
+        return
+    click.echo(columns(SUMMARY_HEAD, [summary_row(done.outcome)]))
+    before, after = (
+        "none known" if rows is None else count(rows, "row") for rows in (done.rows_before, done.rows_after)
+    )
+    click.echo(f"{done.table}: {before} before, {after} now")

@@ -1,0 +1,223 @@
+"""The table of another flow in the place of Kafka: the same topics, partitions and offsets, for as long as it has them.
+
+A raw flow keeps keys, values and coordinates as they were, and its ledger says which of Kafka's offsets its table
+holds. So whoever reads the table needs no other words than for Kafka itself, and keeps a ledger by Kafka's offsets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from rivermouth import names
+from rivermouth.errors import SourceNotMade, SourceUnfit
+from rivermouth.ports import delta
+from rivermouth.ports.kafka_groups import GroupCommit
+from rivermouth.ports.kafka_offsets import flat_offsets, given_end, given_start
+from rivermouth.ports.sources import Topic
+from rivermouth.ports.table_ledger import TableLedger
+from rivermouth.rows import auditing, envelope
+from rivermouth.rows.ledger import filled
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.ports.sources import Isolation
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.ledger import Entry, Offsets, Ranges
+    from rivermouth.rows.source_table import SourceTable
+    from rivermouth.spec import Flow
+
+_NEVER_CUT: Final = 2**63 - 1
+_BYTES: Final = "CAST({} AS BINARY)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The table as it was looked at last: its newest version, which nobody had disturbed, and its newest entry."""
+
+    version: int
+    entry: Entry
+    begins: Offsets
+
+
+class TableSource:
+    """A table that stands in for Kafka, as its ledger tells of it. Implements ``Topics`` and ``Records``.
+
+    Each look at the topics finds the table's newest version, and frames are of that version: what comes to the table
+    later, or is done to it, is for the next look.
+
+    Args:
+        source: The table, and the flow that writes it.
+        files: Where it lies.
+        reader: Name of the flow that reads it, for errors.
+        spark: Any session; without one a table whose log was cleaned tells nothing.
+    """
+
+    def __init__(
+        self, source: SourceTable, files: LakeFiles, *, reader: str, spark: SparkSession | None = None
+    ) -> None:
+        self._source = source
+        self._files = files
+        self._reader = reader
+        self._spark = spark
+        self._location = source.places.table
+        owner = source.flow
+        self._ledger = TableLedger(
+            files, self._location, source.places.ledger_file, flow=owner.name, previously=owner.previously
+        )
+        self._seen: _Seen | None = None
+
+    # --- what there is to read ---
+
+    def topics(self, flow: Flow) -> dict[str, Topic]:  # noqa: ARG002 - it reads all that the table holds
+        """The topics that the table's flow has read, by name, sorted, as the table is now.
+
+        Raises:
+            SourceNotMade: There is no table yet.
+            SourceUnfit: It cannot stand in for Kafka.
+            LedgerVoid: Others changed it, and nobody has decided yet what becomes of its flow.
+            RivermouthError: What else is wrong with its ledger.
+        """
+        return _topics(self._look().entry)
+
+    def describe(self, names: Collection[str]) -> dict[str, Topic]:
+        """Those of these topics that the table's flow has read, by name, sorted; raises as ``topics``."""
+        return {name: topic for name, topic in _topics(self._look().entry).items() if name in names}
+
+    def compacted(self, names: Collection[str]) -> set[str]:  # noqa: ARG002 - of none of them
+        """None: from a table nothing is taken away by itself."""
+        return set()
+
+    def beginning_offsets(self, topics: Mapping[str, Topic]) -> Offsets:
+        """Where the table's flow began to read each partition."""
+        return _of(self._known().begins, topics)
+
+    def end_offsets(self, topics: Mapping[str, Topic], isolation: Isolation | None = None) -> Offsets:
+        """The first offset of each partition that the table does not have.
+
+        With ``read_uncommitted`` there is no end: what the table lacks, because its flow is behind or reads again, may
+        come, and no look at it tells a log that was cut.
+        """
+        ends = _of(self._known().entry.next_offsets, topics)
+        if isolation != "read_uncommitted":
+            return ends
+        return {topic: dict.fromkeys(parts, _NEVER_CUT) for topic, parts in ends.items()}
+
+    def offsets_at(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets | None:  # noqa: ARG002
+        """None: the log of a table does not tell times of records."""
+        return None
+
+    def resolve_starting(self, flow: Flow, topics: Mapping[str, Topic]) -> Offsets:
+        """A concrete first offset for every partition of ``topics``, as ``flow.starting_offsets`` says.
+
+        Raises:
+            SourceNotRead, PartitionMissing, OffsetsOutOfRange: Given offsets are not those of the table.
+        """
+        first, end = self.beginning_offsets(topics), self.end_offsets(topics)
+        if flow.starting_offsets.kind == "latest":
+            return end
+        return first if flow.starting_offsets.kind == "earliest" else given_start(flow, topics, first, end)
+
+    def resolve_ending(self, flow: Flow, topics: Mapping[str, Topic]) -> Offsets:
+        """A concrete end (exclusive) for every partition of ``topics``, as ``flow.ending_offsets`` says.
+
+        Raises:
+            SourceNotRead, PartitionMissing, OffsetsOutOfRange: Given offsets are not those of the table.
+        """
+        ending, last = flow.ending_offsets, self.end_offsets(topics)
+        if ending is None or ending.kind == "latest":
+            return last
+        return given_end(flow, ending, topics, self.beginning_offsets(topics), last)
+
+    def commit(self, group: str, offsets: Offsets) -> GroupCommit:  # noqa: ARG002 - nothing is committed
+        """Commits nothing: no cluster is asked."""
+        return GroupCommit(group, committed=False, detail="the flow reads a table")
+
+    # --- the same as Spark reads it ---
+
+    def with_headers(self, *, headers: bool) -> Self:  # noqa: ARG002 - what nobody asks of a table is not read
+        """Itself."""
+        return self
+
+    def with_new_consumers(self) -> Self:
+        """Itself."""
+        return self
+
+    def batch(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
+        """The rows of ``ranges`` in the columns of Spark's Kafka source, as the table was at the last look.
+
+        Files of other offsets are left out by their statistics. A column that the table lacks is null; ``headers`` is
+        then missing.
+        """
+        reader = spark.read.format("delta").option("versionAsOf", self._known().version)
+        called = {name: names.quoted(column) for name, column in self._source.flow.metadata_columns.items()}
+        columns = {
+            names.TOPIC: called["kafka_topic"],
+            names.PARTITION: called["kafka_partition"],
+            names.OFFSET: called["kafka_offset"],
+            "timestamp": called.get("kafka_timestamp", "CAST(NULL AS TIMESTAMP)"),
+            "timestampType": called.get("kafka_timestamp_type", "CAST(NULL AS INT)"),
+            "key": _BYTES.format(called.get("kafka_key", "NULL")),
+            "value": names.quoted("value"),
+        }
+        if "kafka_headers" in called:
+            columns["headers"] = called["kafka_headers"]
+        rows = reader.load(self._location).selectExpr(*(f"{column} AS {name}" for name, column in columns.items()))
+        back = {names.TOPIC: "topic", names.PARTITION: "partition", names.OFFSET: "offset"}
+        return rows.where(envelope.inside(ranges)).withColumnsRenamed(back)
+
+    # --- inside ---
+
+    def _known(self) -> _Seen:
+        return self._seen or self._look()
+
+    def _look(self) -> _Seen:
+        seen = self._seen
+        if seen is not None and delta.read_commit(self._files, self._location, seen.version + 1) is None:
+            return seen
+        versions = delta.commit_versions(self._files, self._location)
+        if not versions:
+            owner = self._source.flow.name
+            raise SourceNotMade(flow=self._reader, table=self._source.places.full_name, owner=owner)
+        # Before the ledger is read, which judges what others did up to its own look, and so up to this version.
+        entry = self._ledger.standing(self._transactions()).entry
+        self._check_fit(entry)
+        self._seen = _Seen(versions[-1], entry, self._begins(entry))
+        return self._seen
+
+    def _transactions(self) -> Mapping[str, int] | None:
+        return None if self._spark is None else delta.table_state(self._spark, self._location).transactions
+
+    def _check_fit(self, entry: Entry) -> None:
+        for topic in entry.epochs:
+            raise self._unfit(f"it has records of topic {topic} from before it was created again or cut", topic)
+
+    def _begins(self, entry: Entry) -> Offsets:
+        """Where each partition began; a table from before the ledger told it still may have all of its entries."""
+        begins = entry.begins
+        unknown = [place for place in flat_offsets(entry.next_offsets) if place[1] not in begins.get(place[0], {})]
+        if not unknown:
+            return begins
+        entries = [each.entry for each in reversed(self._ledger.newest())]
+        if entries and entries[0].number == 0:
+            return filled(begins, auditing.starts(entries))
+        topic, partition, _ = unknown[0]
+        raise self._unfit(f"its log no longer tells where {topic}-{partition} begins", topic)
+
+    def _unfit(self, detail: str, topic: str) -> SourceUnfit:
+        fix = f"let the flow read the topic itself: topics: [{topic}] instead of source:"
+        return SourceUnfit(flow=self._reader, table=self._source.places.full_name, detail=detail, fix=fix)
+
+
+def _topics(entry: Entry) -> dict[str, Topic]:
+    return {
+        name: Topic(name, entry.topic_ids.get(name), tuple(sorted(parts)))
+        for name, parts in sorted(entry.next_offsets.items())
+    }
+
+
+def _of(offsets: Offsets, topics: Mapping[str, Topic]) -> Offsets:
+    return {name: {p: offsets[name][p] for p in topic.partitions} for name, topic in topics.items()}
