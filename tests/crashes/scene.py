@@ -24,6 +24,8 @@ from rivermouth.engine.events import Event, StepReached
 from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
 from rivermouth.ports.kafka import Kafka
 from rivermouth.rows.places import FlowPlaces, resolve
+from rivermouth.rows.rebuilding import Rebuild
+from rivermouth.rows.source_table import SourceTable
 from rivermouth.spec import Flow, ProjectSpec
 
 SCHEMA = "id bigint, amount double, name string, at timestamp"
@@ -192,7 +194,7 @@ class Scene:
             "trigger": {"every": "200 ms", "max_offsets": 1000},
             **self.options,
         }
-        if not body.keys() & {"topic_pattern", "assign"}:
+        if not body.keys() & {"topic_pattern", "assign", "source"}:
             body["topics"] = self.topics
         return Flow.model_validate(body)
 
@@ -204,9 +206,24 @@ class Scene:
     @property
     def order(self) -> FlowOrder:
         options = {"accept_loss": [], "new_epoch": [], "rewind": [], "why": "", **self.decision}
+        rebuild = Rebuild(why="we know") if options.pop("rebuild", False) else None
         return FlowOrder(
-            self.flow, self.places, self.bootstrap_servers, {}, decision=decision(**options, flows=[self.flow.name])
+            self.flow,
+            self.places,
+            self.bootstrap_servers,
+            {},
+            decision=decision(**options, flows=[self.flow.name]),
+            source=SourceTable(self.bronze.flow, self.bronze.places) if self.flow.source else None,
+            rebuild=rebuild,
         )
+
+    @property
+    def bronze(self) -> FlowOrder:
+        """The raw flow of the same topics, whose table the flow reads if it has a ``source``."""
+        body = {"name": "raw", "topics": self.topics, "format": "raw", "null_values": "keep", "table": "bronze.orders"}
+        flow = Flow.model_validate(body)
+        places = resolve(ProjectSpec(lake=self.lake or str(self.folder / "lake")), flow, base=self.folder, environ={})
+        return FlowOrder(flow, places, self.bootstrap_servers, {})
 
     @property
     def table(self) -> Path:

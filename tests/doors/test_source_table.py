@@ -130,3 +130,104 @@ def test_bronze_stands_in_for_the_broker(shop):
     assert {row["id"]: row["amount"] for row in shop.rows("silver/newest")} == {2: -1.0, 3: 3.0, 4: 4.0}
     code, out, err = shop.say("audit", "orders", "newest")
     assert code == 0, out + err
+
+    before = {table: shop.rows(table) for table in ("silver/orders", "silver/newest")}
+    for flow, rows in (("orders", 4), ("newest", 3)):
+        code, out, err = shop.say("rebuild", flow, "--yes", "--why", "we know")
+        assert code == 0, err
+        assert out.splitlines()[-1] == f"silver.{flow}: {rows} rows before, {rows} rows now"
+    for table, rows in before.items():
+        assert unstamped(shop.rows(table)) == unstamped(rows)
+    letters = Counter((row["kafka_offset"], row["status"]) for row in shop.rows("silver/orders__dead_letters"))
+    assert letters == dict.fromkeys([(1, "discarded"), (2, "discarded"), (1, "open"), (2, "open")], 1)
+    newest = ledger_of(shop.folder / "lake/silver/orders")[-1]
+    assert [(each["kind"], each["moves"], each["why"]) for each in newest["decisions"]] == [
+        ("rebuild", {"0": [6, 0], "1": [1, 0]}, "we know")
+    ]
+    code, out, err = shop.say("audit", "orders", "newest")
+    assert code == 0, out + err
+
+
+def unstamped(rows: list[dict]) -> list[dict]:
+    """The rows without the time of their batch, in an order."""
+    kept = [{name: value for name, value in row.items() if name != "ingested_at"} for row in rows]
+    return sorted(kept, key=lambda row: (row["kafka_partition"], row["kafka_offset"]))
+
+
+def test_what_keeps_a_flow_from_its_source(shop, spark):
+    shop.write(NOWHERE)
+    told = (
+        "[SOURCE_NOT_MADE] flow orders: its source, table bronze.orders, is not made yet; nothing was read\n"
+        "    at: rivermouth.yml:4\n"
+        "    hint: rivermouth run raw\n"
+    )
+    assert told in shop.say("run", "orders")[2]
+    status = shop.json("status", "orders")["flows"][0]
+    said = "flow orders: its source, table bronze.orders, is not made yet"
+    assert (status["code"], status["message"]) == (None, f"{said}; nothing was read")
+    plan = shop.json("plan", "orders")["flows"][0]
+    assert (plan["problem"], plan["creates_table"], plan["warnings"]) == (None, True, [said])
+    shop.write()
+    shop.send(*[a(number, 1) for number in range(10)])
+    assert shop.say("run", "raw", "orders")[0] == 0
+    bronze = shop.folder / "lake/bronze/orders"
+    # Whoever deletes rows of bronze has to say so to its flow; until then nobody reads it.
+    spark.sql(f"DELETE FROM delta.`{bronze}` WHERE kafka_offset < 3")
+    shop.send(a(10, 1))
+    assert "[LEDGER_VOID] table " in shop.say("run", "orders")[2]
+    code, _out, err = shop.say("run", "raw", "--rewind", f"{shop.topic}-0:10", "--why", "erased")
+    assert code == 0, err
+    assert shop.say("run", "orders")[0] == 0
+    assert shop.places("silver/orders") == {(0, offset): 1 for offset in range(11)}
+    # What was erased there is gone here with the next rebuild.
+    code, out, err = shop.say("rebuild", "orders", "--yes")
+    assert (code, out.splitlines()[-1:]) == (0, ["silver.orders: 11 rows before, 8 rows now"]), err
+    assert shop.places("silver/orders") == {(0, offset): 1 for offset in range(3, 11)}
+
+
+def test_a_flow_moves_from_its_topic_to_the_table_and_back_without_losing_its_place(shop):
+    topics, table = (
+        {"source: {table: bronze.orders}\n    format: {type": f"topics: [{shop.topic}]\n    format: {{type"},
+        {},
+    )
+    shop.send(*[a(number, 1) for number in range(5)])
+    shop.write(**topics)
+    assert shop.say("run", "orders", "raw")[0] == 0
+    for number, kind in enumerate((table, topics, table)):
+        shop.send(a(5 + number, 1))
+        shop.write(**kind)
+        code, _out, err = shop.say("run", "raw", "orders")
+        assert code == 0, err
+        assert shop.places("silver/orders") == {(0, offset): 1 for offset in range(6 + number)}
+    # A table that begins later than the flow's own cannot give back what the flow has from before.
+    shop.write(starting="latest", **{"bronze.orders": "bronze.late"})
+    assert shop.say("run", "raw")[0] == 0
+    code, out, err = shop.say("rebuild", "orders", "--yes")
+    assert code == 1
+    refused = (
+        f"[REBUILD_REFUSED] flow orders: table {shop.folder}/lake/silver/orders is not made anew: 8 of its rows are of "
+        "records that the source does not have; nothing was changed\n"
+        "    at: rivermouth.yml:4\n"
+        "    hint: write into another table, by a flow of its own, and keep this one\n"
+    )
+    assert refused in err, err
+    assert out.splitlines()[-1] == "silver.orders: none known before, 8 rows now"
+
+
+def test_rebuild_refuses(shop):
+    code, _out, err = shop.say("rebuild", "raw", "--yes")
+    assert code == 1
+    assert err == (
+        f"[REBUILD_REFUSED] flow raw: table {shop.folder}/lake/bronze/orders is not made anew: the flow does not read "
+        "a table, and what Kafka dropped would be gone; nothing was changed\n"
+        "  at: rivermouth.yml:16\n"
+        "  hint: source: {table: ...} instead of topics:, with the table of a raw flow\n"
+    )
+    code, _out, err = shop.say("rebuild", "orders")
+    assert code == 1
+    assert err == (
+        f"[ARGUMENT_INVALID] rebuild: all rows of {shop.folder}/lake/silver/orders would be taken out, and nobody is "
+        "there to be asked; nothing was run\n"
+        "  hint: rivermouth rebuild orders --yes\n"
+    )
+    assert shop.say("rebuild", "ordres")[2].startswith("[FLOW_UNKNOWN]")

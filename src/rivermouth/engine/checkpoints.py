@@ -90,6 +90,8 @@ def checkpoint_report(
     report, found = _with_checkpoint(CheckpointReport(flow.name, places.checkpoint), flow, places, files)
     report, entry = _with_ledger(report, flow, places, files)
     goes_on = found is not None and entry is not None and found.agrees_with(entry)
+    if flow.source is not None and report.problem is None:
+        return replace(report, restart="a flow over a table makes no query: the ledger says where to go on")
     return replace(report, restart=_restart(report, goes_on=goes_on))
 
 

@@ -10,7 +10,7 @@ from rivermouth.engine.decide import found_of, now
 from rivermouth.engine.opening import standing_flow, without_effect
 from rivermouth.engine.sources import reading
 from rivermouth.engine.table import table_shape
-from rivermouth.errors import RivermouthError
+from rivermouth.errors import RivermouthError, SourceNotMade
 from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_same_place
 from rivermouth.ports.lease import read_holder
@@ -115,7 +115,12 @@ def start_text(flow: Flow) -> str:
 def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Records, named: FlowPlan) -> FlowPlan:
     flow = order.flow
     shape = table_shape(spark, flow)
-    topics = kafka.topics(flow)
+    try:
+        topics = kafka.topics(flow)
+    except SourceNotMade as error:
+        # The run makes it first.
+        named = replace(_shaped(named, flow, shape), creates_table=not delta.exists(PlacedFiles(spark), named.location))
+        return replace(named, start=start_text(flow), warnings=(error.message.partition("; ")[0],))
     standing_still = _standing_still(spark, order, kafka, source, shape, topics)
     warnings = _warnings(spark, order, standing_still)
     if standing_still is None:
@@ -131,17 +136,23 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
     ranges = ledger.between(_only(start, topics), kafka.resolve_ending(flow, topics))
     offsets = ledger.size(ranges)
     return replace(
-        named,
+        _shaped(named, flow, shape),
         creates_table=standing_still is None,
-        columns=tuple((column.name, column.dataType.simpleString()) for column in shape.columns),
-        partition_by=tuple(shape.partition_by),
-        cluster_by=flow.table.cluster_by,
         entry=entry,
         start=why,
         ranges=ranges,
         offsets=offsets,
         batches=-(-offsets // max_offsets(flow)),
         warnings=warnings,
+    )
+
+
+def _shaped(plan: FlowPlan, flow: Flow, shape: TableShape) -> FlowPlan:
+    return replace(
+        plan,
+        columns=tuple((column.name, column.dataType.simpleString()) for column in shape.columns),
+        partition_by=tuple(shape.partition_by),
+        cluster_by=flow.table.cluster_by,
     )
 
 

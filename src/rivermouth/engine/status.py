@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from rivermouth.errors import BrokerUnreachable, RivermouthError, TableForeign
+from rivermouth.errors import BrokerUnreachable, RivermouthError, SourceNotMade, TableForeign
 from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
@@ -215,6 +215,8 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
             return status
     try:
         status = ask(lambda kafka: _with_kafka(status, flow, standing, kafka))
+    except SourceNotMade as error:
+        return replace(_failed(status, error), code=None, hint="") if standing is None else _failed(status, error)
     except RivermouthError as error:
         known = standing.entry.next_offsets if standing is not None else {}
         status = replace(_failed(status, error), partitions=_partitions(known, {}, _reads(flow)))

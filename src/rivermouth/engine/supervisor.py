@@ -319,6 +319,7 @@ class _Worker(threading.Thread):
         self._error: BaseException | None = None
         self.source: _Worker | None = None
         """Of the flow whose table this one reads, if that runs too."""
+        self.ended = threading.Event()
 
     @property
     def outcome(self) -> FlowOutcome:
@@ -328,9 +329,16 @@ class _Worker(threading.Thread):
 
     def run(self) -> None:
         """Carries the flow to its end and tells what became of it."""
+        try:
+            self._carry()
+        finally:
+            self.ended.set()
+
+    def _carry(self) -> None:
         name = self._order.flow.name
         try:
             self._wait_for_source()
+            self._began_at = time.monotonic()
             self._supervisor.carry(self._order, self._hear, keep_following=self._keep_following)
         except RivermouthError as error:
             # Told to stop while it waited for its table, it has not failed.
@@ -355,11 +363,11 @@ class _Worker(threading.Thread):
         A flow that follows waits for the table only; where its writer fails, it carries what it finds.
         """
         source = self._order.source
-        while source is not None and self.source is not None and self.source.is_alive():
+        while source is not None and self.source is not None and not self.source.ended.is_set():
             made = self._keep_following and delta.exists(PlacedFiles(self._supervisor.spark), source.places.table)
             if made or self._supervisor.stopped:
                 return
-            self.source.join(0.2)
+            self.source.ended.wait(0.2)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, BatchDone):

@@ -1,0 +1,64 @@
+"""A table that is made anew, killed on the way: whichever command comes next, it ends with every record once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.crashes import oracle
+from tests.crashes.deciding import at_of
+from tests.crashes.scene import RULES
+
+from rivermouth.engine.supervisor import Supervisor
+
+UPSERT = {"type": "upsert", "keys": ["id"]}
+KILLS = [
+    pytest.param({"on": "decided"}, True, id="emptied"),
+    pytest.param({"on": "written", "nth": 2}, False, id="half-filled"),
+    pytest.param({"on": "decide"}, False, id="not-emptied", marks=pytest.mark.long),
+    pytest.param({"on": "dead_letters"}, True, id="rows-without-letters", marks=pytest.mark.long),
+]
+
+
+def holds_each_once(scene) -> bool:
+    """Whether table and open dead letters have exactly the topic's records, each once."""
+    places = {at: oracle.expected(record, RULES).place for at, record in scene.records().items()}
+    rows = Counter(map(at_of, oracle.rows_of(scene.table)))
+    letters = Counter(at_of(row) for row in oracle.rows_of(scene.dead_letters) if row["status"] == "open")
+    assert rows == Counter(at for at, place in places.items() if place == "table")
+    assert letters == Counter(at for at, place in places.items() if place == "dead_letter")
+    return True
+
+
+@pytest.mark.parametrize(("kill", "again"), KILLS)
+def test_killed_in_a_rebuild(make_scene, spark, children, kill, again):
+    scene = make_scene(source={"table": "bronze.orders"}, trigger={"max_offsets": 150})
+    scene.produce(400)
+    filled = Supervisor(spark, lambda _event: None, lambda _run: None).run([scene.bronze], keep_following=False)
+    assert filled[0].error is None
+    assert scene.drain(spark).error is None
+    assert holds_each_once(scene)
+    scene.decision = {"rebuild": True}
+    child = children.run(scene, own_jvm=False, kill={"who": "python", **kill})
+    assert child.code == -9, child.said()
+    scene.decision = {"rebuild": again} if again else {}
+    outcome = scene.drain(spark)
+    assert outcome.error is None, str(outcome.error)
+    assert holds_each_once(scene)
+
+
+@pytest.mark.long
+def test_killed_in_a_rebuild_of_a_keyed_table(make_scene, spark, children):
+    scene = make_scene(source={"table": "bronze.orders"}, trigger={"max_offsets": 150}, sink=UPSERT)
+    scene.produce(400)
+    filled = Supervisor(spark, lambda _event: None, lambda _run: None).run([scene.bronze], keep_following=False)
+    assert filled[0].error is None
+    assert scene.drain(spark).error is None
+    before = sorted((row["id"], at_of(row)) for row in oracle.rows_of(scene.table))
+    scene.decision = {"rebuild": True}
+    child = children.run(scene, own_jvm=False, kill={"who": "python", "on": "decided"})
+    assert child.code == -9, child.said()
+    assert oracle.rows_of(scene.table) == []
+    scene.decision = {}
+    assert scene.drain(spark).error is None
+    assert sorted((row["id"], at_of(row)) for row in oracle.rows_of(scene.table)) == before
