@@ -14,9 +14,10 @@ from rivermouth.errors import (
     RivermouthError,
     TopicRecreated,
 )
-from rivermouth.rows import decisions, gone, ruling
+from rivermouth.rows import decisions, gone, rebuilding, ruling
 from rivermouth.rows.gone import Found, LossDecision
 from rivermouth.rows.ledger import EARLIEST, Counts, first_entry
+from rivermouth.rows.rebuilding import Rebuild
 
 BEGUN = first_entry("shop", {"t": {0: 0, 1: 0}}, {"t": "one"})
 ENTRY = BEGUN.after_batch({"t": {0: (0, 10), 1: (0, 20)}}, Counts(), {"t": "one"})
@@ -58,6 +59,7 @@ def test_what_a_partition_lacks_that_a_known_topic_got_since_was_lost_unread():
     after = recorded(LossDecision(losses={"t": {2: (0, 7)}}, **ANN), added)
     assert after.next_offsets == {"t": {0: 10, 1: 20, 2: 7}}
     assert after.totals.lost == 7
+    assert after.begins == {"t": {0: 0, 1: 0, 2: 0}}
     assert problem(after, added) is None
     assert rule(LossDecision(losses={"t": {2: (0, 7)}}), added, after) is None
 
@@ -415,3 +417,27 @@ def test_what_a_run_would_record_is_foreseen_and_what_would_stop_it_told():
     with pytest.raises(OffsetsBeyondEnd) as caught:
         foreseen(ENTRY, cut, records=True)
     assert caught.value.next_step.endswith('--accept-loss t-0:10-25 --rewind t-1:7 --why "REASON"')
+
+
+def test_what_a_table_is_answerable_for_begins_anew_with_an_epoch_and_earlier_after_a_rewind():
+    later = first_entry("shop", {"t": {0: 8, 1: 8}}, {"t": "one"})
+    assert recorded(LossDecision(rewinds={"t": {0: 5}}, **ANN), FOUND, later).begins == {"t": {0: 5, 1: 8}}
+    assert recorded(LossDecision(rewinds={"t": {0: 5}}, **ANN), FOUND, replace(later, begins={})).begins == {}
+    after = ENTRY.after_batch({"t": {0: (10, 12)}}, Counts(), {"t": "one"})
+    assert recorded(LossDecision(rewinds={"t": {0: 9}}, **ANN), FOUND, after).begins == {"t": {0: 0, 1: 0}}
+    anew = replace(ANEW, first={"t": {0: 3}})
+    assert recorded(LossDecision(epochs=("t",), **ANN), anew).begins == {"t": {0: 3, 1: 0}}
+
+
+def test_a_rebuild_goes_back_to_where_the_source_begins():
+    wanted = Rebuild(who="ann@host", at="2026-01-31T12:00:00+00:00", why="known", mark="m1")
+    entry = rebuilding.entry_after(ENTRY, {"t": {0: 3, 1: 0, 2: 0}}, {"t": "one"}, Counts(consumed=1), wanted)
+    assert (entry.number, entry.kind, entry.totals) == (2, "decision", Counts(consumed=1))
+    assert entry.next_offsets == entry.settled == entry.begins == {"t": {0: 3, 1: 0, 2: 0}}
+    assert not entry.unsettled
+    [decision] = entry.decisions
+    assert (decision.kind, decision.entry, decision.topic, decision.topic_id) == ("rebuild", 2, "t", "one")
+    assert decision.moves == {0: (10, 3), 1: (20, 0), 2: (0, 0)}
+    assert {name: getattr(decision, name) for name in ANN} == ANN
+    said = "the table was emptied, to be made anew: t-0 from 3 on, t-1 from 0 on, t-2 from 0 on"
+    assert decisions.text(decision) == said

@@ -49,9 +49,11 @@ ENTRY = Entry(
             mark="9d5ed678fe57bcca610140957afab571",
         ),
     ),
+    begins={"orders": {0: 20, 1: 0, 10: 0}},
 )
-# What format 1 could say of it.
-ENTRY_1 = replace(ENTRY, totals=replace(ENTRY.totals, lost=0), epochs={}, decisions=())
+# What older formats could say of it.
+ENTRY_2 = replace(ENTRY, begins={})
+ENTRY_1 = replace(ENTRY_2, totals=replace(ENTRY.totals, lost=0), epochs={}, decisions=())
 
 
 def test_format_1_is_read():
@@ -61,6 +63,11 @@ def test_format_1_is_read():
 
 def test_format_2_is_read():
     text = (GOLDEN / "format_2.json").read_text()
+    assert Entry.from_json(text, table="t", version=8) == ENTRY_2
+
+
+def test_format_3_is_read():
+    text = (GOLDEN / "format_3.json").read_text()
     assert Entry.from_json(text, table="t", version=8) == ENTRY
 
 
@@ -88,7 +95,7 @@ def test_a_newer_format_is_refused():
     with pytest.raises(LedgerTooNew) as caught:
         Entry.from_json(json.dumps(body), table="/lake/silver/orders", version=8)
     assert str(caught.value) == (
-        "[LEDGER_TOO_NEW] table /lake/silver/orders: its ledger has format 3, this rivermouth reads up to 2; "
+        "[LEDGER_TOO_NEW] table /lake/silver/orders: its ledger has format 4, this rivermouth reads up to 3; "
         "nothing was written\n"
         "  hint: pip install --upgrade rivermouth"
     )
@@ -135,3 +142,14 @@ def test_a_partition_that_is_new_with_a_batch_is_unsettled_from_its_first_offset
 
 def test_ranges_as_text():
     assert ledger.text({"b": {1: (0, 3)}, "a": {2: (5, 9), 0: (1, 2)}}) == "a-0:1..2, a-2:5..9, b-1:0..3"
+
+
+def test_an_entry_says_from_where_on_the_table_is_answerable():
+    entry = first_entry("f", {"t": {0: 5}}, {"t": "id"})
+    assert entry.begins == {"t": {0: 5}}
+    later = entry.after_batch({"t": {0: (5, 9), 1: (2, 4)}, "u": {0: (0, 1)}}, Counts(), {"t": "id", "u": None})
+    assert later.begins == {"t": {0: 5, 1: 2}, "u": {0: 0}}
+    again = later.after_batch({"t": {0: (9, 12), 1: (4, 8)}}, Counts(), {"t": "id"}).carried("replay", Counts())
+    assert again.begins == later.begins
+    # Of a ledger that was begun by an older version only what comes new is known.
+    assert replace(entry, begins={}).after_batch({"t": {0: (5, 9), 1: (2, 4)}}, Counts(), {}).begins == {"t": {1: 2}}

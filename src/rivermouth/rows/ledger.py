@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from rivermouth.errors import LedgerGap, LedgerTooNew, LedgerUnreadable
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 
 EARLIEST: Final = -2
 """In place of an offset: the first one that Kafka holds. The number is Kafka's own."""
@@ -130,7 +130,8 @@ class Entry:
             offsets are other records since then. A partition in its first epoch is not named.
         decisions: What was decided about data that is gone, oldest first.
         begins: The first offset of each topic and partition for which the table is answerable: what lies from there to
-            ``next_offsets`` was written, dropped, dead-lettered or lost. Entries of older versions do not tell it.
+            ``next_offsets`` was written, dropped, dead-lettered or lost. Not known where the first entries had an older
+            format.
     """
 
     flow: str
@@ -197,7 +198,7 @@ class Entry:
                 totals=Counts(**body["totals"]),
                 attempt=body["attempt"],
                 starting_offsets=body["starting_offsets"],
-                # Format 1 knew neither epochs nor decisions.
+                # Format 1 knew neither epochs nor decisions, format 2 no beginnings.
                 epochs={topic: _epochs(part["epochs"]) for topic, part in topics.items() if part.get("epochs")},
                 decisions=tuple(_decision(part) for part in body.get("decisions", ())),
                 begins={topic: _offsets(part["begins"]) for topic, part in topics.items() if part.get("begins")},
