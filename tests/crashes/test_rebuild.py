@@ -14,7 +14,7 @@ from rivermouth.engine.supervisor import Supervisor
 UPSERT = {"type": "upsert", "keys": ["id"]}
 KILLS = [
     pytest.param({"on": "decided"}, True, id="emptied"),
-    pytest.param({"on": "written", "nth": 2}, False, id="half-filled"),
+    pytest.param({"on": "written", "nth": 2}, False, id="half-filled", marks=pytest.mark.long),
     pytest.param({"on": "decide"}, False, id="not-emptied", marks=pytest.mark.long),
     pytest.param({"on": "dead_letters"}, True, id="rows-without-letters", marks=pytest.mark.long),
 ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,11 @@ from confluent_kafka import Producer
 from tests.crashes.oracle import counted, ledger_of, rows_of
 
 from rivermouth.cli.main import invoke
+from rivermouth.engine.events import BatchDone
+from rivermouth.errors import FlowsFailed, TableBusy
+from rivermouth.project import letters, operate
+from rivermouth.project.load import Project
+from rivermouth.rows.dead_letter import DeadLetterFilter
 
 # No broker listens there, and nobody shall ask for one.
 NOWHERE = "127.0.0.1:1"
@@ -158,8 +165,8 @@ def test_what_keeps_a_flow_from_its_source(shop, spark):
     shop.write(NOWHERE)
     told = (
         "[SOURCE_NOT_MADE] flow orders: its source, table bronze.orders, is not made yet; nothing was read\n"
-        "    at: rivermouth.yml:4\n"
-        "    hint: rivermouth run raw\n"
+        "  at: rivermouth.yml:4\n"
+        "  hint: rivermouth run raw\n"
     )
     assert told in shop.say("run", "orders")[2]
     status = shop.json("status", "orders")["flows"][0]
@@ -207,8 +214,8 @@ def test_a_flow_moves_from_its_topic_to_the_table_and_back_without_losing_its_pl
     refused = (
         f"[REBUILD_REFUSED] flow orders: table {shop.folder}/lake/silver/orders is not made anew: 8 of its rows are of "
         "records that the source does not have; nothing was changed\n"
-        "    at: rivermouth.yml:4\n"
-        "    hint: write into another table, by a flow of its own, and keep this one\n"
+        "  at: rivermouth.yml:4\n"
+        "  hint: write into another table, by a flow of its own, and keep this one\n"
     )
     assert refused in err, err
     assert out.splitlines()[-1] == "silver.orders: none known before, 8 rows now"
@@ -231,3 +238,42 @@ def test_rebuild_refuses(shop):
         "  hint: rivermouth rebuild orders --yes\n"
     )
     assert shop.say("rebuild", "ordres")[2].startswith("[FLOW_UNKNOWN]")
+
+
+def test_following_a_table_needs_no_query_and_answers_requests(shop, spark):
+    trigger = "trigger: {every: 300 ms, max_offsets: 2}"
+    shop.write(**{"table: silver.orders": f"table: silver.orders\n    {trigger}"})
+    project, stop, batches = Project.load("rivermouth.yml"), operate.Stop(), []
+
+    def hear(event):
+        if isinstance(event, BatchDone) and event.flow == "orders":
+            batches.append(event)
+
+    shop.send(*[a(number, 1) for number in range(5)], b"{bad")
+    with ThreadPoolExecutor(1) as pool:
+        # The table of bronze is made meanwhile.
+        running = pool.submit(operate.run, project, ["orders", "raw"], follow=True, door=operate.Door(hear, stop=stop))
+        try:
+            wait_until(lambda: sum(event.counts.consumed for event in batches) == 6, running)
+            assert [event.counts.consumed for event in batches] == [2, 2, 2]
+            assert letters.discarded(project, ["orders"], DeadLetterFilter()) == {"orders": 1}
+            with pytest.raises(FlowsFailed) as caught:
+                project.rebuild("orders")
+            assert isinstance(caught.value.__cause__, TableBusy)
+            shop.send(a(6, 1))
+            wait_until(lambda: sum(event.counts.consumed for event in batches) == 7, running)
+        finally:
+            stop.ask()
+        assert [outcome.error for outcome in running.result(60)] == [None, None]
+    assert not (shop.folder / "lake/_rivermouth/checkpoints/silver.orders").exists()
+    assert shop.places("silver/orders") == {(0, offset): 1 for offset in (0, 1, 2, 3, 4, 6)}
+    done = project.rebuild("orders", why="by Python")
+    assert (done.table, done.rows_before, done.rows_after, done.outcome.counts.consumed) == ("silver.orders", 6, 6, 7)
+
+
+def wait_until(reached, running, bound_s=60):
+    deadline = time.monotonic() + bound_s
+    while not reached():
+        assert not running.done(), running.result()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
