@@ -135,8 +135,6 @@ def test_bronze_stands_in_for_the_broker(shop):
     assert code == 0, err
     assert shop.places("silver/orders") == {(0, 0): 1, (0, 3): 1, (0, 5): 1, (1, 0): 1}
     assert {row["id"]: row["amount"] for row in shop.rows("silver/newest")} == {2: -1.0, 3: 3.0, 4: 4.0}
-    code, out, err = shop.say("audit", "orders", "newest")
-    assert code == 0, out + err
 
     before = {table: shop.rows(table) for table in ("silver/orders", "silver/newest")}
     for flow, rows in (("orders", 4), ("newest", 3)):
@@ -153,6 +151,7 @@ def test_bronze_stands_in_for_the_broker(shop):
     ]
     code, out, err = shop.say("audit", "orders", "newest")
     assert code == 0, out + err
+    assert "  7 records in table bronze.orders: 4 in the table, 2 in the dead letters, 1 in neither (1 counted" in out
 
 
 def unstamped(rows: list[dict]) -> list[dict]:
@@ -186,9 +185,11 @@ def test_what_keeps_a_flow_from_its_source(shop, spark):
     assert code == 0, err
     assert shop.say("run", "orders")[0] == 0
     assert shop.places("silver/orders") == {(0, offset): 1 for offset in range(11)}
-    # What was erased there is gone here with the next rebuild.
+    # What was erased there is gone here with the next rebuild, whatever others did to the table.
+    spark.sql(f"DELETE FROM delta.`{shop.folder}/lake/silver/orders` WHERE kafka_offset = 9")
+    assert "[LEDGER_VOID] table " in shop.say("run", "orders")[2]
     code, out, err = shop.say("rebuild", "orders", "--yes")
-    assert (code, out.splitlines()[-1:]) == (0, ["silver.orders: 11 rows before, 8 rows now"]), err
+    assert (code, out.splitlines()[-1:]) == (0, ["silver.orders: 10 rows before, 8 rows now"]), err
     assert shop.places("silver/orders") == {(0, offset): 1 for offset in range(3, 11)}
 
 

@@ -43,7 +43,7 @@ def audit_text(audit: FlowAudit) -> str:
     if audit.entry is None:
         return f"{audit.flow}: nothing to audit, it has not run yet"
     if not audit.ranges:
-        return f"{audit.flow}: nothing to audit, Kafka and the ledger hold no whole batch in common"
+        return f"{audit.flow}: nothing to audit, {audit.place} and the ledger hold no whole batch in common"
     found, counted = audit.found, audit.counted
     verdict = "every record is in exactly one place" if not audit.problems else "NOT every record is where it belongs"
     lines = [f"{audit.flow}: {verdict}", f"  table: {audit.table}"]
@@ -55,11 +55,11 @@ def audit_text(audit: FlowAudit) -> str:
     if audit.compacted:
         lines.append(f"  compacted, so records may have gone from Kafka since: {', '.join(audit.compacted)}")
     lines.append(
-        f"  {count(found.visible, 'record')} in Kafka: {found.in_table:,} in the table, "
+        f"  {count(found.visible, 'record')} in {audit.place}: {found.in_table:,} in the table, "
         f"{found.in_dead_letters:,} in the dead letters, {found.in_neither:,} in neither "
         f"({counted.dropped:,} counted as dropped)"
     )
-    lines.append(f"  {found.doubled:,} doubled, {found.not_in_kafka:,} in the tables that Kafka does not show")
+    lines.append(f"  {found.doubled:,} doubled, {found.not_in_kafka:,} in the tables that {audit.place} does not show")
     lines += [f"  problem: {problem}" for problem in audit.problems]
     if audit.examples:
         lines.append(f"  for example: {', '.join(audit.examples)}")

@@ -56,6 +56,7 @@ class FlowAudit:
     Attributes:
         flow: Its name.
         table: Location of its table.
+        place: What the records were compared with: Kafka, or the table that the flow reads.
         entry: Number of the newest ledger entry; None for a flow that never ran.
         since: Number of the entry after which the audited batches begin.
         until: Number of the last audited entry: the newest, or the one before while that is not settled.
@@ -71,6 +72,7 @@ class FlowAudit:
 
     flow: str
     table: str
+    place: str = "Kafka"
     entry: int | None = None
     since: int = 0
     until: int = 0
@@ -144,6 +146,7 @@ def _audited(run: RunningFlow) -> FlowAudit | None:
     told = FlowAudit(
         flow=run.flow.name,
         table=run.places.table,
+        place="Kafka" if run.flow.source is None else f"table {run.flow.source.table}",
         entry=newest.number,
         since=window.since,
         until=window.until,
@@ -192,12 +195,12 @@ def _with_findings(
     """What ``look`` finds, given the compacted topics, and what is wrong with it."""
     compacted: tuple[str, ...] = ()
     found = look(compacted)
-    problems = auditing.findings(found, window.counts, compacted=False)
+    problems = auditing.findings(found, window.counts, compacted=False, place=told.place)
     if problems:
         # Only now: not everybody may ask for it.
         compacted = tuple(sorted(run.kafka.compacted(window.ranges.keys())))
         found = look(compacted)
-        problems = auditing.findings(found, window.counts, compacted=bool(compacted))
+        problems = auditing.findings(found, window.counts, compacted=bool(compacted), place=told.place)
     return dataclasses.replace(told, found=found, compacted=compacted, problems=problems)
 
 

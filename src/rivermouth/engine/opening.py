@@ -93,10 +93,11 @@ def open_flow(
     if run.standing.entry.epochs:
         # Whoever restored the table to before the first epoch, or dropped the column, took it away.
         add_epoch_column(run)
+    if run.void is None or not rebuild:
+        decide(run, topics, decision)
+    check_topics(run, topics)
     if rebuild and not created:
         empty(run, topics, rebuild)
-    decide(run, topics, decision)
-    check_topics(run, topics)
     if run.changes:
         change_table(session, flow, places.table, run.changes)
         run.warn(f"the declared schema {run.changes}")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from rivermouth.engine.decide import check_topics
 from rivermouth.engine.events import DecisionRecorded, TableEmptied
 from rivermouth.engine.recovery import finish_decision, recover
 from rivermouth.engine.steps import table_coordinates
@@ -30,18 +29,17 @@ _KEEP: Final = "write into another table, by a flow of its own, and keep this on
 def empty(run: RunningFlow, topics: Mapping[str, Topic], wanted: Rebuild) -> None:
     """Takes all rows out of the table, and sets its ledger back to where the source begins, in one commit.
 
+    Others may have changed the table since: nothing of that is left. The source holds what the ledger expects.
     Open dead letters that will be read again are given up, and deleted keys are remembered no more.
 
     Raises:
         RebuildRefused: The table has rows that the source could not bring back, or Delta does not let it be emptied.
         CommitLost: Another process committed first.
-        RivermouthError: What would stop the flow at the source.
 
     Guarantees:
         Run twice: emptied twice. Stopped half-way: nothing happened, or the table is empty, and the next run, of
         whatever command, gives the dead letters up before its first batch.
     """
-    check_topics(run, topics)
     first = run.kafka.beginning_offsets(topics)
     _check_whole(run, ledger.between(first, run.kafka.end_offsets(topics)))
     if run.void is None:

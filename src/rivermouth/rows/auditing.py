@@ -83,25 +83,26 @@ def whole(window: Window, newest: Entry) -> bool:
     return not newest.epochs and not window.before and all(begins.get(each) == 0 for each in read)
 
 
-def findings(found: Tally, counts: Counts, *, compacted: bool) -> tuple[str, ...]:
+def findings(found: Tally, counts: Counts, *, compacted: bool, place: str = "Kafka") -> tuple[str, ...]:
     """What is wrong, in words; empty where every record is in exactly one place and the counts say so.
 
     Args:
         found: What was found.
         counts: What the ledger counted.
         compacted: Whether Kafka may have taken records away from between others since they were read.
+        place: Kafka, or the table that stands in for it.
     """
     problems = []
     if found.doubled:
         problems.append(f"there more than once: {_records(found.doubled)}")
     if found.not_in_kafka and not compacted:
-        problems.append(f"there, and not shown by Kafka: {_records(found.not_in_kafka)}")
+        problems.append(f"there, and not shown by {place}: {_records(found.not_in_kafka)}")
     if found.in_neither > counts.dropped or (found.in_neither < counts.dropped and not compacted):
         problems.append(
             f"in neither table: {_records(found.in_neither)}; the ledger counted {counts.dropped:,} dropped"
         )
     if found.visible > counts.consumed or (found.visible < counts.consumed and not compacted):
-        problems.append(f"shown by Kafka: {_records(found.visible)}; the ledger counted {counts.consumed:,}")
+        problems.append(f"shown by {place}: {_records(found.visible)}; the ledger counted {counts.consumed:,}")
     return tuple(problems)
 
 
