@@ -100,11 +100,12 @@ def tables(draw):
 
 @st.composite
 def flows(draw, name):
-    source = draw(st.sampled_from(["topics", "topic_pattern", "assign"]))
+    source = draw(st.sampled_from(["topics", "topic_pattern", "assign", "source"]))
     sources = {
         "topics": st.lists(TEXT, min_size=1, max_size=3),
         "topic_pattern": TEXT.filter(bool),
         "assign": st.dictionaries(TEXT, st.lists(st.integers(0, 9), max_size=3), min_size=1, max_size=2),
+        "source": TEXT.map(lambda table: {"table": table}),
     }
     plain = st.sampled_from(["raw", "text"]) | TEXT.map(lambda ddl: {"type": "json", "schema": ddl})
     form = draw(plain | TEXT.map(lambda ddl: {"type": "debezium", "schema": ddl, "decimals": "base64"}))
@@ -134,6 +135,9 @@ def flows(draw, name):
         "maintenance": draw(optional(maintenance())),
         "previously": draw(optional(TEXT)),
     }
+    if source == "source":
+        # Only Kafka could say more.
+        body |= {"starting_offsets": "latest", "ending_offsets": None, "group_id": None, "trigger": {"every": 5.0}}
     return Flow.model_validate(body | ({"metadata_columns": columns} if changes or draw(st.booleans()) else {}))
 
 
