@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from rivermouth import names
-from rivermouth.errors import SourceNotMade, SourceUnfit
+from rivermouth.errors import SourceNotMade, SourceUnfit, TableForeign
 from rivermouth.ports import delta
 from rivermouth.ports.kafka_groups import GroupCommit
 from rivermouth.ports.kafka_offsets import flat_offsets, given_end, given_start
 from rivermouth.ports.sources import Topic
-from rivermouth.ports.table_ledger import TableLedger
+from rivermouth.ports.table_ledger import Standing, TableLedger
 from rivermouth.rows import auditing, envelope
 from rivermouth.rows.ledger import filled
 
@@ -183,13 +183,19 @@ class TableSource:
             owner = self._source.flow.name
             raise SourceNotMade(flow=self._reader, table=self._source.places.full_name, owner=owner)
         # Before the ledger is read, which judges what others did up to its own look, and so up to this version.
-        entry = self._ledger.standing(self._transactions()).entry
+        entry = self._standing().entry
         self._check_fit(entry)
         self._seen = _Seen(versions[-1], entry, self._begins(entry))
         return self._seen
 
-    def _transactions(self) -> Mapping[str, int] | None:
-        return None if self._spark is None else delta.table_state(self._spark, self._location).transactions
+    def _standing(self) -> Standing:
+        try:
+            return self._ledger.standing()
+        except TableForeign:
+            if self._spark is None:
+                raise
+            # The log was cleaned; the snapshot knows better.
+            return self._ledger.standing(delta.table_state(self._spark, self._location).transactions)
 
     def _check_fit(self, entry: Entry) -> None:
         for topic in entry.epochs:
