@@ -233,7 +233,8 @@ class Supervisor:
                 try:
                     run = self._open(order, kafka, source.with_new_consumers(), lease, listener)
                     opened = carrying = True
-                    delay_s = _FIRST_DELAY_S if self._follow_or_drain(run, keep_following=keep_following) else delay_s
+                    if self._follow_or_drain(order, run, keep_following=keep_following):
+                        delay_s = _FIRST_DELAY_S
                 except (OffsetsExpired, PartitionsFewer, TopicRecreated):
                     # Gone since the flow was opened. Where it may, the next opening records that and goes on.
                     if not (carrying and order.flow.on_data_loss == "record"):
@@ -291,7 +292,7 @@ class Supervisor:
             run.stopping.set()
         return run
 
-    def _follow_or_drain(self, run: RunningFlow, *, keep_following: bool) -> int:
+    def _follow_or_drain(self, order: FlowOrder, run: RunningFlow, *, keep_following: bool) -> int:
         if not keep_following:
             batches = drain(run)
             after_run(run, wrote=batches > 0)
@@ -301,7 +302,7 @@ class Supervisor:
             self._between_batches(run)
             between_batches(run)
 
-        return (follow if run.flow.source is None else follow_table)(run, between)
+        return follow(run, between) if order.source is None else follow_table(run, between)
 
 
 class _Worker(threading.Thread):
