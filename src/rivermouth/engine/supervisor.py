@@ -233,8 +233,8 @@ class Supervisor:
                 try:
                     run = self._open(order, kafka, source.with_new_consumers(), lease, listener)
                     opened = carrying = True
-                    if self._follow_or_drain(order, run, keep_following=keep_following):
-                        delay_s = _FIRST_DELAY_S
+                    batches = self._follow_or_drain(order, run, keep_following=keep_following)
+                    delay_s = _FIRST_DELAY_S if batches else delay_s
                 except (OffsetsExpired, PartitionsFewer, TopicRecreated):
                     # Gone since the flow was opened. Where it may, the next opening records that and goes on.
                     if not (carrying and order.flow.on_data_loss == "record"):
