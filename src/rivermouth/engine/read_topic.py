@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rivermouth import names
-from rivermouth.engine.opening import source_of
+from rivermouth.engine.sources import source_of
 from rivermouth.engine.steps import judge
 from rivermouth.engine.table import fixed, table_shape
 from rivermouth.errors import ArgumentInvalid

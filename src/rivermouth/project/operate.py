@@ -175,16 +175,16 @@ def orders(project: Project, names: Sequence[str] = (), *, follow: bool = False)
     return result
 
 
-def reach(project: Project, chosen: Sequence[FlowOrder]) -> None:
+def reach(project: Project, chosen: Sequence[FlowOrder] | None = None) -> None:
     """Nothing, if the project's cluster answers: a broker that is not there is told before Spark is started.
 
-    For flows over tables alone it is not asked.
+    For flows that are all over tables it is not asked.
 
     Raises:
         BrokerUnreachable: No broker answered.
         KafkaRefused: The broker does not let this client in.
     """
-    if all(order.source is not None for order in chosen):
+    if chosen is not None and all(order.source is not None for order in chosen):
         return
     servers, options = project.bootstrap_servers, project.kafka_options()
     with standing(project.at("kafka", "bootstrap_servers")), Kafka(servers, options) as kafka:
