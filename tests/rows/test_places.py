@@ -177,7 +177,7 @@ def test_places_are_absolute_and_normal(text, expected):
             flow(topics=None, topic_pattern="a.*", table="bronze.{topic}"),
             "./lake",
             "[PLACE_INVALID] flow orders: table: {topic} stands for the flow's one topic, and it reads a "
-            "topic_pattern; nothing was run\n  hint: write the name out instead of {topic}",
+            "topic_pattern or a table; nothing was run\n  hint: write the name out instead of {topic}",
             id="the topic of a pattern",
         ),
         pytest.param(
