@@ -214,10 +214,12 @@ def test_what_keeps_a_flow_from_its_source(shop, spark):
 
 
 def test_a_flow_moves_from_its_topic_to_the_table_and_back_without_losing_its_place(shop):
-    topics, table = (
-        {"source: {table: bronze.orders}\n    format: {type": f"topics: [{shop.topic}]\n    format: {{type"},
-        {},
-    )
+    # Properties are those of the table as it is made first.
+    table = {"table: silver.orders": "table: {name: silver.orders, properties: {delta.appendOnly: true}}"}
+    topics = {
+        "source: {table: bronze.orders}\n    format: {type": f"topics: [{shop.topic}]\n    format: {{type",
+        **table,
+    }
     shop.send(*[a(number, 1) for number in range(5)])
     shop.write(**topics)
     assert shop.say("run", "orders", "raw")[0] == 0
@@ -227,8 +229,18 @@ def test_a_flow_moves_from_its_topic_to_the_table_and_back_without_losing_its_pl
         code, _out, err = shop.say("run", "raw", "orders")
         assert code == 0, err
         assert shop.places("silver/orders") == {(0, offset): 1 for offset in range(6 + number)}
+    code, _out, err = shop.say("rebuild", "orders", "--yes")
+    assert code == 1
+    refused = (
+        f"[REBUILD_REFUSED] flow orders: table {shop.folder}/lake/silver/orders is not made anew: its property "
+        "delta.appendOnly lets no row be taken out; nothing was changed\n"
+        "  at: rivermouth.yml:4\n"
+        f"  hint: ALTER TABLE delta.`{shop.folder}/lake/silver/orders` UNSET TBLPROPERTIES ('delta.appendOnly')\n"
+    )
+    assert refused in err, err
+    assert shop.places("silver/orders") == {(0, offset): 1 for offset in range(8)}
     # A table that begins later than the flow's own cannot give back what the flow has from before.
-    shop.write(starting="latest", **{"bronze.orders": "bronze.late"})
+    shop.write(starting="latest", **table, **{"bronze.orders": "bronze.late"})
     assert shop.say("run", "raw")[0] == 0
     code, out, err = shop.say("rebuild", "orders", "--yes")
     assert code == 1

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from rivermouth.engine.events import DecisionRecorded, TableEmptied
 from rivermouth.engine.recovery import finish_decision, recover
 from rivermouth.engine.steps import table_coordinates
-from rivermouth.errors import CommitLost, RebuildRefused, first_line
+from rivermouth.errors import CommitLost, RebuildRefused
 from rivermouth.ports import delta
 from rivermouth.ports.table_ledger import Standing, app_id
 from rivermouth.rows import envelope, ledger, rebuilding
@@ -82,8 +82,11 @@ def _emptied(run: RunningFlow, entry: Entry) -> delta.Commit:
             metadata=entry.to_json(),
         )
     except PySparkException as error:
+        if "delta.appendOnly" not in str(error):
+            raise
+        detail = "its property delta.appendOnly lets no row be taken out"
         fix = f"ALTER TABLE delta.`{location}` UNSET TBLPROPERTIES ('delta.appendOnly')"
-        raise RebuildRefused(flow=run.flow.name, table=location, detail=first_line(error), fix=fix) from error
+        raise RebuildRefused(flow=run.flow.name, table=location, detail=detail, fix=fix) from error
     commit = run.ledger.commit_of(entry, run.standing.version)
     if commit is None:
         raise CommitLost(flow=entry.flow, entry=entry.number, table=location)
