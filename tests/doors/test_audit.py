@@ -49,6 +49,8 @@ def test_before_and_after_a_run_and_with_dead_letters_lost(shop):
         "in_neither": 1,
         "doubled": 0,
         "not_in_kafka": 0,
+        "erased": 0,
+        "back": 0,
     }
     assert told["flows"][0]["problems"] == []
     assert [each.flow for each in Project.load(shop.file).audit()] == ["orders_raw", "orders"]

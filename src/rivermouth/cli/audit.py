@@ -22,7 +22,7 @@ def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
     """Compare Kafka, the tables, their dead letters and their ledgers, record by record.
 
     Reads the topics once more, as a reader of committed records sees them, and looks for each record in the table and
-    in the dead letters: it must be in one of them, or among those that the ledger counted as dropped. Changes
+    in the dead letters: it must be in one of them, erased, or among those that the ledger counted as dropped. Changes
     nothing, and may run beside a flow that follows. Exit code 1 if anything is lost, doubled or made up.
     """
     from rivermouth.project.audit import audited
@@ -54,9 +54,10 @@ def audit_text(audit: FlowAudit) -> str:
         lines.append(f"  not audited, for nobody can compare it any more: entries 0 to {audit.since}{told}")
     if audit.compacted:
         lines.append(f"  compacted, so records may have gone from Kafka since: {', '.join(audit.compacted)}")
+    erased = f"{found.erased:,} erased, " if found.erased else ""
     lines.append(
         f"  {count(found.visible, 'record')} in {audit.place}: {found.in_table:,} in the table, "
-        f"{found.in_dead_letters:,} in the dead letters, {found.in_neither:,} in neither "
+        f"{found.in_dead_letters:,} in the dead letters, {erased}{found.in_neither:,} in neither "
         f"({counted.dropped:,} counted as dropped)"
     )
     lines.append(f"  {found.doubled:,} doubled, {found.not_in_kafka:,} in the tables that {audit.place} does not show")

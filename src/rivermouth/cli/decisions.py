@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import shlex
-import socket
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -66,6 +64,7 @@ def decision(
         ArgumentInvalid: One cannot be read, the reason is missing, or not exactly one flow was named.
     """
     from rivermouth.engine.decide import now
+    from rivermouth.project.who import who
     from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.ledger import EARLIEST
 
@@ -92,7 +91,7 @@ def decision(
         if rest != _EARLIEST and not rest.isdecimal():
             raise _unreadable("--rewind", text, "orders-0:10")
         rewinds.setdefault(topic, {})[partition] = EARLIEST if rest == _EARLIEST else int(rest)
-    return LossDecision(losses, tuple(new_epoch), rewinds, who=who_asks(), at=now(), why=why, mark=uuid.uuid4().hex)
+    return LossDecision(losses, tuple(new_epoch), rewinds, who=who(), at=now(), why=why, mark=uuid.uuid4().hex)
 
 
 def adoption(source: str | None, *, flows: Sequence[str], decided: bool) -> Adoption | None:
@@ -103,6 +102,7 @@ def adoption(source: str | None, *, flows: Sequence[str], decided: bool) -> Adop
         PlaceInvalid: It is no place.
     """
     from rivermouth.engine.decide import now
+    from rivermouth.project.who import who
     from rivermouth.rows.adoption import TABLE, Adoption
     from rivermouth.rows.places import location
 
@@ -120,19 +120,7 @@ def adoption(source: str | None, *, flows: Sequence[str], decided: bool) -> Adop
         raise ArgumentInvalid(argument="--adopt", detail=detail, fix=fix)
     if source != TABLE:
         source = location(source, base=Path.cwd(), environ=os.environ, setting="--adopt")
-    return Adoption(source, who=who_asks(), at=now())
-
-
-def who_asks() -> str:
-    """User and host, as decisions name them."""
-    return f"{_user()}@{socket.gethostname()}"
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())  # in a container it may have no name
+    return Adoption(source, who=who(), at=now())
 
 
 def _parted(option: str, text: str, example: str) -> tuple[str, int, str]:

@@ -34,6 +34,7 @@ _KINDS: Final = {
     events.TableEmptied: "table_emptied",
     events.Warned: "warned",
     events.Replayed: "replayed",
+    events.Forgotten: "forgotten",
     events.Maintained: "maintained",
     events.FlowRestarted: "flow_restarted",
     events.FlowFailed: "flow_failed",
@@ -219,7 +220,13 @@ def event_text(event: events.Event) -> str | None:
         case events.CheckpointReplaced():
             kept = f"; the old one is {event.moved_to}" if event.moved_to else ""
             return f"{event.flow}: new checkpoint, as {event.reason}{kept}"
-        case events.DecisionRecorded() | events.TableEmptied() | events.Warned() | events.Maintained():
+        case (
+            events.DecisionRecorded()
+            | events.TableEmptied()
+            | events.Warned()
+            | events.Maintained()
+            | events.Forgotten()
+        ):
             return f"{event.flow}: {_said(event)}"
         case events.Replayed():
             return f"{event.flow}: {replayed_text(event)}"
@@ -234,7 +241,12 @@ def event_text(event: events.Event) -> str | None:
             return None
 
 
-def _said(event: events.DecisionRecorded | events.TableEmptied | events.Warned | events.Maintained) -> str:
+def _said(
+    event: events.DecisionRecorded | events.TableEmptied | events.Warned | events.Maintained | events.Forgotten,
+) -> str:
+    if isinstance(event, events.Forgotten):
+        went = f"{count(event.rows, 'row')} and {count(event.dead_letters, 'dead letter')}"
+        return f"{went} erased, ledger entry {event.entry}"
     if isinstance(event, events.Warned):
         return f"warning: {event.message}"
     if isinstance(event, events.Maintained):

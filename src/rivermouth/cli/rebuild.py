@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermouth.cli.attend import attended, door
-from rivermouth.cli.decisions import who_asks
 from rivermouth.cli.options import with_project
 from rivermouth.cli.output import Output, columns, count, is_terminal, to_json
 from rivermouth.errors import ArgumentInvalid
@@ -34,6 +33,7 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
     from rivermouth.project.load import Project
     from rivermouth.project.rebuild import order_of
     from rivermouth.project.rebuild import rebuild as make_anew
+    from rivermouth.project.who import who
 
     project = Project.load(file)
     order = order_of(project, flow)  # what is wrong is said before anybody is asked
@@ -42,9 +42,7 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
     shown = progress(output)
     with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
         try:
-            done = attended(
-                lambda: make_anew(project, flow, who=who_asks(), why=why, door=given), given.stop, shown.say
-            )
+            done = attended(lambda: make_anew(project, flow, who=who(), why=why, door=given), given.stop, shown.say)
         finally:
             shown.close()
         _summarise(done, stopped=given.stop.asked, output=output)

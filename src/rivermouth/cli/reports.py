@@ -11,6 +11,7 @@ from rivermouth.rows.table_files import bytes_text, spans_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rivermouth.rows.erasure import ForgetReport
     from rivermouth.rows.maintenance import MaintenanceReport
 
 
@@ -69,6 +70,25 @@ def report_json(report: MaintenanceReport) -> dict[str, Any]:
         for name, each in (("before", report.before), ("after", report.after))
     }
     return {**plain(report), **figures, "saved_bytes": report.saved_bytes, "saved_percent": report.saved_percent}
+
+
+def erasure_text(report: ForgetReport) -> str:
+    """What an erasure came to, or would, with what is left to do."""
+    went = f"{count(report.rows, 'row')} and {count(report.dead_letters, 'dead letter')}"
+    if not report.found:
+        return f"{report.table}: nothing fits, so nothing was erased"
+    if report.dry_run:
+        lines = [f"{report.table}: {went} would be erased"]
+        lines.append(f"  older versions, up to {report.last_version}, would hold them until VACUUM")
+    else:
+        lines = [f"{report.table}: {went} erased, ledger entry {report.entry}, request {report.mark}"]
+        names = [report.table, *([f"{report.table}__dead_letters"] if report.dead_letters else [])]
+        lines.append(f"  older versions, up to {report.last_version}, hold them until, from {report.vacuum_from} on:")
+        lines.append(f"  rivermouth tables vacuum {' '.join(names)}")
+    if report.shared:
+        shared = f"{count(report.shared, 'Kafka key')} of theirs, which other rows have too"
+        lines.append(f"  dead letters were not looked for by {shared}; name them with --dead-letters")
+    return "\n".join(lines)
 
 
 def _sum(reports: Sequence[MaintenanceReport]) -> tuple[int, int, int, float]:

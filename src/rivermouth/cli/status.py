@@ -80,6 +80,8 @@ def _batches(status: FlowStatus) -> list[str]:
     )
     if status.lost:
         lines.append(f"  lost: {count(status.lost, 'offset')}")
+    if status.totals.erased:
+        lines.append(f"  erased: {count(status.totals.erased, 'record')}")
     if status.decisions:
         lines.append(f"  {count(len(status.decisions), 'decision')} in the ledger:")
         lines += [f"    {decision_text(decision)}" for decision in status.decisions]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -12,11 +13,13 @@ from rivermouth.cli.attend import door
 from rivermouth.cli.dead_letters import readable
 from rivermouth.cli.options import Duration, Timestamp, listed, with_project
 from rivermouth.cli.output import Output, columns, count, indented, plain
-from rivermouth.cli.reports import lost_text, report_json, report_text, reports_json, reports_text
+from rivermouth.cli.reports import erasure_text, lost_text, report_json, report_text, reports_json, reports_text
+from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
     from rivermouth.engine.tables import TableDescription
     from rivermouth.project.look_after import TableRows
+    from rivermouth.rows.erasure import ForgetReport
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -134,6 +137,39 @@ def show_rows(output: Output, found: TableRows) -> None:
         return
     cells = [[_shown(value) for value in row] for row in found.rows]
     output.result(columns([readable(name.encode()) for name in found.columns], cells) if cells else "no rows", None)
+
+
+@tables.command()
+@click.argument("table")
+@click.option("--where", metavar="CONDITION", help="Rows for which this SQL over the table's columns is true.")
+@click.option("--dead-letters", metavar="CONDITION", help="Dead letters for which this SQL over their columns is true.")
+@click.option("--why", metavar="TEXT", default="", help="The reason; it is kept, so name nobody in it.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_project
+def forget(output: Output, table: str, file: str, *, yes: bool, dry_run: bool, **asked: Any) -> None:
+    """Erase a person's rows and dead letters for good: nothing brings them back, and the audit still adds up.
+
+    Of a table with one row or every version a key, all rows of a key go of which one fits. Dead letters go too whose
+    Kafka key is that of rows that go, and of no other. A flow that runs is asked to do it between two batches. The
+    conditions are not kept, only their hashes. Older versions hold the rows until `rivermouth tables vacuum`.
+    """
+    from rivermouth.project import forget as of_project
+    from rivermouth.project.load import Project
+
+    asks = not (yes or dry_run)
+    if asks and not sys.stdin.isatty():
+        fix = f"rivermouth tables forget {table} ... --dry-run, then with --yes"
+        raise ArgumentInvalid(argument="--yes", detail="erasing cannot be undone, and nobody is there to ask", fix=fix)
+
+    def confirm(foreseen: ForgetReport) -> bool:
+        return click.confirm(f"{erasure_text(foreseen)}\nerase that?", err=True)
+
+    with door(output) as given:
+        done = of_project.forgotten(
+            Project.load(file), table, dry_run=dry_run, confirm=confirm if asks else None, door=given, **asked
+        )
+    output.result(erasure_text(done), plain(done))
 
 
 def description_text(table: TableDescription) -> str:

@@ -28,6 +28,7 @@ from rivermouth.rows.auditing import Tally, Window
 from rivermouth.rows.epochs import epoch_now
 from rivermouth.rows.gone import problem
 from rivermouth.rows.ledger import Counts, Ranges
+from rivermouth.sinks.erased import ENTRY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,14 +40,17 @@ if TYPE_CHECKING:
 
 _WAITS_S: Final = (2.0, 10.0, 0.0)
 _COMMITTED: Final[Mapping[str, str]] = {"isolation.level": "read_committed"}
-_MOVING: Final = ("replay", "decision")
-_REPLAYING: Final = "dead letters were replayed, or something was decided,"
+_MOVING: Final = ("replay", "decision", "forget")
+_UNFINISHED: Final = ("replay", "forget")
+_REPLAYING: Final = "dead letters were replayed, records erased, or something was decided,"
 _EXPIRING: Final = "Kafka dropped records"
 _EXAMPLES: Final = 5
+_PLACES: Final = ("kafka", "table", "letters", "erased")
 _KEYS: Final = (names.TOPIC, names.PARTITION, names.OFFSET)
 
-_IN_NEITHER: Final = "kafka > 0 AND table = 0 AND letters = 0"
+_IN_NEITHER: Final = "kafka > 0 AND table = 0 AND letters = 0 AND erased = 0"
 _DOUBLED: Final = "table + letters > 1"
+_BACK: Final = "table + letters > 0 AND erased > 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ def audit_flow(spark: SparkSession, order: FlowOrder) -> FlowAudit:
         for wait_s in _WAITS_S:
             run = _standing(session, order, kafka, source.with_headers(headers=False))
             cause = _REPLAYING
-            if not (run.standing.entry.kind == "replay" and run.standing.counts is None):
+            if not (run.standing.entry.kind in _UNFINISHED and run.standing.counts is None):
                 found, cause = _audited(run), _EXPIRING
                 if found is not None and not _moved_since(run):
                     return found
@@ -205,15 +209,18 @@ def _with_findings(
 
 
 def _places(run: RunningFlow, window: Window) -> DataFrame:
-    """A row a record: its coordinates, and how often it is in Kafka, the table and the dead letters."""
+    """A row a record: its coordinates, and how often it is in Kafka, the table, the dead letters, and was erased."""
     frames = {"kafka": _held(run, window), "table": rows_within(run, window.ranges)}
     if run.dead_letters.exists():
         frames["letters"] = _letters(run, window)
+    erased = audit_keyed.erased_since(run, window)
+    if erased is not None:
+        frames["erased"] = erased
     marked = [
-        frame.select(*_KEYS, *(F.lit(int(other == name)).alias(other) for other in ("kafka", "table", "letters")))
+        frame.select(*_KEYS, *(F.lit(int(other == name)).alias(other) for other in _PLACES))
         for name, frame in frames.items()
     ]
-    sums = (F.sum(name).alias(name) for name in ("kafka", "table", "letters"))
+    sums = (F.sum(name).alias(name) for name in _PLACES)
     return reduce(lambda one, two: one.unionByName(two), marked).groupBy(*_KEYS).agg(*sums)
 
 
@@ -227,7 +234,13 @@ def _held(run: RunningFlow, window: Window) -> DataFrame:
     }
     read = {topic: parts for topic, parts in read.items() if parts}
     # Spark asks for a partition to read, even where nothing is left of any.
-    return envelope.read(run.source.batch(run.spark, read or window.ranges), read)
+    held = envelope.read(run.source.batch(run.spark, read or window.ranges), read)
+    erased = run.erased.within(run.spark, run.standing.entry, window.ranges)
+    if erased is None:
+        return held
+    # Whoever read them again after that has left them out.
+    before = erased.where(F.col(ENTRY) <= window.since).select(*_KEYS).distinct()
+    return held.join(before, [*_KEYS], "left_anti")
 
 
 def _letters(run: RunningFlow, window: Window) -> DataFrame:
@@ -247,6 +260,8 @@ def _tally(places: DataFrame, compacted: Sequence[str]) -> Tally:
         "in_neither": _IN_NEITHER,
         "doubled": _DOUBLED,
         "not_in_kafka": _made_up(compacted),
+        "erased": "kafka > 0 AND table = 0 AND letters = 0 AND erased > 0",
+        "back": _BACK,
     }
     row = places.selectExpr(*(f"count_if({sql}) AS {name}" for name, sql in conditions.items())).collect()[0]
     return Tally(**row.asDict())
@@ -254,13 +269,14 @@ def _tally(places: DataFrame, compacted: Sequence[str]) -> Tally:
 
 def _made_up(compacted: Sequence[str]) -> str:
     others = ", ".join(names.literal(topic) for topic in compacted)
-    return f"kafka = 0 AND {names.TOPIC} NOT IN ({others})" if compacted else "kafka = 0"
+    there = "kafka = 0 AND table + letters > 0"
+    return f"{there} AND {names.TOPIC} NOT IN ({others})" if compacted else there
 
 
 def _examples(
     run: RunningFlow, window: Window, places: DataFrame, found: Tally, compacted: Sequence[str]
 ) -> tuple[str, ...]:
-    wrong = places.where(f"{_DOUBLED} OR {_made_up(compacted)}").select(*_KEYS)
+    wrong = places.where(f"{_DOUBLED} OR {_BACK} OR {_made_up(compacted)}").select(*_KEYS)
     if found.in_neither > window.counts.dropped:
         # Of what is in neither table, that which today's rules would not drop; nor shall they stop the audit.
         kept = judged(_held(run, window), audit_keyed.calmed(run)).where(F.col(names.ROUTE) != routing.DROPPED)

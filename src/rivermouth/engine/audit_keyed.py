@@ -12,6 +12,7 @@ from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
 from rivermouth.rows import changes, history, routing
 from rivermouth.rows.auditing import Tally, whole
 from rivermouth.rows.splitting import once
+from rivermouth.sinks.erased import ENTRY
 from rivermouth.sinks.tombstones import truncations_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
         kept = routed.where(F.col(names.ROUTE) == routing.TABLE)
         if letters is not None:
             kept = kept.join(letters, _KEYS, "left_anti")
+        gone = erased_since(run, window)
+        if gone is not None:
+            kept = kept.join(gone, _KEYS, "left_anti")
         versions = run.flow.keyed is not None and run.flow.keyed.versions
         # Where Kafka has all records, an end that none of them tells is wrong.
         deduced = compacted or not whole(window, run.standing.entry)
@@ -55,24 +59,39 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
             fine = _fine_versions(kept, table, order, run, window.until, deduced=deduced)
         else:
             fine = _fine(kept, table, order, run)
-        visible = routed.where(once(run.flow)).count()
+        records = routed.where(once(run.flow))
+        visible = records.count()
+        erased = 0 if gone is None else records.join(gone, _KEYS, "left_semi").count()
         dead = 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
         in_table = _in_table(kept, fine, order, run)
         if not (versions and _outlived(kept, table, order, run)):
             in_table += kept.where(names.TRUNCATE).count()
         identity = [*map(names.quoted, order.keys), *([names.START_AT] if versions else [])]
         doubled = table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
-        made_up = rows_within(run, window.ranges, version).join(routed, _KEYS, "left_anti").count()
+        there = rows_within(run, window.ranges, version)
+        made_up = there.join(routed, _KEYS, "left_anti").count()
+        back = 0 if gone is None else there.join(gone, _KEYS, "left_semi").count()
     finally:
         routed.unpersist()
     return Tally(
         visible=visible,
         in_table=in_table,
         in_dead_letters=dead,
-        in_neither=visible - in_table - dead,
+        in_neither=visible - in_table - dead - erased,
         doubled=doubled or 0,
         not_in_kafka=made_up,
+        erased=erased,
+        back=back,
     )
+
+
+def erased_since(run: RunningFlow, window: Window) -> DataFrame | None:
+    """Coordinates of the window's records that were erased since they were read; None if there can be none."""
+    found = run.erased.within(run.spark, run.standing.entry, window.ranges)
+    if found is None:
+        return None
+    mine = found.where(F.col(ENTRY).between(window.since + 1, window.until))
+    return mine.select(*_KEYS).distinct()
 
 
 def _version(run: RunningFlow, window: Window) -> int:

@@ -99,6 +99,10 @@ def _the_same(run: RunningFlow, ranges: Ranges) -> DataFrame:
     if run.dead_letters.exists():
         letters = run.dead_letters.frame().where(F.col("status") == "open")
         there = there.unionByName(as_coordinates(letters.withColumnRenamed("kafka_timestamp", "__then"), "__then"))
+    erased = run.erased.records(run.spark, run.standing.entry)
+    if erased is not None:
+        # When they were made nobody has kept.
+        there = there.unionByName(erased.select(*_PLACE, names.OFFSET, F.lit(None).cast("timestamp").alias("__then")))
     source = run.source.with_headers(headers=False)
     held = envelope.read(source.batch(run.spark, ranges)).select(*_PLACE, names.OFFSET, names.TIMESTAMP)
     found = there.where(envelope.inside(ranges)).join(held, [*_PLACE, names.OFFSET])

@@ -168,6 +168,25 @@ class Replayed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten(Event):
+    """Rows and dead letters of the flow were erased.
+
+    Attributes:
+        entry: Number of the ledger entry.
+        request: Mark of the request, by which its report is kept.
+        rows: Rows that went from the table.
+        dead_letters: Dead letters that went.
+        records: Records that are known as erased.
+    """
+
+    entry: int
+    request: str
+    rows: int
+    dead_letters: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Maintained(Event):
     """A table of the flow was optimized or vacuumed, or that failed, which stops nothing.
 

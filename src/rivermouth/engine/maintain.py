@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.errors import RetentionTooShort
-from rivermouth.ports import delta_upkeep
+from rivermouth.ports import delta, delta_upkeep
 from rivermouth.ports.delta_files import read_removals, read_snapshot, stored_files
 from rivermouth.ports.session import for_flow
 from rivermouth.rows import maintenance, table_files
@@ -103,6 +103,22 @@ def vacuum(
     foreseen = foresee(reader, table, before, retain_s=retain_s)
     delta_upkeep.vacuum(for_flow(spark), table.name, table.location, hours=maintenance.whole_hours(retain_s))
     return _report(reader, table, "vacuum", before, began, unreadable=foreseen.unreadable, retain_s=retain_s)
+
+
+def vacuum_memory(spark: SparkSession, files: LakeFiles, table: FlowTable, *, retain_s: float) -> None:
+    """Deletes the files of what is remembered of a keyed table's keys that no version of the last ``retain_s`` needs.
+
+    Raises:
+        MaintenanceFailed: Spark or the storage failed.
+
+    Guarantees:
+        As ``vacuum``.
+    """
+    folder = table.places.tombstones
+    for name in files.names(folder):
+        location = f"{folder}/{name}"
+        if delta.exists(files, location):
+            delta_upkeep.vacuum(for_flow(spark), table.name, location, hours=maintenance.whole_hours(retain_s))
 
 
 def foresee(reader: LakeReader, table: FlowTable, before: Look, *, retain_s: float) -> MaintenanceReport:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth import names
 from rivermouth.engine.events import BatchDone, BatchSkipped
 from rivermouth.engine.recovery import recount, recover
-from rivermouth.engine.steps import judged, letters_of, settled, table_rows, written
+from rivermouth.engine.steps import judged, letters_of, settled, table_rows, unerased, written
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.observed import Observed
 from rivermouth.ports.table_ledger import Standing
@@ -53,6 +53,7 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
 
     run.reached("read")
     rows = envelope.read(batch, None if ranges == planned else ranges)  # 1 coordinates, key, value
+    rows = unerased(rows, run, ranges)
     rows = envelope.in_few_tasks(rows, ranges, run.flow)
     routed = judged(rows, run)  # 2-5 decode, conform, check, route
     block = routing.block_size(ledger.size(ranges))
@@ -86,7 +87,8 @@ def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, ru
     blocks = seen["blocks"]
     whole = run.source.with_headers(headers=True)
     marked = routing.marked(ranges, blocks, block)
-    rows = envelope.in_few_tasks(envelope.read(whole.batch(run.spark, marked)), marked, run.flow)
+    rows = unerased(envelope.read(whole.batch(run.spark, marked)), run, marked)
+    rows = envelope.in_few_tasks(rows, marked, run.flow)
     suspects = routing.nearby(rows, blocks, block)
     letters = Observed(letters_of(judged(suspects, run), run), {"mark": routing.mark_of(*names.COORDINATES)})
     run.reached("bury")

@@ -19,6 +19,7 @@ from rivermouth.ports.storage import PlacedFiles
 from rivermouth.ports.table_ledger import TableLedger, narrowed
 from rivermouth.rows.ledger import Entry, first_entry
 from rivermouth.sinks.dead_letters import DeadLetterTable
+from rivermouth.sinks.erased import Erased
 from rivermouth.sinks.tombstones import Tombstones
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def standing_flow(
         sink=flow.sink,  # type: ignore[arg-type]
         ledger=table_ledger,
         dead_letters=DeadLetterTable(spark, files, places.dead_letter_table, target=places.full_name),
+        erased=Erased(files, f"{places.erased}/{state.table_id}"),
         columns=shape.columns.names,
         table_id=state.table_id,
         standing=replace(standing, entry=replace(standing.entry, flow=flow.name)),

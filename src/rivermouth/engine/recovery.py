@@ -10,6 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.engine.erase import finish_forget
 from rivermouth.engine.steps import (
     as_coordinates,
     judged,
@@ -19,6 +20,7 @@ from rivermouth.engine.steps import (
     table_coordinates,
     table_order,
     table_rows,
+    unerased,
     with_epoch,
 )
 from rivermouth.rows import envelope, history, ledger, routing
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def recover(run: RunningFlow) -> None:
-    """Finishes the newest entry where a crash left it: its batch's dead letters and counts, its replay's marks.
+    """Finishes the newest entry where a crash left it: a batch's dead letters and counts, a replay's marks, an erasure.
 
     Guarantees:
         Run twice: the second time finds it settled. The table itself is not touched.
@@ -50,6 +52,9 @@ def recover(run: RunningFlow) -> None:
     elif entry.kind == "decision":
         run.reached("recover")
         finish_decision(run)
+    elif entry.kind == "forget":
+        run.reached("recover")
+        finish_forget(run)
     elif ranges:
         run.reached("recover")
         counts = recount(run, ranges)
@@ -120,7 +125,8 @@ def _counted(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> Counts:
 def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     whole = run.source.with_headers(headers=True)
     present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
-    routed = judged(envelope.read(whole.batch(run.spark, ranges)), run).join(present, [*names.IN_TABLE], "left")
+    held = unerased(envelope.read(whole.batch(run.spark, ranges)), run, ranges)
+    routed = judged(held, run).join(present, [*names.IN_TABLE], "left")
     written = F.col("__present").isNotNull()
     table = routed.where(written).withColumn(names.ROUTE, F.lit(routing.TABLE))
     counts = _counted(table, run, ranges)
@@ -144,7 +150,7 @@ def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts
     counts, rest = ledger.Counts(lost=ledger.size(gone)), ledger.without(ranges, gone)
     if not rest:
         return counts
-    judged_now = judged(envelope.read(whole.batch(run.spark, rest)), run)
+    judged_now = judged(unerased(envelope.read(whole.batch(run.spark, rest)), run, rest), run)
     routed = _as_merged(judged_now, run, rest).persist(StorageLevel.DISK_ONLY)
     try:
         counts += _counted(routed, run, rest)

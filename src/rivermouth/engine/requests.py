@@ -1,7 +1,7 @@
 """What others ask of a flow's writer: a file in the lake's state, answered between two batches.
 
-Only one process may write a table. Whoever wants dead letters replayed while a flow runs leaves a request
-and waits; if the flow is not running, the asker becomes the writer himself.
+Only one process may write a table. Whoever wants dead letters replayed or rows erased while a flow runs leaves a
+request and waits; if the flow is not running, the asker becomes the writer himself.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rivermouth.engine import replay
+from rivermouth.engine.forget import forget
 from rivermouth.errors import RequestUnanswered, RivermouthError, first_line
 from rivermouth.ports.session import has_ended
 from rivermouth.rows.dead_letter import DeadLetterFilter
+from rivermouth.rows.erasure import ForgetRequest
 from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
@@ -37,15 +39,18 @@ class Request:
         kind: What to do.
         wanted: With which dead letters.
         dry_run: Only say what would be done.
+        erasure: What is to be erased, if that is what to do.
     """
 
-    kind: Literal["replay", "discard"]
-    wanted: DeadLetterFilter
+    kind: Literal["replay", "discard", "forget"]
+    wanted: DeadLetterFilter = field(default_factory=DeadLetterFilter)
     dry_run: bool = False
+    erasure: ForgetRequest = field(default_factory=ForgetRequest)
 
     def to_json(self) -> str:
         """The request as text."""
-        return json.dumps({"kind": self.kind, "wanted": self.wanted.to_json(), "dry_run": self.dry_run})
+        body = {"kind": self.kind, "wanted": self.wanted.to_json(), "dry_run": self.dry_run}
+        return json.dumps({**body, "erasure": self.erasure.to_json()})
 
     @classmethod
     def from_json(cls, text: str) -> Request:
@@ -55,7 +60,8 @@ class Request:
             ValueError, KeyError, TypeError: It is none.
         """
         body = json.loads(text)
-        return cls(body["kind"], DeadLetterFilter.from_json(body["wanted"]), body["dry_run"])
+        erasure = ForgetRequest.from_json(body.get("erasure", {}))
+        return cls(body["kind"], DeadLetterFilter.from_json(body["wanted"]), body["dry_run"], erasure)
 
 
 def serve(run: RunningFlow) -> None:
@@ -80,6 +86,8 @@ def serve(run: RunningFlow) -> None:
 
 def perform(run: RunningFlow, request: Request) -> dict[str, Any]:
     """Does what is asked, with the flow in hand, and says what became of it."""
+    if request.kind == "forget":
+        return asdict(forget(run, request.erasure, dry_run=request.dry_run))
     if request.kind == "discard":
         found = replay.discard(run, request.wanted, dry_run=request.dry_run)
         return {"discarded": found, "dry_run": request.dry_run}

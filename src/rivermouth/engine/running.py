@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.sinks.append import Append
     from rivermouth.sinks.dead_letters import DeadLetterTable
+    from rivermouth.sinks.erased import Erased
     from rivermouth.sinks.tombstones import Tombstones
     from rivermouth.sinks.upsert import Upsert
     from rivermouth.spec import Flow
@@ -42,6 +43,7 @@ class RunningFlow:
         sink: Writes the table.
         ledger: The table's ledger.
         dead_letters: The table of dead letters.
+        erased: The records that were erased.
         columns: Names of the table's columns, in order.
         table_id: Delta's UUID of the table.
         standing: The newest ledger entry; replaced after each commit.
@@ -66,6 +68,7 @@ class RunningFlow:
     sink: Append | Upsert
     ledger: TableLedger
     dead_letters: DeadLetterTable
+    erased: Erased
     columns: list[str]
     table_id: str
     standing: Standing

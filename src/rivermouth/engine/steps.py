@@ -65,6 +65,12 @@ def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
     return routing.route(rows, flow)
 
 
+def unerased(rows: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
+    """Envelope rows of ``ranges`` without the records that were erased: reading again does not bring them back."""
+    gone = run.erased.within(run.spark, run.standing.entry, ranges)
+    return rows if gone is None else rows.join(gone.select(*names.IN_TABLE).distinct(), [*names.IN_TABLE], "left_anti")
+
+
 def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:
     """Conformed rows with the table's columns alone, in its order; the epoch too, once a topic had more than one.
 

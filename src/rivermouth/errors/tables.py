@@ -56,6 +56,14 @@ class OptimizeRefused(RivermouthError):
     hint = "{fix}"
 
 
+class ForgetRefused(RivermouthError):
+    """Rows cannot be erased as it was asked for."""
+
+    code = "FORGET_REFUSED"
+    what = "table {table}: {detail}; nothing was erased"
+    hint = "{fix}"
+
+
 class RetentionTooShort(RivermouthError):
     """VACUUM would delete files that somebody may still need."""
 

@@ -59,20 +59,50 @@ def merge(changes: DataFrame, location: str, what: Merge, *, app_id: str, app_ve
     from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
     spark = changes.sparkSession
-    conf = {
-        METADATA_CONF: metadata,
-        f"{_TXN}txnAppId": app_id,
-        f"{_TXN}txnVersion": str(app_version),
-        **_READY,
-        **_ALONE,
-    }
-    with _set(spark, conf):
+    with _set(spark, _of_ledger(app_id, app_version, metadata)):
         merging = DeltaTable.forPath(spark, location).alias("t").merge(changes.alias("s"), what.on)
         merging = merging.whenMatchedDelete(what.delete).whenMatchedUpdate(what.update, set=dict(what.values))
         merging = merging.whenNotMatchedInsert(what.insert, values=dict(what.values))
         if what.sweep is not None:
             merging = merging.whenNotMatchedBySourceDelete(what.sweep)
         merging.execute()
+
+
+def delete(matches: DataFrame, location: str, on: Column, *, app_id: str, app_version: int, metadata: str) -> None:
+    """Deletes the rows ``t`` that one of ``matches`` ``s`` is about, in one commit of the ledger's, also if none is.
+
+    What it goes by are names of columns: the log keeps a DELETE's condition with its values, and not those of a frame.
+
+    Args:
+        matches: Standing ready; read twice.
+        location: The table's folder.
+        on: When one is about a row.
+        app_id: The transaction's application.
+        app_version: Its number.
+        metadata: The text for ``userMetadata``.
+
+    Raises:
+        DeltaConcurrentModificationException: Somebody changed the same files first.
+
+    Guarantees:
+        Run twice with one ``app_version``: Delta skips the second. Stopped half-way: no commit, and files that no
+        version names.
+    """
+    with _set(matches.sparkSession, _of_ledger(app_id, app_version, metadata)):
+        delete_alone(matches, location, on)
+
+
+def delete_alone(matches: DataFrame, location: str, on: Column) -> None:
+    """The same in a table that has no ledger; no commit if no row goes."""
+    from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+    table = DeltaTable.forPath(matches.sparkSession, location).alias("t")
+    table.merge(matches.alias("s"), on).whenMatchedDelete().execute()
+
+
+def _of_ledger(app_id: str, app_version: int, metadata: str) -> dict[str, str]:
+    numbers = {f"{_TXN}txnAppId": app_id, f"{_TXN}txnVersion": str(app_version)}
+    return {METADATA_CONF: metadata, **numbers, **_READY, **_ALONE}
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -143,8 +143,27 @@ def vacuum(spark: SparkSession, table: str, location: str, *, hours: int) -> Non
         DeltaTable.forPath(spark, location).vacuum(hours)
 
 
+def purge(spark: SparkSession, table: str, location: str) -> None:
+    """Writes the files anew that hold rows which are only marked as deleted, in one commit that changes no row.
+
+    Args:
+        spark: A session of its own.
+        table: The table's name, for errors.
+        location: Its folder.
+
+    Raises:
+        MaintenanceConflict: Somebody changed the same files first.
+        MaintenanceFailed: Spark or the storage failed.
+
+    Guarantees:
+        Run twice: the second time finds nothing to do. Stopped half-way: no commit, and files that no version names.
+    """
+    with _told(table, "purge"):
+        spark.sql(f"REORG TABLE delta.{quoted(location)} APPLY (PURGE)").collect()
+
+
 @contextmanager
-def _told(table: str, operation: Operation) -> Iterator[None]:
+def _told(table: str, operation: Operation | Literal["purge"]) -> Iterator[None]:
     """Makes an error of ours of what Delta says in the block."""
     from delta.exceptions import DeltaConcurrentModificationException  # noqa: PLC0415 - it imports Spark
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.tables import TableDescription
     from rivermouth.project.rebuild import Rebuilt
     from rivermouth.rows.adoption import Adoption
+    from rivermouth.rows.erasure import ForgetReport
     from rivermouth.rows.gone import LossDecision
     from rivermouth.spec import SparkSettings
 
@@ -376,6 +377,36 @@ class Project:
         from rivermouth.project import look_after  # noqa: PLC0415
 
         return look_after.create_temp_views(self, names, spark)
+
+    def forget(
+        self,
+        name: str,
+        *,
+        where: str | None = None,
+        dead_letters: str | None = None,
+        why: str = "",
+        dry_run: bool = False,
+    ) -> ForgetReport:
+        """Erases rows and dead letters of a flow's table; see ``project.forget.forgotten``.
+
+        Args:
+            name: ``schema.table``; a flow's name stands for its table.
+            where: SQL over the table's columns.
+            dead_letters: SQL over the columns of its dead letters.
+            why: The reason; it is kept, so it should name nobody.
+            dry_run: Only say what would go.
+
+        Raises:
+            TableUnknown: No flow writes a table of that name.
+            ForgetRefused: A condition is none, or the table's rows cannot be erased.
+
+        Guarantees:
+            Run twice: the second time finds nothing. Stopped half-way: nothing is erased, or the next run of the flow,
+            or of this, does the rest.
+        """
+        from rivermouth.project import forget  # noqa: PLC0415
+
+        return forget.forgotten(self, name, where=where, dead_letters=dead_letters, why=why, dry_run=dry_run)
 
     def spark(self) -> SparkSession:
         """The Spark session of this process, started with the project's settings if there is none, to look at tables.

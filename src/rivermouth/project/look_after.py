@@ -149,6 +149,8 @@ def vacuumed(
 ) -> list[MaintenanceReport]:
     """Deletes the files of these tables, or of all that are there, that no version of the last ``retain_s`` needs.
 
+    And those of what the lake's state remembers of a keyed table's deleted keys.
+
     Args:
         project: Its flows.
         names: Tables; all where empty.
@@ -182,6 +184,8 @@ def vacuumed(
 
     def work(spark: SparkSession, table: FlowTable, before: maintain.Look) -> MaintenanceReport:
         announce(maintain.foresee(reader, table, before, retain_s=retain_s))
+        if table.kind == "rows":
+            maintain.vacuum_memory(spark, files_for(table.places.lake, spark), table, retain_s=retain_s)
         return maintain.vacuum(spark, reader, table, before, retain_s=retain_s)
 
     return _each(project, names, work, door, hear, alone=even_below_168_hours)

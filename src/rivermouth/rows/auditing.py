@@ -36,9 +36,11 @@ class Tally:
         visible: Kafka holds them and shows them to a reader of committed records.
         in_table: Of these, in the table.
         in_dead_letters: Of these, in the dead letters.
-        in_neither: Of these, in neither.
+        in_neither: Of these, in neither, and not erased.
         doubled: In the table or the dead letters more than once, or in both.
         not_in_kafka: In the table or the dead letters, and not visible in Kafka.
+        erased: Visible, in neither, and known as erased.
+        back: Known as erased, and in the table or the dead letters again.
     """
 
     visible: int = 0
@@ -47,6 +49,8 @@ class Tally:
     in_neither: int = 0
     doubled: int = 0
     not_in_kafka: int = 0
+    erased: int = 0
+    back: int = 0
 
 
 def window(entries: Sequence[Entry], counts: Counts | None, first: Offsets) -> Window:
@@ -97,6 +101,10 @@ def findings(found: Tally, counts: Counts, *, compacted: bool, place: str = "Kaf
         problems.append(f"there more than once: {_records(found.doubled)}")
     if found.not_in_kafka and not compacted:
         problems.append(f"there, and not shown by {place}: {_records(found.not_in_kafka)}")
+    if found.back:
+        problems.append(f"erased, and there again: {_records(found.back)}")
+    if found.erased > counts.erased:
+        problems.append(f"erased: {_records(found.erased)}; the ledger counted {counts.erased:,}")
     if found.in_neither > counts.dropped or (found.in_neither < counts.dropped and not compacted):
         problems.append(
             f"in neither table: {_records(found.in_neither)}; the ledger counted {counts.dropped:,} dropped"

@@ -43,6 +43,8 @@ class Counts:
         replayed: Rows that a replay brought from the dead letters; they were consumed before.
         lost: Offsets that were gone before they were read or settled, and called lost by a decision; an upper bound
             of the records. They were not consumed.
+        erased: Records that were forgotten: what they had come to was deleted from the table or the dead letters. They
+            were counted above before.
     """
 
     consumed: int = 0
@@ -55,6 +57,7 @@ class Counts:
     undeclared_fields: int = 0
     replayed: int = 0
     lost: int = 0
+    erased: int = 0
 
     @property
     def adds_up(self) -> bool:
@@ -136,7 +139,7 @@ class Entry:
 
     flow: str
     number: int
-    kind: Literal["create", "batch", "replay", "maintenance", "decision"]
+    kind: Literal["create", "batch", "replay", "maintenance", "decision", "forget"]
     next_offsets: Offsets
     settled: Offsets
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
@@ -198,7 +201,7 @@ class Entry:
                 totals=Counts(**body["totals"]),
                 attempt=body["attempt"],
                 starting_offsets=body["starting_offsets"],
-                # Format 1 knew neither epochs nor decisions, format 2 no beginnings.
+                # Format 1 knew neither epochs nor decisions, format 2 neither beginnings nor erased records.
                 epochs={topic: _epochs(part["epochs"]) for topic, part in topics.items() if part.get("epochs")},
                 decisions=tuple(_decision(part) for part in body.get("decisions", ())),
                 begins={topic: _offsets(part["begins"]) for topic, part in topics.items() if part.get("begins")},
@@ -228,7 +231,7 @@ class Entry:
             begins=filled(self.begins, _added(starts(ranges), self.next_offsets)),
         )
 
-    def carried(self, kind: Literal["replay", "maintenance"], counts: Counts) -> Entry:
+    def carried(self, kind: Literal["replay", "maintenance", "forget"], counts: Counts) -> Entry:
         """The entry of a commit that moves no offset; ``counts`` are those of this entry's own batch."""
         return replace(
             self,

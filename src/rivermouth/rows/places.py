@@ -78,6 +78,11 @@ class FlowPlaces:
         """The table's name with its catalog, where it has one."""
         return f"{self.catalog}.{self.name}" if self.catalog else self.name
 
+    @property
+    def erased(self) -> str:
+        """The folder of what was erased from the table: coordinates, and reports."""
+        return f"{self.state}/erased/{self.name}"
+
 
 def resolve(
     project: ProjectSpec, flow: Flow, *, base: Path, environ: Mapping[str, str], debug: bool = False

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.ports import delta
+from rivermouth.ports.delta_merge import delete_alone
 from rivermouth.rows.changes import Truncations
 from rivermouth.rows.history import ENTRY
 from rivermouth.rows.json_types import nullable_columns
@@ -123,6 +124,14 @@ class Tombstones:
 
         if self.exists():
             DeltaTable.forPath(spark, self.location).delete()
+
+    def forget_keys(self, keys: DataFrame, order: Order) -> None:
+        """Sees to it that nothing is remembered of these keys; a record of one that comes late brings it back.
+
+        Guarantees:
+            Run twice: the second time finds nothing. Stopped half-way: all of it is there still, or nothing.
+        """
+        delete_alone(keys, self.location, F.expr(order.same_key("s", "t")))
 
     def _forget(self, spark: SparkSession) -> None:
         if self._forgotten_at is not None and time.monotonic() - self._forgotten_at < _FORGET_EVERY_S:

@@ -1,0 +1,284 @@
+"""What conditions choose to be erased: rows, dead letters, and the records that they were made of."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import BinaryType
+
+from rivermouth import names
+from rivermouth.engine.audit_keyed import calmed
+from rivermouth.engine.steps import (
+    as_coordinates,
+    judged,
+    table_coordinates,
+    table_order,
+    table_rows,
+    unerased,
+    with_epoch,
+)
+from rivermouth.errors import ForgetRefused, first_line
+from rivermouth.ports import delta
+from rivermouth.ports.computed import computed
+from rivermouth.ports.expressions import columns_in, forbidden
+from rivermouth.rows import envelope, ledger, routing
+from rivermouth.rows.dead_letter import COLUMNS as LETTER_COLUMNS
+from rivermouth.rows.epochs import epoch_now
+from rivermouth.sinks.erased import COORDINATES, DEAD_LETTERS, ELSEWHERE, PLACE, TABLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from rivermouth.engine.running import RunningFlow
+    from rivermouth.rows.changes import Order
+    from rivermouth.rows.erasure import ForgetRequest
+    from rivermouth.rows.ledger import Ranges
+
+_APPEND_ONLY: Final = "delta.appendOnly"
+_MET: Final = "__met"
+_OWN: Final = "__own"
+_KAFKA_KEY: Final = "kafka_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is to go, standing ready.
+
+    Attributes:
+        rows: How many rows of the table.
+        matches: What these are found by: their coordinates, or the keys of a keyed table.
+        remembered: How many rows of a keyed table's memory.
+        shared: How many Kafka keys they have that rows which stay have too.
+        records: What is erased: coordinates, ``place``, and the ``batch`` of dead letters.
+        dead_letters: How many dead letters.
+        known: How many records.
+        least: The least offset of the rows; None without any.
+        greatest: The greatest.
+    """
+
+    rows: int
+    matches: DataFrame
+    remembered: int
+    shared: int
+    records: DataFrame
+    dead_letters: int
+    known: int
+    least: int | None
+    greatest: int | None
+
+
+def choose(run: RunningFlow, request: ForgetRequest, ends: ExitStack) -> Chosen:
+    """What the request's conditions choose, standing ready until ``ends`` closes.
+
+    Raises:
+        ForgetRefused: A condition is none, or the table's rows cannot be erased.
+    """
+    _check_table(run)
+    table = run.spark.read.format("delta").load(run.places.table)
+    met = _met(run, table, "--where", request.where)
+    order, remembered = table_order(run), 0
+    if order is None:
+        rows = table_coordinates(run, met.alias(_MET)).where(_MET).select(*COORDINATES)
+        gone, told = ends.enter_context(computed(rows, *_told_of_rows()))
+        matches = gone.distinct()
+    else:
+        matches, _ = ends.enter_context(computed(_keys(run, table.where(met), order, request.where)))
+        rows = _of_keys(table_coordinates(run, *_key_columns(order)), matches, order).select(*COORDINATES)
+        gone, told = ends.enter_context(computed(rows, *_told_of_rows()))
+        remembered = _in_memory(run, matches, order)
+    _check_coordinates(run, told["placeless"])
+    own, shared = _kafka_keys(run, table, met, matches, order) if told["rows"] else (None, 0)
+    letters = _letters(run, request, own, gone)
+    if letters is not None:
+        letters, _ = ends.enter_context(computed(letters))
+    held = None if order is None else _held(run, matches, order)
+    records = gone.select(*COORDINATES, *_as(TABLE))
+    for more in (letters, held):
+        records = records if more is None else records.unionByName(more)
+    ready, counts = ends.enter_context(computed(records.distinct(), _count_letters()))
+    known = ready.where(F.col(PLACE) != ELSEWHERE).select(*COORDINATES).distinct().count()
+    return Chosen(
+        rows=told["rows"],
+        matches=matches,
+        remembered=remembered,
+        shared=shared,
+        records=ready,
+        dead_letters=counts["letters"],
+        known=known,
+        least=told["least"],
+        greatest=told["greatest"],
+    )
+
+
+def _check_table(run: RunningFlow) -> None:
+    """Nothing, if rows of this table can be erased."""
+    table = run.places.name
+    if run.flow.splits:
+        detail = (
+            f"a record of format {run.flow.format.type} may hold changes of several keys, "
+            "and one of them cannot be kept back alone when it is read again"
+        )
+        fix = "stop the flow, delete the rows in Spark, and read nothing of them again"
+        raise ForgetRefused(table=table, detail=detail, fix=fix)
+    properties = delta.table_state(run.spark, run.places.table).properties
+    if properties.get(_APPEND_ONLY, "").lower() == "true":
+        fix = f"ALTER TABLE delta.{names.quoted(run.places.table)} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')"
+        raise ForgetRefused(table=table, detail=f"its property {_APPEND_ONLY} lets no row go", fix=fix)
+
+
+def _check_coordinates(run: RunningFlow, placeless: int) -> None:
+    """Nothing, if every row says which record it is."""
+    if not placeless:
+        return
+    detail = f"{placeless} of the rows do not say of which record they are, since another program wrote them"
+    fix = f"delete these in Spark, then: rivermouth run {run.flow.name}, which says how it goes on"
+    raise ForgetRefused(table=run.places.name, detail=detail, fix=fix)
+
+
+def _met(run: RunningFlow, frame: DataFrame, option: str, condition: str | None) -> Column:
+    """Whether a row of ``frame`` is meant: never null."""
+    if condition is None:
+        return F.lit(False)
+    fix = f"write a condition over {', '.join(frame.columns)}"
+    try:
+        # First: to analyse reflection is to load a class.
+        if refused := forbidden(run.spark, condition):
+            raise ForgetRefused(table=run.places.name, detail=f"{option}: {refused}", fix=fix)
+        kind = frame.limit(0).selectExpr(f"(\n{condition}\n)").schema[0].dataType.simpleString()
+    except PySparkException as error:
+        detail = f"{option}: {first_line(error).rstrip(';')}"
+        raise ForgetRefused(table=run.places.name, detail=detail, fix=fix) from error
+    if kind != "boolean":
+        raise ForgetRefused(table=run.places.name, detail=f"{option} is of type {kind}, not boolean", fix=fix)
+    return F.coalesce(F.expr(f"(\n{condition}\n)"), F.lit(False))
+
+
+def _told_of_rows() -> tuple[Column, ...]:
+    missing = F.expr(" OR ".join(f"{name} IS NULL" for name in names.IN_TABLE))
+    ends = F.min(names.OFFSET).alias("least"), F.max(names.OFFSET).alias("greatest")
+    return (*ends, F.count_if(missing).alias("placeless"))
+
+
+def _count_letters() -> Column:
+    return F.count_if(F.col(PLACE) != TABLE).alias("letters")
+
+
+def _as(place: str) -> tuple[Column, ...]:
+    return F.lit(place).alias(PLACE), F.lit(None).cast("bigint").alias("batch")
+
+
+def _key_columns(order: Order) -> list[Column]:
+    return [F.col(names.quoted(key)) for key in order.keys]
+
+
+def _keys(run: RunningFlow, meant: DataFrame, order: Order, condition: str | None) -> DataFrame:
+    """Keys of the rows that are meant, and of deleted ones if the condition is about nothing but keys."""
+    keys = meant.select(*_key_columns(order))
+    memory = run.tombstones
+    known = {key.lower() for key in order.keys}
+    about_keys = condition is not None and {name.lower() for name in columns_in(run.spark, condition)} <= known
+    if memory is not None and about_keys and memory.exists():
+        frame = memory.frame(run.spark, order)
+        deleted = frame.where(f"NOT {names.TRUNCATE}").where(_met(run, frame, "--where", condition))
+        keys = keys.unionByName(deleted.select(*_key_columns(order)))
+    return keys.distinct()
+
+
+def _of_keys(rows: DataFrame, keys: DataFrame, order: Order, how: str = "left_semi") -> DataFrame:
+    return rows.alias("t").join(keys.alias("s"), F.expr(order.same_key("t", "s")), how)
+
+
+def _in_memory(run: RunningFlow, keys: DataFrame, order: Order) -> int:
+    """How many rows the memory of a keyed table has of these keys."""
+    memory = run.tombstones
+    if memory is None or not memory.exists():
+        return 0
+    return _of_keys(memory.frame(run.spark, order).where(f"NOT {names.TRUNCATE}"), keys, order).count()
+
+
+def _kafka_keys(
+    run: RunningFlow, table: DataFrame, met: Column, matches: DataFrame, order: Order | None
+) -> tuple[DataFrame | None, int]:
+    """The Kafka keys, as bytes, that only rows which go have, and how many of theirs others have too.
+
+    A key that stands for a country says nothing about a person.
+    """
+    column = run.flow.metadata_columns.get(_KAFKA_KEY)
+    if column is None or column not in table.columns or not run.dead_letters.exists():
+        return None, 0
+    going = table.where(met) if order is None else _of_keys(table, matches, order)
+    staying = table.where(~met) if order is None else _of_keys(table, matches, order, "left_anti")
+    mine, theirs = (_bytes_of(rows, column).distinct() for rows in (going, staying))
+    own = mine.join(theirs, _KAFKA_KEY, "left_anti").localCheckpoint()
+    return own, mine.count() - own.count()
+
+
+def _bytes_of(rows: DataFrame, column: str) -> DataFrame:
+    key = F.col(names.quoted(column))
+    raw = isinstance(rows.schema[column].dataType, BinaryType)
+    return rows.where(key.isNotNull()).select((key if raw else F.encode(key, "UTF-8")).alias(_KAFKA_KEY))
+
+
+def _letters(run: RunningFlow, request: ForgetRequest, own: DataFrame | None, gone: DataFrame) -> DataFrame | None:
+    """Coordinates, place and batch of the dead letters that are meant; None where there are no dead letters."""
+    if not run.dead_letters.exists():
+        if request.dead_letters is not None:
+            _met(run, run.spark.createDataFrame([], LETTER_COLUMNS), "--dead-letters", request.dead_letters)
+        return None
+    letters = run.dead_letters.frame()
+    letters = letters.withColumn(_MET, _met(run, letters, "--dead-letters", request.dead_letters))
+    if own is not None:
+        mine = letters.join(F.broadcast(own.withColumn(_OWN, F.lit(True))), _KAFKA_KEY, "left")
+        letters = mine.withColumn(_MET, F.col(_MET) | F.coalesce(_OWN, F.lit(False)))
+    columns = [F.col(column).alias(name) for name, column in names.IN_TABLE.items()]
+    found = with_epoch(run, letters.where(_MET)).select(*columns, names.EPOCH, "batch", "status")
+    return _placed(run, found, gone).select(*COORDINATES, PLACE, "batch")
+
+
+def _placed(run: RunningFlow, letters: DataFrame, gone: DataFrame) -> DataFrame:
+    """With ``place``: a letter whose record is in the table, or was read again since, is not all that is left."""
+    if run.flow.keyed is not None:
+        again = (F.col("status") == "discarded") & (F.col("batch") < run.standing.entry.decided)
+        there = (F.col("status") == "replayed") | again
+        return letters.withColumn(PLACE, F.when(there, ELSEWHERE).otherwise(DEAD_LETTERS))
+    few = F.broadcast(letters.select(*COORDINATES).distinct())
+    rest = table_coordinates(run).join(few, [*COORDINATES], "left_semi").join(gone, [*COORDINATES], "left_anti")
+    rest = rest.distinct().withColumn("__there", F.lit(True))
+    place = F.when(F.col("__there"), ELSEWHERE).otherwise(DEAD_LETTERS)
+    return letters.join(rest, [*COORDINATES], "left").withColumn(PLACE, place)
+
+
+def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
+    """The records of these keys that Kafka holds: of a keyed table only the newest of a key is a row.
+
+    Those that are dead letters are left out.
+    """
+    ranges = _readable(run)
+    if not ranges:
+        return None
+    source = run.source.with_headers(headers=False)
+    held = unerased(envelope.read(source.batch(run.spark, ranges)), run, ranges)
+    routed = judged(held, calmed(run)).where((F.col(names.ROUTE) == routing.TABLE) & ~F.col(names.TRUNCATE))
+    found = _of_keys(table_rows(routed, run), keys, order)
+    columns = (
+        F.col(names.quoted(column)).alias(name) for name, column in zip(names.IN_TABLE, order.place, strict=True)
+    )
+    now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+    records = found.select(*columns).withColumn(names.EPOCH, now)
+    if run.dead_letters.exists():
+        others = as_coordinates(run.dead_letters.frame().where(F.col("status") != "replayed"))
+        records = records.join(others, [*names.IN_TABLE], "left_anti")
+    return records.select(*COORDINATES, *_as(TABLE))
+
+
+def _readable(run: RunningFlow) -> Ranges:
+    """What Kafka still holds of what the flow has read."""
+    newest = run.standing.entry
+    described = run.kafka.describe(newest.next_offsets.keys())
+    # One that is gone from Kafka, or another by now, holds nothing.
+    topics = {name: topic for name, topic in described.items() if topic.id == newest.topic_ids.get(name, topic.id)}
+    return ledger.between(run.kafka.beginning_offsets(topics), newest.next_offsets)

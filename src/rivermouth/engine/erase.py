@@ -1,0 +1,96 @@
+"""What follows the commit that erases: dead letters, what is only marked as deleted, and the report."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.engine.events import Forgotten
+from rivermouth.engine.tables import tables_of
+from rivermouth.ports import delta, delta_upkeep
+from rivermouth.ports.delta_files import read_snapshot
+from rivermouth.ports.delta_merge import delete_alone
+from rivermouth.ports.lake_reader import reader_for
+from rivermouth.rows import ledger
+from rivermouth.rows.erasure import ForgetReport
+from rivermouth.sinks import erased
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.engine.running import RunningFlow
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.places import FlowPlaces
+
+
+def finish_forget(run: RunningFlow) -> None:
+    """Does what the newest entry, an erasure, left to do: its dead letters go, and the bytes of deleted rows.
+
+    Guarantees:
+        Run twice: the second time finds nothing. Stopped half-way: the rest is done the next time.
+    """
+    entry = run.standing.entry
+    marked = run.erased.marked(run.spark, entry.attempt)
+    records, request = 0, None
+    if marked is not None:
+        run.reached("forget_letters")
+        _bury_for_ever(run, marked)
+        found = marked.where(F.col(erased.PLACE) != erased.ELSEWHERE).select(*erased.COORDINATES).distinct()
+        records = found.count()
+        request = marked.agg(F.max("request")).collect()[0][0]
+    run.reached("forget_purge")
+    _purge(run)
+    if marked is not None:
+        run.erased.confirm(run.spark, entry.attempt)
+    report = None if request is None else report_of(run.files, run.places, request)
+    if report is not None:
+        report = dataclasses.replace(report, done=True)
+        keep(run.files, run.places, report)
+        told = {"rows": report.rows, "dead_letters": report.dead_letters, "records": records}
+        run.emit(Forgotten(run.flow.name, entry.number, report.mark, **told))
+    run.standing = dataclasses.replace(run.standing, counts=ledger.Counts(erased=records))
+    run.ledger.keep(run.standing)
+
+
+def report_of(files: LakeFiles, places: FlowPlaces, mark: str) -> ForgetReport | None:
+    """What is kept of the request with that mark; None if there is none, or it is damaged."""
+    try:
+        return ForgetReport.from_json(files.read(_path(places, mark)) or "")
+    except (ValueError, TypeError):
+        return None
+
+
+def keep(files: LakeFiles, places: FlowPlaces, report: ForgetReport) -> None:
+    """Keeps a report in the lake's state.
+
+    Guarantees:
+        Run twice: the same file. Stopped half-way: the old one, or none.
+    """
+    files.write(_path(places, report.mark), report.to_json())
+
+
+def _path(places: FlowPlaces, mark: str) -> str:
+    return f"{places.erased}/reports/{mark}.json"
+
+
+def _bury_for_ever(run: RunningFlow, marked: DataFrame) -> None:
+    """Deletes the dead letters among ``marked``."""
+    back = {key: f"s.{name}" for name, key in names.IN_TABLE.items()}
+    same = " AND ".join(f"t.{key} = {name}" for key, name in {**back, "batch": "s.batch"}.items())
+    letters = marked.where(F.col(erased.PLACE) != erased.TABLE).select(*names.IN_TABLE, "batch").distinct()
+    if run.dead_letters.exists() and not letters.isEmpty():
+        delete_alone(letters.localCheckpoint(), run.dead_letters.location, F.expr(same))
+
+
+def _purge(run: RunningFlow) -> None:
+    """Writes the files anew in which rows are only marked as deleted: their bytes would stay as long as the file."""
+    reader = reader_for(run.spark, run.places.lake)
+    for table in tables_of(run.flow, run.places):
+        if not delta.exists(run.files, table.location):
+            continue
+        snapshot = read_snapshot(reader, table.location)
+        if snapshot is not None and any(each.deleted_rows for each in snapshot.files):
+            delta_upkeep.purge(run.spark, table.name, table.location)

@@ -1,0 +1,139 @@
+"""The erased records of a table: their coordinates alone, so that nothing brings them back and the audit adds up.
+
+It is written before the commit that erases. So a row of it is true once that commit is: its mark is then that of the
+newest ledger entry, and it is confirmed before the next one. A mark of which nobody heard again says nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+
+from rivermouth import names
+from rivermouth.ports import delta
+from rivermouth.rows import envelope, ledger
+from rivermouth.rows.epochs import epoch_now
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.ledger import Entry, Ranges
+
+PLACE: Final = "place"
+ENTRY: Final = "entry"
+TABLE: Final = "table"
+DEAD_LETTERS: Final = "dead_letters"
+ELSEWHERE: Final = "elsewhere"
+"""Of a dead letter that went, whose record is still in the table, or was erased there."""
+
+COLUMNS: Final = StructType(
+    [
+        StructField(names.TOPIC, StringType()),
+        StructField(names.PARTITION, IntegerType()),
+        StructField(names.OFFSET, LongType()),
+        StructField(names.EPOCH, IntegerType()),
+        StructField(PLACE, StringType()),
+        StructField("batch", LongType()),
+        StructField(ENTRY, LongType()),
+        StructField("mark", StringType()),
+        StructField("request", StringType()),
+        StructField("confirmed", BooleanType()),
+    ]
+)
+"""``batch`` is that of a dead letter, ``entry`` and ``mark`` are those of the ledger entry that erased."""
+
+COORDINATES: Final = (names.TOPIC, names.PARTITION, names.OFFSET, names.EPOCH)
+
+_PROPERTIES: Final = {"delta.checkpointInterval": "100"}
+
+
+class Erased:
+    """A Delta table of the lake's state.
+
+    Args:
+        files: Where it lies.
+        location: Its folder.
+    """
+
+    def __init__(self, files: LakeFiles, location: str) -> None:
+        self._files = files
+        # By topic, partition and epoch the least and the greatest offset; only this writer adds some.
+        self._bounds: dict[tuple[str, int, int], tuple[tuple[int, int], ...]] | None = None
+        self.location = location
+
+    def exists(self) -> bool:
+        """Whether something was erased yet, or nearly."""
+        return delta.exists(self._files, self.location)
+
+    def remember(self, rows: DataFrame) -> None:
+        """Adds rows in the shape of ``COLUMNS``.
+
+        Guarantees:
+            Run twice: they are there twice, which says the same. Stopped half-way: all of them or none.
+        """
+        if not self.exists():
+            delta.create(
+                rows.sparkSession, self.location, delta.TableLayout(COLUMNS, properties=_PROPERTIES), metadata="{}"
+            )
+        typed = (F.col(field.name).cast(field.dataType) for field in COLUMNS)
+        rows.select(*typed).coalesce(1).write.format("delta").mode("append").save(self.location)
+        self._bounds = None
+
+    def confirm(self, spark: SparkSession, mark: str) -> None:
+        """What was remembered with ``mark`` is true for ever: its entry was committed.
+
+        Guarantees:
+            Run twice: once. Stopped half-way: all of it or nothing.
+        """
+        from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+        mine = (F.col("mark") == mark) & ~F.col("confirmed")
+        DeltaTable.forPath(spark, self.location).update(mine, {"confirmed": F.lit(True)})
+        self._bounds = None
+
+    def marked(self, spark: SparkSession, mark: str) -> DataFrame | None:
+        """What was remembered with ``mark``; None if nothing ever was."""
+        return self._read(spark).where(F.col("mark") == mark) if self.exists() else None
+
+    def records(self, spark: SparkSession, newest: Entry) -> DataFrame | None:
+        """Coordinates and ``entry`` of all erased records, as the ledger says that stands at ``newest``; None if none.
+
+        A record may be there more than once.
+        """
+        if not self.exists():
+            return None
+        true = (F.col("confirmed") | (F.col("mark") == newest.attempt)) & (F.col(PLACE) != ELSEWHERE)
+        return self._read(spark).where(true).select(*COORDINATES, ENTRY)
+
+    def within(self, spark: SparkSession, newest: Entry, ranges: Ranges) -> DataFrame | None:
+        """As ``records``, those within ``ranges`` and of the epoch of now; None if there can be none."""
+        if self._bounds is None:
+            self._bounds = self._found(spark, newest)
+        near = any(
+            least < end and start <= greatest
+            for topic, partition, start, end in ledger.flat(ranges)
+            for least, greatest in self._bounds.get((topic, partition, _epoch(newest, topic, partition)), ())
+        )
+        found = self.records(spark, newest) if near else None
+        if found is None:
+            return None
+        now = epoch_now(newest, F.col(names.TOPIC), F.col(names.PARTITION))
+        return found.where(envelope.inside(ranges)).where(F.col(names.EPOCH) == now).drop(names.EPOCH)
+
+    def _found(self, spark: SparkSession, newest: Entry) -> dict[tuple[str, int, int], tuple[tuple[int, int], ...]]:
+        records = self.records(spark, newest)
+        if records is None:
+            return {}
+        ends = F.min(names.OFFSET), F.max(names.OFFSET)
+        rows = records.groupBy(names.TOPIC, names.PARTITION, names.EPOCH).agg(*ends).collect()
+        return {(row[0], row[1], row[2]): ((row[3], row[4]),) for row in rows}
+
+    def _read(self, spark: SparkSession) -> DataFrame:
+        return spark.read.format("delta").load(self.location)
+
+
+def _epoch(entry: Entry, topic: str, partition: int) -> int:
+    return len(entry.begun.get((topic, partition), ()))
