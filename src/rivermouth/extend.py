@@ -16,8 +16,8 @@ from typing import Any, Final
 from rivermouth.errors import UnknownKind
 from rivermouth.names import did_you_mean
 
-# Modules of a folder that no YAML names: dead letters and deleted keys are written beside a sink.
-_NO_KINDS: Final[Mapping[str, frozenset[str]]] = {"sinks": frozenset({"dead_letters", "tombstones"})}
+# Modules of a folder that no YAML names: what is written beside a sink.
+_NO_KINDS: Final[Mapping[str, frozenset[str]]] = {"sinks": frozenset({"dead_letters", "erased", "tombstones"})}
 
 
 def kind_names(family: str) -> list[str]:

@@ -39,6 +39,7 @@ RATE_WINDOW_S: Final = 60.0
 NEAR_START: Final = 0.1
 """A flow is near the start of a log if less than this part of what Kafka holds lies before it."""
 _THREADS: Final = 8
+_NO_BATCH: Final = ("maintenance", "forget")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +252,7 @@ def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
         processing_rate=report.get("rows_per_s"),
         batch_duration_s=report.get("duration_s"),
         finished_at=report.get("finished_at"),
-        last_batch=standing.counts if entry.number > 0 and entry.kind != "maintenance" else None,
+        last_batch=standing.counts if entry.number > 0 and entry.kind not in _NO_BATCH else None,
         pending=standing.counts is None and bool(entry.unsettled),
         totals=totals,
         dead_letters=totals.dead_lettered,

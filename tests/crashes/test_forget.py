@@ -1,0 +1,95 @@
+"""An erasure is done once and whole, wherever its process dies, and by the flow's own writer while that runs."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from tests.crashes import oracle
+from tests.crashes.scene import RULES, Scene
+from tests.crashes.test_replay import with_flow
+
+from rivermouth.engine.audit import audit_flow
+from rivermouth.engine.requests import Request, serve
+from rivermouth.rows.erasure import ForgetRequest
+
+NOBODY = ForgetRequest(
+    where="name = 'eve'",
+    dead_letters="CAST(kafka_value AS STRING) LIKE '%eve%'",
+    who="ann@host",
+    at="2026-01-31T12:00:00+00:00",
+    why="ticket 7",
+    mark="7e1f",
+)
+
+
+@pytest.fixture(scope="module")
+def drained(broker, spark, tmp_path_factory):
+    scene = Scene.make(broker, tmp_path_factory.mktemp("forget"), partitions=2)
+    scene.produce(300)
+    # One of hers that does not fit.
+    scene.send(b'{"id": "seven", "name": "eve"}')
+    assert scene.drain(spark).error is None
+    return scene
+
+
+def of_eve(scene, place):
+    """Coordinates of her records in the table or the dead letters, by the oracle."""
+    records = {at: record for at, record in scene.records().items() if b'"eve"' in (record.value or b"")}
+    return {at for at, record in records.items() if oracle.expected(record, RULES).place == place}
+
+
+def there(location):
+    return {(row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]) for row in oracle.rows_of(location)}
+
+
+@pytest.mark.parametrize(
+    ("step", "erased"),
+    [
+        pytest.param("forget_remember", False, marks=pytest.mark.long),
+        ("forget_write", False),
+        ("forgotten", True),
+        pytest.param("forget_purge", True, marks=pytest.mark.long),
+    ],
+)
+def test_killed_in_the_middle(step, erased, drained, tmp_path, children, spark):
+    scene = drained.copy(tmp_path)
+    rows, letters = of_eve(scene, "table"), of_eve(scene, "dead_letter")
+    before = there(scene.table), there(scene.dead_letters)
+    assert rows
+    assert letters
+    request = Path(scene.places.requests, "asked.json")
+    request.parent.mkdir(parents=True)
+    request.write_text(Request("forget", erasure=NOBODY).to_json())
+    kill = {"on": step, "nth": 1, "who": "python"}
+    child = children.run(scene, own_jvm=False, follow=True, stay=True, kill=kill)
+    assert child.code == -signal.SIGKILL, child.said()
+    # Nobody asks again: opening the flow ends what was begun, and leaves alone what was not.
+    assert scene.drain(spark).error is None
+    after = (before[0] - rows, before[1] - letters) if erased else before
+    assert (there(scene.table), there(scene.dead_letters)) == after
+    assert audit_flow(spark, scene.order).problems == ()
+    # The request is still there, and the next run that follows answers it.
+    with_flow(scene, spark, serve)
+    answer = json.loads(Path(scene.places.requests, "asked.answer.json").read_text())
+    numbers = (answer["rows"], answer["dead_letters"], answer["records"], answer["done"], answer["entry"])
+    assert numbers == (len(rows), len(letters), len(rows) + len(letters), True, 2)
+    assert not request.exists()
+    assert (there(scene.table), there(scene.dead_letters)) == (before[0] - rows, before[1] - letters)
+    found = audit_flow(spark, scene.order)
+    assert (found.problems, found.found.erased) == ((), len(rows) + len(letters))
+    assert oracle.counted(scene.table, scene.side_file)["erased"] == len(rows) + len(letters)
+
+
+def test_one_that_fails_is_told_and_the_flow_goes_on(drained, tmp_path, spark):
+    scene = drained.copy(tmp_path)
+    request = Path(scene.places.requests, "asked.json")
+    request.parent.mkdir(parents=True)
+    broken = ForgetRequest(where="nmae = 'eve'", mark="7e1f")
+    request.write_text(Request("forget", erasure=broken).to_json())
+    with_flow(scene, spark, serve)
+    answer = json.loads(Path(scene.places.requests, "asked.answer.json").read_text())
+    assert answer["error"].startswith("table silver.orders: --where: [UNRESOLVED_COLUMN.WITH_SUGGESTION] ")
+    assert scene.audit().is_clean
