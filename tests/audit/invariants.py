@@ -163,7 +163,7 @@ def _counts(world: World, here: Scene, rows: Rows, letters: Rows, superseded: se
     counts = oracle.counted(here.table, here.side_file)
     places = world.truth.places
     known = {key: each for key, each in places.items() if key not in world.uncertain and key not in superseded}
-    exact = {"dead_lettered": len(letters)}
+    exact = {"dead_lettered": len(letters), "erased": 0}
     if not world.keyed:
         exact |= {"written": len(rows), "merged": 0}
     exact["consumed"] = sum(counts[name] for name in ("written", "merged", "dropped", "dead_lettered"))

@@ -7,15 +7,18 @@ import signal
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from tests.crashes import oracle
 from tests.crashes.scene import RULES, Scene
 from tests.crashes.test_replay import with_flow
 
 from rivermouth.engine.audit import audit_flow
-from rivermouth.engine.requests import Request, serve
+from rivermouth.engine.requests import Request, perform, serve
+from rivermouth.errors import ForgetRefused
+from rivermouth.ports.delta_merge import delete
 from rivermouth.rows.erasure import ForgetRequest
 
-NOBODY = ForgetRequest(
+HERS = ForgetRequest(
     where="name = 'eve'",
     dead_letters="CAST(kafka_value AS STRING) LIKE '%eve%'",
     who="ann@host",
@@ -35,10 +38,16 @@ def drained(broker, spark, tmp_path_factory):
     return scene
 
 
-def of_eve(scene, place):
-    """Coordinates of her records in the table or the dead letters, by the oracle."""
-    records = {at: record for at, record in scene.records().items() if b'"eve"' in (record.value or b"")}
-    return {at for at, record in records.items() if oracle.expected(record, RULES).place == place}
+def of_eve(scene):
+    """Coordinates of her rows, and of her dead letters and those of keys that no other row has; by the oracle."""
+    records = scene.records()
+    places = {at: oracle.expected(record, RULES).place for at, record in records.items()}
+    hers = {at for at, record in records.items() if b'"eve"' in (record.value or b"")}
+    rows = {at for at in hers if places[at] == "table"}
+    others = {records[at].key for at, place in places.items() if place == "table" and at not in rows}
+    keys = {records[at].key for at in rows} - others - {None}
+    letters = {at for at, place in places.items() if place == "dead_letter"}
+    return rows, {at for at in letters if at in hers or records[at].key in keys}
 
 
 def there(location):
@@ -49,20 +58,20 @@ def there(location):
     ("step", "erased"),
     [
         pytest.param("forget_remember", False, marks=pytest.mark.long),
-        ("forget_write", False),
+        pytest.param("forget_write", False, marks=pytest.mark.long),
         ("forgotten", True),
         pytest.param("forget_purge", True, marks=pytest.mark.long),
     ],
 )
 def test_killed_in_the_middle(step, erased, drained, tmp_path, children, spark):
     scene = drained.copy(tmp_path)
-    rows, letters = of_eve(scene, "table"), of_eve(scene, "dead_letter")
+    rows, letters = of_eve(scene)
     before = there(scene.table), there(scene.dead_letters)
     assert rows
-    assert letters
+    assert 0 < len(letters) < len(before[1])
     request = Path(scene.places.requests, "asked.json")
     request.parent.mkdir(parents=True)
-    request.write_text(Request("forget", erasure=NOBODY).to_json())
+    request.write_text(Request("forget", erasure=HERS).to_json())
     kill = {"on": step, "nth": 1, "who": "python"}
     child = children.run(scene, own_jvm=False, follow=True, stay=True, kill=kill)
     assert child.code == -signal.SIGKILL, child.said()
@@ -83,6 +92,7 @@ def test_killed_in_the_middle(step, erased, drained, tmp_path, children, spark):
     assert oracle.counted(scene.table, scene.side_file)["erased"] == len(rows) + len(letters)
 
 
+@pytest.mark.long
 def test_one_that_fails_is_told_and_the_flow_goes_on(drained, tmp_path, spark):
     scene = drained.copy(tmp_path)
     request = Path(scene.places.requests, "asked.json")
@@ -93,3 +103,40 @@ def test_one_that_fails_is_told_and_the_flow_goes_on(drained, tmp_path, spark):
     answer = json.loads(Path(scene.places.requests, "asked.answer.json").read_text())
     assert answer["error"].startswith("table silver.orders: --where: [UNRESOLVED_COLUMN.WITH_SUGGESTION] ")
     assert scene.audit().is_clean
+
+
+@pytest.mark.long
+def test_one_that_meets_a_change_of_somebody_else_is_refused(drained, tmp_path, spark, monkeypatch):
+    scene = drained.copy(tmp_path)
+    scene.produce(50, seed=2)
+    assert scene.drain(spark).error is None
+    location = str(scene.table)
+
+    def optimized_meanwhile(batches):
+        told = DeltaTable(location).optimize.compact()
+        open(f"{location}-race.log", "a").write(str(told))
+        yield from batches
+
+    def racing(matches, *arguments, **named):
+        delete(matches.mapInArrow(optimized_meanwhile, matches.schema), *arguments, **named)
+
+    monkeypatch.setattr("rivermouth.engine.forget.delete", racing)
+    before = there(scene.table)
+
+    def act(run):
+        with pytest.raises(ForgetRefused) as caught:
+            perform(run, Request("forget", erasure=HERS))
+        return str(caught.value)
+
+    said = with_flow(scene, spark, act)
+    assert said == (
+        "[FORGET_REFUSED] table silver.orders: somebody committed a change of the same files first "
+        "(ConcurrentDeleteReadException); nothing was erased\n"
+        "  hint: rivermouth tables forget silver.orders, once more"
+    )
+    assert there(scene.table) == before
+    assert scene.drain(spark).error is None
+    assert audit_flow(spark, scene.order).problems == ()
+    monkeypatch.undo()
+    assert with_flow(scene, spark, lambda run: perform(run, Request("forget", erasure=HERS)))["done"]
+    assert audit_flow(spark, scene.order).problems == ()

@@ -157,6 +157,7 @@ def copied(spark, table, target, **options):
     return len(rows_of(target))
 
 
+@pytest.mark.long
 def test_no_rewind_and_no_replay_brings_them_back_and_the_audit_sees_who_does(shop, spark):
     send(shop, *RECORDS)
     done(shop, "run", "orders")
@@ -184,21 +185,26 @@ def test_no_rewind_and_no_replay_brings_them_back_and_the_audit_sees_who_does(sh
     assert f"  for example: {shop.topic}-0:6\n" in out
 
 
-def test_of_a_keyed_table_all_records_of_a_key_go_and_its_memory(shop):
+def test_of_a_keyed_table_all_records_of_a_key_go_and_its_memory(shop, spark):
     ann = [(b"a", 1, 5, ANN), (b"a", 1, 0, ANN), (b"a", 1, 6, ANN)]
     send(shop, *ann, (b"b", 2, 9, BOB), (b"b", 2, 8, BOB), (b"c", 3, 1, "carl"), (b"c", 3, 0, "carl"))
     done(shop, "run", "keyed")
     lake = shop.folder / "lake"
-    memory = next(path for path in (lake / "_rivermouth/tombstones/gold.orders").iterdir())
-    assert sorted(row["email"] for row in rows_of(memory)) == [ANN, "carl"]
+    (memory,) = (lake / "_rivermouth/tombstones/gold.orders").iterdir()
+
+    def remembered():
+        # It has widened types, which nothing but Spark reads.
+        return sorted(row.email for row in spark.read.format("delta").load(str(memory)).collect())
+
+    assert remembered() == ["carl"]
     # A condition about keys alone finds deleted ones too.
     (report,) = shop.json("tables", "forget", "keyed", "--where", f"email IN ('{ANN}', 'carl')", "--yes")
     assert {name: report[name] for name in ("rows", "remembered", "records")} == {
         "rows": 1,
-        "remembered": 2,
+        "remembered": 1,
         "records": 5,
     }
-    assert (ids(shop, "gold/orders"), rows_of(memory)) == ([2], [])
+    assert (ids(shop, "gold/orders"), remembered()) == ([2], [])
     assert "7 records in Kafka: 2 in the table, 0 in the dead letters, 5 erased, 0 in neither" in done(
         shop, "audit", "keyed"
     )
@@ -209,9 +215,11 @@ def test_of_a_keyed_table_all_records_of_a_key_go_and_its_memory(shop):
     done(shop, "audit", "keyed")
     done(shop, "tables", "vacuum", "keyed", *AT_ONCE)
     # Least and greatest values of keys stand in the log until Delta cleans it.
-    assert holding(lake, ANN) == ["gold/orders/_delta_log", f"{memory.relative_to(lake)}/_delta_log"]
+    assert holding(lake, ANN) == ["gold/orders/_delta_log"]
+    assert holding(memory, "carl") == ["_delta_log"]
 
 
+@pytest.mark.long
 def test_of_a_history_all_versions_of_a_key_go(shop):
     send(shop, (b"a", 1, 5, OLD_ANN), (b"a", 1, 6, ANN), (b"b", 2, 7, BOB), (b"b", 2, 9, BOB))
     done(shop, "run", "versions")
@@ -256,7 +264,7 @@ REFUSED = {
     ("orders", "--where", "idd = 1", "--yes"): (
         "[FORGET_REFUSED] table silver.orders: --where: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or "
         "function parameter with name `idd` cannot be resolved. Did you mean one of the following? [`id`, `email`, "
-        "`amount`, `kafka_key`, `ingested_at`]. SQLSTATE: 42703; line 2 pos 0; nothing was erased\n"
+        "`amount`, `ingested_at`, `kafka_key`]. SQLSTATE: 42703; line 2 pos 0; nothing was erased\n"
         f"  hint: write a condition over {COLUMNS}\n"
     ),
     ("orders", "--where", "reflect('java.lang.System', 'exit', 1) IS NULL", "--yes"): (
@@ -285,10 +293,21 @@ def test_what_cannot_be_erased_is_refused_and_all_stays(shop, spark):
         assert (code, out, err.replace("starting Spark …\n", "")) == (1, "", text), arguments
     assert Project.load(shop.file).forget("orders", where="id = 99").found is False
     location = shop.folder / "lake/silver/orders"
+    entry = DeltaTable.forPath(spark, str(location)).history(1).collect()[0].userMetadata
+    others = spark.read.format("delta").load(str(location)).where("id = 1")
+    others = others.selectExpr("* EXCEPT (id, kafka_offset)", "7L AS id", "CAST(NULL AS BIGINT) AS kafka_offset")
+    others.write.format("delta").mode("append").option("userMetadata", entry).save(str(location))
+    code, _, err = shop.say("tables", "forget", "orders", "--where", "id > 1", "--yes")
+    refused = (
+        "[FORGET_REFUSED] table silver.orders: 1 of the rows do not say of which record they are, since another "
+        "program wrote them; nothing was erased\n"
+        "  hint: delete these in Spark, then: rivermouth run orders, which says how it goes on\n"
+    )
+    assert (code, err.replace("starting Spark …\n", "")) == (1, refused)
     spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
     code, _, err = shop.say("tables", "forget", "orders", "--where", "id = 1", "--yes")
     refused = "[FORGET_REFUSED] table silver.orders: its property delta.appendOnly lets no row go; nothing was erased\n"
     hint = f"  hint: ALTER TABLE delta.`{location}` UNSET TBLPROPERTIES ('delta.appendOnly')\n"
     assert (code, err.replace("starting Spark …\n", "")) == (1, refused + hint)
-    assert ids(shop, "silver/orders") == [1, 2]
+    assert ids(shop, "silver/orders") == [1, 2, 7]
     assert not (shop.folder / "lake/_rivermouth/erased").exists()
