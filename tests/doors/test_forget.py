@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -183,6 +184,13 @@ def test_no_rewind_and_no_replay_brings_them_back_and_the_audit_sees_who_does(sh
     assert code == 1
     assert "  problem: erased, and there again: 1 record\n" in out
     assert f"  for example: {shop.topic}-0:6\n" in out
+
+    # A table that is made anew does not get them either.
+    for folder in ("silver", "_rivermouth/ledger"):
+        shutil.rmtree(shop.folder / "lake" / folder)
+    done(shop, "run", "orders")
+    assert ids(shop, "silver/orders") == [2, 6, 8]
+    assert "4 records in Kafka: 3 in the table, 0 in the dead letters, 1 in neither" in done(shop, "audit", "orders")
 
 
 def test_of_a_keyed_table_all_records_of_a_key_go_and_its_memory(shop, spark):

@@ -80,22 +80,22 @@ def choose(run: RunningFlow, request: ForgetRequest, ends: ExitStack) -> Chosen:
     _check_table(run)
     table = run.spark.read.format("delta").load(run.places.table)
     met = _met(run, table, "--where", request.where)
-    order, remembered = table_order(run), 0
+    order, remembered, keys = table_order(run), 0, 0
     if order is None:
         rows = table_coordinates(run, met.alias(_MET)).where(_MET).select(*COORDINATES)
         gone, told = ends.enter_context(computed(rows, *_told_of_rows()))
         matches = gone.distinct()
     else:
-        matches, _ = ends.enter_context(computed(_keys(run, table.where(met), order, request.where)))
+        matches, found = ends.enter_context(computed(_keys(run, table.where(met), order, request.where)))
         rows = _of_keys(table_coordinates(run, *_key_columns(order)), matches, order).select(*COORDINATES)
         gone, told = ends.enter_context(computed(rows, *_told_of_rows()))
-        remembered = _in_memory(run, matches, order)
+        keys, remembered = found["rows"], _in_memory(run, matches, order)
     _check_coordinates(run, told["placeless"])
     own, shared = _kafka_keys(run, table, met, matches, order) if told["rows"] else (None, 0)
     letters = _letters(run, request, own, gone)
     if letters is not None:
         letters, _ = ends.enter_context(computed(letters))
-    held = None if order is None else _held(run, matches, order)
+    held = _held(run, matches, order) if order is not None and keys else None
     records = gone.select(*COORDINATES, *_as(TABLE))
     for more in (letters, held):
         records = records if more is None else records.unionByName(more)

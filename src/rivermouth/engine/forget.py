@@ -80,7 +80,7 @@ def _erase(run: RunningFlow, request: ForgetRequest, chosen: Chosen, report: For
     keep(run.files, run.places, report)
     run.reached("forget_remember")
     named = {erased.ENTRY: F.lit(entry.number), "mark": F.lit(entry.attempt), "request": F.lit(request.mark)}
-    run.erased.remember(chosen.records.withColumns({**named, "confirmed": F.lit(False)}))
+    run.erased.remember(chosen.records.withColumns(named), entry)
     if order is not None and run.tombstones is not None and chosen.remembered:
         run.tombstones.forget_keys(chosen.matches, order)
     run.reached("forget_write")

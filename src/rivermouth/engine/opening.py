@@ -169,7 +169,7 @@ def standing_flow(
         sink=flow.sink,  # type: ignore[arg-type]
         ledger=table_ledger,
         dead_letters=DeadLetterTable(spark, files, places.dead_letter_table, target=places.full_name),
-        erased=Erased(files, f"{places.erased}/{state.table_id}"),
+        erased=Erased(files, f"{places.erased}/records", state.table_id),
         columns=shape.columns.names,
         table_id=state.table_id,
         standing=replace(standing, entry=replace(standing.entry, flow=flow.name)),

@@ -17,7 +17,7 @@ from rivermouth.rows import envelope, ledger
 from rivermouth.rows.epochs import epoch_now
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.ledger import Entry, Ranges
@@ -41,9 +41,12 @@ COLUMNS: Final = StructType(
         StructField("mark", StringType()),
         StructField("request", StringType()),
         StructField("confirmed", BooleanType()),
+        StructField("table_id", StringType()),
+        StructField("topic_id", StringType()),
     ]
 )
-"""``batch`` is that of a dead letter, ``entry`` and ``mark`` are those of the ledger entry that erased."""
+"""``batch`` is that of a dead letter, ``entry`` and ``mark`` are those of the ledger entry that erased, ``topic_id`` is
+Kafka's, of a record of the epoch of then."""
 
 COORDINATES: Final = (names.TOPIC, names.PARTITION, names.OFFSET, names.EPOCH)
 
@@ -53,13 +56,17 @@ _PROPERTIES: Final = {"delta.checkpointInterval": "100"}
 class Erased:
     """A Delta table of the lake's state.
 
+    It belongs to the table's name: of one that is made anew the records of the same topics stay erased.
+
     Args:
         files: Where it lies.
         location: Its folder.
+        table_id: Delta's UUID of the table.
     """
 
-    def __init__(self, files: LakeFiles, location: str) -> None:
+    def __init__(self, files: LakeFiles, location: str, table_id: str) -> None:
         self._files = files
+        self._table_id = table_id
         # By topic, partition and epoch the least and the greatest offset; only this writer adds some.
         self._bounds: dict[tuple[str, int, int], tuple[tuple[int, int], ...]] | None = None
         self.location = location
@@ -68,8 +75,8 @@ class Erased:
         """Whether something was erased yet, or nearly."""
         return delta.exists(self._files, self.location)
 
-    def remember(self, rows: DataFrame) -> None:
-        """Adds rows in the shape of ``COLUMNS``.
+    def remember(self, rows: DataFrame, entry: Entry) -> None:
+        """Adds rows with the columns ``COLUMNS`` but the last three, as those that ``entry`` erases.
 
         Guarantees:
             Run twice: they are there twice, which says the same. Stopped half-way: all of them or none.
@@ -78,6 +85,10 @@ class Erased:
             delta.create(
                 rows.sparkSession, self.location, delta.TableLayout(COLUMNS, properties=_PROPERTIES), metadata="{}"
             )
+        now = epoch_now(entry, F.col(names.TOPIC), F.col(names.PARTITION))
+        topic_id = F.when(F.col(names.EPOCH) == now, _topic_id(entry))
+        whole = {"confirmed": F.lit(False), "table_id": F.lit(self._table_id), "topic_id": topic_id}
+        rows = rows.withColumns(whole)
         typed = (F.col(field.name).cast(field.dataType) for field in COLUMNS)
         rows.select(*typed).coalesce(1).write.format("delta").mode("append").save(self.location)
         self._bounds = None
@@ -106,7 +117,13 @@ class Erased:
         if not self.exists():
             return None
         true = (F.col("confirmed") | (F.col("mark") == newest.attempt)) & (F.col(PLACE) != ELSEWHERE)
-        return self._read(spark).where(true).select(*COORDINATES, ENTRY)
+        mine = F.col("table_id") == self._table_id
+        now = epoch_now(newest, F.col(names.TOPIC), F.col(names.PARTITION))
+        # What was erased from another table of this name was never in this one.
+        epoch = F.when(mine, F.col(names.EPOCH)).when(F.col("topic_id") == _topic_id(newest), now)
+        entry = F.when(mine, F.col(ENTRY)).otherwise(0)
+        known = self._read(spark).where(true).withColumns({names.EPOCH: epoch, ENTRY: entry})
+        return known.where(F.col(names.EPOCH).isNotNull()).select(*COORDINATES, ENTRY)
 
     def within(self, spark: SparkSession, newest: Entry, ranges: Ranges) -> DataFrame | None:
         """As ``records``, those within ``ranges`` and of the epoch of now; None if there can be none."""
@@ -137,3 +154,10 @@ class Erased:
 
 def _epoch(entry: Entry, topic: str, partition: int) -> int:
     return len(entry.begun.get((topic, partition), ()))
+
+
+def _topic_id(entry: Entry) -> Column:
+    """Kafka's UUID of a row's topic, as the ledger knows it; null where the service has none."""
+    known = [F.lit(text) for pair in sorted(entry.topic_ids.items()) if pair[1] for text in pair]
+    nothing = F.lit(None).cast("string")
+    return F.element_at(F.create_map(*known), F.col(names.TOPIC)) if known else nothing
