@@ -242,14 +242,18 @@ def _letters(run: RunningFlow, request: ForgetRequest, own: DataFrame | None, go
 def _placed(run: RunningFlow, letters: DataFrame, gone: DataFrame) -> DataFrame:
     """With ``place``: a letter whose record is in the table, or was read again since, is not all that is left."""
     if run.flow.keyed is not None:
-        again = (F.col("status") == "discarded") & (F.col("batch") < run.standing.entry.decided)
-        there = (F.col("status") == "replayed") | again
-        return letters.withColumn(PLACE, F.when(there, ELSEWHERE).otherwise(DEAD_LETTERS))
+        return letters.withColumn(PLACE, F.when(_went_on(run), ELSEWHERE).otherwise(DEAD_LETTERS))
     few = F.broadcast(letters.select(*COORDINATES).distinct())
     rest = table_coordinates(run).join(few, [*COORDINATES], "left_semi").join(gone, [*COORDINATES], "left_anti")
     rest = rest.distinct().withColumn("__there", F.lit(True))
     place = F.when(F.col("__there"), ELSEWHERE).otherwise(DEAD_LETTERS)
     return letters.join(rest, [*COORDINATES], "left").withColumn(PLACE, place)
+
+
+def _went_on(run: RunningFlow) -> Column:
+    """Whether a dead letter's record was taken again since: by a replay, or by a rewind, which gives letters up."""
+    again = (F.col("status") == "discarded") & (F.col("batch") < run.standing.entry.decided)
+    return (F.col("status") == "replayed") | again
 
 
 def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
@@ -270,7 +274,7 @@ def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
     now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
     records = found.select(*columns).withColumn(names.EPOCH, now)
     if run.dead_letters.exists():
-        others = as_coordinates(run.dead_letters.frame().where(F.col("status") != "replayed"))
+        others = as_coordinates(run.dead_letters.frame().where(~_went_on(run)))
         records = records.join(others, [*names.IN_TABLE], "left_anti")
     return records.select(*COORDINATES, *_as(TABLE))
 
