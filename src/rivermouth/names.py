@@ -29,6 +29,8 @@ DELETE: Final = "__delete"
 TRUNCATE: Final = "__truncate"
 SEQUENCE: Final = "__sequence"
 PROBLEM: Final = "__problem"
+# Of a row whose columns come from several records: from which, where it is not the newest one.
+PLACES: Final = "__places"
 # Of a version in a table with the history of its keys: from when and until when it is valid.
 START_AT: Final = "__START_AT"
 END_AT: Final = "__END_AT"

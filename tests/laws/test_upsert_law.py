@@ -21,7 +21,7 @@ from rivermouth.engine.table import create_table, table_shape
 from rivermouth.ports import delta
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.ports.table_ledger import TableLedger
-from rivermouth.rows import changes, checks, envelope, routing, schema
+from rivermouth.rows import changes, checks, envelope, partial, routing, schema
 from rivermouth.rows.ledger import Counts, first_entry
 from rivermouth.rows.places import resolve
 from rivermouth.sinks._target import Target
@@ -137,8 +137,8 @@ def batches_of(records, chance):
 class Table:
     """A table in a folder of its own, written batch by batch by the sink, in the steps of a flow."""
 
-    def __init__(self, spark, folder: Path, **sink):
-        form = {"type": "json", "schema": "h int, k int, v int, seq int, op string"}
+    def __init__(self, spark, folder: Path, schema="h int, k int, v int, seq int, op string", **sink):
+        form = {"type": "json", "schema": schema}
         sink = {"type": "upsert", "keys": ["h", "k"], "apply_as_deletes": "op = 'delete'", **sink}
         self.flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink)
         places = resolve(ProjectSpec(lake=str(folder)), self.flow, base=folder, environ={})
@@ -157,6 +157,7 @@ class Table:
         kinds = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
         sent = self.spark.createDataFrame([each.sent for each in records], f"{kinds}, key binary, value binary")
         rows = changes.tell(schema.conform(envelope.decode(envelope.read(sent), self.flow), self.flow), self.flow)
+        rows = partial.tell(rows, self.flow)
         routed = routing.route(checks.check(rows, self.flow.expectations), self.flow)
         kept = routed.where(F.col("__route") == "table").select(
             *dict.fromkeys([*self.columns, "__delete", "__truncate", "__sequence"])
@@ -168,11 +169,11 @@ class Table:
         self.version = commit.version
         return commit
 
-    def rows(self):
+    def rows(self, columns="v, seq, kafka_partition, kafka_offset"):
         """What a reader without Spark finds, by key; a key that is there twice fails."""
-        query = "SELECT h, k, v, seq, kafka_partition, kafka_offset FROM t"
+        query = f"SELECT h, k, {columns} FROM t"
         found = QueryBuilder().register("t", DeltaTable(self.places.table)).execute(query).read_all()
-        rows = [tuple(column.to_pylist()) for column in found.columns] or [()] * 6
+        rows = [tuple(column.to_pylist()) for column in found.columns] or [()] * (columns.count(",") + 3)
         told = {(h, k): rest for h, k, *rest in zip(*rows, strict=True)}
         assert len(told) == len(rows[0])
         return {key: tuple(rest) for key, rest in told.items()}

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
-from rivermouth.rows import changes, history, routing
+from rivermouth.rows import changes, history, partial, routing
 from rivermouth.rows.auditing import Tally, whole
 from rivermouth.rows.splitting import once
 from rivermouth.sinks.erased import ENTRY
@@ -57,6 +57,8 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
         deduced = compacted or not whole(window, run.standing.entry)
         if versions:
             fine = _fine_versions(kept, table, order, run, window.until, deduced=deduced)
+        elif order.partial:
+            fine = _fine_parts(kept, table, order, run, window.until)
         else:
             fine = _fine(kept, table, order, run)
         records = routed.where(once(run.flow))
@@ -118,13 +120,8 @@ def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> 
     newer = F.expr(order.newer("s", "t"))
     same = F.expr(order.same_record("s", "t"))
     gone = F.col(names.DELETE)
-    kind = told.schema[names.SEQUENCE].dataType.simpleString()
-    remembered = None if run.tombstones is None else run.tombstones.truncations(run.spark, order, kind)
-    # What remember_deletes forgot, Kafka may still tell.
-    held = truncations_of(told, order, kind) if order.truncates else None
-    for truncations in (remembered, held):
-        if truncations is not None:
-            gone = gone | truncations.older("s", names.SEQUENCE)
+    for truncations in _truncations(told, order, run):
+        gone = gone | truncations.older("s", names.SEQUENCE)
     fine = F.when(gone, missing | ~newer).otherwise(~missing & (~newer | same))
     state = joined.select(*(F.col(f"s.{names.quoted(key)}") for key in order.keys), changes.RECORDS, fine.alias(_FINE))
     late = None if run.tombstones is None else run.tombstones.older(newest, order)
@@ -133,6 +130,30 @@ def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> 
     late = late.withColumn("__late", F.lit(True))
     known = state.join(late, [*order.keys], "left")
     return known.withColumn(_FINE, F.coalesce("__late", F.lit(False)) | F.col(_FINE))
+
+
+def _truncations(told: DataFrame, order: Order, run: RunningFlow) -> list[changes.Truncations]:
+    """The truncations that are remembered, and, for what is remembered no more, those that Kafka still tells."""
+    kind = told.schema[names.SEQUENCE].dataType.simpleString()
+    remembered = None if run.tombstones is None else run.tombstones.truncations(run.spark, order, kind)
+    held = truncations_of(told, order, kind) if order.truncates else None
+    return [each for each in (remembered, held) if each is not None]
+
+
+def _fine_parts(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow, until: int) -> DataFrame:
+    """A row a key: how many records it has, and whether they would change nothing if they came again."""
+    told = table_rows(kept, run)
+    rest = told.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE)
+    columns = partial.whole_columns(rest, order)
+    known = partial.standing(table, columns, order)
+    found = partial.candidates(partial.placed(rest, known, order) if order.sequence else rest, order)
+    if run.tombstones is not None and (facts := run.tombstones.deletions(run.spark, order)) is not None:
+        # What was deleted after the window is in that version of the table.
+        found = found.unionByName(partial.remembered(history.until(facts, until), found, order))
+    merged = partial.merged(
+        partial.newest(found, order), known, columns, order, _truncations(told, order, run), how="left"
+    )
+    return merged.select(*map(names.quoted, order.keys), changes.RECORDS, (~F.col(partial.MOVES)).alias(_FINE))
 
 
 def _outlived(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> bool:

@@ -12,8 +12,8 @@ from rivermouth import names
 from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
 from rivermouth.ports.expressions import columns_in, forbidden
-from rivermouth.rows import history, schema
-from rivermouth.rows.changes import sequence_sql
+from rivermouth.rows import history, partial, schema
+from rivermouth.rows.changes import order_of, sequence_sql
 from rivermouth.rows.json_types import nullable
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow, KeyedSink
 
 _KEYS, _SEQUENCE, _VERSIONS = "rivermouth.keys", "rivermouth.sequence_by", "rivermouth.versions"
+_UPDATES = "rivermouth.partial_updates"
 _NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
 _NO_ORDER: Final = (ArrayType, MapType, VariantType)
 _NOT_COMPARED: Final = (MapType, VariantType)
@@ -58,6 +59,12 @@ def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: S
             fields += [StructField(name, nullable(kind)) for name in (names.START_AT, names.END_AT)]
         if schema.sequence_column(flow, [field.name for field in fields]) == names.SEQUENCE:
             fields.append(StructField(names.SEQUENCE, nullable(kind)))
+    order = order_of(flow, [field.name for field in fields])
+    if sink.partial_updates and order is not None:
+        _check_partial(spark, flow, payload, order.partial)
+        if order.partial:
+            kind = _type_of(spark, flow, known, "sequence_by", sequence_sql(sink.sequence_by))
+            fields.append(StructField(names.PLACES, partial.places_type(order, kind)))
     return StructType(fields)
 
 
@@ -66,6 +73,8 @@ def keyed_properties(flow: Flow) -> dict[str, str]:
     order = {_KEYS: schema.key_columns(flow), _SEQUENCE: flow.keyed.sequence_by if flow.keyed else ()}
     if flow.keyed and flow.keyed.versions:
         order[_VERSIONS] = _made_by(flow.keyed)
+    if flow.keyed and flow.keyed.partial_updates:
+        order[_UPDATES] = _updated_by(flow.keyed)
     return {name: json.dumps(parts) for name, parts in order.items()}
 
 
@@ -76,10 +85,12 @@ def other_keys(flow: Flow, properties: Mapping[str, str]) -> str | None:
         (_KEYS, "rows are told apart by"),
         (_SEQUENCE, "rows are ordered by"),
         (_VERSIONS, "versions are made by"),
+        (_UPDATES, "rows are updated by"),
     ):
         its, wanted = properties.get(name, "[]"), mine.get(name, "[]")
         if its != wanted:
-            its, wanted = (", ".join(json.loads(each)) or "nothing" for each in (its, wanted))
+            none = "whole records" if name == _UPDATES else "nothing"
+            its, wanted = (", ".join(json.loads(each)) or none for each in (its, wanted))
             return f"its {words} {its}, those of the flow by {wanted}"
     return None
 
@@ -93,6 +104,43 @@ def _made_by(sink: KeyedSink) -> list[str]:
         if columns := getattr(sink, setting, ()):
             return [words.format(", ".join(sorted(columns)))]
     return ["each record"]
+
+
+def _updated_by(sink: KeyedSink) -> list[str]:
+    """What of a record updates the row of its key, in words."""
+    if sink.listed_by:
+        return [f"the columns that {sink.listed_by} lists"]
+    for setting, words in (
+        ("ignore_null_updates_columns", "values of {} that are not null"),
+        ("ignore_null_updates_except_columns", "values of all columns but {} that are not null"),
+    ):
+        if columns := getattr(sink, setting, ()):
+            return [words.format(" and ".join(sorted(columns)))]
+    return ["values that are not null"]
+
+
+def _check_partial(spark: SparkSession, flow: Flow, payload: StructType, updated: Sequence[str]) -> None:
+    sink, kept = flow.sink, schema.kept_columns(flow, payload)
+    for setting in ("ignore_null_updates_columns", "ignore_null_updates_except_columns"):
+        for name in getattr(sink, setting, ()):
+            if name not in kept:
+                raise _invalid(flow, f"{setting} names {name!r}, which is no column", did_you_mean(name, kept))
+            if setting == "ignore_null_updates_columns" and name not in updated:
+                detail = f"{setting} names {name!r}, by which the table has its keys or its order"
+                raise _invalid(flow, detail, f"leave {name} out of {setting}")
+    listed = flow.keyed.listed_by if flow.keyed else None
+    if listed is not None and listed not in payload.names:
+        detail = f"columns_to_update names {listed!r}, which is no column"
+        raise _invalid(flow, detail, did_you_mean(listed, payload.names))
+    if listed is not None and (kind := payload[listed].dataType.simpleString()) != "array<string>":
+        detail = f"columns_to_update names {listed!r} of type {kind}, not array<string>"
+        raise _invalid(flow, detail, f"declare it as a list of names: {names.quoted(listed)} array<string>")
+    keys = schema.key_columns(flow)
+    for name, expression in schema.derived_columns(flow).items():
+        made_of = {each.casefold() for each in columns_in(spark, expression)}
+        if name not in keys and (of := [each for each in updated if each.casefold() in made_of]):
+            detail = f"column {name!r} is derived from {of[0]!r}, which a record need not bring"
+            raise _invalid(flow, detail, "partition_by: a column that each record brings, or a key")
 
 
 def _check_versions(flow: Flow, sink: KeyedSink, payload: StructType, known: StructType) -> None:

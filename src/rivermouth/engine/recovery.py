@@ -23,7 +23,7 @@ from rivermouth.engine.steps import (
     unerased,
     with_epoch,
 )
-from rivermouth.rows import envelope, history, ledger, routing
+from rivermouth.rows import envelope, history, ledger, partial, routing
 from rivermouth.rows.aggregates import struct_of
 from rivermouth.rows.epochs import epoch_now
 from rivermouth.rows.splitting import last_of_keys
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.rows.changes import Order
+    from rivermouth.rows.changes import Order, Truncations
     from rivermouth.rows.ledger import Counts, Ranges
+    from rivermouth.sinks.tombstones import Tombstones
 
 
 def recover(run: RunningFlow) -> None:
@@ -185,11 +186,14 @@ def _as_merged(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame
 
 
 def _remembered(run: RunningFlow) -> DataFrame | None:
-    """Coordinates and ``__epoch`` of the records that a table with versions remembers and need not show.
+    """Coordinates and ``__epoch`` of the records that a keyed table has, though none of its rows has theirs.
 
-    None for other tables, and where nothing is remembered.
+    Of versions those that it remembers; of rows that come in parts those whose values stand in newer rows. None for
+    other tables, and where nothing is remembered.
     """
     facts, order = _facts(run), table_order(run)
+    if order is not None and order.partial:
+        return partial.sources(run.spark.read.format("delta").load(run.places.table), order)
     if facts is None or order is None:
         return None
     epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if order.epochs else F.lit(0)
@@ -217,6 +221,8 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
         return _places(history.unmerged(rows, history.Known(table, _facts(run)), order), order)
     kind = rows.schema[names.SEQUENCE].dataType.simpleString()
     truncations = run.tombstones.truncations(run.spark, order, kind)
+    if order.partial:
+        return _unmerged_parts(rows, table, order, run.tombstones, truncations)
     if truncations is not None:
         rows = rows.where(~truncations.older("s", names.SEQUENCE))
     joined = rows.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
@@ -227,6 +233,21 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     if late is not None:
         missing = missing.join(late, [*order.keys], "left_anti")
     return _places(missing, order)
+
+
+def _unmerged_parts(
+    rows: DataFrame, table: DataFrame, order: Order, memory: Tombstones, truncations: Truncations | None
+) -> DataFrame:
+    """Coordinates of the records that would change a row, in one of its columns or as a whole."""
+    columns = partial.whole_columns(rows, order)
+    found = partial.candidates(rows, order)
+    facts = memory.deletions(rows.sparkSession, order)
+    if facts is not None:
+        deleted = partial.newest(partial.remembered(facts, found, order), order)
+        found = partial.against(found, deleted, order)
+    known, gone = partial.standing(table, columns, order), [truncations] if truncations else []
+    merged = partial.merged(found, known, columns, order, gone)
+    return merged.where(partial.MOVES).select(*names.IN_TABLE).distinct()
 
 
 def _places(rows: DataFrame, order: Order) -> DataFrame:

@@ -14,7 +14,7 @@ from rivermouth.errors import CountsDisagree
 from rivermouth.ports import delta
 from rivermouth.ports.prepared import Prepared
 from rivermouth.ports.table_ledger import Standing
-from rivermouth.rows import changes, checks, dead_letter, envelope, routing, schema, splitting
+from rivermouth.rows import changes, checks, dead_letter, envelope, partial, routing, schema, splitting
 from rivermouth.rows.epochs import epoch_now, epoch_then
 from rivermouth.sinks._target import Target
 from rivermouth.sinks.append import Append
@@ -59,7 +59,7 @@ def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
     rows = envelope.decode(rows, flow)
     rows = splitting.split(rows, flow)
     rows = schema.conform(rows, flow, beside)
-    rows = changes.tell(rows, flow)
+    rows = partial.tell(changes.tell(rows, flow), flow)
     rows = checks.check(rows, flow.expectations)
     rows = splitting.agreed(rows, flow, beside)
     return routing.route(rows, flow)

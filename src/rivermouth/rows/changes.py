@@ -62,6 +62,8 @@ class Order:
         truncates: Whether a change may delete all rows that are older than it.
         unplaced: Whether a change may delete its key without a sequence.
         unlike: Columns that a record may have otherwise when it is read again.
+        partial: The columns that keep their value where a record does not bring one.
+        listed: Whether a record lists the columns that it brings; else it brings those that are not null.
     """
 
     keys: tuple[str, ...]
@@ -75,6 +77,8 @@ class Order:
     truncates: bool = False
     unplaced: bool = True
     unlike: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
+    listed: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -178,6 +182,9 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Ord
         return None
     called = flow.metadata_columns
     beside = {*called.values(), *derived_columns(flow), names.START_AT, names.END_AT, names.SEQUENCE}
+    # They say which record a row is of.
+    whole = {names.PLACES, *key_columns(flow), *flow.keyed.sequence_by, flow.keyed.listed_by}
+    payload = [name for name in columns if name not in beside]
     return Order(
         keys=tuple(key_columns(flow)),
         sequence=sequence_column(flow, columns),
@@ -186,11 +193,13 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Ord
         offset=called["kafka_offset"],
         timestamp=called["kafka_timestamp"],
         epochs=epochs,
-        tracked=flow.keyed.tracked([name for name in columns if name not in beside]),
+        tracked=flow.keyed.tracked(payload),
         truncates=flow.keyed.apply_as_truncates is not None or flow.format.truncates,
         unplaced=flow.keyed.tombstones == "delete" or flow.format.changes,
         # What derived ones are made of may be the time of day.
         unlike=(*derived_columns(flow), *(called[name] for name in ("ingested_at",) if name in called)),
+        partial=flow.keyed.partial([name for name in payload if name not in whole]),
+        listed=flow.keyed.listed_by is not None,
     )
 
 

@@ -70,6 +70,12 @@ class Tombstones:
         self._truncated = found is not None
         return found
 
+    def deletions(self, spark: SparkSession, order: Order) -> DataFrame | None:
+        """What is remembered of deleted keys, with the entries for which it was; None where nothing is."""
+        facts = self.frame(spark, order) if self.exists() else None
+        # Where only truncations are remembered, no entry is.
+        return facts.where(f"NOT {names.TRUNCATE}") if facts is not None and ENTRY in facts.columns else None
+
     def exists(self) -> bool:
         """Whether a key was deleted yet."""
         self._exists = self._exists or delta.exists(self._files, self.location)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+from pydantic import Field, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
@@ -16,7 +17,9 @@ from rivermouth.ports.table_ledger import app_id
 from rivermouth.rows import changes as of_keys
 from rivermouth.rows.splitting import FIRST
 from rivermouth.sinks import _ranges
+from rivermouth.sinks._partial import merge_parts
 from rivermouth.spec import KeyedSink
+from rivermouth.spec.keyed import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,11 +35,55 @@ if TYPE_CHECKING:
 # So many changes go to each task whole, without sorting the table for them.
 _BROADCAST_CHANGES: Final = 200_000
 
+_PARTIAL: Final = (
+    "ignore_null_updates",
+    "ignore_null_updates_columns",
+    "ignore_null_updates_except_columns",
+    "columns_to_update",
+)
+
 
 class Upsert(KeyedSink):
-    """Rows replace older ones of their key, and deletions take them away."""
+    """Rows replace older ones of their key, and deletions take them away.
+
+    Attributes:
+        ignore_null_updates: Where a record has a null, the row of its key keeps the value that it has.
+        ignore_null_updates_columns: The same, for these columns alone.
+        ignore_null_updates_except_columns: The same, for all columns but these.
+        columns_to_update: A column with an array of names: of the columns that the record changes. The others keep
+            their value, and null is a value. Where the array is null the record changes all of them.
+    """
 
     type: Literal["upsert"] = "upsert"
+    ignore_null_updates: bool = False
+    ignore_null_updates_columns: Texts = ()
+    ignore_null_updates_except_columns: Texts = ()
+    columns_to_update: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _says_once_what_is_updated(self) -> Self:
+        settings = [name for name in _PARTIAL if getattr(self, name)]
+        if len(settings) > 1:
+            msg = f"what a record leaves as it was is said once: keep one of {' and '.join(settings)}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def partial_updates(self) -> bool:
+        """Whether a record need not bring all columns of its row."""
+        return any(getattr(self, name) for name in _PARTIAL)
+
+    @property
+    def listed_by(self) -> str | None:
+        """The column in which a record lists the columns that it brings; None if none does."""
+        return self.columns_to_update
+
+    def partial(self, payload: Sequence[str]) -> tuple[str, ...]:
+        """Of these payload columns those that keep their value where a record does not bring one."""
+        if self.ignore_null_updates_columns:
+            return tuple(name for name in payload if name in self.ignore_null_updates_columns)
+        kept = payload if self.partial_updates else ()
+        return tuple(name for name in kept if name not in self.ignore_null_updates_except_columns)
 
     def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta.Commit:
         """Merges ``rows`` and commits ``entry`` with them, also if nothing changes.
@@ -60,27 +107,39 @@ class Upsert(KeyedSink):
         if order is None or tombstones is None:
             msg = "a keyed sink needs the order of its table"
             raise TypeError(msg)
-        location = target.ledger.location
-        with (
-            _truncated(rows, order, tombstones) as (changes, truncated, cleared),
-            _ready(changes, location, order) as found,
-        ):
-            if found.deletions:
-                deletions = found.frame.where(names.DELETE).withColumn(names.TRUNCATE, F.lit(False))
-                tombstones.remember(deletions, order)
-            with _in_time(found.frame, order, tombstones) as in_time:
-                merge(
-                    F.broadcast(in_time) if found.changes <= _BROADCAST_CHANGES else in_time,
-                    location,
-                    _what(in_time, order, found, truncated),
-                    app_id=app_id(entry.flow, target.table_id),
-                    app_version=entry.number,
-                    metadata=entry.to_json(),
-                )
+        with _truncated(rows, order, tombstones) as (changes, truncated, cleared):
+            into = merge_parts if order.partial else _merge_rows
+            records = into(changes, truncated, order, tombstones, target, entry)
         commit = target.ledger.commit_of(entry, target.version)
         if commit is None:
-            raise CommitLost(flow=entry.flow, entry=entry.number, table=location)
-        return replace(commit, rows_written=found.records + cleared)
+            raise CommitLost(flow=entry.flow, entry=entry.number, table=target.ledger.location)
+        return replace(commit, rows_written=records + cleared)
+
+
+def _merge_rows(
+    changes: DataFrame,
+    truncated: of_keys.Truncations | None,
+    order: Order,
+    tombstones: Tombstones,
+    target: Target,
+    entry: Entry,
+) -> int:
+    """Merges changes that bring whole rows and commits ``entry`` with them; says how many there were."""
+    location = target.ledger.location
+    with _ready(changes, location, order) as found:
+        if found.deletions:
+            deletions = found.frame.where(names.DELETE).withColumn(names.TRUNCATE, F.lit(False))
+            tombstones.remember(deletions, order)
+        with _in_time(found.frame, order, tombstones) as in_time:
+            merge(
+                F.broadcast(in_time) if found.changes <= _BROADCAST_CHANGES else in_time,
+                location,
+                _what(in_time, order, found, truncated),
+                app_id=app_id(entry.flow, target.table_id),
+                app_version=entry.number,
+                metadata=entry.to_json(),
+            )
+        return found.records
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,6 +292,12 @@ class Flow(Noun):
         if self.format.truncates and len(self.keyed.sequence_by) > 1:
             msg = f"a change of the format {kind} may be a truncation: give sequence_by as one expression"
             raise ValueError(msg)
+        if self.format.changes and self.keyed.partial_updates:
+            msg = (
+                f"a change of the format {kind} brings its whole row, where null is a value: "
+                "leave ignore_null_updates and columns_to_update out of the sink"
+            )
+            raise ValueError(msg)
         if self.splits and any(isinstance(part, dict) or "(" in part for part in self.keyed.keys):
             msg = f"an update of the format {kind} may change a key, so keys must be columns: write keys: [id]"
             raise ValueError(msg)

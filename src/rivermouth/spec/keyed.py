@@ -73,6 +73,20 @@ class KeyedSink(Sink):
             raise ValueError(msg)
         return self
 
+    @property
+    def partial_updates(self) -> bool:
+        """Whether a record need not bring all columns of its row."""
+        return False
+
+    @property
+    def listed_by(self) -> str | None:
+        """The column in which a record lists the columns that it brings; None if none does."""
+        return None
+
+    def partial(self, _payload: Sequence[str]) -> tuple[str, ...]:
+        """Of these payload columns those that keep their value where a record does not bring one."""
+        return ()
+
     def tracked(self, _payload: Sequence[str]) -> tuple[str, ...] | None:
         """Of these payload columns those whose change makes a version; None if every record makes one."""
         return None

@@ -1,0 +1,119 @@
+"""Changes that bring parts of their rows, merged into a keyed table: of each column the newest value stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.ports.computed import computed
+from rivermouth.ports.delta_merge import Merge, merge
+from rivermouth.ports.table_ledger import app_id
+from rivermouth.rows import partial
+from rivermouth.rows.changes import RECORDS
+from rivermouth.rows.history import ENTRY
+from rivermouth.sinks import _ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from rivermouth.rows.changes import Order, Truncations
+    from rivermouth.rows.ledger import Entry
+    from rivermouth.sinks._target import Target
+    from rivermouth.sinks.tombstones import Tombstones
+
+# So many changes go to each task whole, without sorting the table for them.
+_BROADCAST_CHANGES: Final = 200_000
+
+
+def merge_parts(
+    changes: DataFrame,
+    truncated: Truncations | None,
+    order: Order,
+    tombstones: Tombstones,
+    target: Target,
+    entry: Entry,
+) -> int:
+    """Merges changes and commits ``entry`` with them; says how many there were.
+
+    Args:
+        changes: In the shape of the table, with ``__delete`` and ``__sequence``; read once.
+        truncated: The truncations, if some are new.
+        order: The table's.
+        tombstones: The deleted keys.
+        target: The table.
+        entry: The ledger entry that becomes true with them.
+
+    Guarantees:
+        Run twice with one entry: as once. Stopped half-way: neither rows nor entry, or both; deleted keys may be
+        remembered already.
+    """
+    columns, ranged = partial.whole_columns(changes, order), _ranges.ranged(changes, order.keys)
+    unplaced = F.expr(f"{names.DELETE} AND {names.SEQUENCE} IS NULL") if order.sequence else F.lit(False)
+    with computed(changes, F.count_if(unplaced).alias("unplaced"), *_ranges.counts(ranged)) as (ready, told):
+        few = told["rows"] <= _BROADCAST_CHANGES
+        keys = ready.select(*map(names.quoted, order.keys)).distinct()
+        wanted = (F.broadcast(keys) if few else keys).alias("w")
+        # A truncation is about all keys.
+        within = F.lit(True) if truncated else _ranges.within(_ranges.found(ranged, told))
+        known = _known(ready, target, within, columns, order, None if truncated else wanted)
+        placed = partial.placed(ready, known, order) if told["unplaced"] else ready
+        found = _with_remembered(partial.candidates(placed, order), wanted, order, tombstones)
+        merged = partial.merged(
+            partial.newest(found, order),
+            known,
+            columns,
+            order,
+            [truncated] if truncated else [],
+            how="full" if truncated else "left",
+        )
+        mine = merged.where(f"{partial.WRITES} OR {RECORDS} IS NOT NULL")
+        with computed(mine, *_counts()) as (rows, seen):
+            if seen["deletions"]:
+                tombstones.remember(partial.deletions(rows, entry.number, order), order, [ENTRY])
+            written = rows.where(partial.WRITES)
+            merge(
+                F.broadcast(written) if (seen["writes"] or 0) <= _BROADCAST_CHANGES else written,
+                target.ledger.location,
+                _what([*columns, *order.partial, names.PLACES], order, within),
+                app_id=app_id(entry.flow, target.table_id),
+                app_version=entry.number,
+                metadata=entry.to_json(),
+            )
+        return int(told["rows"])
+
+
+def _counts() -> Sequence[Column]:
+    return F.count_if(partial.WRITES).alias("writes"), F.count_if(names.DELETE).alias("deletions")
+
+
+def _known(
+    changes: DataFrame, target: Target, within: Column, columns: Sequence[str], order: Order, wanted: DataFrame | None
+) -> DataFrame:
+    """The table's rows of the keys of ``changes``; all rows without ``wanted``."""
+    table = changes.sparkSession.read.format("delta").load(target.ledger.location).alias("t").where(within)
+    if wanted is not None:
+        table = table.join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
+    return partial.standing(table, columns, order)
+
+
+def _with_remembered(found: DataFrame, wanted: DataFrame, order: Order, tombstones: Tombstones) -> DataFrame:
+    """``found``, and what is remembered of the deletions of its keys."""
+    facts = tombstones.deletions(found.sparkSession, order)
+    if facts is None:
+        return found
+    mine = facts.alias("r").join(wanted, F.expr(order.same_key("w", "r")), "left_semi")
+    return found.unionByName(partial.remembered(mine, found, order))
+
+
+def _what(columns: Sequence[str], order: Order, within: Column) -> Merge:
+    return Merge(
+        on=F.expr(order.same_key("s", "t")) & within,
+        delete=f"s.{partial.GONE}",
+        update=f"NOT s.{partial.GONE}",
+        insert=f"NOT s.{partial.GONE}",
+        values={names.quoted(name): f"s.{names.quoted(name)}" for name in columns},
+    )

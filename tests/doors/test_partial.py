@@ -1,0 +1,197 @@
+"""Partial updates in ``sink: upsert`` at the command line: what is refused, and a topic that becomes its table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from confluent_kafka import Producer
+from tests.crashes import oracle
+
+from rivermouth.cli.main import invoke
+
+PROJECT = """\
+lake: ./lake
+kafka:
+  bootstrap_servers: {servers}
+flows:
+  orders:
+    topics: [{topic}]
+    format: {{type: json, schema: "id bigint, v int, tag string, seq int, op string, changed array<string>"}}
+    expectations: [{{name: small, condition: "v < {most} OR v IS NULL", action: dead_letter}}]
+    table: {table}
+    sink: {{type: upsert, keys: id, {sink}}}
+"""
+
+
+@pytest.fixture
+def orders(topic):
+    """A topic with one partition."""
+    return topic(partitions=1)
+
+
+@pytest.fixture
+def say(tmp_path, monkeypatch, capsys, broker, orders, spark):
+    """Runs a command over a project whose flow has this sink: exit code, what it prints, what it complains of."""
+    monkeypatch.chdir(tmp_path)
+
+    def say(sink, *arguments, most=100, table="silver.orders"):
+        project = PROJECT.format(servers=broker.bootstrap_servers, topic=orders, sink=sink, most=most, table=table)
+        (tmp_path / "rivermouth.yml").write_text(project)
+        code = invoke(list(arguments))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return say
+
+
+@pytest.fixture
+def send(broker, orders):
+    """Sends records; a key alone is a tombstone."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    def send(*bodies):
+        for body in bodies:
+            key, value = (body, None) if isinstance(body, int) else (body["id"], json.dumps(body).encode())
+            producer.produce(orders, value=value, key=str(key).encode())
+        assert producer.flush(30) == 0
+
+    return send
+
+
+REFUSED = [
+    (
+        "ignore_null_updates_columns: [tags]",
+        "ignore_null_updates_columns names 'tags', which is no column",
+        "did you mean 'tag'?",
+    ),
+    (
+        "ignore_null_updates_except_columns: [tags]",
+        "ignore_null_updates_except_columns names 'tags', which is no column",
+        "did you mean 'tag'?",
+    ),
+    (
+        "ignore_null_updates_columns: [v, id]",
+        "ignore_null_updates_columns names 'id', by which the table has its keys or its order",
+        "leave id out of ignore_null_updates_columns",
+    ),
+    (
+        "sequence_by: seq, ignore_null_updates_columns: [seq]",
+        "ignore_null_updates_columns names 'seq', by which the table has its keys or its order",
+        "leave seq out of ignore_null_updates_columns",
+    ),
+    (
+        "columns_to_update: change",
+        "columns_to_update names 'change', which is no column",
+        "did you mean 'changed'?",
+    ),
+    (
+        "columns_to_update: op",
+        "columns_to_update names 'op' of type string, not array<string>",
+        "declare it as a list of names: `op` array<string>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sink", "detail", "hint"), REFUSED)
+def test_what_the_columns_do_not_give_is_refused(sink, detail, hint, say):
+    code, out, err = say(sink, "validate")
+    assert (code, out) == (1, "")
+    assert err == (
+        f"[KEYS_INVALID] flow orders: sink upsert: {detail}; nothing was run\n  at: rivermouth.yml:5\n  hint: {hint}\n"
+    )
+
+
+def test_a_column_that_is_derived_from_a_part_is_refused(say):
+    table = "{name: silver.orders, partition_by: [{half: v % 2}]}"
+    code, out, err = say("ignore_null_updates: true", "validate", table=table)
+    assert (code, out) == (1, "")
+    assert err == (
+        "[KEYS_INVALID] flow orders: sink upsert: column 'half' is derived from 'v', which a record need not bring; "
+        "nothing was run\n"
+        "  at: rivermouth.yml:5\n"
+        "  hint: partition_by: a column that each record brings, or a key\n"
+    )
+
+
+def rows(tmp_path):
+    found = oracle.rows_of(tmp_path / "lake/silver/orders")
+    return sorted((row["id"], row["v"], row["tag"], row["seq"], row["kafka_offset"]) for row in found)
+
+
+def test_late_records_fill_what_newer_ones_left_out(say, send, tmp_path):
+    sink = (
+        "sequence_by: seq, ignore_null_updates: true, apply_as_deletes: op = 'D', apply_as_truncates: op = 'T', "
+        "except_columns: [op, changed]"
+    )
+    send(
+        {"id": 1, "v": 10, "tag": "a", "seq": 1},
+        {"id": 1, "seq": 5},
+        {"id": 2, "v": 20, "tag": "b", "seq": 1},
+        {"id": 2, "v": 500, "seq": 3},  # a dead letter
+        {"id": 3, "v": 30, "tag": "c", "seq": 2},
+        {"id": 3, "tag": "d", "seq": 7},
+    )
+    code, _out, err = say(sink, "run")
+    assert code == 0, err
+    assert "orders: batch 1: 6 consumed, 5 written, 1 dead-lettered" in err
+    assert rows(tmp_path) == [(1, 10, "a", 5, 1), (2, 20, "b", 1, 2), (3, 30, "d", 7, 5)]
+    # Late: a value, and deletions that are newer than some values and older than others.
+    send(
+        {"id": 1, "v": 12, "seq": 3},
+        {"id": 1, "op": "D", "seq": 2},
+        {"id": 2, "tag": "e", "seq": 4},
+        {"id": 3, "op": "D", "seq": 4},
+    )
+    assert say(sink, "run")[0] == 0
+    assert rows(tmp_path) == [(1, 12, None, 5, 1), (2, 20, "e", 4, 8), (3, None, "d", 7, 5)]
+    # Later still, and too late for the deletion; then the dead letter, which is older than the row by now.
+    send({"id": 3, "v": 31, "seq": 3}, {"id": 3, "v": 35, "seq": 5}, {"id": 1, "tag": "f", "seq": 2})
+    assert say(sink, "run")[0] == 0
+    code, out, err = say(sink, "dead-letters", "replay", "orders", most=1000)
+    assert code == 0, err
+    assert rows(tmp_path) == [(1, 12, "f", 5, 1), (2, 500, "e", 4, 8), (3, 35, "d", 7, 5)]
+    # A truncation takes from a row what is older; a tombstone stands behind the newest record of its key.
+    send({"id": 0, "op": "T", "seq": 4}, 3, {"id": 3, "v": 36, "seq": 6}, {"id": 3, "tag": "g", "seq": 8})
+    assert say(sink, "run", most=1000)[0] == 0
+    assert rows(tmp_path) == [(1, None, None, 5, 1), (2, None, "e", 4, 8), (3, None, "g", 8, 16)]
+    code, out, err = say(sink, "audit", most=1000)
+    assert (code, err) == (0, "")
+    assert "orders: every record is in exactly one place" in out
+    assert "17 records in Kafka: 17 in the table, 0 in the dead letters, 0 in neither" in out
+
+
+def test_a_record_lists_the_columns_that_it_changes(say, send, tmp_path):
+    sink = "sequence_by: seq, columns_to_update: changed, except_columns: [op]"
+    send(
+        {"id": 1, "v": 10, "tag": "a", "seq": 1, "changed": None},
+        {"id": 1, "v": 99, "tag": None, "seq": 4, "changed": ["TAG"]},
+        {"id": 1, "v": 11, "tag": "b", "seq": 2, "changed": ["v", "tag"]},
+        {"id": 2, "v": 20, "tag": "c", "seq": 2, "changed": ["nobody"]},
+    )
+    assert say(sink, "run")[0] == 0
+    assert rows(tmp_path) == [(1, 11, None, 4, 1), (2, None, None, 2, 3)]
+    assert say(sink, "audit")[0] == 0
+
+
+TABLE_IS_OTHERWISE = [
+    ("ignore_null_updates: true", "whole records", "values that are not null"),
+    ("ignore_null_updates_columns: [tag, v]", "whole records", "values of tag and v that are not null"),
+    (
+        "ignore_null_updates_except_columns: [v]",
+        "whole records",
+        "values of all columns but v that are not null",
+    ),
+    ("columns_to_update: changed", "whole records", "the columns that changed lists"),
+]
+
+
+def test_a_table_with_other_updates_is_refused(say, tmp_path):
+    assert say("", "run")[0] == 0
+    for sink, its, wanted in TABLE_IS_OTHERWISE:
+        code, _out, err = say(sink, "run")
+        assert code == 1
+        assert (
+            f"[TABLE_MISMATCH] flow orders: table {tmp_path}/lake/silver/orders does not fit the flow: "
+            f"its rows are updated by {its}, those of the flow by {wanted}; nothing was"
+        ) in err

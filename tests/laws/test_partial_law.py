@@ -1,0 +1,159 @@
+"""A row that comes in parts is what its records come to, one after the other in the order of their sequence.
+
+The oracle applies them like that, in plain Python. The table gets them as they come: late, twice, in any cut.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import random
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.laws.test_upsert_law import START, Table
+
+SCHEMA = "h int, k int, a int, b string, n struct<x: int, y: int>, w int, changed array<string>, seq int, op string"
+PARTS = ("a", "b", "n", "w")
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What is in Kafka; ``at`` counts over all partitions."""
+
+    partition: int
+    offset: int
+    at: int
+    key: tuple[int, int]
+    op: str
+    sequence: int | None
+    values: dict
+    changed: list | None
+
+    @property
+    def sent(self):
+        h, k = self.key
+        body = {"h": h, "k": k, "op": self.op, "seq": self.sequence, "changed": self.changed, **self.values}
+        value = None if self.op == "tombstone" else json.dumps(body).encode()
+        time = START + dt.timedelta(seconds=self.at)
+        return ("t", self.partition, self.offset, time, 0, json.dumps({"h": h, "k": k}).encode(), value)
+
+
+# --- the oracle ------------------------------------------------------------------------------------
+
+
+def fold(records, brings, *, sequenced):
+    """The rows by key: the records applied one after the other."""
+    events = sorted(_placed(records) if sequenced else [((each.at,), each) for each in records], key=lambda e: e[0])
+    table = {}
+    for _place, each in events:
+        if each.op == "truncate":
+            table.clear()
+        elif each.op in {"delete", "tombstone"}:
+            table.pop(each.key, None)
+        else:
+            row = table.get(each.key, dict.fromkeys(PARTS))
+            values = {name: each.values.get(name) if brings(each, name) else row[name] for name in PARTS}
+            table[each.key] = {**values, "seq": each.sequence, "place": (each.partition, each.offset)}
+    return {key: (*(row[name] for name in PARTS), row["seq"], *row["place"]) for key, row in table.items()}
+
+
+def _placed(records):
+    """Each with its place: a tombstone stands behind the greatest of its key before it, a truncation before equals."""
+    best = {}
+    for each in records:
+        if each.op == "truncate":
+            yield (each.sequence, -1), each
+            continue
+        if each.op != "tombstone":
+            best[each.key] = max(each.sequence, best.get(each.key, -1))
+        yield (best.get(each.key, -1) if each.op == "tombstone" else each.sequence, each.at), each
+
+
+def not_null(*names):
+    return lambda each, name: name not in names or each.values.get(name) is not None
+
+
+def listed(each, name):
+    return each.changed is None or name in [given.lower() for given in each.changed if given is not None]
+
+
+# --- histories -------------------------------------------------------------------------------------
+
+
+def log_of(chance, histories, *, truncates):
+    """A change log of many histories, interleaved; few sequences, so that many are late or equal."""
+    partitions = chance.choice((1, 2, 3))
+    # Whoever sends tombstones sends all records of a key to one partition, as Kafka's own partitioner does.
+    faithful = {h: chance.random() < 0.7 for h in range(histories)}
+    steps = [h for h in range(histories) for _ in range(chance.randint(1, 9))]
+    chance.shuffle(steps)
+    offsets = dict.fromkeys(range(partitions), 0)
+    records = []
+    for at, h in enumerate(steps):
+        k = chance.randint(0, 1)
+        ops = ["upsert"] * 9 + ["delete"] * 2 + ["tombstone"] * faithful[h]
+        op = "truncate" if truncates and chance.random() < 1.2 / len(steps) else chance.choice(ops)
+        partition = (h + k) % partitions if faithful[h] else chance.randrange(partitions)
+        offsets[partition] += chance.randint(1, 2)
+        sequence = None if op == "tombstone" else chance.randint(0, 6)
+        records.append(Record(partition, offsets[partition], at, (h, k), op, sequence, *_body(chance)))
+    return records
+
+
+def _body(chance):
+    made = {
+        "a": lambda: chance.randint(0, 99),
+        "b": lambda: chance.choice("pqrs"),
+        "n": lambda: {"x": chance.choice((None, 1, 2)), "y": chance.randint(0, 9)},
+        "w": lambda: chance.randint(0, 9),
+    }
+    values = {name: make() if chance.random() < 0.6 else None for name, make in made.items()}
+    names = [name for name in ("a", "B", "n", "w", "k", "nobody", None) if chance.random() < 0.4]
+    # A field that is not there is null too.
+    values = {name: value for name, value in values.items() if value is not None or chance.random() < 0.5}
+    return values, None if chance.random() < 0.2 else names
+
+
+def batches_of(records, chance):
+    """The log cut anywhere; one of the batches comes again."""
+    cuts = sorted(chance.sample(range(1, len(records)), 2))
+    cut = [records[a:b] for a, b in zip([0, *cuts], [*cuts, len(records)], strict=True)]
+    again = chance.randrange(len(cut))
+    cut.insert(chance.randint(again + 1, len(cut)), cut[again])
+    return cut
+
+
+SETTINGS = {
+    "all": ({"ignore_null_updates": True, "sequence_by": "seq"}, not_null(*PARTS)),
+    "listed": ({"columns_to_update": "changed", "sequence_by": "seq"}, listed),
+    "some": ({"ignore_null_updates_columns": ["a", "n"], "sequence_by": ["seq", "0"]}, not_null("a", "n")),
+    "but": ({"ignore_null_updates_except_columns": ["b"], "except_columns": ["op"]}, not_null("a", "n", "w")),
+}
+LONG = [(name, number) for name in SETTINGS for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "histories"),
+    [
+        pytest.param("all", 300, id="all"),
+        pytest.param("listed", 300, id="listed"),
+        *(pytest.param(name, 300 + n, id=f"{name}-{n}", marks=pytest.mark.long) for name, n in LONG),
+    ],
+)
+@settings(max_examples=1, phases=[Phase.generate])
+@given(seed=st.integers(0, 2**32))
+def test_a_row_is_what_the_parts_of_it_come_to(setting, histories, seed, spark, tmp_path_factory):
+    chance = random.Random(f"{seed} {setting} {histories}")
+    sink, brings = SETTINGS[setting]
+    sequenced = "sequence_by" in sink
+    truncates = sequenced and isinstance(sink["sequence_by"], str)
+    if truncates:
+        sink = {**sink, "apply_as_truncates": "op = 'truncate'"}
+    table = Table(spark, tmp_path_factory.mktemp("lake"), SCHEMA, **sink)
+    log = log_of(chance, histories, truncates=truncates)
+    for batch in batches_of(log, chance):
+        assert table.take(batch).rows_written == len(batch)
+    assert table.rows("a, b, n, w, seq, kafka_partition, kafka_offset") == fold(log, brings, sequenced=sequenced)
