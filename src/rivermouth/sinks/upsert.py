@@ -48,8 +48,8 @@ class Upsert(KeyedSink):
 
     Attributes:
         ignore_null_updates: Where a record has a null, the row of its key keeps the value that it has.
-        ignore_null_updates_columns: The same, for these columns alone.
-        ignore_null_updates_except_columns: The same, for all columns but these.
+        ignore_null_updates_columns: As ``ignore_null_updates``, for these columns alone.
+        ignore_null_updates_except_columns: As ``ignore_null_updates``, for all columns but these.
         columns_to_update: A column with an array of names: of the columns that the record changes. The others keep
             their value, and null is a value. Where the array is null the record changes all of them.
     """
