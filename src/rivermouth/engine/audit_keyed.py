@@ -150,9 +150,7 @@ def _fine_parts(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlo
     if run.tombstones is not None and (facts := run.tombstones.deletions(run.spark, order)) is not None:
         # What was deleted after the window is in that version of the table.
         found = found.unionByName(partial.remembered(history.until(facts, until), found, order))
-    merged = partial.merged(
-        partial.newest(found, order), known, columns, order, _truncations(told, order, run), how="left"
-    )
+    merged = partial.merged(partial.newest(found, order), known, columns, order, _truncations(told, order, run))
     return merged.select(*map(names.quoted, order.keys), changes.RECORDS, (~F.col(partial.MOVES)).alias(_FINE))
 
 

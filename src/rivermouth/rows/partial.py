@@ -38,6 +38,7 @@ WRITES: Final = "__writes"
 
 # A deletion whose sequence nobody knows: Kafka's order alone says what is older.
 _UNPLACED: Final = "__unplaced"
+_KINDS: Final = (DELETION, _UNPLACED)
 _ROW, _COLUMNS, _VALUE, _WAS, _AGAIN = "__row", "__columns", "__value", "__before", "__last"
 
 
@@ -156,13 +157,9 @@ def remembered(deletions: DataFrame, like: DataFrame, order: Order) -> DataFrame
 
 def against(found: DataFrame, deleted: DataFrame, order: Order) -> DataFrame:
     """Candidates, each by itself, with the deletions of ``deleted`` in place of their own, by key."""
-    keys, kinds = [names.quoted(name) for name in order.keys], (DELETION, _UNPLACED)
-    joined = (
-        found.drop(*kinds)
-        .alias("b")
-        .join(deleted.select(*keys, *kinds).alias("r"), F.expr(order.same_key("b", "r")), "left")
-    )
-    return joined.select("b.*", *(F.col(f"r.{kind}") for kind in kinds))
+    theirs = deleted.select(*map(names.quoted, order.keys), *_KINDS).alias("r")
+    joined = found.drop(*_KINDS).alias("b").join(theirs, F.expr(order.same_key("b", "r")), "left")
+    return joined.select("b.*", *(F.col(f"r.{kind}") for kind in _KINDS))
 
 
 def newest(found: DataFrame, order: Order) -> DataFrame:
@@ -195,40 +192,9 @@ def merged(
         The table's columns, ``__gone``, ``__moves`` and ``__writes``; of ``found`` what is no candidate for a value:
         ``__tombstone``, the newest deletion or null, ``__delete``, ``__records`` and what else it has.
     """
-    paths = [_ROW, *(f"{_COLUMNS}.{names.quoted(name)}" for name in order.partial)]
-    kinds = (DELETION, _UNPLACED)
-    joined = found.alias("b").join(known.alias("t"), F.expr(order.same_key("b", "t")), how)
-    keys = [F.coalesce(*(F.col(f"{frame}.{names.quoted(key)}") for frame in "bt")).alias(key) for key in order.keys]
-    again = " OR ".join(f"coalesce({order.same_record(f'b.{path}', f't.{path}')}, false)" for path in paths)
-    others = [name for name in found.columns if name not in {*order.keys, _ROW, _COLUMNS, *kinds}]
-    picked = _evaluated(
-        joined,
-        *keys,
-        _newer_of(_ROW, order).alias(_ROW),
-        F.struct(*(_newer_of(p, order).alias(n) for p, n in zip(paths[1:], order.partial, strict=True))).alias(
-            _COLUMNS
-        ),
-        F.struct(*(_place_of(f"t.{path}", order).alias(f"_{i}") for i, path in enumerate(paths))).alias(_WAS),
-        F.expr(again).alias(_AGAIN),
-        *(F.col(f"b.{names.quoted(name)}") for name in (*kinds, *others)),
-    )
-
-    def alive(path: str) -> Column:
-        gone = [f"({it} IS NOT NULL AND NOT ({order.newer(path, it, names.SEQUENCE)}))" for it in kinds]
-        dead = F.expr(f"({' OR '.join(gone)})")
-        for each in truncations:
-            dead = dead | each.older(path, names.SEQUENCE)
-        return F.when(F.expr(f"{path} IS NOT NULL") & ~dead, F.col(path))
-
-    left = _evaluated(
-        picked,
-        *(F.col(names.quoted(key)) for key in order.keys),
-        alive(_ROW).alias(_ROW),
-        F.struct(*(alive(p).alias(n) for p, n in zip(paths[1:], order.partial, strict=True))).alias(_COLUMNS),
-        *(F.col(names.quoted(name)) for name in (_WAS, _AGAIN, *kinds, *others)),
-    )
-    now = F.struct(*(_place_of(path, order).alias(f"_{i}") for i, path in enumerate(paths)))
-    moves = ~F.col(_WAS).eqNullSafe(now)
+    left = _alive(_picked(found, known, order, how), truncations, order)
+    moves = ~F.col(_WAS).eqNullSafe(_all_places("", order))
+    again = F.coalesce(F.col(_AGAIN) & F.col(_ROW).isNotNull(), F.lit(False))
     rest = [name for name in columns if name not in order.keys]
     return left.select(
         *(names.quoted(key) for key in order.keys),
@@ -237,9 +203,60 @@ def merged(
         _places(order).alias(names.PLACES),
         F.col(_ROW).isNull().alias(GONE),
         moves.alias(MOVES),
-        (moves | F.coalesce(F.col(_AGAIN) & F.col(_ROW).isNotNull(), F.lit(False))).alias(WRITES),
-        *(names.quoted(name) for name in (*kinds, *others)),
+        (moves | again).alias(WRITES),
+        *(names.quoted(name) for name in (*_KINDS, *_others(found, order))),
     )
+
+
+def _picked(found: DataFrame, known: DataFrame, order: Order, how: str) -> DataFrame:
+    """Of each candidate and that of the table the newer one; ``__before``, where the table's come from; ``__last``."""
+    joined = found.alias("b").join(known.alias("t"), F.expr(order.same_key("b", "t")), how)
+    keys = (F.coalesce(*(F.col(f"{frame}.{names.quoted(key)}") for frame in "bt")).alias(key) for key in order.keys)
+    again = " OR ".join(f"coalesce({order.same_record(f'b.{path}', f't.{path}')}, false)" for path in _paths(order))
+    return _evaluated(
+        joined,
+        *keys,
+        *_each(lambda path: _newer_of(path, order), order),
+        _all_places("t.", order).alias(_WAS),
+        F.expr(again).alias(_AGAIN),
+        *(F.col(f"b.{names.quoted(name)}") for name in (*_KINDS, *_others(found, order))),
+    )
+
+
+def _alive(picked: DataFrame, truncations: Sequence[Truncations], order: Order) -> DataFrame:
+    """Without the candidates that are older than a deletion of their key, or than a truncation."""
+
+    def alive(path: str) -> Column:
+        gone = [f"({it} IS NOT NULL AND NOT ({order.newer(path, it, names.SEQUENCE)}))" for it in _KINDS]
+        dead = F.expr(f"({' OR '.join(gone)})")
+        for each in truncations:
+            dead = dead | each.older(path, names.SEQUENCE)
+        return F.when(F.expr(f"{path} IS NOT NULL") & ~dead, F.col(path))
+
+    others = (F.col(names.quoted(name)) for name in picked.columns if name not in {_ROW, _COLUMNS})
+    return _evaluated(picked, *_each(alive, order), *others)
+
+
+def _paths(order: Order) -> list[str]:
+    """SQL of the candidates for a row: for all of it, and for each of its own columns."""
+    return [_ROW, *(f"{_COLUMNS}.{names.quoted(name)}" for name in order.partial)]
+
+
+def _each(of: Callable[[str], Column], order: Order) -> tuple[Column, Column]:
+    """``__row`` and ``__columns``, of which each candidate is what ``of`` makes of its SQL."""
+    row, *columns = map(of, _paths(order))
+    named = (column.alias(name) for column, name in zip(columns, order.partial, strict=True))
+    return row.alias(_ROW), F.struct(*named).alias(_COLUMNS)
+
+
+def _all_places(frame: str, order: Order) -> Column:
+    """From where each candidate comes."""
+    places = (_place_of(f"{frame}{path}", order).alias(f"_{i}") for i, path in enumerate(_paths(order)))
+    return F.struct(*places)
+
+
+def _others(found: DataFrame, order: Order) -> list[str]:
+    return [name for name in found.columns if name not in {*order.keys, _ROW, _COLUMNS, *_KINDS}]
 
 
 def deletions(rows: DataFrame, entry: int, order: Order) -> DataFrame:
@@ -247,7 +264,7 @@ def deletions(rows: DataFrame, entry: int, order: Order) -> DataFrame:
 
     Keys, coordinates, ``__sequence``, ``__truncate``, which is false, and ``__entry``.
     """
-    kinds = (DELETION, _UNPLACED) if order.sequence else (DELETION,)
+    kinds = _KINDS if order.sequence else (DELETION,)
     found = [rows.where(f"{names.DELETE} AND {kind} IS NOT NULL").select(*_facts(kind, order)) for kind in kinds]
     return functools.reduce(DataFrame.unionAll, found).withColumn(ENTRY, F.lit(entry).cast("bigint"))
 
@@ -339,12 +356,9 @@ def _newest(grouped: GroupedData, order: Order, by: Callable[[str, Order], Colum
     def of(path: str) -> Column:
         return F.max_by(F.col(path), F.when(F.expr(f"{path} IS NOT NULL"), by(path, order)))
 
-    columns = (of(f"{_COLUMNS}.{names.quoted(name)}").alias(name) for name in order.partial)
     return grouped.agg(
-        of(_ROW).alias(_ROW),
-        F.struct(*columns).alias(_COLUMNS),
-        of(DELETION).alias(DELETION),
-        of(_UNPLACED).alias(_UNPLACED),
+        *_each(of, order),
+        *(of(kind).alias(kind) for kind in _KINDS),
         F.bool_or(names.DELETE).alias(names.DELETE),
         F.sum(RECORDS).alias(RECORDS),
     )
