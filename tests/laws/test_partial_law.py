@@ -140,7 +140,6 @@ HISTORIES = {"short": 300, "long": 700}
     ("setting", "form"),
     [
         pytest.param("all", "short", id="all"),
-        pytest.param("listed", "short", id="listed"),
         *(pytest.param(name, "long", id=f"{name}-long", marks=pytest.mark.long) for name in SETTINGS),
     ],
 )
