@@ -175,6 +175,11 @@ def test_no_rewind_and_no_replay_brings_them_back_and_the_audit_sees_who_does(sh
     out = done(shop, "audit", "orders")
     assert "5 records in Kafka: 4 in the table, 0 in the dead letters, 1 in neither (1 counted as dropped)" in out
 
+    # A letter that the rewind gave up is not all that is left of its record.
+    letters = ("--dead-letters", "status = 'discarded' AND kafka_offset = 5", "--yes")
+    assert "1 dead letter" in done(shop, "tables", "forget", "orders", *letters)
+    assert "5 records in Kafka: 4 in the table, 0 in the dead letters, 1 in neither" in done(shop, "audit", "orders")
+
     done(shop, "tables", "forget", "orders", "--where", "id = 7", "--yes")
     erased = table.history(1).collect()[0]
     before = spark.read.format("delta").option("versionAsOf", erased.version - 1).load(location)

@@ -79,11 +79,15 @@ def test_a_setting_that_the_session_has_otherwise_for_good_is_refused(theirs):
     )
 
 
-def test_a_metastore_that_the_session_does_not_have_is_refused(theirs):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("spark.sql.catalogImplementation", "hive"), ("spark.hadoop.hive.metastore.uris", "thrift://somewhere:9083")],
+)
+def test_a_metastore_that_the_session_does_not_have_is_refused(name, value, theirs):
     with pytest.raises(SessionSettled) as error:
-        session.start(SparkSettings(conf={"spark.sql.catalogImplementation": "hive"}), app_name="test")
+        session.start(SparkSettings(conf={name: value}), app_name="test")
     assert str(error.value) == (
-        "[SESSION_SETTLED] spark.conf spark.sql.catalogImplementation: the Spark session of this process has another "
+        f"[SESSION_SETTLED] spark.conf {name}: the Spark session of this process has another "
         "value for good; nothing was read\n"
         "  hint: catalog: {metastore: session}, for that session's own catalog"
     )

@@ -11,7 +11,7 @@ from tests.crashes.scene import Scene
 
 from rivermouth import LossDecision
 from rivermouth.engine.supervisor import Supervisor
-from rivermouth.errors import LedgerVoid, SourceNotMade, SourceUnfit
+from rivermouth.errors import LedgerVoid, SourceBehind, SourceNotMade, SourceUnfit
 from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.ports.table_source import TableSource
@@ -78,7 +78,7 @@ def test_spark_sees_the_same_rows_and_reads_only_their_files(scene, spark):
 
 
 def test_it_shows_what_was_there_at_the_last_look(scene, spark):
-    source, all_of_it = source_of(scene, spark), {scene.topic: {0: (0, 100), 1: (0, 100)}}
+    source, all_of_it = source_of(scene, spark), {scene.topic: {0: (0, 33), 1: (0, 33)}}
     before = source.topics(scene.flow)
     frame = source.batch(spark, all_of_it)
     spark.sql(f"OPTIMIZE delta.`{bronze(scene)}`")
@@ -95,6 +95,17 @@ def test_it_shows_what_was_there_at_the_last_look(scene, spark):
     assert outcome.error is None, str(outcome.error)
     assert source.topics(scene.flow) == before
     assert source.batch(spark, all_of_it).count() == 64
+
+
+def test_what_the_table_does_not_hold_any_more_is_not_taken_for_nothing(scene, spark):
+    """It was made anew, and is not where it was before: whoever was ahead of it has to wait."""
+    with pytest.raises(SourceBehind) as caught:
+        source_of(scene, spark).batch(spark, {scene.topic: {0: (30, 33), 1: (30, 40)}})
+    assert str(caught.value) == (
+        f"[SOURCE_BEHIND] flow shop: its source, table bronze.orders, stands at {scene.topic}-1:33 and does not hold "
+        "what comes before 40; nothing of that was read\n"
+        f"  hint: rivermouth run {scene.bronze.flow.name} shop"
+    )
 
 
 def test_a_table_that_cannot_stand_in(scene, spark, tmp_path):
@@ -120,7 +131,7 @@ def test_a_table_that_cannot_stand_in(scene, spark, tmp_path):
         assert str(caught.value) == (
             "[SOURCE_UNFIT] flow shop: its source, table bronze.orders, cannot be read in the place of Kafka: "
             f"{detail.format(topic=copy.topic)}; nothing was read\n"
-            f"  hint: let the flow read the topic itself: topics: [{copy.topic}] instead of source:"
+            f"  hint: let the flow read what it reads itself: topics: [{copy.topic}] instead of source:"
         )
     assert json.loads(text.splitlines()[0])
     with pytest.raises(SourceNotMade):

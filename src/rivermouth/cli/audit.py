@@ -53,7 +53,8 @@ def audit_text(audit: FlowAudit) -> str:
         told = f": {before}" if before else ""
         lines.append(f"  not audited, for nobody can compare it any more: entries 0 to {audit.since}{told}")
     if audit.compacted:
-        lines.append(f"  compacted, so records may have gone from Kafka since: {', '.join(audit.compacted)}")
+        why = "compacted" if audit.place == "Kafka" else "erased from"
+        lines.append(f"  {why}, so records may have gone from {audit.place} since: {', '.join(audit.compacted)}")
     erased = f"{found.erased:,} erased, " if found.erased else ""
     lines.append(
         f"  {count(found.visible, 'record')} in {audit.place}: {found.in_table:,} in the table, "

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _APPEND_ONLY: Final = "delta.appendOnly"
 _MET: Final = "__met"
 _OWN: Final = "__own"
+_WENT_ON: Final = "__went_on"
+_READ_AGAIN: Final = ("rewind", "rebuild")
 _KAFKA_KEY: Final = "kafka_key"
 
 
@@ -235,25 +237,37 @@ def _letters(run: RunningFlow, request: ForgetRequest, own: DataFrame | None, go
         mine = letters.join(F.broadcast(own.withColumn(_OWN, F.lit(True))), _KAFKA_KEY, "left")
         letters = mine.withColumn(_MET, F.col(_MET) | F.coalesce(_OWN, F.lit(False)))
     columns = [F.col(column).alias(name) for name, column in names.IN_TABLE.items()]
-    found = with_epoch(run, letters.where(_MET)).select(*columns, names.EPOCH, "batch", "status")
+    found = with_epoch(run, letters).select(*columns, names.EPOCH, "batch", "status", _MET)
+    # A letter of a record that goes goes with it, whatever its key.
+    same = F.broadcast(gone.distinct().withColumn(_OWN, F.lit(True)))
+    found = found.join(same, [*COORDINATES], "left").where(F.col(_MET) | F.coalesce(_OWN, F.lit(False)))
     return _placed(run, found, gone).select(*COORDINATES, PLACE, "batch")
 
 
 def _placed(run: RunningFlow, letters: DataFrame, gone: DataFrame) -> DataFrame:
     """With ``place``: a letter whose record is in the table, or was read again since, is not all that is left."""
+    letters = letters.withColumn(_WENT_ON, _went_on(run, names.TOPIC, names.PARTITION, names.OFFSET))
     if run.flow.keyed is not None:
-        return letters.withColumn(PLACE, F.when(_went_on(run), ELSEWHERE).otherwise(DEAD_LETTERS))
+        return letters.withColumn(PLACE, F.when(F.col(_WENT_ON), ELSEWHERE).otherwise(DEAD_LETTERS))
     few = F.broadcast(letters.select(*COORDINATES).distinct())
     rest = table_coordinates(run).join(few, [*COORDINATES], "left_semi").join(gone, [*COORDINATES], "left_anti")
     rest = rest.distinct().withColumn("__there", F.lit(True))
-    place = F.when(F.col("__there"), ELSEWHERE).otherwise(DEAD_LETTERS)
+    place = F.when(F.col("__there") | F.col(_WENT_ON), ELSEWHERE).otherwise(DEAD_LETTERS)
     return letters.join(rest, [*COORDINATES], "left").withColumn(PLACE, place)
 
 
-def _went_on(run: RunningFlow) -> Column:
+def _went_on(run: RunningFlow, topic: str, partition: str, offset: str) -> Column:
     """Whether a dead letter's record was taken again since: by a replay, or by a rewind, which gives letters up."""
-    again = (F.col("status") == "discarded") & (F.col("batch") < run.standing.entry.decided)
-    return (F.col("status") == "replayed") | again
+    again = F.lit(False)
+    for decision in run.standing.entry.decisions:
+        if decision.kind in _READ_AGAIN:
+            moves = {p: (min(ends), max(ends)) for p, ends in decision.moves.items()}
+            place = " OR ".join(
+                f"({partition} = {p} AND {offset} >= {start} AND {offset} < {end})" for p, (start, end) in moves.items()
+            )
+            where = f"{topic} = {names.literal(decision.topic)} AND batch < {decision.entry} AND ({place or 'false'})"
+            again |= F.expr(where)
+    return (F.col("status") == "replayed") | ((F.col("status") == "discarded") & again)
 
 
 def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
@@ -274,8 +288,8 @@ def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
     now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
     records = found.select(*columns).withColumn(names.EPOCH, now)
     if run.dead_letters.exists():
-        others = as_coordinates(run.dead_letters.frame().where(~_went_on(run)))
-        records = records.join(others, [*names.IN_TABLE], "left_anti")
+        letters = with_epoch(run, run.dead_letters.frame().where(~_went_on(run, *names.IN_TABLE.values())))
+        records = records.join(as_coordinates(letters, names.EPOCH), [*COORDINATES], "left_anti")
     return records.select(*COORDINATES, *_as(TABLE))
 
 

@@ -108,7 +108,7 @@ def _delete(run: RunningFlow, entry: ledger.Entry, chosen: Chosen, order: Order 
         )
     except DeltaConcurrentModificationException as error:
         detail = f"somebody committed a change of the same files first ({type(error).__name__})"
-        fix = f"rivermouth tables forget {run.places.name}, once more"
+        fix = f"rivermouth tables forget {run.places.name} --where CONDITION"
         raise ForgetRefused(table=run.places.name, detail=detail, fix=fix) from error
 
 

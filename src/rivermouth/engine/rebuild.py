@@ -42,8 +42,8 @@ def empty(run: RunningFlow, topics: Mapping[str, Topic], wanted: Rebuild) -> Non
     """
     first = run.kafka.beginning_offsets(topics)
     _check_whole(run, ledger.between(first, run.kafka.end_offsets(topics)))
-    if run.void is None:
-        recover(run)
+    if run.void is None or (run.standing.counts is None and not run.standing.entry.unsettled):
+        recover(run)  # an erasure, too, and a rewind, though others changed the table since
     before = run.standing
     rows = run.spark.read.format("delta").load(run.places.table).count()
     # Of a batch that was not settled before others changed the table nothing has to be known: it comes again.

@@ -23,6 +23,7 @@ from rivermouth.errors import (
     OffsetsExpired,
     PartitionsFewer,
     RivermouthError,
+    SourceBehind,
     TableBusy,
     TokenNotMade,
     TopicRecreated,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 # A service that runs on waits for these to be over.
-_PASSING: Final = (BrokerUnreachable, LakeNotReadable, LakeNotWritable, TokenNotMade)
+_PASSING: Final = (BrokerUnreachable, LakeNotReadable, LakeNotWritable, SourceBehind, TokenNotMade)
 _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
 _DRAIN_RESTARTS: Final = 3

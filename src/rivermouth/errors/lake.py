@@ -64,6 +64,17 @@ class SourceNotMade(RivermouthError):
     hint = "rivermouth run {owner}"
 
 
+class SourceBehind(RivermouthError):
+    """The table that a flow reads does not hold records that it held before: it was rebuilt, or reads again."""
+
+    code = "SOURCE_BEHIND"
+    what = (
+        "flow {flow}: its source, table {table}, stands at {topic}-{partition}:{stands} and does not hold what comes "
+        "before {end}; nothing of that was read"
+    )
+    hint = "rivermouth run {owner} {flow}"
+
+
 class SourceUnfit(RivermouthError):
     """The table that a flow reads cannot stand in for Kafka."""
 

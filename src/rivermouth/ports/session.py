@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from rivermouth.errors import RivermouthError, SessionSettled, SparkNotStarted, first_line
 from rivermouth.ports import java, python_package, session_conf
 from rivermouth.ports.fencing import CONDITIONAL_LOG_STORE
-from rivermouth.rows.catalog import OF_THE_METASTORE
+from rivermouth.rows.catalog import METASTORE_URIS, OF_THE_METASTORE
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
@@ -133,6 +133,11 @@ def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[st
         users = {**session_conf.OBJECT_STORE, **users}
     of_delta = {name for name in session_conf.OF_DELTA if context.contains(name)}
     ours = {name: value for name, value in session_conf.SETTINGS.items() if name not in of_delta}
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no other door to it
+    there = hadoop.get(METASTORE_URIS.removeprefix("spark.hadoop."))
+    # A session would take it, and go on with the metastore of its context.
+    if users.get(METASTORE_URIS, there) != there:
+        raise SessionSettled(name=METASTORE_URIS, fix=_unsettled(METASTORE_URIS))
     for name, value in {**ours, **users}.items():
         # What is said of Hadoop to a context has a prefix, to a session it has none.
         try:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from rivermouth import names
-from rivermouth.errors import SourceNotMade, SourceUnfit, TableForeign
+from rivermouth.errors import SourceBehind, SourceNotMade, SourceUnfit, TableForeign
 from rivermouth.ports import delta
 from rivermouth.ports.kafka_groups import GroupCommit
 from rivermouth.ports.kafka_offsets import flat_offsets, given_end, given_start
 from rivermouth.ports.sources import Topic
 from rivermouth.ports.table_ledger import Standing, TableLedger
 from rivermouth.rows import auditing, envelope
-from rivermouth.rows.ledger import filled
+from rivermouth.rows.ledger import filled, flat
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -87,9 +87,10 @@ class TableSource:
         """Those of these topics that the table's flow has read, by name, sorted; raises as ``topics``."""
         return {name: topic for name, topic in _topics(self._look().entry).items() if name in names}
 
-    def compacted(self, names: Collection[str]) -> set[str]:  # noqa: ARG002 - of none of them
-        """None: from a table nothing is taken away by itself."""
-        return set()
+    def compacted(self, names: Collection[str]) -> set[str]:
+        """All, if records were erased from the table, else none: by itself nothing is taken away from a table."""
+        entry = self._known().entry
+        return {*names} if entry.totals.erased or entry.kind == "forget" else set()
 
     def beginning_offsets(self, topics: Mapping[str, Topic]) -> Offsets:
         """Where the table's flow began to read each partition."""
@@ -151,7 +152,11 @@ class TableSource:
 
         Files of other offsets are left out by their statistics. A column that the table lacks is null; ``headers`` is
         then missing.
+
+        Raises:
+            SourceBehind: The table does not hold all of ``ranges``, or not any more.
         """
+        self._check_holds(ranges)
         reader = spark.read.format("delta").option("versionAsOf", self._known().version)
         called = {name: names.quoted(column) for name, column in self._source.flow.metadata_columns.items()}
         columns = {
@@ -199,7 +204,23 @@ class TableSource:
 
     def _check_fit(self, entry: Entry) -> None:
         for topic in entry.epochs:
-            raise self._unfit(f"it has records of topic {topic} from before it was created again or cut", topic)
+            raise self._unfit(f"it has records of topic {topic} from before it was created again or cut", entry)
+
+    def _check_holds(self, ranges: Ranges) -> None:
+        """Nothing, if the table has been filled as far as ``ranges`` go: who made it anew is not there yet."""
+        ends = self._known().entry.next_offsets
+        for topic, partition, _start, end in flat(ranges):
+            stands = ends.get(topic, {}).get(partition, 0)
+            if end > stands:
+                raise SourceBehind(
+                    flow=self._reader,
+                    table=self._source.places.full_name,
+                    owner=self._source.flow.name,
+                    topic=topic,
+                    partition=partition,
+                    stands=stands,
+                    end=end,
+                )
 
     def _begins(self, entry: Entry) -> Offsets:
         """Where each partition began; a table from before the ledger told it still may have all of its entries."""
@@ -211,10 +232,11 @@ class TableSource:
         if entries and entries[0].number == 0:
             return filled(begins, auditing.starts(entries))
         topic, partition, _ = unknown[0]
-        raise self._unfit(f"its log no longer tells where {topic}-{partition} begins", topic)
+        raise self._unfit(f"its log no longer tells where {topic}-{partition} begins", entry)
 
-    def _unfit(self, detail: str, topic: str) -> SourceUnfit:
-        fix = f"let the flow read the topic itself: topics: [{topic}] instead of source:"
+    def _unfit(self, detail: str, entry: Entry) -> SourceUnfit:
+        topics = ", ".join(sorted(entry.next_offsets))
+        fix = f"let the flow read what it reads itself: topics: [{topics}] instead of source:"
         return SourceUnfit(flow=self._reader, table=self._source.places.full_name, detail=detail, fix=fix)
 
 

@@ -66,7 +66,7 @@ def forgotten(
     (table,) = chosen(project, [name])
     _check(table, where, dead_letters)
     (order,) = orders(project, [table.flow])
-    reach(project)
+    reach(project, [order])
     mark = uuid.uuid4().hex
     erasure = ForgetRequest(where, dead_letters, who=who(), at=now(), why=why, mark=mark)
     with Spark(project, door) as spark:

@@ -44,7 +44,7 @@ def ingest_spec(
     key_format: str | None = None,
     table: str | None = None,
     sink: str | None = None,
-    keys: str | Sequence[str] | None = None,
+    keys: str | Mapping[str, str] | Sequence[str | Mapping[str, str]] | None = None,
     sequence_by: str | Sequence[str] | None = None,
     starting_offsets: Any = None,
     kafka_options: Mapping[str, str | int | bool] | None = None,
@@ -110,7 +110,7 @@ def ingest_spec(
         "topics": [topic],
         "format": {"type": kind, "schema": schema} if schema is not None else kind,
         "table": table or f"{RAW_SCHEMA if kind == 'raw' else DECODED_SCHEMA}.{name}",
-        "sink": _sink(sink or SINK, keys=_listed(keys), sequence_by=_listed(sequence_by)),
+        "sink": _sink(sink or SINK, keys=_listed(keys), sequence_by=_one(sequence_by)),
         "key_format": key_format,
         "starting_offsets": starting_offsets,
         "maintenance": None if maintenance == NEVER else maintenance,
@@ -213,7 +213,7 @@ def _format(kind: str | None, schema: str | None) -> str:
     return kind
 
 
-def _sink(kind: str, **settings: list[str]) -> str | dict[str, Any]:
+def _sink(kind: str, **settings: list[Any]) -> str | dict[str, Any]:
     given = {name: value for name, value in settings.items() if value}
     for name in given if kind == "append" else ():
         detail = "an append has a row for each record, whatever its key"
@@ -221,7 +221,14 @@ def _sink(kind: str, **settings: list[str]) -> str | dict[str, Any]:
     return {"type": kind, **given} if given else kind
 
 
-def _listed(value: str | Sequence[str] | None) -> list[str]:
+def _listed(value: str | Mapping[str, str] | Sequence[Any] | None) -> list[Any]:
+    """The parts of a list; of a text those between commas, as in the shell."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return [value] if isinstance(value, Mapping) else list(value or ())
+
+
+def _one(value: str | Sequence[str] | None) -> list[str]:
     return [value] if isinstance(value, str) else list(value or ())
 
 

@@ -445,7 +445,9 @@ class Project:
             EnvironmentMissing: A variable without default is not set.
             SecretMissing: A provider does not have the secret.
         """
-        state = f"{self.lake.rstrip('/')}/{STATE_FOLDER}" if self.spec.catalog else ""
+        state = ""
+        if self.spec.catalog:
+            state = f"{self.lake.rstrip('/')}/{STATE_FOLDER}{places.DEBUG_SUFFIX * self.debug}"
         conf: dict[str, str | float | bool] = {**metastore_conf(self.spec.catalog, state)}
         for name, value in self.spec.spark.conf.items():
             with standing(self.at("spark", "conf", name)):

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 _IMPLEMENTATION: Final = "spark.sql.catalogImplementation"
 _WAREHOUSE: Final = "spark.sql.warehouse.dir"
 
-OF_THE_METASTORE: Final = (_IMPLEMENTATION, _WAREHOUSE)
+METASTORE_URIS: Final = "spark.hadoop.hive.metastore.uris"
+
+OF_THE_METASTORE: Final = (_IMPLEMENTATION, _WAREHOUSE, METASTORE_URIS)
 """Options of the metastore that a session has for good."""
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
@@ -45,7 +47,7 @@ def metastore_conf(catalog: Catalog | None, state: str) -> Mapping[str, str]:
     if catalog is None or not (catalog.is_embedded or catalog.metastore_uri):
         return {}
     if catalog.metastore_uri:
-        return {_IMPLEMENTATION: "hive", "spark.hadoop.hive.metastore.uris": catalog.metastore_uri}
+        return {_IMPLEMENTATION: "hive", METASTORE_URIS: catalog.metastore_uri}
     return {
         _IMPLEMENTATION: "hive",
         # As Spark itself writes it.

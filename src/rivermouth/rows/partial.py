@@ -94,6 +94,9 @@ def standing(table: DataFrame, columns: Sequence[str], order: Order) -> DataFram
         columns: As ``whole_columns`` returns them.
         order: The table's.
     """
+    # An older version may lack a column.
+    lacking = [name for name in (*columns, *order.partial) if name not in table.columns]
+    table = table.withColumns({name: F.lit(None) for name in lacking}) if lacking else table
     own = _place(order, order.sequence)
     said = {name: F.col(names.PLACES)[F.lit(name.lower())] for name in order.partial}
     places = {

@@ -62,6 +62,10 @@ class Upsert(KeyedSink):
 
     @model_validator(mode="after")
     def _says_once_what_is_updated(self) -> Self:
+        for name in ("ignore_null_updates_columns", "ignore_null_updates_except_columns"):
+            if name in self.model_fields_set and not getattr(self, name):
+                msg = f"{name} names no column: write ignore_null_updates: true for all, or leave it out for none"
+                raise ValueError(msg)
         settings = [name for name in _PARTIAL if getattr(self, name)]
         if len(settings) > 1:
             msg = f"what a record leaves as it was is said once: keep one of {' and '.join(settings)}"
