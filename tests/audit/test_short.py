@@ -27,10 +27,12 @@ def house(spark):
 @pytest.mark.parametrize(("seed", "sink"), SEEDS.items())
 def test_after_faults_nothing_is_amiss(seed, sink, house):
     faults = [name for name in faults_of(list(FAULTS), on_s3=False) if name.startswith(FAULTS_HERE)]
-    report = play(plan_of(seed, faults, rounds=2, records=500, sink=sink), house)
+    # Merges take their time.
+    rounds = 2 if sink == "append" else 1
+    report = play(plan_of(seed, faults, rounds=rounds, records=500, sink=sink), house)
     assert report.problem == "", report.plan.to_json()
-    assert (report.rounds, sum(report.verdicts.values())) == (2, 2)
-    assert report.audited > 500
+    assert (report.rounds, sum(report.verdicts.values())) == (rounds, rounds)
+    assert report.audited > 250
 
 
 @pytest.mark.long

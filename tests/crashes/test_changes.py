@@ -211,6 +211,7 @@ def history(scene, count, *, seed):
     return rows, told
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_killed_after_the_commit(make_scene, children, spark):
     scene = make_scene(**CANAL, partitions=1, trigger={"every": "200 ms", "max_offsets": 100})

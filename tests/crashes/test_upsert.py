@@ -141,6 +141,7 @@ def test_batches_that_bring_no_row(make_scene, spark):
     assert_is_the_fold(scene, spark)
 
 
+@pytest.mark.long
 def test_after_a_crash_a_looser_rule_makes_no_record_vanish(make_scene, spark):
     scene = make_scene(**{**OPTIONS, "expectations": [{"name": "v", "condition": "v >= 0", "action": "dead_letter"}]})
     scene.send(b'{"id": 1, "v": 1, "seq": 1}', b'{"id": 2, "v": -2, "seq": 1}', b'{"id": 3, "v": 3, "seq": 1}')

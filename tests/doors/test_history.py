@@ -201,6 +201,7 @@ def test_kafkas_time_is_a_sequence_for_tombstones_too(say, send, tmp_path):
     assert sorted(offsets) == [(0, 1, 1), (1, 2, 2)]
 
 
+@pytest.mark.long
 def test_a_dead_letter_that_is_replayed_finds_its_place(say, send, versions):
     send((1, 10, 1, "U"), (1, 30, 3, "U"), (1, 20, -2, "U"))
     rule = "{name: positive, condition: v > 0, action: dead_letter}"

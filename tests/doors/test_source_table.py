@@ -273,6 +273,7 @@ def test_rebuild_refuses(shop):
     assert shop.say("rebuild", "ordres")[2].startswith("[FLOW_UNKNOWN]")
 
 
+@pytest.mark.long
 def test_following_a_table_needs_no_query_and_answers_requests(shop, spark):
     trigger = "trigger: {every: 300 ms, max_offsets: 2}"
     shop.write(**{"table: silver.orders": f"table: silver.orders\n    {trigger}"})

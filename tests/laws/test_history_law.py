@@ -206,7 +206,7 @@ class Table:
     ("sequence_by", "truncates", "tracked", "in_order"),
     [
         pytest.param("seq", True, False, True, id="truncates"),
-        pytest.param("seq", True, True, False, id="tracked, truncates, any order"),
+        pytest.param("seq", True, True, False, id="tracked, truncates, any order", marks=pytest.mark.long),
         pytest.param("seq", True, True, True, id="tracked, truncates", marks=pytest.mark.long),
         pytest.param("seq", False, True, True, id="tracked", marks=pytest.mark.long),
         pytest.param("seq", True, False, False, id="truncates, any order", marks=pytest.mark.long),
@@ -241,6 +241,7 @@ def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):
     assert table.files() == before
 
 
+@pytest.mark.long
 def test_what_is_remembered_of_a_batch_that_was_never_committed_counts_for_nothing(spark, tmp_path, monkeypatch):
     table = Table(spark, tmp_path, sequence_by="seq", track_history_columns=["c"])
     records = [Record(0, offset, offset, (0, 0), "upsert", 10 * offset, 1, offset) for offset in (1, 2, 3)]
