@@ -26,7 +26,7 @@ from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.mounts import served_by
 from rivermouth.ports.storage import is_local, local_path
-from rivermouth.project.load import standing
+from rivermouth.project.resolved import standing
 from rivermouth.project.validate import validate_static
 
 if TYPE_CHECKING:

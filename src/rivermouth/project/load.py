@@ -5,28 +5,15 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from rivermouth.errors import (
-    FlowUnknown,
-    PlaceInvalid,
-    ProjectInvalid,
-    ProjectNotFound,
-    ProjectProblems,
-    RivermouthError,
-)
-from rivermouth.names import STATE_FOLDER, did_you_mean
+from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems, RivermouthError
 from rivermouth.project import locate
 from rivermouth.project.judge import judge
-from rivermouth.project.secrets import Environment
-from rivermouth.rows import broker_presets, kafka_client_options, kafka_options, places, source_table
-from rivermouth.rows.catalog import metastore_conf
-from rivermouth.rows.environment import expand, expand_flow
-from rivermouth.rows.places import FlowPlaces
-from rivermouth.rows.source_table import SourceTable
-from rivermouth.spec import Flow, ProjectSpec
+from rivermouth.project.resolved import ResolvedProject
+from rivermouth.spec import ProjectSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,36 +28,13 @@ if TYPE_CHECKING:
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.erasure import ForgetReport
     from rivermouth.rows.gone import LossDecision
-    from rivermouth.spec import SparkSettings
 
 FILE_NAME: Final = "rivermouth.yml"
 
 
 @dataclass(frozen=True)
-class Project:
-    """A project with what surrounds it: the folder, the file and the environment that resolve its texts.
-
-    Attributes:
-        spec: What the user wrote; references to variables and secrets stand in it as written.
-        base: Absolute folder against which relative local places are resolved.
-        file: The file's name as it is told in messages; None for a project made in Python.
-        environ: The environment variables, and secrets by ``provider:reference``; never printed.
-        debug: Whether all places bear ``_debug`` and reads are limited.
-        follow: What the door asked for: go on at each flow's trigger, or drain and stop.
-    """
-
-    spec: ProjectSpec
-    base: Path
-    file: str | None = None
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    debug: bool = False
-    follow: bool = False
-    lines: Mapping[locate.Path, int] = field(default_factory=dict, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Secrets are read like variables from here on."""
-        if not isinstance(self.environ, Environment):
-            object.__setattr__(self, "environ", Environment(self.environ, self.base))
+class Project(ResolvedProject):
+    """A project and what can be done with it; the work itself loads Spark, so it is imported when it is asked for."""
 
     @classmethod
     def load(cls, path: str | Path = FILE_NAME, environ: Mapping[str, str] | None = None) -> Self:
@@ -109,127 +73,6 @@ class Project:
         """A project made in Python; relative places are resolved against ``base``, by default the working folder."""
         folder = Path.cwd() if base is None else Path(base).absolute()
         return cls(spec=spec, base=folder, environ=os.environ if environ is None else environ)
-
-    def with_debug(self, *, debug: bool = True) -> Self:
-        """The same project as a trial: every table and state folder bears ``_debug``."""
-        return replace(self, debug=debug)
-
-    def asked(self, *, debug: bool, follow: bool) -> Self:
-        """The same project with what a door was asked for."""
-        return replace(self, debug=debug, follow=follow)
-
-    def at(self, *path: str | int) -> str | None:
-        """``rivermouth.yml:12`` of the field at ``path``, or of what holds it; None without a file."""
-        if self.file is None:
-            return None
-        return f"{self.file}:{locate.Document(None, self.lines).line(path)}"
-
-    def flow(self, name: str) -> Flow:
-        """The flow of this name: references in its topics, pattern and group resolved, files against ``base``.
-
-        Raises:
-            FlowUnknown: The project has none of this name.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        if name not in self.spec.flows:
-            fix = did_you_mean(name, self.spec.flows) if self.spec.flows else "add it under flows:"
-            raise FlowUnknown(name=name, fix=fix)
-        with standing(self.at("flows", name)):
-            flow = expand_flow(self.spec.flows[name], self.environ)
-        if flow.maintenance is None and self.spec.maintenance is not None:
-            flow = flow.model_copy(update={"maintenance": self.spec.maintenance})
-        form = flow.format.below(self.base)
-        return flow if form is flow.format else flow.model_copy(update={"format": form})
-
-    def flows(self, names: tuple[str, ...] = ()) -> list[Flow]:
-        """The flows of these names, or all, in the order of the file; see ``flow``.
-
-        Raises:
-            FlowUnknown: The project has none of this name.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        chosen = {name: self.flow(name) for name in names or self.spec.flows}
-        return [chosen[name] for name in self.spec.flows if name in chosen]
-
-    def places(self, name: str) -> FlowPlaces:
-        """Where the things of one flow lie; with ``debug`` those of its trial.
-
-        Raises:
-            FlowUnknown: The project has none of this name.
-            PlaceInvalid: A template cannot be filled.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        flow = self.flow(name)
-        try:
-            return places.resolve(self.spec, flow, base=self.base, environ=self.environ, debug=self.debug)
-        except PlaceInvalid as error:
-            # "flow orders: places.table" stands in the flow, "places.table" at the top.
-            owner, _, setting = str(error.facts["setting"]).rpartition(": ")
-            path = setting.split(".")
-            raise error.located(self.at("flows", name, *path) if owner else self.at(*path)) from None
-
-    @property
-    def tables(self) -> dict[str, str]:
-        """The flow by the name of its table, with and without the catalog; those of a trial under their real names.
-
-        Raises:
-            PlaceInvalid: A template cannot be filled.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        found = [self.with_debug(debug=False).places(name) for name in self.spec.flows]
-        return {table: each.flow for each in found for table in (each.name, each.full_name)}
-
-    def source(self, name: str) -> SourceTable | None:
-        """The table that this flow reads; None for one that reads Kafka.
-
-        Raises:
-            FlowUnknown: The project has no flow of this name.
-            RivermouthError: What is wrong with the places of a flow.
-        """
-        owner = source_table.owner_of(self.flow(name), self.tables) if self.flow(name).source is not None else None
-        return None if owner is None else SourceTable(self.flow(owner), self.places(owner))
-
-    @property
-    def lake(self) -> str:
-        """The root of the lake, absolute.
-
-        Raises:
-            PlaceInvalid: The text cannot be a place.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        with standing(self.at("lake")):
-            return places.lake_location(self.spec, base=self.base, environ=self.environ)
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """Where the brokers are, references resolved.
-
-        Raises:
-            EnvironmentMissing: A variable without default is not set.
-        """
-        with standing(self.at("kafka", "bootstrap_servers")):
-            return expand(self.spec.kafka.bootstrap_servers, self.environ)
-
-    def kafka_options(self) -> dict[str, str]:
-        """Options of Kafka's Java client, checked, references resolved: secrets, so never print them.
-
-        Raises:
-            KafkaOptionRefused: An option that may not be set.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        return kafka_options.checked(self.expanded_options())
-
-    def client_options(self) -> dict[str, str]:
-        """The same options in librdkafka's words: secrets, so never print them.
-
-        Raises:
-            KafkaOptionRefused: An option that may not be set.
-            KafkaClientUnable: A security option that librdkafka cannot take.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        return kafka_client_options.client_options(self.expanded_options())
-
-    # --- what can be done with it; the work itself loads Spark, so it is imported when it is asked for ---
 
     def run(
         self,
@@ -424,76 +267,6 @@ class Project:
         os.close(handle)
         name = f"rivermouth {self.spec.name}"
         return session.start(self.spark_settings, app_name=name, schemes=self.schemes, log=Path(log))
-
-    @property
-    def schemes(self) -> frozenset[str]:
-        """Those of the places of all flows, and of the lake, that are not on this machine: ``s3a``, for example.
-
-        Raises:
-            PlaceInvalid: A place cannot be one.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        of_flows = [self.places(flow.name) for flow in self.flows()]
-        found = {self.lake}.union(*((each.table, each.checkpoint, each.dead_letter_table) for each in of_flows))
-        return places.schemes(found)
-
-    @property
-    def spark_settings(self) -> SparkSettings:
-        """Spark's settings, with the references in ``conf`` resolved, and those of the project's catalog.
-
-        Raises:
-            EnvironmentMissing: A variable without default is not set.
-            SecretMissing: A provider does not have the secret.
-        """
-        state = ""
-        if self.spec.catalog:
-            state = f"{self.lake.rstrip('/')}/{STATE_FOLDER}{places.DEBUG_SUFFIX * self.debug}"
-        conf: dict[str, str | float | bool] = {**metastore_conf(self.spec.catalog, state)}
-        for name, value in self.spec.spark.conf.items():
-            with standing(self.at("spark", "conf", name)):
-                conf[name] = expand(kafka_options.text(value), self.environ)
-        return self.spec.spark.model_copy(update={"conf": conf})
-
-    @property
-    def spark_conf(self) -> dict[str, str]:
-        """Spark's options as text, with references resolved.
-
-        Raises:
-            EnvironmentMissing: A variable without default is not set.
-            SecretMissing: A provider does not have the secret.
-        """
-        return {name: str(value) for name, value in self.spark_settings.conf.items()}
-
-    def expanded_options(self) -> dict[str, str]:
-        """Options of Kafka's Java client with those of the preset and the login, references resolved, not checked.
-
-        Raises:
-            ProjectInvalid: User name and password do not make a login.
-            EnvironmentMissing: A variable without default is not set.
-            SecretMissing: A provider does not have the secret.
-        """
-        if (wrong := broker_presets.login_problem(self.spec.kafka)) is not None:
-            raise ProjectInvalid(at=self.at("kafka"), detail=f"kafka: {wrong[0]}", fix=wrong[1])
-        options: dict[str, str] = {}
-        for name, value in broker_presets.options_of(self.spec.kafka).items():
-            with standing(self.at("kafka", "options", name)):
-                options[name] = kafka_options.resolve(name, value, self.environ)
-        with standing(self.at("kafka")):
-            return options | broker_presets.login_of(self.spec.kafka, self.environ)
-
-
-class standing:  # noqa: N801 - reads as a word of the with statement
-    """Gives an error of ours that leaves the block the place at which it stands."""
-
-    def __init__(self, at: str | None) -> None:
-        self._at = at
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, RivermouthError) and error.at is None and self._at is not None:
-            raise error.located(self._at) from error.__cause__
 
 
 def raise_all(problems: list[RivermouthError], file: str | None) -> None:

@@ -19,7 +19,8 @@ from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.storage import files_for
 from rivermouth.project.ingest import ingest_spec
-from rivermouth.project.load import Project, raise_all, standing
+from rivermouth.project.load import Project, raise_all
+from rivermouth.project.resolved import standing
 from rivermouth.project.validate import validate_static
 from rivermouth.rows import ledger
 from rivermouth.spec import EndingOffsets
