@@ -13,6 +13,7 @@ from tests.crashes.test_ledger import clean_log
 
 from rivermouth.engine.audit import audit_flow
 from rivermouth.engine.events import Warned
+from rivermouth.engine.plan import plan_flow
 from rivermouth.engine.supervisor import Supervisor
 from rivermouth.rows.adoption import Adoption
 
@@ -60,17 +61,28 @@ def notebook(scene, spark, tmp_path):
     return Notebook(scene, spark, tmp_path)
 
 
+def adopting(scene, source):
+    return replace(scene.order, adoption=Adoption(str(source), "ann@host", "2026-01-31T12:00:00+00:00"))
+
+
+def planned(scene, spark, source):
+    """What a plan says of a run that takes the table over."""
+    return plan_flow(spark, adopting(scene, source))
+
+
 def adopted(scene, spark, source):
     """A run that takes the table over; its outcome and what it warned of."""
     heard = []
-    order = replace(scene.order, adoption=Adoption(str(source), "ann@host", "2026-01-31T12:00:00+00:00"))
+    order = adopting(scene, source)
     outcome = Supervisor(spark, heard.append, lambda _run: None).run([order], keep_following=False)[0]
     return outcome, [event.message for event in heard if isinstance(event, Warned)]
 
 
 def refusal(scene, spark, source):
+    foreseen = planned(scene, spark, source).problem
     outcome, _warned = adopted(scene, spark, source)
     assert oracle.ledger_of(scene.table) == []
+    assert str(foreseen) == str(outcome.error)
     return str(outcome.error)
 
 
@@ -89,6 +101,14 @@ def test_behind_a_checkpoint_every_record_comes_once(scene, notebook, spark):
         "(no entry in its log); nothing was written\n"
         "  hint: name another table, or take this one over: rivermouth run shop --adopt CHECKPOINT"
     )
+    basis = f"checkpoint {notebook.checkpoint}, batch 0"
+    foreseen = planned(scene, spark, notebook.checkpoint)
+    assert foreseen.problem is None
+    assert (foreseen.creates_table, foreseen.entry, foreseen.ranges) == (False, None, {scene.topic: {0: (3, 6)}})
+    assert foreseen.start == f"what the table has, by {basis}: it would be taken over"
+    [added] = foreseen.warnings
+    assert added.startswith("taking it over adds column at timestamp, adds column kafka_topic string, ")
+    assert oracle.ledger_of(scene.table) == []
     outcome, warned = adopted(scene, spark, notebook.checkpoint)
     assert outcome.error is None, str(outcome.error)
     assert (outcome.counts.consumed, outcome.counts.written, outcome.counts.dead_lettered) == (3, 2, 1)
@@ -96,7 +116,6 @@ def test_behind_a_checkpoint_every_record_comes_once(scene, notebook, spark):
     assert ids_of(scene) == dict.fromkeys(range(1, 8), 1)
     rows = {row["id"]: (row["kafka_partition"], row["kafka_offset"]) for row in oracle.rows_of(scene.table)}
     assert rows == dict.fromkeys(range(1, 6), (None, None)) | {6: (0, 3), 7: (0, 4)}
-    basis = f"checkpoint {notebook.checkpoint}, batch 0"
     [decision] = status_of(scene).decisions
     assert (decision.kind, decision.moves, decision.who, decision.why) == (
         "adopt",
@@ -110,6 +129,7 @@ def test_behind_a_checkpoint_every_record_comes_once(scene, notebook, spark):
     outcome, warned = adopted(scene, spark, notebook.checkpoint)
     assert (outcome.error, outcome.counts.consumed) == (None, 0)
     assert warned == ["--adopt has no effect: the table has a ledger, and goes on at it"]
+    assert planned(scene, spark, notebook.checkpoint).warnings == tuple(warned)
     assert ids_of(scene) == dict.fromkeys(range(1, 9), 1)
     audit = audit_flow(spark, scene.order)
     assert (audit.problems, audit.found.visible, audit.ranges) == ((), 4, {scene.topic: {0: (3, 6), 1: (2, 3)}})
@@ -286,6 +306,7 @@ def test_an_adopted_table_whose_log_was_cleaned_is_not_adopted_again(scene, note
     outcome, warned = adopted(scene, spark, notebook.checkpoint)
     assert outcome.error is None, str(outcome.error)
     assert warned == ["--adopt has no effect: the table has a ledger, and goes on at it"]
+    assert planned(scene, spark, notebook.checkpoint).warnings == tuple(warned)
     assert ids_of(scene) == {1: 1, 2: 1}
 
 

@@ -206,6 +206,9 @@ def test_a_table_to_be_taken_over():
 def test_what_cannot_be_taken_over_so(arguments, message, capsys):
     assert invoke(["run", *arguments]) == 1
     assert capsys.readouterr().err == message
+    if "--why" not in arguments:
+        assert invoke(["plan", *arguments]) == 1
+        assert capsys.readouterr().err == message.replace("rivermouth run", "rivermouth plan")
 
 
 def test_a_table_taken_over_in_words():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermouth.cli.attend import door
+from rivermouth.cli.decisions import adoption, with_adoption
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, count, indented, plain
 from rivermouth.errors import FlowsFailed
@@ -35,8 +36,9 @@ def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
 
 @click.command()
 @with_flows
+@with_adoption
 @with_project
-def plan(output: Output, flows: tuple[str, ...], file: str) -> None:
+def plan(output: Output, flows: tuple[str, ...], file: str, *, adopt: str | None) -> None:
     """Say what a run would do, without doing any of it.
 
     For each flow: the tables that would be made, with their columns; where it starts and why; the offsets it would
@@ -45,8 +47,9 @@ def plan(output: Output, flows: tuple[str, ...], file: str) -> None:
     from rivermouth.project import operate
     from rivermouth.project.load import Project
 
+    taken = adoption(adopt, flows=flows, decided=False, command="plan")
     with door(output) as given:
-        plans = operate.plan(Project.load(file), flows, given)
+        plans = operate.plan(Project.load(file), flows, given, adoption=taken)
     if output.json:
         output.result("", {"flows": plain(plans)})
     else:

@@ -55,6 +55,17 @@ def with_decisions(command: Command) -> Command:
     return command
 
 
+def with_adoption(command: Command) -> Command:
+    """``--adopt``."""
+    option = click.option(
+        "--adopt",
+        metavar="CHECKPOINT",
+        help="Take over a table that another program wrote, behind what the query with this checkpoint has read; the "
+        "word table instead goes by the coordinates in its rows.",
+    )
+    return option(command)
+
+
 def decision(
     accept_loss: Sequence[str], new_epoch: Sequence[str], rewind: Sequence[str], *, why: str, flows: Sequence[str]
 ) -> LossDecision | None:
@@ -94,8 +105,8 @@ def decision(
     return LossDecision(losses, tuple(new_epoch), rewinds, who=who(), at=now(), why=why, mark=uuid.uuid4().hex)
 
 
-def adoption(source: str | None, *, flows: Sequence[str], decided: bool) -> Adoption | None:
-    """What ``--adopt`` wants; None without it.
+def adoption(source: str | None, *, flows: Sequence[str], decided: bool, command: str = "run") -> Adoption | None:
+    """What ``--adopt`` of ``rivermouth run``, or of another ``command``, wants; None without it.
 
     Raises:
         ArgumentInvalid: It is empty, stands beside a decision, or not exactly one flow was named.
@@ -109,14 +120,14 @@ def adoption(source: str | None, *, flows: Sequence[str], decided: bool) -> Adop
     if source is None:
         return None
     if len(flows) != 1:
-        fix = "rivermouth run FLOW --adopt CHECKPOINT"
+        fix = f"rivermouth {command} FLOW --adopt CHECKPOINT"
         raise ArgumentInvalid(argument="--adopt", detail="name the one flow that it is about", fix=fix)
     if decided:
         detail = "of a table without a ledger nothing else can be decided"
-        fix = f"rivermouth run {flows[0]} --adopt {shlex.quote(source)}"
+        fix = f"rivermouth {command} {flows[0]} --adopt {shlex.quote(source)}"
         raise ArgumentInvalid(argument="--adopt", detail=detail, fix=fix)
     if not source:
-        detail, fix = "it is empty", f"rivermouth run {flows[0]} --adopt CHECKPOINT"
+        detail, fix = "it is empty", f"rivermouth {command} {flows[0]} --adopt CHECKPOINT"
         raise ArgumentInvalid(argument="--adopt", detail=detail, fix=fix)
     if source != TABLE:
         source = location(source, base=Path.cwd(), environ=os.environ, setting="--adopt")

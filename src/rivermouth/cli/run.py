@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermouth.cli.attend import attended, door
-from rivermouth.cli.decisions import adoption, decision, with_decisions
+from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, to_json
 from rivermouth.errors import FlowBroken
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 @with_flows
 @click.option("--follow", is_flag=True, help="Go on at each flow's trigger until stopped.")
 @click.option("--debug", is_flag=True, help="A trial: few records, and _debug behind the name of every place.")
-@click.option(
-    "--adopt",
-    metavar="CHECKPOINT",
-    help="Take over a table that another program wrote, behind what the query with this checkpoint has read; the word "
-    "table instead goes by the coordinates in its rows.",
-)
+@with_adoption
 @with_decisions
 @with_project
 def run(

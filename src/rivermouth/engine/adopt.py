@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 _OURS: Final = "rivermouth/"
+WITHOUT_EFFECT: Final = "--adopt has no effect: the table has a ledger, and goes on at it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,47 @@ class _Wish:
         return AdoptionRefused(flow=self.flow.name, source=self.wanted.source, detail=detail, fix=fix)
 
 
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """What taking a table over would come to; nothing of it is done.
+
+    Attributes:
+        offsets: The first one of each partition that the table does not have.
+        basis: By what that is known, in words.
+        warnings: What speaks against it without proving anything, and what the table would get.
+    """
+
+    offsets: Offsets
+    basis: str
+    warnings: tuple[str, ...]
+
+
+def takeover(
+    spark: SparkSession,
+    flow: Flow,
+    places: FlowPlaces,
+    wanted: Adoption,
+    *,
+    kafka: Topics,
+    topics: Mapping[str, Topic],
+    shape: TableShape,
+) -> Takeover | None:
+    """What ``adopt`` would do now; None where it would do nothing, because the table has a ledger. Reads only.
+
+    Raises:
+        AdoptionRefused: There is no table, or nobody can say how far it was read.
+        TableMismatch: It cannot take what the flow writes.
+    """
+    wish = _Wish(spark, flow, places, wanted, found_of(kafka, flow, topics))
+    state = _foreign(wish)
+    if state is None:
+        return None
+    changes = table_changes(flow, places.table, state, shape, adopting=True)
+    start = _start(wish, state)
+    doubts = [start.doubt] if start.doubt else []
+    return Takeover(start.offsets, start.basis, (*doubts, *([f"taking it over {changes}"] if changes else [])))
+
+
 def adopt(
     spark: SparkSession,
     flow: Flow,
@@ -96,18 +138,9 @@ def adopt(
         may have been added, and it is done again.
     """
     wish = _Wish(spark, flow, places, wanted, found_of(kafka, flow, topics))
-    if flow.keyed is not None:
-        detail = (
-            f"sink {flow.sink.type} needs to know which of two rows is newer, and another program's rows do not say"
-        )
-        raise wish.refused(detail, "name another table, and let the flow fill it from the topic")
-    files = PlacedFiles(spark)
-    if not delta.exists(files, places.table):
-        raise wish.refused(f"there is no table at {places.table}", f"in flow {flow.name}: places: {{table: ...}}")
-    ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
-    state = delta.table_state(spark, places.table)
-    if ledger.newest(1) or any(app.startswith(_OURS) for app in state.transactions):
-        listener(Warned(flow.name, "--adopt has no effect: the table has a ledger, and goes on at it"))
+    state = _foreign(wish)
+    if state is None:
+        listener(Warned(flow.name, WITHOUT_EFFECT))
         return
     changes = table_changes(flow, places.table, state, shape, adopting=True)
     _start(wish, state)  # nothing is changed that is refused afterwards
@@ -139,6 +172,23 @@ def adopt(
         raise wish.refused("another program wrote to it meanwhile", "stop that program, then run this again")
     for decision in entry.decisions:
         listener(DecisionRecorded(flow.name, entry.number, decision))
+
+
+def _foreign(wish: _Wish) -> delta.TableState | None:
+    """The newest snapshot of the table that is to be taken over; None if it has a ledger already."""
+    flow, places = wish.flow, wish.places
+    if flow.keyed is not None:
+        detail = (
+            f"sink {flow.sink.type} needs to know which of two rows is newer, and another program's rows do not say"
+        )
+        raise wish.refused(detail, "name another table, and let the flow fill it from the topic")
+    files = PlacedFiles(wish.spark)
+    if not delta.exists(files, places.table):
+        raise wish.refused(f"there is no table at {places.table}", f"in flow {flow.name}: places: {{table: ...}}")
+    ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
+    state = delta.table_state(wish.spark, places.table)
+    has_ledger = ledger.newest(1) or any(app.startswith(_OURS) for app in state.transactions)
+    return None if has_ledger else state
 
 
 def _start(wish: _Wish, state: delta.TableState) -> _Start:

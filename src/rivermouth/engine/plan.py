@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rivermouth.engine.adopt import WITHOUT_EFFECT, Takeover, takeover
 from rivermouth.engine.carry import max_offsets
 from rivermouth.engine.decide import found_of, now
 from rivermouth.engine.opening import standing_flow, without_effect
@@ -121,9 +122,14 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
         # The run makes it first.
         named = replace(_shaped(named, flow, shape), creates_table=not delta.exists(PlacedFiles(spark), named.location))
         return replace(named, start=start_text(flow), warnings=(error.message.partition("; ")[0],))
-    standing_still = _standing_still(spark, order, kafka, source, shape, topics)
+    taken = _taken(spark, order, kafka, shape, topics)
+    standing_still = None if taken else _standing_still(spark, order, kafka, source, shape, topics)
     warnings = _warnings(spark, order, standing_still)
-    if standing_still is None:
+    if taken:
+        warnings += taken.warnings
+        start = ledger.filled(taken.offsets, found_of(kafka, flow, topics).first)
+        why, entry = f"what the table has, by {taken.basis}: it would be taken over", None
+    elif standing_still is None:
         start = kafka.resolve_starting(flow, topics)
         why, entry = start_text(flow), None
     else:
@@ -137,7 +143,7 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
     offsets = ledger.size(ranges)
     return replace(
         _shaped(named, flow, shape),
-        creates_table=standing_still is None,
+        creates_table=standing_still is None and taken is None,
         entry=entry,
         start=why,
         ranges=ranges,
@@ -170,6 +176,15 @@ def _decided(run: RunningFlow, found: Found) -> tuple[Offsets, tuple[str, ...]]:
     return ruling.next_offsets, tuple(f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
 
 
+def _taken(
+    spark: SparkSession, order: FlowOrder, kafka: Topics, shape: TableShape, topics: dict[str, Topic]
+) -> Takeover | None:
+    """What the adoption that the order asks for would do; None without one, and where it would do nothing."""
+    if order.adoption is None:
+        return None
+    return takeover(spark, order.flow, order.places, order.adoption, kafka=kafka, topics=topics, shape=shape)
+
+
 def _standing_still(
     spark: SparkSession,
     order: FlowOrder,
@@ -191,6 +206,7 @@ def _warnings(spark: SparkSession, order: FlowOrder, run: RunningFlow | None) ->
         found += [f"the declared schema {run.changes}"] if run.changes else []
         said = without_effect(order.flow, run.standing.entry)
         found += [said] if said else []
+        found += [WITHOUT_EFFECT] if order.adoption else []
         if run.standing.counts is None and run.standing.entry.unsettled:
             found.append(
                 "the last batch was not settled: its records are read again first, for counts and dead letters"

@@ -145,15 +145,15 @@ class Project(ResolvedProject):
 
         operate.validate(self, names)
 
-    def plan(self, *names: str) -> list[FlowPlan]:
-        """What ``run`` would do now, a plan a flow; nothing is made.
+    def plan(self, *names: str, adoption: Adoption | None = None) -> list[FlowPlan]:
+        """What ``run`` would do now, with the same ``adoption``, a plan a flow; nothing is made.
 
         Raises:
             RivermouthError: Nothing would be run at all.
         """
         from rivermouth.project import operate  # noqa: PLC0415
 
-        return operate.plan(self, names)
+        return operate.plan(self, names, adoption=adoption)
 
     def status(self, *names: str) -> list[FlowStatus]:
         """How the flows are doing, without a Spark session.

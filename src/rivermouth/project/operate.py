@@ -291,16 +291,24 @@ def validate(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -
     return [order.flow for order in wanted]
 
 
-def plan(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -> list[FlowPlan]:
+def plan(
+    project: Project, names: Sequence[str] = (), door: Door = NOBODY, *, adoption: Adoption | None = None
+) -> list[FlowPlan]:
     """What a run would do now, a plan a flow; what would stop a flow is its plan's ``problem``.
 
+    With ``adoption``, for the one flow that is named, what a run with it would do.
+
     Raises:
+        ArgumentInvalid: An adoption for more than one flow.
         RivermouthError: Nothing would be run at all.
 
     Guarantees:
         Reads only: no table, no checkpoint, no lease is made.
     """
     wanted = orders(project, names)
+    if adoption:
+        _check_decision(project, [order.flow.name for order in wanted])
+        wanted = [replace(order, adoption=adoption) for order in wanted]
     reach(project, wanted)
     with Spark(project, door) as spark:
         return [plan_flow(spark, order) for order in wanted]
