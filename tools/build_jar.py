@@ -29,6 +29,11 @@ RELEASE: Final = "17"
 # Of PySpark's own jars.
 NEEDED: Final = (
     "hadoop-client-api-",
+    "jackson-core-",
+    "jackson-databind-",
+    "parquet-column-",
+    "parquet-common-",
+    "parquet-hadoop-",
     "scala-library-",
     "spark-catalyst_",
     "spark-common-utils_",

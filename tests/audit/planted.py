@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from rivermouth import names
 from rivermouth.engine import follow, microbatch, recovery, supervisor
-from rivermouth.ports import delta
+from rivermouth.ports import delta, delta_append
 from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.table_ledger import TableLedger
@@ -274,7 +274,7 @@ def _a_crash_forgets_the_counts() -> Patches:
 @bug("second_instance", shows="doubled")
 def _no_fencing() -> Patches:
     """No lease, and no commit is checked against another writer's."""
-    honest = delta.append
+    honest = delta_append.append
 
     def append(rows: Any, location: str, **how: Any) -> None:
         honest(rows, location, **{**how, "app_id": os.urandom(8).hex(), "onto": None})
@@ -282,7 +282,7 @@ def _no_fencing() -> Patches:
     return [
         mock.patch.object(Lease, "__enter__", autospec=True, side_effect=lambda lease: lease),
         mock.patch.object(Lease, "check"),
-        mock.patch.object(delta, "append", append),
+        mock.patch.object(delta_append, "append", append),
         mock.patch.object(TableLedger, "check_undisturbed"),
     ]
 

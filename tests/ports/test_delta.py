@@ -12,7 +12,7 @@ from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from rivermouth.ports import delta
+from rivermouth.ports import delta, delta_append
 from rivermouth.ports.storage import LocalFiles
 
 FILES = LocalFiles()
@@ -32,7 +32,7 @@ def commit(location, version):
 
 def append(spark, location, ids, number, metadata="m", onto=None):
     rows = spark.createDataFrame([(each, "x") for each in ids], COLUMNS)
-    delta.append(rows, location, app_id="app", app_version=number, metadata=metadata, onto=onto)
+    delta_append.append(rows, location, app_id="app", app_version=number, metadata=metadata, onto=onto)
 
 
 def test_a_table_is_made_with_its_metadata_in_the_commit_that_makes_it(spark, location):
@@ -184,7 +184,7 @@ def test_an_append_onto_a_version_that_has_passed_asks_delta_for_the_number(spar
 def test_rows_of_another_shape_are_refused_onto_a_version_too(spark, location):
     rows = spark.range(1).selectExpr("id", "id AS another")
     with pytest.raises(AnalysisException, match="schema mismatch"):
-        delta.append(rows, location, app_id="app", app_version=1, metadata="m", onto=0)
+        delta_append.append(rows, location, app_id="app", app_version=1, metadata="m", onto=0)
     assert delta.commit_versions(FILES, location) == [0]
 
 
@@ -200,7 +200,7 @@ def test_an_append_that_another_one_of_its_number_overtakes_is_refused(spark, lo
     slow = spark.range(1, 2, 1, 1).selectExpr("id", "'x' AS name").mapInArrow(waiting, COLUMNS)
     arguments = {"app_id": "app", "app_version": 1, "metadata": "slow", "onto": 0}
     with ThreadPoolExecutor(1) as pool:
-        outcome = pool.submit(delta.append, slow, location, **arguments)
+        outcome = pool.submit(delta_append.append, slow, location, **arguments)
         while not begun.exists():
             time.sleep(0.01)
         append(spark, location, [2], 1, onto=0)

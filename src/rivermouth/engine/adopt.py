@@ -12,7 +12,7 @@ from rivermouth.engine.decide import found_of
 from rivermouth.engine.events import DecisionRecorded, Warned
 from rivermouth.engine.table import change_table, table_changes
 from rivermouth.errors import AdoptionRefused, first_line
-from rivermouth.ports import delta
+from rivermouth.ports import delta, delta_append
 from rivermouth.ports.checkpoint import Checkpoints
 from rivermouth.ports.storage import PlacedFiles
 from rivermouth.ports.table_ledger import TableLedger, app_id
@@ -160,7 +160,7 @@ def adopt(
         starting_offsets=flow.starting_offsets.text(),
     )
     empty = spark.createDataFrame([], shape.columns)
-    alone = delta.append_alone(
+    alone = delta_append.append_alone(
         empty,
         places.table,
         onto=state.version,

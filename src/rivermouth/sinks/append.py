@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from rivermouth.errors import CommitLost
-from rivermouth.ports import delta
+from rivermouth.ports import delta, delta_append
 from rivermouth.ports.table_ledger import app_id
+from rivermouth.rows.ledger import size
 from rivermouth.spec import Sink
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
     from rivermouth.rows.ledger import Entry
     from rivermouth.sinks._target import Target
+
+
+# Of so many rows Delta's statistics cost more than another look at the footer of each file.
+MANY_OFFSETS: Final = 100_000
 
 
 class Append(Sink):
@@ -35,13 +40,14 @@ class Append(Sink):
         Guarantees:
             Run twice with one entry: the rows are there once. Stopped half-way: neither rows nor entry, or both.
         """
-        delta.append(
+        delta_append.append(
             rows,
             target.ledger.location,
             app_id=app_id(entry.flow, target.table_id),
             app_version=entry.number,
             metadata=entry.to_json(),
             onto=target.version,
+            by_footers=size(entry.unsettled) >= MANY_OFFSETS,
         )
         commit = target.ledger.commit_of(entry, target.version)
         if commit is None:

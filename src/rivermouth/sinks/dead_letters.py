@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from rivermouth.names import COORDINATES
-from rivermouth.ports import delta
+from rivermouth.ports import delta, delta_append
 from rivermouth.ports.table_ledger import app_id
 from rivermouth.rows.dead_letter import COLUMNS
 
@@ -74,7 +74,7 @@ class DeadLetterTable:
         else:
             version, newest = self._last
             onto = version if entry.number > newest else None
-        delta.append(rows, self.location, app_id=app, app_version=entry.number, metadata=metadata, onto=onto)
+        delta_append.append(rows, self.location, app_id=app, app_version=entry.number, metadata=metadata, onto=onto)
         while (commit := delta.read_commit(self._files, self.location, version := version + 1)) is not None:
             if commit.user_metadata == metadata:
                 self._last = (version, entry.number)

@@ -1,0 +1,132 @@
+"""Statistics from the footers of new files: word for word those that Delta works out from every row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from rivermouth.ports import delta, delta_append
+
+KINDS = "tiny tinyint, small smallint, plain int, big bigint, day date, at timestamp, local timestamp_ntz"
+# By turns the least, the greatest, and what lies before 1970 or between two milliseconds.
+ROWS = """
+    (-128, -32768, -2147483648, -9223372036854775808, '1583-01-01', '1583-01-01 00:00:00', '1583-01-01 00:00:00'),
+    (127, 32767, 2147483647, 9223372036854775807, '9999-12-31', '9999-12-31 23:59:59.999', '9999-12-31 23:59:59.999'),
+    (NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+    (0, 1, 2, 3, '1969-12-31', '1969-12-31 23:59:59.999999', '1969-12-31 23:59:59.000001'),
+    (7, 7, 7, 7, '2026-02-28', '2026-02-28 12:34:56.789123', '2026-02-28 12:34:56.7')
+"""
+CASES = {
+    "all": "true",
+    "one": "plain = 7",
+    "before 1970": "plain = 2",
+    "nulls alone": "plain IS NULL",
+    "some nulls": "plain IS NULL OR plain = 7",
+    "none": "false",
+}
+
+
+def rows(spark, where="true"):
+    names = [each.split()[0] for each in KINDS.split(", ")]
+    types = [each.split()[1] for each in KINDS.split(", ")]
+    casts = (
+        f"CAST(col{place} AS {kind}) AS {name}" for place, (name, kind) in enumerate(zip(names, types, strict=True), 1)
+    )
+    frame = spark.sql(f"SELECT {', '.join(casts)}, 'x' AS word FROM VALUES {ROWS}")
+    return frame.where(where).coalesce(1)
+
+
+def made(spark, place, properties=None, partition_by=()):
+    layout = delta.TableLayout(
+        columns=rows(spark).schema,
+        partition_by=partition_by,
+        properties={"delta.dataSkippingStatsColumns": "tiny,small,plain,big,day,at,local", **(properties or {})},
+    )
+    delta.create(spark, str(place), layout, metadata="entry 0")
+    return str(place)
+
+
+def added(place, version):
+    lines = (Path(place) / "_delta_log" / f"{version:020}.json").read_text().splitlines()
+    adds = [json.loads(line)["add"] for line in lines if '"add"' in line]
+    return [each.get("stats") for each in sorted(adds, key=lambda each: str(each["partitionValues"]))]
+
+
+def appended(place, frame, *, by_footers, version=1):
+    """The statistics of the files that an append adds."""
+    numbered = {"app_id": "app", "app_version": version, "metadata": "m"}
+    delta_append.append(frame, place, **numbered, onto=version - 1, by_footers=by_footers)
+    return added(place, version)
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"], ids=["", "deletion vectors"])
+def test_they_are_those_of_delta(spark, tmp_path, vectors):
+    properties = {"delta.enableDeletionVectors": vectors}
+    ours, deltas = (made(spark, tmp_path / name, properties) for name in ("ours", "deltas"))
+    for version, (case, where) in enumerate(CASES.items(), 1):
+        frame = rows(spark, where)
+        found = appended(ours, frame, by_footers=True, version=version)
+        assert found == appended(deltas, frame, by_footers=False, version=version), case
+        assert len(found) == (case != "none")
+
+
+def test_with_partitions_and_several_row_groups_too(spark, tmp_path):
+    frame = spark.range(0, 60_000, 1, 2).selectExpr(
+        *(f"CAST(id % 100 AS {kind}) AS {name}" for name, kind in [("tiny", "tinyint"), ("small", "smallint")]),
+        "CAST(id AS int) AS plain", "id - 30000 AS big", "DATE '2026-01-01' + CAST(id % 50 AS int) AS day",
+        "timestamp_micros(id * 777777777) AS at", "CAST(NULL AS timestamp_ntz) AS local",
+        "CAST(id % 2 AS string) AS word",
+    )  # fmt: skip
+    spark.sparkContext._jsc.hadoopConfiguration().set("parquet.block.size", "65536")
+    try:
+        ours = appended(made(spark, tmp_path / "a", partition_by=["word"]), frame, by_footers=True)
+        deltas = appended(made(spark, tmp_path / "b", partition_by=["word"]), frame, by_footers=False)
+    finally:
+        spark.sparkContext._jsc.hadoopConfiguration().unset("parquet.block.size")
+    assert len(ours) == 4
+    assert sorted(ours) == sorted(deltas)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [{"delta.dataSkippingStatsColumns": "word,big"}, {"delta.columnMapping.mode": "name"}],
+    ids=["a column of text", "other names in the files"],
+)
+def test_what_footers_do_not_tell_delta_works_out(spark, tmp_path, properties):
+    ours = appended(made(spark, tmp_path / "ours", properties), rows(spark), by_footers=True)
+    assert [json.loads(each)["numRecords"] for each in ours] == [5]
+    if "delta.columnMapping.mode" not in properties:
+        assert json.loads(ours[0])["minValues"]["word"] == "x"
+
+
+def test_who_wants_no_statistics_gets_none(spark, tmp_path):
+    session = spark.newSession()
+    session.conf.set(delta_append.STATISTICS_CONF, "false")
+    place = made(session, tmp_path / "t")
+    assert appended(place, rows(session), by_footers=True) == [None]
+    assert session.conf.get(delta_append.STATISTICS_CONF) == "false"
+
+
+def test_nothing_of_it_stays_in_the_session(spark, tmp_path):
+    appended(made(spark, tmp_path / "t"), rows(spark), by_footers=True)
+    assert spark.conf.get(delta_append.STATISTICS_CONF, None) is None
+
+
+def test_readers_find_every_row(spark, tmp_path):
+    place = made(spark, tmp_path / "t")
+    for version, number in enumerate((3, 1, 2, 5, 4), 1):
+        one = spark.createDataFrame(rows(spark).collect()[number - 1 : number], rows(spark).schema).coalesce(1)
+        appended(place, one, by_footers=True, version=version)
+    table = spark.read.format("delta").load(place)
+    asked = {
+        "big = 3": 1,
+        "at >= '9999-01-01'": 1,
+        "day < '1970-01-01'": 2,
+        "local > '1969-12-31 23:59:59'": 3,
+        "plain IS NULL": 1,
+    }
+    counts = table.agg(*(F.count_if(F.expr(where)).alias(where) for where in asked)).first().asDict()
+    assert {where: table.where(where).count() for where in asked} == counts == asked
