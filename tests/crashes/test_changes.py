@@ -143,6 +143,7 @@ def text(key, v):
     return {"id": str(key), "v": v if v is None else str(v)}
 
 
+@pytest.mark.long
 def test_canal_has_several_rows_a_record_and_keys_that_change(make_scene, spark):
     scene = make_scene(**CANAL, partitions=1)
     send(scene, canal("INSERT", [text(1, 1), text(2, 2), text(3, 3)]), canal("INSERT", [text(4, 4), text(5, -5)]))
@@ -161,6 +162,7 @@ def test_canal_has_several_rows_a_record_and_keys_that_change(make_scene, spark)
     assert audit_flow(spark, scene.order).problems == ()
 
 
+@pytest.mark.long
 def test_letters_with_several_rows_are_replayed(make_scene, spark):
     strict = [{"name": "positive", "condition": "v > 0", "action": "dead_letter"}]
     scene = make_scene(**{**CANAL, "expectations": strict}, partitions=1)
@@ -228,6 +230,7 @@ def test_killed_after_the_commit(make_scene, children, spark):
     assert len(set(letters)) == len(letters) == told["dead_lettered"]
 
 
+@pytest.mark.long
 def test_after_a_crash_a_record_that_came_and_went_makes_no_letter(make_scene, spark):
     scene = make_scene(**CANAL, partitions=1)
     moved = canal("UPDATE", [text(3, 1), text(5, 1)], [{"id": "1"}, {"id": "3"}])

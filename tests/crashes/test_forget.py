@@ -58,7 +58,7 @@ def there(location):
     [
         pytest.param("forget_remember", False, marks=pytest.mark.long),
         pytest.param("forget_write", False, marks=pytest.mark.long),
-        ("forgotten", True),
+        pytest.param("forgotten", True, marks=pytest.mark.long),
         pytest.param("forget_purge", True, marks=pytest.mark.long),
     ],
 )

@@ -138,6 +138,7 @@ def test_killed_at_one_step_after_the_other(steps, make_scene, children, spark):
     assert_is_the_fold(scene, spark)
 
 
+@pytest.mark.long
 def test_after_a_crash_other_rules_make_no_record_vanish(make_scene, spark):
     scene = make_scene(**{**OPTIONS, "expectations": [{"name": "v", "condition": "v >= 0", "action": "dead_letter"}]})
     # The second is refused; no row shows the first and the fourth.

@@ -145,7 +145,7 @@ def test_while_the_flow_runs_it_is_asked_and_answers(make_scene, spark):
     assert len(twice) == len(set(twice))
 
 
-@pytest.mark.parametrize("step", ["replay_write", "replay_mark"])
+@pytest.mark.parametrize("step", [pytest.param("replay_write", marks=pytest.mark.long), "replay_mark"])
 def test_killed_in_the_middle(step, scene, children, spark):
     wanted = movable(scene)
     request = Path(scene.places.requests, "asked.json")
@@ -167,7 +167,7 @@ def test_killed_in_the_middle(step, scene, children, spark):
     assert found.is_clean, str(found)
 
 
-@pytest.mark.parametrize("step", ["replay_write", "replay_mark"])
+@pytest.mark.parametrize("step", [pytest.param("replay_write", marks=pytest.mark.long), "replay_mark"])
 @pytest.mark.long
 def test_a_replay_that_fails_is_told_to_who_asked_and_the_flow_goes_on(step, scene, spark):
     request = Path(scene.places.requests, "asked.json")

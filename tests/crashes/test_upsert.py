@@ -97,9 +97,8 @@ def assert_is_the_fold(scene, spark):
     assert audit_flow(spark, scene.order).problems == ()
 
 
-@pytest.mark.parametrize(
-    "follow", [pytest.param(False, id="drain", marks=pytest.mark.long), pytest.param(True, id="follow")]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("follow", [False, True], ids=["drain", "follow"])
 def test_the_table_is_what_the_topic_comes_to(follow, make_scene, spark):
     scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 500})
     change(scene, 900, seed=7)
@@ -163,6 +162,7 @@ def test_after_a_crash_a_looser_rule_makes_no_record_vanish(make_scene, spark):
     assert (counts["consumed"], counts["merged"], counts["dead_lettered"]) == (6, 3, 3)
 
 
+@pytest.mark.long
 def test_after_a_crash_no_part_of_a_row_vanishes(make_scene, spark):
     sink = {**OPTIONS["sink"], "ignore_null_updates": True}
     old = [{"name": "v", "condition": "v >= 0 OR v IS NULL", "action": "dead_letter"}]

@@ -135,6 +135,7 @@ def test_names_of_the_way_are_refused(sink, column, name, fix, say):
     )
 
 
+@pytest.mark.long
 def test_late_equal_and_deleting_records_find_their_place(say, send, versions, orders):
     sink = f"{SINK}, apply_as_truncates: op = 'T'"
     send((1, 10, 1, "U"), (1, 30, 3, "U"), (2, 10, 1, "U"), (2, 20, 0, "D"))

@@ -119,6 +119,7 @@ def rows(tmp_path):
     return sorted((row["id"], row["v"], row["tag"], row["seq"], row["kafka_offset"]) for row in found)
 
 
+@pytest.mark.long
 def test_late_records_fill_what_newer_ones_left_out(say, send, tmp_path):
     sink = (
         "sequence_by: seq, ignore_null_updates: true, apply_as_deletes: op = 'D', apply_as_truncates: op = 'T', "
