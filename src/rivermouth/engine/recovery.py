@@ -10,6 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.engine.corrected import forget_what_is_no_deletion
 from rivermouth.engine.erase import finish_forget
 from rivermouth.engine.steps import (
     as_coordinates,
@@ -297,7 +298,8 @@ def finish_replay(run: RunningFlow) -> None:
 def finish_decision(run: RunningFlow) -> None:
     """Gives up the open dead letters that the newest entry, a rewind or a rebuild, reads again.
 
-    They come again if they still do not fit. What a rebuild deletes again is remembered anew.
+    They come again if they still do not fit. What a rebuild deletes again is remembered anew, and what a rewind finds
+    to be no deletion any more is forgotten.
 
     Guarantees:
         Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
@@ -319,5 +321,7 @@ def finish_decision(run: RunningFlow) -> None:
         each.entry == entry.number and each.kind == "rebuild" for each in entry.decisions
     ):
         run.tombstones.clear(run.spark)
+    elif again:
+        forget_what_is_no_deletion(run, again)
     run.standing = dataclasses.replace(run.standing, counts=ledger.Counts())
     run.ledger.keep(run.standing)

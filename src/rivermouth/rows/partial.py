@@ -40,6 +40,8 @@ WRITES: Final = "__writes"
 _UNPLACED: Final = "__unplaced"
 _KINDS: Final = (DELETION, _UNPLACED)
 _ROW, _COLUMNS, _VALUE, _WAS, _AGAIN = "__row", "__columns", "__value", "__before", "__last"
+# Of a deletion: whether a change says so, and not only what is remembered.
+_SAID: Final = "__said"
 
 
 def places_type(order: Order, sequence: T.DataType) -> T.MapType:
@@ -230,14 +232,22 @@ def _alive(picked: DataFrame, truncations: Sequence[Truncations], order: Order) 
     """Without the candidates that are older than a deletion of their key, or than a truncation."""
 
     def alive(path: str) -> Column:
-        gone = [f"({it} IS NOT NULL AND NOT ({order.newer(path, it, names.SEQUENCE)}))" for it in _KINDS]
-        dead = F.expr(f"({' OR '.join(gone)})")
+        dead = F.expr(f"({' OR '.join(f'({it} IS NOT NULL AND ({_outdone(path, it, order)}))' for it in _KINDS)})")
         for each in truncations:
             dead = dead | each.older(path, names.SEQUENCE)
         return F.when(F.expr(f"{path} IS NOT NULL") & ~dead, F.col(path))
 
     others = (F.col(names.quoted(name)) for name in picked.columns if name not in {_ROW, _COLUMNS})
     return _evaluated(picked, *_each(alive, order), *others)
+
+
+def _outdone(path: str, deletion: str, order: Order) -> str:
+    """SQL, never null: whether a deletion that is there takes a candidate away.
+
+    A record that brought the candidate and deletes by the rules of now does; one that deleted and brings it does not.
+    """
+    same = f"coalesce({deletion}.{_SAID} AND {order.same_record(path, deletion)}, false)"
+    return f"{same} OR NOT ({order.newer(path, deletion, names.SEQUENCE)})"
 
 
 def _paths(order: Order) -> list[str]:
@@ -328,6 +338,7 @@ def _brought(name: str, order: Order) -> Column:
 
 def _with_deletions(rows: DataFrame, *found: Column, order: Order, deletes: Column, records: int) -> DataFrame:
     own = _place(order, names.SEQUENCE)
+    own = F.struct(*(own[name].alias(name) for name in _fields(order)), F.lit(records > 0).alias(_SAID))
     # What is deleted by nobody knows what sequence is older by Kafka's order alone.
     unplaced = F.col(names.SEQUENCE).isNull() if order.sequence else F.lit(False)
     place = zip((names.TOPIC, names.PARTITION, names.OFFSET), order.place, strict=True)
@@ -345,7 +356,8 @@ def _with_deletions(rows: DataFrame, *found: Column, order: Order, deletes: Colu
 def _within(path: str, order: Order) -> Column:
     """What orders candidates of one partition."""
     sequence = [F.col(f"{path}.{names.SEQUENCE}")] if order.sequence else []
-    return F.struct(*sequence, F.expr(order.in_partition(path)))
+    said = [F.col(f"{path}.{_SAID}")] if path in _KINDS else []
+    return F.struct(*sequence, F.expr(order.in_partition(path)), *said)
 
 
 def _between(path: str, order: Order) -> Column:

@@ -49,8 +49,9 @@ def merge_parts(
 
     Guarantees:
         Run twice with one entry: as once. Stopped half-way: neither rows nor entry, or both; deleted keys may be
-        remembered already.
+        remembered already, which is taken back when that is tried again.
     """
+    tombstones.take_back(changes.sparkSession, entry.number)
     columns, ranged = partial.whole_columns(changes, order), _ranges.ranged(changes, order.keys)
     unplaced = F.expr(f"{names.DELETE} AND {names.SEQUENCE} IS NULL") if order.sequence else F.lit(False)
     with computed(changes, F.count_if(unplaced).alias("unplaced"), *_ranges.counts(ranged)) as (ready, told):

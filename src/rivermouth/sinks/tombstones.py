@@ -118,7 +118,10 @@ class Tombstones:
         before, self._taken_back = self._taken_back, entry
         # What this writer remembers for one entry is in the way only where that comes again.
         if (before is None or entry <= before) and self.exists():
-            DeltaTable.forPath(spark, self.location).delete(F.col(ENTRY) >= entry)
+            table = DeltaTable.forPath(spark, self.location)
+            # Where only truncations are remembered, no entry is.
+            if ENTRY in table.toDF().columns:
+                table.delete(F.col(ENTRY) >= entry)
 
     def clear(self, spark: SparkSession) -> None:
         """Forgets all: the keyed table was emptied.
@@ -138,6 +141,23 @@ class Tombstones:
             Run twice: the second time finds nothing. Stopped half-way: all of it is there still, or nothing.
         """
         delete_alone(keys, self.location, F.expr(order.same_key("s", "t")))
+
+    def forget_records(self, facts: DataFrame, order: Order) -> None:
+        """Sees to it that these rows, as ``frame`` returns them, are remembered no more.
+
+        Guarantees:
+            As ``forget_keys``.
+        """
+        same = [f"s.{names.quoted(key)} <=> t.{names.quoted(key)}" for key in order.keys]
+        at = [f"s.{names.quoted(name)} = t.{names.quoted(name)}" for name in (*order.place, names.TRUNCATE)]
+        # Before the first new epoch of a topic there was no column for it, and then there is none to compare.
+        delete_alone(facts, self.location, F.expr(" AND ".join([*same, *at, *self._same_epoch(facts, order)])))
+
+    def _same_epoch(self, facts: DataFrame, order: Order) -> list[str]:
+        there = facts.sparkSession.read.format("delta").load(self.location).columns
+        if not order.epochs or names.EPOCH_COLUMN not in there:
+            return []
+        return [f"coalesce(s.{names.EPOCH_COLUMN}, 0) = coalesce(t.{names.EPOCH_COLUMN}, 0)"]
 
     def _forget(self, spark: SparkSession) -> None:
         if self._forgotten_at is not None and time.monotonic() - self._forgotten_at < _FORGET_EVERY_S:
