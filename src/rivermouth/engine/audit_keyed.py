@@ -11,6 +11,7 @@ from rivermouth import names
 from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
 from rivermouth.rows import changes, history, partial, routing
 from rivermouth.rows.auditing import Tally, whole
+from rivermouth.rows.column_starts import unread
 from rivermouth.rows.splitting import once
 from rivermouth.sinks.erased import ENTRY
 from rivermouth.sinks.tombstones import truncations_of
@@ -146,7 +147,8 @@ def _fine_parts(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlo
     rest = told.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE)
     columns = partial.whole_columns(rest, order)
     known = partial.standing(table, columns, order)
-    found = partial.candidates(partial.placed(rest, known, order) if order.sequence else rest, order)
+    placed = partial.placed(rest, known, order) if order.sequence else rest
+    found = partial.candidates(placed, order, unread(run.starts, order, run.standing.entry))
     if run.tombstones is not None and (facts := run.tombstones.deletions(run.spark, order)) is not None:
         # What was deleted after the window is in that version of the table.
         found = found.unionByName(partial.remembered(history.until(facts, until), found, order))

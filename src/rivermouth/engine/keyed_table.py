@@ -11,9 +11,11 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from rivermouth import names
 from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
+from rivermouth.ports import delta
 from rivermouth.ports.expressions import columns_in, forbidden
 from rivermouth.rows import history, partial, schema
 from rivermouth.rows.changes import order_of, sequence_sql
+from rivermouth.rows.column_starts import ColumnStarts
 from rivermouth.rows.json_types import nullable
 
 if TYPE_CHECKING:
@@ -21,10 +23,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from rivermouth.engine.running import RunningFlow
+    from rivermouth.ports.delta import TableState
+    from rivermouth.rows.ledger import Entry
     from rivermouth.spec import Flow, KeyedSink
 
 _KEYS, _SEQUENCE, _VERSIONS = "rivermouth.keys", "rivermouth.sequence_by", "rivermouth.versions"
 _UPDATES = "rivermouth.partial_updates"
+COLUMN_STARTS: Final = "rivermouth.column_starts"
+"""Table property: since when the flow reads columns that it has not read all the time."""
 _NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
 _NO_ORDER: Final = (ArrayType, MapType, VariantType)
 _NOT_COMPARED: Final = (MapType, VariantType)
@@ -93,6 +100,36 @@ def other_keys(flow: Flow, properties: Mapping[str, str]) -> str | None:
             its, wanted = (", ".join(json.loads(each)) or none for each in (its, wanted))
             return f"its {words} {its}, those of the flow by {wanted}"
     return None
+
+
+def columns_left(columns: Iterable[str], there: Iterable[str]) -> tuple[str, ...]:
+    """Columns that a table has and its flow, which writes ``columns``, has not."""
+    mine = {name.lower() for name in columns}
+    return tuple(name for name in there if name.lower() not in mine)
+
+
+def column_starts(
+    flow: Flow, columns: Sequence[str], state: TableState, left: Sequence[str], entry: Entry
+) -> ColumnStarts:
+    """Since when a flow whose records bring parts of rows reads its columns; of others nothing is to be known."""
+    order, updated = order_of(flow, columns), order_of(flow, columns, left=left)
+    if order is None or updated is None or not order.partial:
+        return ColumnStarts()
+    known = ColumnStarts.from_json(state.properties.get(COLUMN_STARTS))
+    return known.now(order.partial, state.columns.names, set(updated.partial) - set(order.partial), entry)
+
+
+def keep_column_starts(run: RunningFlow) -> None:
+    """The table says since when the flow reads its columns.
+
+    Guarantees:
+        Run twice: the second time finds it said. No row changes.
+    """
+    if run.flow.keyed is None or not run.flow.keyed.partial_updates:
+        return
+    properties = delta.table_state(run.spark, run.places.table).properties
+    if run.starts != ColumnStarts.from_json(properties.get(COLUMN_STARTS)):
+        delta.set_property(run.spark, run.places.table, COLUMN_STARTS, run.starts.to_json())
 
 
 def _made_by(sink: KeyedSink) -> list[str]:

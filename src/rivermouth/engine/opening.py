@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth.engine.adopt import adopt
 from rivermouth.engine.decide import add_epoch_column, check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, StepReached
+from rivermouth.engine.keyed_table import column_starts, columns_left, keep_column_starts
 from rivermouth.engine.rebuild import empty
 from rivermouth.engine.recovery import recover
 from rivermouth.engine.running import RunningFlow
@@ -99,6 +100,7 @@ def open_flow(
     check_topics(run, topics)
     if rebuild and not created:
         empty(run, topics, rebuild)
+    keep_column_starts(run)  # before columns are added: what begins with them is known then
     if run.changes:
         change_table(session, flow, places.table, run.changes)
         run.warn(f"the declared schema {run.changes}")
@@ -159,6 +161,9 @@ def standing_flow(
     changes = table_changes(flow, places.table, state, shape)
     if standing.entry.epochs:
         check_epoch_column(flow, shape.columns.names)
+    columns = shape.columns.names
+    left = columns_left(columns, state.columns.names)
+    entry = replace(standing.entry, flow=flow.name)
     return RunningFlow(
         flow=flow,
         places=places,
@@ -170,14 +175,16 @@ def standing_flow(
         ledger=table_ledger,
         dead_letters=DeadLetterTable(spark, files, places.dead_letter_table, target=places.full_name),
         erased=Erased(files, f"{places.erased}/records", state.table_id),
-        columns=shape.columns.names,
+        columns=columns,
         table_id=state.table_id,
-        standing=replace(standing, entry=replace(standing.entry, flow=flow.name)),
+        standing=replace(standing, entry=entry),
         listener=listener,
         topic_ids={name: topic.id for name, topic in topics.items()},
         changes=changes,
         void=void,
         tombstones=_tombstones(files, flow, places, state.table_id),
+        left=left,
+        starts=column_starts(flow, columns, state, left, entry),
     )
 
 

@@ -26,11 +26,14 @@ from rivermouth.engine.steps import (
 )
 from rivermouth.rows import envelope, history, ledger, partial, routing
 from rivermouth.rows.aggregates import struct_of
+from rivermouth.rows.column_starts import unread
 from rivermouth.rows.epochs import epoch_now
 from rivermouth.rows.splitting import last_of_keys
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
 
     from rivermouth.engine.running import RunningFlow
     from rivermouth.rows.changes import Order, Truncations
@@ -223,7 +226,8 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     kind = rows.schema[names.SEQUENCE].dataType.simpleString()
     truncations = run.tombstones.truncations(run.spark, order, kind)
     if order.partial:
-        return _unmerged_parts(rows, table, order, run.tombstones, truncations)
+        since = unread(run.starts, order, run.standing.entry)
+        return _unmerged_parts(rows, table, order, run.tombstones, truncations, since)
     if truncations is not None:
         rows = rows.where(~truncations.older("s", names.SEQUENCE))
     joined = rows.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
@@ -237,11 +241,16 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
 
 
 def _unmerged_parts(
-    rows: DataFrame, table: DataFrame, order: Order, memory: Tombstones, truncations: Truncations | None
+    rows: DataFrame,
+    table: DataFrame,
+    order: Order,
+    memory: Tombstones,
+    truncations: Truncations | None,
+    since: Mapping[str, Column],
 ) -> DataFrame:
     """Coordinates of the records that would change a row, in one of its columns or as a whole."""
     columns = partial.whole_columns(rows, order)
-    found = partial.candidates(rows, order)
+    found = partial.candidates(rows, order, since)
     facts = memory.deletions(rows.sparkSession, order)
     if facts is not None:
         deleted = partial.newest(partial.remembered(facts, found, order), order)

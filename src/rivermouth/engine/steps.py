@@ -91,7 +91,7 @@ def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:
 
 def table_order(run: RunningFlow) -> Order | None:
     """How the flow's table orders its rows as it is now; None for a table without keys."""
-    return changes.order_of(run.flow, run.columns, epochs=bool(run.standing.entry.epochs))
+    return changes.order_of(run.flow, run.columns, epochs=bool(run.standing.entry.epochs), left=run.left)
 
 
 def table_coordinates(run: RunningFlow, *more: Column, version: int | None = None) -> DataFrame:

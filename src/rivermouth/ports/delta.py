@@ -192,6 +192,13 @@ def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], w
         spark.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(column.name)} TYPE {column.dataType.simpleString()}")
 
 
+def set_property(spark: SparkSession, location: str, name: str, value: str) -> None:
+    """Sets a table property, in a commit of its own that touches no row."""
+    # A property is a literal and no expression; a dollar could begin a variable.
+    text = value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
+    spark.sql(f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ('{name}' = '{text}')")
+
+
 def register(spark: SparkSession, name: str, location: str) -> str:
     """Makes the table at ``location`` known in a catalog as ``name`` and says where the catalog has it.
 

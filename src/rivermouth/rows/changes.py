@@ -176,8 +176,15 @@ class Truncations:
         return F.expr(f"coalesce({' OR '.join(tests) or 'false'}, false)")
 
 
-def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Order | None:
-    """The order of the flow's table, which has ``columns``; None for a table without keys."""
+def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False, left: Sequence[str] = ()) -> Order | None:
+    """The order of the flow's table; None for a table without keys.
+
+    Args:
+        flow: The flow.
+        columns: The columns that it writes.
+        epochs: Whether the table has the column of epochs.
+        left: Columns that the table has besides: no record brings them any more.
+    """
     if flow.keyed is None:
         return None
     called = flow.metadata_columns
@@ -185,6 +192,7 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Ord
     # They say which record a row is of.
     whole = {names.PLACES, *key_columns(flow), *flow.keyed.sequence_by, flow.keyed.listed_by}
     payload = [name for name in columns if name not in beside]
+    mine = [*payload, *(name for name in left if name not in {*beside, *names.METADATA_COLUMNS, names.EPOCH_COLUMN})]
     return Order(
         keys=tuple(key_columns(flow)),
         sequence=sequence_column(flow, columns),
@@ -198,7 +206,7 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False) -> Ord
         unplaced=flow.keyed.tombstones == "delete" or flow.format.changes,
         # What derived ones are made of may be the time of day.
         unlike=(*derived_columns(flow), *(called[name] for name in ("ingested_at",) if name in called)),
-        partial=flow.keyed.partial([name for name in payload if name not in whole]),
+        partial=flow.keyed.partial([name for name in mine if name not in whole]),
         listed=flow.keyed.listed_by is not None,
     )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def epoch_now(entry: Entry, topic: Column, partition: Column) -> Column:
     """The epoch of records that are read now, an int counted from 0."""
-    return _looked_up({f"{name}-{p}": len(entries) for (name, p), entries in entry.begun.items()}, topic, partition)
+    return looked_up({f"{name}-{p}": len(entries) for (name, p), entries in entry.begun.items()}, topic, partition)
 
 
 def epoch_then(entry: Entry, topic: Column, partition: Column, batch: Column) -> Column:
@@ -26,12 +26,13 @@ def epoch_then(entry: Entry, topic: Column, partition: Column, batch: Column) ->
     parts = []
     for index in range(last):
         begun = {f"{name}-{p}": entries[index] for (name, p), entries in entry.begun.items() if len(entries) > index}
-        start = _looked_up(begun, topic, partition, missing=None)
+        start = looked_up(begun, topic, partition, missing=None)
         parts.append(F.when(batch >= start, 1).otherwise(0))
     return reduce(add, parts, F.lit(0)).cast("int")
 
 
-def _looked_up(values: Mapping[str, int], topic: Column, partition: Column, missing: int | None = 0) -> Column:
+def looked_up(values: Mapping[str, int], topic: Column, partition: Column, missing: int | None = 0) -> Column:
+    """What ``values`` has for a topic and partition, by ``topic-partition``; else ``missing``."""
     if not values:
         return F.lit(missing).cast("int")
     pairs = [part for key, value in sorted(values.items()) for part in (F.lit(key), F.lit(value))]

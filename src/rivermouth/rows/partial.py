@@ -20,7 +20,7 @@ from rivermouth.rows.history import ENTRY
 from rivermouth.rows.json_types import nullable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, GroupedData
 
@@ -132,16 +132,22 @@ def placed(changes: DataFrame, known: DataFrame, order: Order) -> DataFrame:
     return joined.select(*kept)
 
 
-def candidates(changes: DataFrame, order: Order) -> DataFrame:
+def candidates(changes: DataFrame, order: Order, unread: Mapping[str, Column] | None = None) -> DataFrame:
     """Changes as candidates: a row each, with ``__records`` 1.
 
     Args:
         changes: The table's columns, ``__delete`` and ``__sequence``; their keys are not null.
         order: The table's.
+        unread: By column: whether a change was read without it once, so that it brought none.
     """
+    # No change brings what the table alone has by now.
+    left = [name for name in order.partial if name not in changes.columns]
+    unread = {**(unread or {}), **{name: F.lit(True) for name in left}}
+    changes = changes.withColumns(dict.fromkeys(left, F.lit(None))) if left else changes
     own, brings = _place(order, names.SEQUENCE), ~F.col(names.DELETE)
     value = F.struct(*map(names.quoted, whole_columns(changes, order)))
-    places = {name: F.when(brings & _brought(name, order), own) for name in order.partial}
+    read = {name: ~unread.get(name, F.lit(False)) for name in order.partial}
+    places = {name: F.when(brings & read[name] & _brought(name, order), own) for name in order.partial}
     return _with_deletions(
         changes,
         F.when(brings, _valued(own, value, order)).alias(_ROW),
