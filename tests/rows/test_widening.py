@@ -55,10 +55,10 @@ def test_the_same_a_narrower_or_another_type_is_not(old, new):
 def test_delta_widens_what_the_rule_says(spark, tmp_path, old, new):
     from pyspark.sql.types import StructField, StructType
 
-    from rivermouth.ports import delta
+    from rivermouth.ports import delta, delta_ddl
 
     location = str(tmp_path / "t")
     delta.create(spark, location, delta.TableLayout(StructType([StructField("c", old)])), metadata="{}")
-    delta.alter(spark, location, added=[StructField("n", StringType())], widened=[StructField("c", new)])
+    delta_ddl.alter(spark, location, added=[StructField("n", StringType())], widened=[StructField("c", new)])
     columns = delta.table_state(spark, location).columns
     assert {field.name: field.dataType for field in columns} == {"c": new, "n": StringType()}

@@ -13,7 +13,7 @@ from rivermouth.engine.events import DecisionRecorded
 from rivermouth.engine.recovery import finish_decision, recount, recover
 from rivermouth.engine.steps import recorded
 from rivermouth.errors import DecisionRefused, EpochColumnTaken
-from rivermouth.ports import delta
+from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import decisions, ledger
 from rivermouth.rows.gone import Found, LossDecision, problem
@@ -182,7 +182,7 @@ def add_epoch_column(run: RunningFlow) -> None:
     taken = next((column for column in columns if column.name.lower() == names.EPOCH_COLUMN), None)
     if taken is None:
         added = [StructField(names.EPOCH_COLUMN, IntegerType())]
-        delta.alter(run.spark, run.places.table, added=added, widened=[])
+        delta_ddl.alter(run.spark, run.places.table, added=added, widened=[])
     elif not isinstance(taken.dataType, IntegerType):
         detail = "the table has one of that name that is no int"
         raise EpochColumnTaken(flow=run.flow.name, column=names.EPOCH_COLUMN, detail=detail)

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from rivermouth import names
 from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
-from rivermouth.ports import delta
+from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.expressions import columns_in, forbidden
 from rivermouth.rows import history, partial, schema
 from rivermouth.rows.changes import order_of, sequence_sql
@@ -129,7 +129,7 @@ def keep_column_starts(run: RunningFlow) -> None:
         return
     properties = delta.table_state(run.spark, run.places.table).properties
     if run.starts != ColumnStarts.from_json(properties.get(COLUMN_STARTS)):
-        delta.set_property(run.spark, run.places.table, COLUMN_STARTS, run.starts.to_json())
+        delta_ddl.set_property(run.spark, run.places.table, COLUMN_STARTS, run.starts.to_json())
 
 
 def _made_by(sink: KeyedSink) -> list[str]:

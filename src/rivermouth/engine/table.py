@@ -18,7 +18,7 @@ from rivermouth.errors import (
     TableMismatch,
     first_line,
 )
-from rivermouth.ports import delta
+from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.expressions import forbidden
 from rivermouth.rows import checks, schema
 from rivermouth.rows.kafka_options import text
@@ -130,7 +130,7 @@ def register_table(spark: SparkSession, flow: Flow, places: FlowPlaces) -> None:
     if name is None:
         return
     try:
-        found = delta.register(spark, name, places.table)
+        found = delta_ddl.register(spark, name, places.table)
     except PySparkException as error:
         if _NO_METASTORE in str(error):
             raise MetastoreUnavailable(flow=flow.name, table=name) from error
@@ -225,7 +225,7 @@ def change_table(spark: SparkSession, flow: Flow, location: str, changes: TableC
         changed, the rest with the next run.
     """
     try:
-        delta.alter(spark, location, added=changes.added, widened=changes.widened)
+        delta_ddl.alter(spark, location, added=changes.added, widened=changes.widened)
     except PySparkException as error:
         raise TableMismatch(flow=flow.name, table=location, detail=first_line(error)) from error
 

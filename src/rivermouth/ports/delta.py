@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from rivermouth.names import quoted
 from rivermouth.ports.storage import PlacedFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
     from rivermouth.ports.storage import LakeFiles
 
@@ -172,54 +171,6 @@ def _clear(files: LakeFiles, log: str) -> None:
             files.delete(f"{log}/{name}")
     files.prune(f"{log}/_staged_commits")
     files.prune(log)
-
-
-def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], widened: Sequence[StructField]) -> None:
-    """Changes the table's columns, each change a commit of its own that touches no row.
-
-    Args:
-        spark: Any session.
-        location: The table's folder.
-        added: New columns, at the end; old rows have nulls there.
-        widened: Columns with their new, wider type. The table then needs readers that know Delta's type widening.
-    """
-    table = f"delta.{quoted(location)}"
-    for column in added:
-        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({quoted(column.name)} {column.dataType.simpleString()})")
-    if widened:
-        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
-    for column in widened:
-        spark.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(column.name)} TYPE {column.dataType.simpleString()}")
-
-
-def set_property(spark: SparkSession, location: str, name: str, value: str) -> None:
-    """Sets a table property, in a commit of its own that touches no row."""
-    # A property is a literal and no expression; a dollar could begin a variable.
-    text = value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
-    spark.sql(f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ('{name}' = '{text}')")
-
-
-def register(spark: SparkSession, name: str, location: str) -> str:
-    """Makes the table at ``location`` known in a catalog as ``name`` and says where the catalog has it.
-
-    Args:
-        spark: Any session; the catalog is shared.
-        name: ``catalog.schema.table``.
-        location: The table's folder; the table is there.
-
-    Returns:
-        The location that the catalog has for the name: another one if the name was taken.
-
-    Guarantees:
-        Run twice: the second call finds the name and changes nothing. The table itself is never changed.
-    """
-    *schema, _table = name.split(".")
-    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(quoted(part) for part in schema)}")
-    full = ".".join(quoted(part) for part in name.split("."))
-    escaped = location.replace("\\", "\\\\").replace("'", "\\'")
-    spark.sql(f"CREATE TABLE IF NOT EXISTS {full} USING delta LOCATION '{escaped}'")
-    found: str = spark.sql(f"DESCRIBE DETAIL {full}").select("location").collect()[0][0]
-    return found
 
 
 def empty(spark: SparkSession, location: str, *, app_id: str, app_version: int, metadata: str) -> None:
