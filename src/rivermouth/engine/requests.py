@@ -84,6 +84,29 @@ def serve(run: RunningFlow) -> None:
         run.files.delete(f"{folder}/{name}")
 
 
+def withdraw(run: RunningFlow) -> None:
+    """Takes away what was asked of a writer that followed and is gone: an erasure's conditions must not stay.
+
+    Whoever still waits for an answer asks again. Replays and discards wait for the next writer that follows.
+
+    Guarantees:
+        Run twice: once. Stopped half-way: the rest goes the next time.
+    """
+    folder = run.places.requests
+    for name in run.files.names(folder):
+        text = run.files.read(f"{folder}/{name}") if name.endswith(".json") else None
+        # What an answer says of an error may hold a part of the condition.
+        if name.endswith(_ANSWER) or (text is not None and _is_erasure(text)):
+            run.files.delete(f"{folder}/{name}")
+
+
+def _is_erasure(text: str) -> bool:
+    try:
+        return Request.from_json(text).kind == "forget"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
 def perform(run: RunningFlow, request: Request) -> dict[str, Any]:
     """Does what is asked, with the flow in hand, and says what became of it."""
     if request.kind == "forget":
@@ -108,7 +131,7 @@ def ask(
         is_running: Whether the writer is still there.
 
     Returns:
-        The answer; None if the writer ended without one, and the request is withdrawn.
+        The answer; None if the writer ended without one, or somebody took the request away: it is withdrawn.
 
     Raises:
         RequestUnanswered: The writer tried and failed.
@@ -117,18 +140,28 @@ def ask(
     files.write(f"{path}.json", request.to_json())
     try:
         while True:
+            waits = files.read(f"{path}.json") is not None  # before the answer, which comes before it goes
             text = files.read(f"{path}{_ANSWER}")
             if text is not None:
                 answer: dict[str, Any] = json.loads(text)
                 if "error" in answer:
-                    raise RequestUnanswered(flow=places.flow, kind=request.kind, detail=answer["error"])
+                    raise RequestUnanswered(flow=places.flow, detail=answer["error"], **_unanswered(request, places))
                 return answer
-            if not is_running():
+            if not (waits and is_running()):
                 return None
             time.sleep(_POLL_S)
     finally:
         files.delete(f"{path}.json")
         files.delete(f"{path}{_ANSWER}")
+
+
+def _unanswered(request: Request, places: FlowPlaces) -> dict[str, str]:
+    """What was not done, in words, and how to see what is left to do."""
+    if request.kind == "forget":
+        fix = f"rivermouth tables forget {places.name} ... --dry-run, which says what is left of it"
+        return {"task": "erase what it was asked to", "undone": "it is not done, or not wholly", "fix": fix}
+    task = f"{request.kind} the dead letters"
+    return {"task": task, "undone": "nothing was marked", "fix": f"rivermouth status {places.flow}"}
 
 
 def _answered(run: RunningFlow, text: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rivermouth.engine.carry import drain, max_offsets
 from rivermouth.engine.events import BatchDone, Event, FlowFailed, FlowFinished, FlowRestarted, Listener, Warned
 from rivermouth.engine.follow import follow, follow_table
 from rivermouth.engine.opening import open_flow
+from rivermouth.engine.requests import withdraw
 from rivermouth.engine.sources import reading
 from rivermouth.engine.upkeep import after_run, between_batches
 from rivermouth.errors import (
@@ -295,6 +296,7 @@ class Supervisor:
 
     def _follow_or_drain(self, order: FlowOrder, run: RunningFlow, *, keep_following: bool) -> int:
         if not keep_following:
+            withdraw(run)
             batches = drain(run)
             after_run(run, wrote=batches > 0)
             return batches

@@ -70,8 +70,8 @@ class RequestUnanswered(RivermouthError):
     """The writer of a table could not do what it was asked to."""
 
     code = "REQUEST_FAILED"
-    what = "flow {flow}: its writer could not {kind} the dead letters: {detail}; nothing was marked"
-    hint = "rivermouth status {flow}"
+    what = "flow {flow}: its writer could not {task}: {detail}; {undone}"
+    hint = "{fix}"
 
 
 class StopTimeout(RivermouthError):

@@ -47,6 +47,7 @@ def _as_writer(spark: SparkSession, order: FlowOrder, request: requests.Request,
     ):
         run = open_flow(spark, flow, places, kafka=kafka, source=source, listener=door.listener)
         run.lease = lease
+        requests.withdraw(run)
         return requests.perform(run, request)
 
 
