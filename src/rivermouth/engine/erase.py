@@ -41,6 +41,7 @@ def finish_forget(run: RunningFlow) -> None:
         found = marked.where(F.col(erased.PLACE) != erased.ELSEWHERE).select(*erased.COORDINATES).distinct()
         records = found.count()
         request = marked.agg(F.max("request")).collect()[0][0]
+    _clear_old_memory(run)
     run.reached("forget_purge")
     _purge(run)
     if marked is not None:
@@ -83,6 +84,14 @@ def _bury_for_ever(run: RunningFlow, marked: DataFrame) -> None:
     letters = marked.where(F.col(erased.PLACE) != erased.TABLE).select(*names.IN_TABLE, "batch").distinct()
     if run.dead_letters.exists() and not letters.isEmpty():
         delete_alone(letters.localCheckpoint(), run.dead_letters.location, F.expr(same))
+
+
+def _clear_old_memory(run: RunningFlow) -> None:
+    """Deletes what is remembered of the keys of tables that were here before: nobody reads it any more."""
+    folder = run.places.tombstones
+    for name in run.files.names(folder):
+        if run.tombstones is None or name != run.table_id:
+            run.files.delete(f"{folder}/{name}")
 
 
 def _purge(run: RunningFlow) -> None:

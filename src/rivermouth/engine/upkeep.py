@@ -143,6 +143,8 @@ def _done(
     retain_s, even_below = plan.vacuum.retain, plan.vacuum.even_below_168_hours
     word = "even_below_168_hours: true"
     maintain.check_retention(table, before.snapshot, retain_s, even_below=even_below, word=word)
+    if table.kind == "rows":
+        maintain.vacuum_memory(run.spark, run.files, table, retain_s=retain_s)
     limit = before.at - maintenance.whole_hours(retain_s) * 3600
     if not table_files.unneeded(before.snapshot, before.stored, before=limit):
         return maintain.nothing_done(table, "vacuum", before)

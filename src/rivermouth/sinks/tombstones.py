@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.ports import delta
+from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.delta_merge import delete_alone
 from rivermouth.rows.changes import Truncations
 from rivermouth.rows.history import ENTRY
@@ -24,8 +24,14 @@ if TYPE_CHECKING:
 
 _DELETED_AT: Final = "__deleted_at"
 _FORGET_EVERY_S: Final = 3600.0
-# Keys and sequences may get wider types with the keyed table.
-_PROPERTIES: Final = {"delta.checkpointInterval": "100", "delta.enableTypeWidening": "true"}
+_STATISTICS: Final = "delta.dataSkippingStatsColumns"
+_PROPERTIES: Final = {
+    "delta.checkpointInterval": "100",
+    # Keys and sequences may get wider types with the keyed table.
+    "delta.enableTypeWidening": "true",
+    # Least and greatest keys would stay in the log, long after a key was forgotten.
+    _STATISTICS: _DELETED_AT,
+}
 
 
 class Tombstones:
@@ -140,6 +146,7 @@ class Tombstones:
         Guarantees:
             Run twice: the second time finds nothing. Stopped half-way: all of it is there still, or nothing.
         """
+        self._without_statistics(keys.sparkSession)
         delete_alone(keys, self.location, F.expr(order.same_key("s", "t")))
 
     def forget_records(self, facts: DataFrame, order: Order) -> None:
@@ -159,6 +166,11 @@ class Tombstones:
             return []
         return [f"coalesce(s.{names.EPOCH_COLUMN}, 0) = coalesce(t.{names.EPOCH_COLUMN}, 0)"]
 
+    def _without_statistics(self, spark: SparkSession) -> None:
+        """Of keys, also where an older version made the table."""
+        if _STATISTICS not in delta.table_state(spark, self.location).properties:
+            delta_ddl.set_property(spark, self.location, _STATISTICS, _DELETED_AT)
+
     def _forget(self, spark: SparkSession) -> None:
         if self._forgotten_at is not None and time.monotonic() - self._forgotten_at < _FORGET_EVERY_S:
             return
@@ -166,6 +178,7 @@ class Tombstones:
 
         seconds = round(self._remember_s)
         old = F.expr(f"{_DELETED_AT} < current_timestamp() - make_dt_interval(0, 0, 0, {seconds})")
+        self._without_statistics(spark)
         table = DeltaTable.forPath(spark, self.location)
         table.delete(old)
         # Each batch with deletions leaves a file, and all are read by the next ones.
