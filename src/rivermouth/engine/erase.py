@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.engine.events import Forgotten
 from rivermouth.engine.tables import tables_of
+from rivermouth.errors import ErasureUnfinished, MaintenanceConflict
 from rivermouth.ports import delta, delta_upkeep
 from rivermouth.ports.delta_files import read_snapshot
 from rivermouth.ports.delta_merge import delete_alone
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from rivermouth.engine.running import RunningFlow
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.places import FlowPlaces
+
+# So often others may come first.
+_PURGES: Final = 5
 
 
 def finish_forget(run: RunningFlow) -> None:
@@ -100,6 +104,16 @@ def _purge(run: RunningFlow) -> None:
     for table in tables_of(run.flow, run.places):
         if not delta.exists(run.files, table.location):
             continue
-        snapshot = read_snapshot(reader, table.location)
-        if snapshot is not None and any(each.deleted_rows for each in snapshot.files):
-            delta_upkeep.purge(run.spark, table.name, table.location)
+        for left in reversed(range(_PURGES)):
+            snapshot = read_snapshot(reader, table.location)
+            if snapshot is None or not any(each.deleted_rows for each in snapshot.files):
+                break
+            try:
+                delta_upkeep.purge(run.spark, table.name, table.location)
+            except MaintenanceConflict as error:
+                # Whoever came first has most likely written these files anew.
+                if not left:
+                    detail = error.facts["detail"]
+                    raise ErasureUnfinished(flow=run.flow.name, table=table.name, detail=detail) from error
+            else:
+                break

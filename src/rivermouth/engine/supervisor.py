@@ -18,6 +18,7 @@ from rivermouth.engine.upkeep import after_run, between_batches
 from rivermouth.errors import (
     BrokerUnreachable,
     EngineLost,
+    ErasureUnfinished,
     FlowBroken,
     LakeNotReadable,
     LakeNotWritable,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 # A service that runs on waits for these to be over.
-_PASSING: Final = (BrokerUnreachable, LakeNotReadable, LakeNotWritable, SourceBehind, TokenNotMade)
+_PASSING: Final = (BrokerUnreachable, ErasureUnfinished, LakeNotReadable, LakeNotWritable, SourceBehind, TokenNotMade)
 _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
 _DRAIN_RESTARTS: Final = 3
