@@ -76,8 +76,8 @@ def erasure_text(report: ForgetReport) -> str:
     """What an erasure came to, or would, with what is left to do."""
     went = f"{count(report.rows, 'row')} and {count(report.dead_letters, 'dead letter')}"
     if not report.found:
-        return f"{report.table}: nothing fits, so nothing was erased"
-    if report.dry_run:
+        lines = [f"{report.table}: nothing fits, so nothing was erased"]
+    elif report.dry_run:
         lines = [f"{report.table}: {went} would be erased"]
         lines.append(f"  older versions, up to {report.last_version}, would hold them until VACUUM")
     else:
@@ -88,6 +88,10 @@ def erasure_text(report: ForgetReport) -> str:
     if report.shared:
         shared = f"{count(report.shared, 'Kafka key')} of theirs, which other rows have too"
         lines.append(f"  dead letters were not looked for by {shared}; name them with --dead-letters")
+    if report.unjudged:
+        told = f"of {count(report.unjudged, 'dead letter')} that {'stays' if report.unjudged == 1 else 'stay'}"
+        lines.append(f"  {told} no Kafka key says whose they are; choose with --dead-letters CONDITION, after:")
+        lines.append(f"  rivermouth dead-letters show {report.flow}")
     return "\n".join(lines)
 
 

@@ -28,7 +28,7 @@ from rivermouth.rows.auditing import Tally, Window
 from rivermouth.rows.epochs import epoch_now
 from rivermouth.rows.gone import problem
 from rivermouth.rows.ledger import Counts, Ranges
-from rivermouth.sinks.erased import ENTRY
+from rivermouth.sinks.erased import ENTRY, without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -239,8 +239,7 @@ def _held(run: RunningFlow, window: Window) -> DataFrame:
     if erased is None:
         return held
     # Whoever read them again after that has left them out.
-    before = erased.where(F.col(ENTRY) <= window.since).select(*_KEYS).distinct()
-    return held.join(before, [*_KEYS], "left_anti")
+    return without(held, erased.where(F.col(ENTRY) <= window.since))
 
 
 def _letters(run: RunningFlow, window: Window) -> DataFrame:

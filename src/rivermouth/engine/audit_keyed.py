@@ -93,7 +93,7 @@ def erased_since(run: RunningFlow, window: Window) -> DataFrame | None:
     found = run.erased.within(run.spark, run.standing.entry, window.ranges)
     if found is None:
         return None
-    mine = found.where(F.col(ENTRY).between(window.since + 1, window.until))
+    mine = found.where(F.col(ENTRY).between(window.since + 1, window.until) & F.col(names.TIMESTAMP).isNull())
     return mine.select(*_KEYS).distinct()
 
 

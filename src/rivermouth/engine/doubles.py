@@ -29,9 +29,7 @@ def check_doubles(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> Non
         RewindDoubles: It has, in the epoch of now.
         DecisionRefused: It has, or its dead letters have, from before the log was cut.
     """
-    if run.flow.keyed is not None:
-        return
-    if ruling.again:
+    if ruling.again and run.flow.keyed is None:
         for row in _counted(rows_within(run, ruling.again))[:1]:
             raise RewindDoubles(
                 flow=run.flow.name,
@@ -43,10 +41,13 @@ def check_doubles(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> Non
                 last=row["last"],
                 condition=_condition(run, row),
             )
-    ranges = _readable(run, ruling.suspect)
+    # A keyed table has no use for the look, where nothing was erased.
+    looks = run.flow.keyed is None or run.erased.exists()
+    ranges = _readable(run, ruling.suspect) if looks else {}
     found = _counted(_the_same(run, ranges)) if ranges else []
     if found:
         first, told = found[0], "" if _timestamp(run) else ", as far as can be told without kafka_timestamp"
+        erased = " (or had them, before they were erased)" if run.erased.exists() else ""
         topic, partition = first[names.TOPIC], first[names.PARTITION]
         behind: Offsets = {}
         for row in found:
@@ -55,7 +56,7 @@ def check_doubles(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> Non
             flow=run.flow.name,
             option=f"--rewind {rewind_text(topic, partition, ruling.suspect[topic][partition][0])}",
             detail=f"of what Kafka holds of {topic}-{partition} there, the table and its dead letters have "
-            f"{first['rows']} records, offsets {first['first']} to {first['last']}{told}",
+            f"{first['rows']} records, offsets {first['first']} to {first['last']}{told}{erased}",
             fix=wanted.together(LossDecision(rewinds=behind)).command(run.flow.name),
         )
 
@@ -96,13 +97,17 @@ def _the_same(run: RunningFlow, ranges: Ranges) -> DataFrame:
     column = _timestamp(run)
     stamp = F.col(names.quoted(column)) if column else F.lit(None).cast("timestamp")
     there = table_coordinates(run, stamp.alias("__then")).drop(names.EPOCH)
-    if run.dead_letters.exists():
+    if run.flow.keyed is not None:
+        # It knows the newest record of each key; what was erased it does not know.
+        there = there.limit(0)
+    elif run.dead_letters.exists():
         letters = run.dead_letters.frame().where(F.col("status") == "open")
         there = there.unionByName(as_coordinates(letters.withColumnRenamed("kafka_timestamp", "__then"), "__then"))
     erased = run.erased.records(run.spark, run.standing.entry)
     if erased is not None:
-        # When they were made nobody has kept.
-        there = there.unionByName(erased.select(*_PLACE, names.OFFSET, F.lit(None).cast("timestamp").alias("__then")))
+        # Those whose timestamps are known are left out when they are read again.
+        unknown = erased.where(F.col(names.TIMESTAMP).isNull())
+        there = there.unionByName(unknown.select(*_PLACE, names.OFFSET, F.col(names.TIMESTAMP).alias("__then")))
     source = run.source.with_headers(headers=False)
     held = envelope.read(source.batch(run.spark, ranges)).select(*_PLACE, names.OFFSET, names.TIMESTAMP)
     found = there.where(envelope.inside(ranges)).join(held, [*_PLACE, names.OFFSET])

@@ -44,6 +44,7 @@ _OWN: Final = "__own"
 _WENT_ON: Final = "__went_on"
 _READ_AGAIN: Final = ("rewind", "rebuild")
 _KAFKA_KEY: Final = "kafka_key"
+_RECORD: Final = (*COORDINATES, names.TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Chosen:
         shared: How many Kafka keys they have that rows which stay have too.
         records: What is erased: coordinates, ``place``, and the ``batch`` of dead letters.
         dead_letters: How many dead letters.
+        unjudged: How many dead letters stay of which no Kafka key tells whose they are.
         known: How many records.
         least: The least offset of the rows; None without any.
         greatest: The greatest.
@@ -68,6 +70,7 @@ class Chosen:
     shared: int
     records: DataFrame
     dead_letters: int
+    unjudged: int
     known: int
     least: int | None
     greatest: int | None
@@ -83,22 +86,24 @@ def choose(run: RunningFlow, request: ForgetRequest, ends: ExitStack) -> Chosen:
     table = run.spark.read.format("delta").load(run.places.table)
     met = _met(run, table, "--where", request.where)
     order, remembered, keys = table_order(run), 0, 0
+    stamp = _stamp(run, table)
     if order is None:
-        rows = table_coordinates(run, met.alias(_MET)).where(_MET).select(*COORDINATES)
+        rows = table_coordinates(run, stamp, met.alias(_MET)).where(_MET).select(*_RECORD)
         gone, told = ends.enter_context(computed(rows, *_told_of_rows()))
         matches = gone.distinct()
     else:
         matches, found = ends.enter_context(computed(_keys(run, table.where(met), order, request.where)))
-        rows = _of_keys(table_coordinates(run, *_key_columns(order)), matches, order).select(*COORDINATES)
+        rows = _of_keys(table_coordinates(run, stamp, *_key_columns(order)), matches, order).select(*_RECORD)
         gone, told = ends.enter_context(computed(rows, *_told_of_rows()))
         keys, remembered = found["rows"], _in_memory(run, matches, order)
     _check_coordinates(run, told["placeless"])
-    own, shared = _kafka_keys(run, table, met, matches, order) if told["rows"] else (None, 0)
-    letters = _letters(run, request, own, gone)
+    of_keys = _kafka_keys(run, table, met, matches, order)
+    letters, unjudged = _letters(run, request, of_keys, gone), 0
     if letters is not None:
         letters, _ = ends.enter_context(computed(letters))
+        unjudged = 0 if request.dead_letters is not None else _unjudged(run, letters, of_keys)
     held = _held(run, matches, order) if order is not None and keys else None
-    records = gone.select(*COORDINATES, *_as(TABLE))
+    records = gone.select(*_RECORD, *_as(TABLE))
     for more in (letters, held):
         records = records if more is None else records.unionByName(more)
     ready, counts = ends.enter_context(computed(records.distinct(), _count_letters()))
@@ -107,13 +112,22 @@ def choose(run: RunningFlow, request: ForgetRequest, ends: ExitStack) -> Chosen:
         rows=told["rows"],
         matches=matches,
         remembered=remembered,
-        shared=shared,
+        shared=0 if of_keys is None else of_keys.shared,
         records=ready,
         dead_letters=counts["letters"],
+        unjudged=unjudged,
         known=known,
         least=told["least"],
         greatest=told["greatest"],
     )
+
+
+def _stamp(run: RunningFlow, table: DataFrame) -> Column:
+    """Kafka's timestamp of a row's record; null where the table has none."""
+    column = run.flow.metadata_columns.get("kafka_timestamp")
+    if column is None or column not in table.columns:
+        return F.lit(None).cast("timestamp").alias(names.TIMESTAMP)
+    return F.col(names.quoted(column)).alias(names.TIMESTAMP)
 
 
 def _check_table(run: RunningFlow) -> None:
@@ -202,21 +216,35 @@ def _in_memory(run: RunningFlow, keys: DataFrame, order: Order) -> int:
     return _of_keys(memory.frame(run.spark, order).where(f"NOT {names.TRUNCATE}"), keys, order).count()
 
 
+@dataclass(frozen=True, slots=True)
+class _KafkaKeys:
+    """Kafka keys, as bytes, of rows.
+
+    Attributes:
+        own: Those that only rows which go have: a key that stands for a country says nothing about a person.
+        shared: How many others they have.
+        staying: Those of rows that stay.
+    """
+
+    own: DataFrame
+    shared: int
+    staying: DataFrame
+
+
 def _kafka_keys(
     run: RunningFlow, table: DataFrame, met: Column, matches: DataFrame, order: Order | None
-) -> tuple[DataFrame | None, int]:
-    """The Kafka keys, as bytes, that only rows which go have, and how many of theirs others have too.
-
-    A key that stands for a country says nothing about a person.
-    """
+) -> _KafkaKeys | None:
+    """The Kafka keys of rows that go and that stay; None if rows do not tell, or there are no dead letters."""
     column = run.flow.metadata_columns.get(_KAFKA_KEY)
     if column is None or column not in table.columns or not run.dead_letters.exists():
-        return None, 0
+        return None
     going = table.where(met) if order is None else _of_keys(table, matches, order)
+    if order is not None and column in order.keys:
+        going = matches  # deleted ones too
     staying = table.where(~met) if order is None else _of_keys(table, matches, order, "left_anti")
     mine, theirs = (_bytes_of(rows, column).distinct() for rows in (going, staying))
     own = mine.join(theirs, _KAFKA_KEY, "left_anti").localCheckpoint()
-    return own, mine.count() - own.count()
+    return _KafkaKeys(own, mine.count() - own.count(), theirs)
 
 
 def _bytes_of(rows: DataFrame, column: str) -> DataFrame:
@@ -225,7 +253,15 @@ def _bytes_of(rows: DataFrame, column: str) -> DataFrame:
     return rows.where(key.isNotNull()).select((key if raw else F.encode(key, "UTF-8")).alias(_KAFKA_KEY))
 
 
-def _letters(run: RunningFlow, request: ForgetRequest, own: DataFrame | None, gone: DataFrame) -> DataFrame | None:
+def _unjudged(run: RunningFlow, chosen: DataFrame, keys: _KafkaKeys | None) -> int:
+    """How many dead letters are not chosen, and have no Kafka key that rows which stay have too."""
+    place = [*names.COORDINATES, "batch"]
+    letters = run.dead_letters.frame().where("status <> 'replayed'").select(*place, _KAFKA_KEY)
+    rest = letters.join(chosen.withColumnsRenamed(names.IN_TABLE), place, "left_anti")
+    return (rest if keys is None else rest.join(keys.staying, _KAFKA_KEY, "left_anti")).count()
+
+
+def _letters(run: RunningFlow, request: ForgetRequest, keys: _KafkaKeys | None, gone: DataFrame) -> DataFrame | None:
     """Coordinates, place and batch of the dead letters that are meant; None where there are no dead letters."""
     if not run.dead_letters.exists():
         if request.dead_letters is not None:
@@ -233,15 +269,16 @@ def _letters(run: RunningFlow, request: ForgetRequest, own: DataFrame | None, go
         return None
     letters = run.dead_letters.frame()
     letters = letters.withColumn(_MET, _met(run, letters, "--dead-letters", request.dead_letters))
-    if own is not None:
-        mine = letters.join(F.broadcast(own.withColumn(_OWN, F.lit(True))), _KAFKA_KEY, "left")
+    if keys is not None:
+        mine = letters.join(F.broadcast(keys.own.withColumn(_OWN, F.lit(True))), _KAFKA_KEY, "left")
         letters = mine.withColumn(_MET, F.col(_MET) | F.coalesce(_OWN, F.lit(False)))
     columns = [F.col(column).alias(name) for name, column in names.IN_TABLE.items()]
+    columns.append(F.col("kafka_timestamp").alias(names.TIMESTAMP))
     found = with_epoch(run, letters).select(*columns, names.EPOCH, "batch", "status", _MET)
     # A letter of a record that goes goes with it, whatever its key.
-    same = F.broadcast(gone.distinct().withColumn(_OWN, F.lit(True)))
+    same = F.broadcast(gone.select(*COORDINATES).distinct().withColumn(_OWN, F.lit(True)))
     found = found.join(same, [*COORDINATES], "left").where(F.col(_MET) | F.coalesce(_OWN, F.lit(False)))
-    return _placed(run, found, gone).select(*COORDINATES, PLACE, "batch")
+    return _placed(run, found, gone).select(*_RECORD, PLACE, "batch")
 
 
 def _placed(run: RunningFlow, letters: DataFrame, gone: DataFrame) -> DataFrame:
@@ -282,15 +319,14 @@ def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
     held = unerased(envelope.read(source.batch(run.spark, ranges)), run, ranges)
     routed = judged(held, calmed(run)).where((F.col(names.ROUTE) == routing.TABLE) & ~F.col(names.TRUNCATE))
     found = _of_keys(table_rows(routed, run), keys, order)
-    columns = (
-        F.col(names.quoted(column)).alias(name) for name, column in zip(names.IN_TABLE, order.place, strict=True)
-    )
+    called = zip((*names.IN_TABLE, names.TIMESTAMP), (*order.place, order.timestamp), strict=True)
+    columns = (F.col(names.quoted(column)).alias(name) for name, column in called)
     now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
     records = found.select(*columns).withColumn(names.EPOCH, now)
     if run.dead_letters.exists():
         letters = with_epoch(run, run.dead_letters.frame().where(~_went_on(run, *names.IN_TABLE.values())))
         records = records.join(as_coordinates(letters, names.EPOCH), [*COORDINATES], "left_anti")
-    return records.select(*COORDINATES, *_as(TABLE))
+    return records.select(*_RECORD, *_as(TABLE))
 
 
 def _readable(run: RunningFlow) -> Ranges:

@@ -16,6 +16,7 @@ from rivermouth.ports.prepared import Prepared
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import changes, checks, dead_letter, envelope, partial, routing, schema, splitting
 from rivermouth.rows.epochs import epoch_now, epoch_then
+from rivermouth.sinks import erased
 from rivermouth.sinks._target import Target
 from rivermouth.sinks.append import Append
 
@@ -68,7 +69,7 @@ def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
 def unerased(rows: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
     """Envelope rows of ``ranges`` without the records that were erased: reading again does not bring them back."""
     gone = run.erased.within(run.spark, run.standing.entry, ranges)
-    return rows if gone is None else rows.join(gone.select(*names.IN_TABLE).distinct(), [*names.IN_TABLE], "left_anti")
+    return rows if gone is None else erased.without(rows, gone)
 
 
 def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:

@@ -63,6 +63,7 @@ class ForgetReport:
         dead_letters: Dead letters that went.
         remembered: Rows that went from the memory of a keyed table, for which their keys were deleted before.
         shared: Kafka keys of rows that went that rows which stay have too: dead letters of these were not looked for.
+        unjudged: Dead letters that stay and of which no Kafka key tells whose they are, where no condition chose some.
         records: Records that are known as erased: their coordinates are kept, so that nothing brings them back.
         entry: Number of the ledger entry; None if nothing was erased.
         last_version: The newest version of the table that still shows the rows; None if nothing was erased.
@@ -83,6 +84,7 @@ class ForgetReport:
     dead_letters: int = 0
     remembered: int = 0
     shared: int = 0
+    unjudged: int = 0
     records: int = 0
     entry: int | None = None
     last_version: int | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from rivermouth import names
 from rivermouth.ports import delta
@@ -43,10 +43,11 @@ COLUMNS: Final = StructType(
         StructField("confirmed", BooleanType()),
         StructField("table_id", StringType()),
         StructField("topic_id", StringType()),
+        StructField(names.TIMESTAMP, TimestampType()),
     ]
 )
 """``batch`` is that of a dead letter, ``entry`` and ``mark`` are those of the ledger entry that erased, ``topic_id`` is
-Kafka's, of a record of the epoch of then."""
+Kafka's, of a record of the epoch of then, ``__timestamp`` too: by it a record is known in another epoch."""
 
 COORDINATES: Final = (names.TOPIC, names.PARTITION, names.OFFSET, names.EPOCH)
 
@@ -67,8 +68,8 @@ class Erased:
     def __init__(self, files: LakeFiles, location: str, table_id: str) -> None:
         self._files = files
         self._table_id = table_id
-        # By topic, partition and epoch the least and the greatest offset; only this writer adds some.
-        self._bounds: dict[tuple[str, int, int], tuple[tuple[int, int], ...]] | None = None
+        # By topic and partition the least and the greatest offset; only this writer adds some.
+        self._bounds: dict[tuple[str, int], tuple[int, int]] | None = None
         self.location = location
 
     def exists(self) -> bool:
@@ -76,7 +77,7 @@ class Erased:
         return delta.exists(self._files, self.location)
 
     def remember(self, rows: DataFrame, entry: Entry) -> None:
-        """Adds rows with the columns ``COLUMNS`` but the last three, as those that ``entry`` erases.
+        """Adds rows with the columns ``COLUMNS``, as those that ``entry`` erases; three of them are told here.
 
         Guarantees:
             Run twice: they are there twice, which says the same. Stopped half-way: all of them or none.
@@ -90,7 +91,9 @@ class Erased:
         whole = {"confirmed": F.lit(False), "table_id": F.lit(self._table_id), "topic_id": topic_id}
         rows = rows.withColumns(whole)
         typed = (F.col(field.name).cast(field.dataType) for field in COLUMNS)
-        rows.select(*typed).coalesce(1).write.format("delta").mode("append").save(self.location)
+        rows.select(*typed).coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(
+            self.location
+        )
         self._bounds = None
 
     def confirm(self, spark: SparkSession, mark: str) -> None:
@@ -110,50 +113,66 @@ class Erased:
         return self._read(spark).where(F.col("mark") == mark) if self.exists() else None
 
     def records(self, spark: SparkSession, newest: Entry) -> DataFrame | None:
-        """Coordinates and ``entry`` of all erased records, as the ledger says that stands at ``newest``; None if none.
+        """All erased records, as the ledger says that stands at ``newest``: coordinates, ``__timestamp``, ``entry``.
 
-        A record may be there more than once.
+        Of a record of another table of this name the epoch is null: its timestamp alone tells it. A record may be there
+        more than once. None if nothing was erased.
         """
         if not self.exists():
             return None
         true = (F.col("confirmed") | (F.col("mark") == newest.attempt)) & (F.col(PLACE) != ELSEWHERE)
         mine = F.col("table_id") == self._table_id
         now = epoch_now(newest, F.col(names.TOPIC), F.col(names.PARTITION))
-        # What was erased from another table of this name was never in this one.
-        epoch = F.when(mine, F.col(names.EPOCH)).when(F.col("topic_id") == _topic_id(newest), now)
+        found = self._read(spark)
+        if names.TIMESTAMP not in found.columns:
+            found = found.withColumn(names.TIMESTAMP, F.lit(None).cast(TimestampType()))
+        # What was erased from another table of this name was never in this one. Its epochs were others; without a
+        # timestamp the topic says whether they can be these.
+        same = F.col(names.TIMESTAMP).isNull() & (F.col("topic_id") == _topic_id(newest))
+        epoch = F.when(mine, F.col(names.EPOCH)).when(same, now)
         entry = F.when(mine, F.col(ENTRY)).otherwise(0)
-        known = self._read(spark).where(true).withColumns({names.EPOCH: epoch, ENTRY: entry})
-        return known.where(F.col(names.EPOCH).isNotNull()).select(*COORDINATES, ENTRY)
+        known = found.where(true).withColumns({names.EPOCH: epoch, ENTRY: entry})
+        told = F.col(names.EPOCH).isNotNull() | F.col(names.TIMESTAMP).isNotNull()
+        return known.where(told).select(*COORDINATES, names.TIMESTAMP, ENTRY)
 
     def within(self, spark: SparkSession, newest: Entry, ranges: Ranges) -> DataFrame | None:
-        """As ``records``, those within ``ranges`` and of the epoch of now; None if there can be none."""
+        """As ``records``, those within ``ranges`` that can be of the epoch of now; None if there can be none.
+
+        ``__timestamp`` is null for those that are; of the others a record of now that has the same one is one.
+        """
         if self._bounds is None:
             self._bounds = self._found(spark, newest)
         near = any(
-            least < end and start <= greatest
+            self._bounds[topic, partition][0] < end and start <= self._bounds[topic, partition][1]
             for topic, partition, start, end in ledger.flat(ranges)
-            for least, greatest in self._bounds.get((topic, partition, _epoch(newest, topic, partition)), ())
+            if (topic, partition) in self._bounds
         )
         found = self.records(spark, newest) if near else None
         if found is None:
             return None
         now = epoch_now(newest, F.col(names.TOPIC), F.col(names.PARTITION))
-        return found.where(envelope.inside(ranges)).where(F.col(names.EPOCH) == now).drop(names.EPOCH)
+        is_now = F.coalesce(F.col(names.EPOCH) == now, F.lit(False))
+        found = found.where(envelope.inside(ranges)).where(is_now | F.col(names.TIMESTAMP).isNotNull())
+        return found.withColumn(names.TIMESTAMP, F.when(~is_now, F.col(names.TIMESTAMP))).drop(names.EPOCH)
 
-    def _found(self, spark: SparkSession, newest: Entry) -> dict[tuple[str, int, int], tuple[tuple[int, int], ...]]:
+    def _found(self, spark: SparkSession, newest: Entry) -> dict[tuple[str, int], tuple[int, int]]:
         records = self.records(spark, newest)
         if records is None:
             return {}
         ends = F.min(names.OFFSET), F.max(names.OFFSET)
-        rows = records.groupBy(names.TOPIC, names.PARTITION, names.EPOCH).agg(*ends).collect()
-        return {(row[0], row[1], row[2]): ((row[3], row[4]),) for row in rows}
+        rows = records.groupBy(names.TOPIC, names.PARTITION).agg(*ends).collect()
+        return {(row[0], row[1]): (row[2], row[3]) for row in rows}
 
     def _read(self, spark: SparkSession) -> DataFrame:
         return spark.read.format("delta").load(self.location)
 
 
-def _epoch(entry: Entry, topic: str, partition: int) -> int:
-    return len(entry.begun.get((topic, partition), ()))
+def without(rows: DataFrame, gone: DataFrame) -> DataFrame:
+    """Envelope rows that are none of the records which ``within`` returned."""
+    erased = gone.select(*names.IN_TABLE, names.TIMESTAMP).distinct().alias("e")
+    same = " AND ".join(f"e.{name} = r.{name}" for name in names.IN_TABLE)
+    stamp = f"(e.{names.TIMESTAMP} IS NULL OR e.{names.TIMESTAMP} = r.{names.TIMESTAMP})"
+    return rows.alias("r").join(erased, F.expr(f"{same} AND {stamp}"), "left_anti")
 
 
 def _topic_id(entry: Entry) -> Column:
