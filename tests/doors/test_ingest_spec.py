@@ -142,6 +142,18 @@ def test_update_schema_is_refused_until_it_is_built():
             id="json without schema",
         ),
         pytest.param(
+            {"format": "canal"},
+            "[ARGUMENT_INVALID] schema: canal needs the schema of the rows that its envelopes tell of; nothing was "
+            'run\n  hint: --schema "id bigint, at timestamp"',
+            id="envelopes without schema",
+        ),
+        pytest.param(
+            {"sink": "history", "schema": "id bigint"},
+            "[ARGUMENT_INVALID] sequence_by: a history needs to know from when a record is valid; nothing was run\n"
+            "  hint: --sequence-by updated_at, or Kafka's own time: --sequence-by kafka_timestamp",
+            id="a history without its order",
+        ),
+        pytest.param(
             {"format": "raw", "schema": "id bigint"},
             "[ARGUMENT_INVALID] schema: format raw has no schema; nothing was run\n"
             "  hint: --format json, or no --schema",

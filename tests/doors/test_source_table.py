@@ -188,6 +188,9 @@ def test_what_keeps_a_flow_from_its_source(shop, spark):
         "  hint: rivermouth run raw\n"
     )
     assert told in shop.say("run", "orders")[2]
+    # A trial reads that of the other flow.
+    told = told.replace("bronze.orders", "bronze.orders_debug").replace("run raw", "run raw --debug")
+    assert told in shop.say("run", "orders", "--debug")[2]
     status = shop.json("status", "orders")["flows"][0]
     said = "flow orders: its source, table bronze.orders, is not made yet"
     assert (status["code"], status["message"]) == (None, f"{said}; nothing was read")
@@ -311,3 +314,23 @@ def wait_until(reached, running, bound_s=60):
         assert not running.done(), running.result()
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_what_is_erased_from_both_tables_is_audited_in_both(shop):
+    shop.send(a(1, 1), a(2, 2), a(1, -1), a(1, 3))
+    assert shop.say("run")[0] == 0
+    # First from the one that people read.
+    for table, where in (("silver.orders", "id = 1"), ("silver.newest", "id = 1"), ("bronze.orders", BY_KEY)):
+        code, out, err = shop.say("tables", "forget", table, "--where", where, "--yes")
+        assert code == 0, out + err
+    assert [shop.places(table) for table in ("silver/orders", "silver/newest", "bronze/orders")] == [{(0, 1): 1}] * 3
+    code, out, err = shop.say("audit")
+    assert (code, err.replace("starting Spark …\n", "")) == (0, ""), out
+    assert "  4 records in Kafka: 1 in the table, 0 in the dead letters, 3 erased, 0 in neither" in out
+    shop.send(a(1, 4))
+    assert shop.say("run")[0] == 0
+    code, out, err = shop.say("audit")
+    assert (code, err.replace("starting Spark …\n", "")) == (0, ""), out
+
+
+BY_KEY = "CAST(kafka_key AS STRING) = '1'"

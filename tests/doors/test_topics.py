@@ -82,6 +82,12 @@ def test_the_command_prints_what_it_reads_and_writes_nothing(spark, broker, fill
             id="changes that are several",
         ),
         pytest.param(
+            {"format": "canal"},
+            "[ARGUMENT_INVALID] format: a record of the format canal may be several rows, and what they come to takes "
+            "a table; nothing was run\n  hint: rivermouth ingest t --format canal ...",
+            id="records that are several",
+        ),
+        pytest.param(
             {"columns": ["nmae"]},
             "[ARGUMENT_INVALID] --columns: t has no column 'nmae'; nothing was run\n  hint: did you mean 'name'?",
             id="a slip in a column",

@@ -126,20 +126,34 @@ def test_a_topic_becomes_the_table_that_it_logs(say, broker, orders, tmp_path):
     assert say(sink, "run")[0] == 0
 
 
+KEYED = "{type: upsert, keys: id}"
+AS_MADE = "write into a new table, or keep the sink, keys and sequence_by that the table was made with"
 TABLE_IS_OTHERWISE = [
-    ("{type: upsert, keys: op}", "its rows are told apart by id, those of the flow by op"),
-    ("{type: upsert, keys: id, sequence_by: v}", "its rows are ordered by nothing, those of the flow by v"),
-    ("append", "its rows are told apart by id, those of the flow by nothing"),
+    (KEYED, "{type: upsert, keys: op}", "its rows are told apart by id, those of the flow by op", AS_MADE),
+    (
+        KEYED,
+        "{type: upsert, keys: id, sequence_by: v}",
+        "its rows are ordered by nothing, those of the flow by v",
+        AS_MADE,
+    ),
+    (KEYED, "append", "its rows are told apart by id, those of the flow by nothing", AS_MADE),
+    (
+        "append",
+        KEYED,
+        "its rows are told apart by nothing, those of the flow by id",
+        "sink: append, or ingest with --sink append: a row a record, as the table has; or write into a new table",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("sink", "detail"), TABLE_IS_OTHERWISE)
-def test_a_table_with_other_keys_is_refused(sink, detail, say, tmp_path):
-    assert say("{type: upsert, keys: id}", "run")[0] == 0
+@pytest.mark.parametrize(("made", "sink", "detail", "hint"), TABLE_IS_OTHERWISE)
+def test_a_table_with_other_keys_is_refused(made, sink, detail, hint, say, tmp_path):
+    assert say(made, "run")[0] == 0
     code, _out, err = say(sink, "run")
     assert code == 1
     table = f"{tmp_path}/lake/silver/orders"
     assert f"[TABLE_MISMATCH] flow orders: table {table} does not fit the flow: {detail}; nothing was" in err
+    assert f"  hint: {hint}\n" in err
 
 
 def test_a_keyed_flow_takes_no_table_over(say):

@@ -102,6 +102,13 @@ def other_keys(flow: Flow, properties: Mapping[str, str]) -> str | None:
     return None
 
 
+def keys_fix(flow: Flow, properties: Mapping[str, str]) -> str:
+    """What to do where ``other_keys`` finds a difference."""
+    if flow.keyed is not None and _KEYS not in properties:
+        return "sink: append, or ingest with --sink append: a row a record, as the table has; or write into a new table"
+    return "write into a new table, or keep the sink, keys and sequence_by that the table was made with"
+
+
 def columns_left(columns: Iterable[str], there: Iterable[str]) -> tuple[str, ...]:
     """Columns that a table has and its flow, which writes ``columns``, has not."""
     mine = {name.lower() for name in columns}

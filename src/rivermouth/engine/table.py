@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StructField, StructType
 
 from rivermouth import names
-from rivermouth.engine.keyed_table import keyed_columns, keyed_properties, other_keys
+from rivermouth.engine.keyed_table import keyed_columns, keyed_properties, keys_fix, other_keys
 from rivermouth.errors import (
     ExpectationInvalid,
     LayoutInvalid,
@@ -179,7 +179,7 @@ def table_changes(
         detail = f"it is partitioned by {list(state.partition_by)}, the flow by {shape.partition_by}"
         raise TableMismatch(flow=flow.name, table=location, detail=detail)
     if other := other_keys(flow, state.properties):
-        raise TableMismatch(flow=flow.name, table=location, detail=other)
+        raise TableMismatch(flow=flow.name, table=location, detail=other, fix=keys_fix(flow, state.properties))
     found = {field.name.lower(): field for field in state.columns}
     unfit = _unfit_for_adoption(found, shape) if adopting else _without_coordinates(found, flow)
     if unfit:

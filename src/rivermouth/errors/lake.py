@@ -45,7 +45,10 @@ class TableMismatch(RivermouthError):
 
     code = "TABLE_MISMATCH"
     what = "flow {flow}: table {table} does not fit the flow: {detail}; nothing was written"
-    hint = "write into a new table, or declare the schema that the table has"
+    hint = "{fix}"
+
+    def __init__(self, *, at: str | None = None, **facts: object) -> None:
+        super().__init__(at=at, **{"fix": "write into a new table, or declare the schema that the table has", **facts})
 
 
 class TableForeign(RivermouthError):
@@ -61,7 +64,7 @@ class SourceNotMade(RivermouthError):
 
     code = "SOURCE_NOT_MADE"
     what = "flow {flow}: its source, table {table}, is not made yet; nothing was read"
-    hint = "rivermouth run {owner}"
+    hint = "rivermouth run {owner}{option}"
 
 
 class SourceBehind(RivermouthError):
@@ -72,7 +75,7 @@ class SourceBehind(RivermouthError):
         "flow {flow}: its source, table {table}, stands at {topic}-{partition}:{stands} and does not hold what comes "
         "before {end}; nothing of that was read"
     )
-    hint = "rivermouth run {owner} {flow}"
+    hint = "rivermouth run {owner} {flow}{option}"
 
 
 class SourceUnfit(RivermouthError):

@@ -185,8 +185,8 @@ class TableSource:
             return seen
         versions = delta.commit_versions(self._files, self._location)
         if not versions:
-            owner = self._source.flow.name
-            raise SourceNotMade(flow=self._reader, table=self._source.places.full_name, owner=owner)
+            places, owner = self._source.places, self._source.flow.name
+            raise SourceNotMade(flow=self._reader, table=places.full_name, owner=owner, option=places.option)
         # Before the ledger is read, which judges what others did up to its own look, and so up to this version.
         entry = self._standing().entry
         self._check_fit(entry)
@@ -216,6 +216,7 @@ class TableSource:
                     flow=self._reader,
                     table=self._source.places.full_name,
                     owner=self._source.flow.name,
+                    option=self._source.places.option,
                     topic=topic,
                     partition=partition,
                     stands=stands,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.errors import ArgumentInvalid, NotSupported
+from rivermouth.extend import find_kind, kind_names
 from rivermouth.project.dump import plain
 from rivermouth.project.judge import judge
 from rivermouth.project.load import Project, raise_all
@@ -15,6 +16,9 @@ from rivermouth.project.validate import topic_problem
 from rivermouth.rows.places import name_of_topic
 from rivermouth.rows.schema import key_columns
 from rivermouth.spec import Flow, ProjectSpec
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 RAW_SCHEMA: Final = "bronze"
 DECODED_SCHEMA: Final = "silver"
@@ -105,6 +109,7 @@ def ingest_spec(
     if parse_switch("update_schema", update_schema):
         raise NotSupported(setting="update_schema")
     kind = _format(format, schema)
+    _check_history(sink, sequence_by)
     name = name_of_topic(topic)
     flow: dict[str, Any] = {
         "topics": [topic],
@@ -206,11 +211,29 @@ def _format(kind: str | None, schema: str | None) -> str:
             detail="json needs the schema of its values",
             fix='--schema "id bigint, at timestamp", or --format raw',
         )
+    if schema is None and _needs_schema(kind):
+        detail = f"{kind} needs the schema of the rows that its envelopes tell of"
+        raise ArgumentInvalid(argument="schema", detail=detail, fix='--schema "id bigint, at timestamp"')
     if kind in ("raw", "text") and schema is not None:
         raise ArgumentInvalid(
             argument="schema", detail=f"format {kind} has no schema", fix="--format json, or no --schema"
         )
     return kind
+
+
+def _needs_schema(kind: str) -> bool:
+    if kind not in kind_names("formats"):
+        return False  # the judgement of the whole says more of it
+    fields: Mapping[str, FieldInfo] = getattr(find_kind("formats", kind), "model_fields", {})
+    return any((each.alias or name) == "schema" and each.is_required() for name, each in fields.items())
+
+
+def _check_history(sink: str | None, sequence_by: str | Sequence[str] | None) -> None:
+    """Nothing, if a history knows from when a record is valid."""
+    if sink == "history" and not sequence_by:
+        detail = "a history needs to know from when a record is valid"
+        fix = "--sequence-by updated_at, or Kafka's own time: --sequence-by kafka_timestamp"
+        raise ArgumentInvalid(argument="sequence_by", detail=detail, fix=fix)
 
 
 def _sink(kind: str, **settings: list[Any]) -> str | dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rivermouth.engine import read_topic as engine
 from rivermouth.engine.read_table import picked, rows_of
 from rivermouth.errors import ArgumentInvalid
+from rivermouth.extend import find_kind, kind_names
 from rivermouth.ports.session import for_flow
 from rivermouth.project.ingest import NEVER, ingest_spec
 from rivermouth.project.look_after import TableRows
@@ -81,6 +82,11 @@ def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> 
         if arguments.get(name):
             detail = "without latest_per_key each record is a row, whatever its key"
             raise ArgumentInvalid(argument=name, detail=detail, fix="--latest-per-key")
+    kind = arguments.get("format")
+    several = kind in kind_names("formats") and getattr(find_kind("formats", str(kind)), "splits", False)
+    if several and not latest_per_key:
+        detail = f"a record of the format {kind} may be several rows, and what they come to takes a table"
+        raise ArgumentInvalid(argument="format", detail=detail, fix=f"rivermouth ingest {topic} --format {kind} ...")
     sink = "upsert" if latest_per_key else "append"
     return ingest_spec(topic, sink=sink, maintenance=NEVER, **arguments)
 

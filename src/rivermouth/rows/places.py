@@ -79,6 +79,11 @@ class FlowPlaces:
         return f"{self.catalog}.{self.name}" if self.catalog else self.name
 
     @property
+    def option(self) -> str:
+        """`` --debug`` behind a command about a trial; else nothing."""
+        return " --debug" if self.state.endswith(DEBUG_SUFFIX) else ""
+
+    @property
     def erased(self) -> str:
         """The folder of what was erased from the table: coordinates, and reports."""
         return f"{self.state}/erased/{self.name}"
