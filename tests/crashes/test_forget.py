@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 from delta.exceptions import ConcurrentDeleteReadException
 from tests.crashes import oracle
+from tests.crashes.deciding import decided
 from tests.crashes.scene import RULES, Scene
 from tests.crashes.test_replay import with_flow
 
@@ -134,3 +136,24 @@ def test_one_that_meets_a_change_of_somebody_else_is_refused(drained, tmp_path, 
     monkeypatch.undo()
     assert with_flow(scene, spark, act)["done"]
     assert audit_flow(spark, scene.order).problems == ()
+
+
+@pytest.mark.long
+def test_what_a_keyed_table_forgot_stays_away_in_a_new_epoch_and_in_a_new_table(make_scene, spark):
+    scene = make_scene(partitions=1, sink={"type": "upsert", "keys": ["id"]})
+    scene.send(
+        *(b'{"id": %d, "name": "eve", "amount": 1.5, "at": "2026-01-31T12:00:00Z"}' % each for each in (1, 1, 2))
+    )
+    assert scene.drain(spark).error is None
+    asked = Request("forget", erasure=ForgetRequest(where="id = 1", mark="7e1f"))
+    assert with_flow(scene, spark, lambda run: perform(run, asked))["records"] == 2
+    # The log was cut, and what is before that is still there.
+    scene.pretend_the_ledger_is_at(99, instead_of=3)
+    outcome = decided(scene, spark, rewind=[f"{scene.topic}-0:0"])
+    assert outcome.error is None, str(outcome.error)
+    assert [row["id"] for row in oracle.rows_of(scene.table)] == [2]
+    assert audit_flow(spark, scene.order).problems == ()
+    shutil.rmtree(scene.table)
+    scene.side_file.unlink()
+    assert scene.drain(spark).error is None
+    assert [row["id"] for row in oracle.rows_of(scene.table)] == [2]
