@@ -33,7 +33,7 @@ from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project import dump
 from rivermouth.project.json_schema import project_schema
-from rivermouth.rows import change_format, changes, dead_letter, json_reasons, ledger, maintenance, schema
+from rivermouth.rows import change_format, changes, dead_letter, json_reasons, ledger, maintenance, schema, snapshots
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _COMMAND: Final = "python tools/docs_reference.py"
@@ -354,7 +354,9 @@ def dead_letter_page() -> str:
 
 
 def _reasons() -> Iterator[tuple[str, str, str]]:
-    sources = [inspect.getsource(each) for each in (dead_letter._reason, json_reasons, changes, change_format)]
+    sources = [
+        inspect.getsource(each) for each in (dead_letter._reason, json_reasons, changes, snapshots, change_format)
+    ]
     sources += [inspect.getsource(find_kind("formats", name).explain) for name in kind_names("formats")]
     found = {code for source in sources for code in re.findall(r"""["']([A-Z][A-Z0-9_]{5,})["']""", source)}
     reasons = _WORDS["reasons"]

@@ -45,6 +45,9 @@ OLD_PRIMARY_KEY: Final = "__old_primary_key"
 ORDINAL: Final = "__ordinal"
 MOVED: Final = "__moved"
 
+# The column of a snapshot that is nothing but an array of rows.
+ROWS: Final = "rows"
+
 # What a change does; a record that is none is skipped.
 INSERT: Final = "insert"
 READ: Final = "read"

@@ -67,7 +67,7 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
         erased = 0 if gone is None else records.join(gone, _KEYS, "left_semi").count()
         dead = 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
         in_table = _in_table(kept, fine, order, run)
-        if not (versions and _outlived(kept, table, order, run)):
+        if not order.snapshots and not (versions and _outlived(kept, table, order, run)):
             in_table += kept.where(names.TRUNCATE).count()
         identity = [*map(names.quoted, order.keys), *([names.START_AT] if versions else [])]
         doubled = table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
@@ -107,8 +107,11 @@ def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow) 
     """How many records are in the table: with each of their changes, where they have several."""
     if not run.flow.splits:
         return fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
-    rows = kept.where(f"NOT {names.TRUNCATE}").alias("k").join(fine.alias("f"), F.expr(order.same_key("k", "f")))
-    return rows.groupBy(*_KEYS).agg(F.bool_and(_FINE).alias(_FINE)).where(_FINE).count()
+    # A snapshot is in the table if all of its rows are.
+    mine = kept if order.snapshots else kept.where(f"NOT {names.TRUNCATE}")
+    rows = mine.alias("k").join(fine.alias("f"), F.expr(order.same_key("k", "f")), "left")
+    told = F.coalesce(_FINE, names.TRUNCATE).alias(_FINE)
+    return rows.select(*_KEYS, told).groupBy(*_KEYS).agg(F.bool_and(_FINE).alias(_FINE)).where(_FINE).count()
 
 
 def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> DataFrame:
@@ -158,7 +161,7 @@ def _fine_parts(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlo
 
 def _outlived(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> bool:
     """Whether a version is valid before and after one of the truncations."""
-    return not history.truncated(table, history.truncations(table_rows(kept, run), None), order).isEmpty()
+    return not history.truncated(table, history.truncations(table_rows(kept, run), None, order), order).isEmpty()
 
 
 def _fine_versions(
@@ -170,9 +173,9 @@ def _fine_versions(
     if run.tombstones is not None and run.tombstones.exists():
         # What was read after the window may have been remembered already, and is not in that version of the table.
         facts = history.until(run.tombstones.frame(run.spark, order), until)
-    marks = history.truncations(told, facts)
+    marks = history.truncations(told, facts, order)
     keys = told.where(f"NOT {names.TRUNCATE}").select(*map(names.quoted, order.keys))
-    keys = keys.unionAll(history.truncated(table, history.truncations(told, None), order)).distinct().alias("w")
+    keys = keys.unionAll(history.truncated(table, history.truncations(told, None, order), order)).distinct().alias("w")
     versions = table.alias("t").join(keys, F.expr(order.same_key("w", "t")), "left_semi")
     mine = None if facts is None else facts.alias("r").join(keys, F.expr(order.same_key("w", "r")), "left_semi")
     # As in other tables, what a record has in its columns is no part of an audit.

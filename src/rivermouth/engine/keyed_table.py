@@ -13,7 +13,7 @@ from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
 from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.expressions import columns_in, forbidden
-from rivermouth.rows import history, partial, schema
+from rivermouth.rows import history, partial, schema, snapshots
 from rivermouth.rows.changes import order_of, sequence_sql
 from rivermouth.rows.column_starts import ColumnStarts
 from rivermouth.rows.json_types import nullable
@@ -35,6 +35,21 @@ COLUMN_STARTS: Final = "rivermouth.column_starts"
 _NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
 _NO_ORDER: Final = (ArrayType, MapType, VariantType)
 _NOT_COMPARED: Final = (MapType, VariantType)
+
+
+def columns_of_rows(flow: Flow, declared: StructType) -> StructType:
+    """The payload columns: as declared, or those of the rows of a snapshot and what it says besides.
+
+    Raises:
+        KeysInvalid: A snapshot has no such rows.
+    """
+    if flow.keyed is None or not flow.keyed.snapshots:
+        return declared
+    try:
+        return snapshots.columns(declared, flow.keyed.rows or names.ROWS)
+    except ValueError as error:
+        detail, fix = str(error).split("\n")
+        raise _invalid(flow, detail, fix) from None
 
 
 def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: StructType) -> StructType:
@@ -60,6 +75,8 @@ def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: S
     fields = [field for field in known if field.name not in gone]
     if sink.sequence_by:
         kind = _sequence_type(spark, flow, sink, known)
+        if sink.snapshots:
+            _check_version(spark, flow, sink, payload)
         if sink.versions:
             _check_versions(flow, sink, payload, known)
             _check_tracked(spark, flow, sink, schema.kept_columns(flow, payload))
@@ -147,7 +164,7 @@ def _made_by(sink: KeyedSink) -> list[str]:
     ):
         if columns := getattr(sink, setting, ()):
             return [words.format(", ".join(sorted(columns)))]
-    return ["each record"]
+    return ["a change of the row"] if sink.snapshots else ["each record"]
 
 
 def _updated_by(sink: KeyedSink) -> list[str]:
@@ -217,6 +234,15 @@ def _check_tracked(spark: SparkSession, flow: Flow, sink: KeyedSink, kept: Seque
             raise _invalid(flow, detail, f"track_history_except_columns: [{', '.join((*untracked, name))}]")
 
 
+def _check_version(spark: SparkSession, flow: Flow, sink: KeyedSink, payload: StructType) -> None:
+    """That the version of a snapshot is not made of its rows: an empty one has a version too."""
+    of_rows = {field.name.casefold(): field.name for field in payload if not snapshots.is_beside(field)}
+    for name in columns_in(spark, sink.sequence_by[0]):
+        if name.casefold() in of_rows:
+            detail = f"sequence_by names {of_rows[name.casefold()]!r}, a column of the rows and not of the snapshot"
+            raise _invalid(flow, detail, "sequence_by: kafka_timestamp, or a column beside the rows")
+
+
 def _check_reserved(flow: Flow, payload: StructType, columns: Iterable[str]) -> None:
     keys, metadata = schema.key_columns(flow), {name: told for told, name in flow.metadata_columns.items()}
     for name in sorted(columns):
@@ -262,7 +288,8 @@ def _sequence_type(spark: SparkSession, flow: Flow, sink: KeyedSink, known: Stru
     kind = _type_of(spark, flow, known, "sequence_by", sequence_sql(sink.sequence_by))
     parts = [field.dataType for field in kind] if isinstance(kind, StructType) else [kind]
     for part in parts:
-        if isinstance(part, (*_NO_ORDER, StructType)) or (sink.apply_as_truncates and part is not kind):
+        single = sink.apply_as_truncates or sink.snapshots
+        if isinstance(part, (*_NO_ORDER, StructType)) or (single and part is not kind):
             detail = f"sequence_by is of type {part.simpleString()}, which has no order"
             raise _invalid(flow, detail, "name a number, a time or a text: sequence_by: updated_at")
     return kind

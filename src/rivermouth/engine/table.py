@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StructField, StructType
 
 from rivermouth import names
-from rivermouth.engine.keyed_table import keyed_columns, keyed_properties, keys_fix, other_keys
+from rivermouth.engine.keyed_table import columns_of_rows, keyed_columns, keyed_properties, keys_fix, other_keys
 from rivermouth.errors import (
     ExpectationInvalid,
     LayoutInvalid,
@@ -79,9 +79,10 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         KeysInvalid: A keyed table's keys, order or conditions cannot be had from the columns.
     """
     try:
-        payload = flow.format.columns(spark)
+        payload = flow.value_format.columns(spark)
     except (ValueError, PySparkException) as error:
         raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
+    payload = columns_of_rows(flow, payload)
     columns = schema.table_columns(flow, payload)
     empty = spark.createDataFrame([], columns)
     derived = []

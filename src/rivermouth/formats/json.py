@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.names import quoted
@@ -22,6 +23,11 @@ class Json(DeclaredFormat):
     """
 
     type: Literal["json"] = "json"
+    _array: ClassVar[str | None] = None
+
+    def arrays(self) -> Json:
+        """This format for arrays of objects."""
+        return _Arrays.model_validate({"type": "json", "schema": self.declared})
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one parse."""
@@ -52,10 +58,11 @@ class Json(DeclaredFormat):
         """Each value is read again in Python, which names the first thing that is wrong with it.
 
         Reasons: ``INVALID_UTF8``, ``INVALID_JSON``, ``LONE_SURROGATE``, ``TOO_DEEP``, ``TOO_LONG``,
-        ``NOT_AN_OBJECT``, ``FIELD_MISSING``, ``FIELD_TYPE``, and ``UNEXPLAINED`` where Python finds nothing.
+        ``NOT_AN_OBJECT``, ``NOT_AN_ARRAY``, ``FIELD_MISSING``, ``FIELD_TYPE``, and ``UNEXPLAINED`` where Python finds
+        nothing.
         """
         schema = self.schema_as_declared().json()
-        verdict = json_reasons.explainer(schema)
+        verdict = json_reasons.explainer(schema, array=self._array)
         refused = F.expr(f"CASE WHEN NOT {names.DECODED} THEN {names.VALUE} END")
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"__verdict.{part} AS {name}" for name, part in parts.items())
@@ -70,6 +77,38 @@ class Json(DeclaredFormat):
         extra = f"size(array_except(json_object_keys({json_document.TEXT}), array({declared})))"
         sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"
         return {"undeclared_fields": f"CASE WHEN {sampled} THEN {extra} END"}
+
+
+class _Arrays(Json):
+    """JSON arrays of objects with a declared schema, read as the one field of a document."""
+
+    _array: ClassVar[str | None] = names.ROWS
+
+    def schema_as_declared(self) -> T.StructType:
+        """One column, an array of what is declared."""
+        return T.StructType([T.StructField(names.ROWS, T.ArrayType(super().schema_as_declared()))])
+
+    def decode(self, rows: DataFrame) -> DataFrame:
+        """Values to one column."""
+        front, end = (f"CAST({names.literal(text)} AS BINARY)" for text in (f'{{"{names.ROWS}":', "}"))
+        document = F.expr(f"concat({front}, {names.VALUE}, {end})")
+        kept = [name for name in rows.columns if name != names.VALUE]
+        wrapped = rows.select(*kept, F.col(names.VALUE).alias("__array"), document.alias(names.VALUE))
+        # Behind the array something may follow that makes the document one with more fields.
+        alone = f"({names.VALUE} IS NULL OR coalesce(size(json_object_keys({json_document.TEXT})) = 1, false))"
+        return (
+            super()
+            .decode(wrapped)
+            .selectExpr(
+                f"* EXCEPT (__array, {names.VALUE}, {names.DECODED})",
+                f"__array AS {names.VALUE}",
+                f"{names.DECODED} AND {alone} AS {names.DECODED}",
+            )
+        )
+
+    def observations(self) -> dict[str, str]:
+        """None: what the schema lacks is looked for in documents alone."""
+        return {}
 
 
 KIND = Json

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows import json_types
+from rivermouth.rows import json_types, snapshots
 from rivermouth.rows.schema import derived_columns, key_columns, sequence_column
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ KEY_NULL: Final = "KEY_NULL"
 SEQUENCE_NULL: Final = "SEQUENCE_NULL"
 KEY_CHANGED: Final = "KEY_CHANGED"
 MESSAGES: Final = {
+    **snapshots.MESSAGES,
     KEY_NULL: "a part of its key is null",
     SEQUENCE_NULL: "its place in the order is null or not a number",
     KEY_CHANGED: "it changes a key, and its format tells such a change of its own key alone",
@@ -64,6 +65,8 @@ class Order:
         unlike: Columns that a record may have otherwise when it is read again.
         partial: The columns that keep their value where a record does not bring one.
         listed: Whether a record lists the columns that it brings; else it brings those that are not null.
+        snapshots: Whether a truncation is a snapshot, which brings rows of its own and has no equal: of two with one
+            sequence the newer one by Kafka's order counts.
     """
 
     keys: tuple[str, ...]
@@ -79,6 +82,7 @@ class Order:
     unlike: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()
     listed: bool = False
+    snapshots: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,6 +100,12 @@ class Order:
         before = f"{frame}." if frame else ""
         offset = f"{before}{names.quoted(self.offset)}"
         return f"struct(coalesce({before}{names.EPOCH_COLUMN}, 0), {offset})" if self.epochs else offset
+
+    def as_record(self, frame: str = "") -> str:
+        """SQL of a struct that says which record a row was made of."""
+        before = f"{frame}." if frame else ""
+        parts = (f"{before}{names.quoted(name)}" for name in (self.topic, self.partition))
+        return f"struct({', '.join(parts)}, {self.in_partition(frame)})"
 
     def same_record(self, one: str, other: str) -> str:
         """SQL: whether two rows, by the names of their frames, were made of one record."""
@@ -143,8 +153,8 @@ class Truncations:
     Attributes:
         order: The table's.
         sequence: SQL of the greatest sequence, in a table with ``sequence_by``.
-        places: Without one, of each partition of a topic: topic, partition, SQL of the last epoch and offset and of
-            the latest timestamp, as ``Order`` compares them.
+        places: Without one, and of the snapshots with the greatest one, of each partition of a topic: topic,
+            partition, SQL of the last epoch and offset and of the latest timestamp, as ``Order`` compares them.
     """
 
     order: Order
@@ -161,9 +171,17 @@ class Truncations:
             sequence: Name of its sequence, if it is another than the table's.
         """
         order = self.order
-        if order.sequence is not None:
-            mine = f"{frame}.{names.quoted(sequence or order.sequence)}"
-            return F.expr(f"coalesce({mine} < {self.sequence}, false)" if self.sequence else "false")
+        by_kafka = self._older_by_kafka(frame)
+        # A row of which nobody knows when it came is older than any snapshot.
+        unknown = "true" if order.snapshots else "false"
+        if order.sequence is None:
+            return F.expr(f"coalesce({by_kafka}, {unknown})")
+        mine = f"{frame}.{names.quoted(sequence or order.sequence)}"
+        among_equals = f"{mine} = {self.sequence} AND coalesce({by_kafka}, {unknown})" if self.places else "false"
+        return F.expr(f"coalesce({mine} < {self.sequence}, {unknown}) OR coalesce({among_equals}, false)")
+
+    def _older_by_kafka(self, frame: str) -> str:
+        order = self.order
         topic, partition, time = (
             f"{frame}.{names.quoted(name)}" for name in (order.topic, order.partition, order.timestamp)
         )
@@ -173,7 +191,7 @@ class Truncations:
             within = f"{order.in_partition(frame)} < {last}"
             between = f"struct({time}, {topic}, {partition}) < struct({latest}, {where})"
             tests.append(f"CASE WHEN struct({topic}, {partition}) = struct({where}) THEN {within} ELSE {between} END")
-        return F.expr(f"coalesce({' OR '.join(tests) or 'false'}, false)")
+        return " OR ".join(tests) or "false"
 
 
 def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False, left: Sequence[str] = ()) -> Order | None:
@@ -202,12 +220,13 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False, left: 
         timestamp=called["kafka_timestamp"],
         epochs=epochs,
         tracked=flow.keyed.tracked(payload),
-        truncates=flow.keyed.apply_as_truncates is not None or flow.format.truncates,
-        unplaced=flow.keyed.tombstones == "delete" or flow.format.changes,
+        truncates=flow.keyed.apply_as_truncates is not None or flow.format.truncates or flow.keyed.snapshots,
+        unplaced=flow.keyed.tombstones_delete or flow.format.changes,
         # What derived ones are made of may be the time of day.
         unlike=(*derived_columns(flow), *(called[name] for name in ("ingested_at",) if name in called)),
         partial=flow.keyed.partial([name for name in mine if name not in whole]),
         listed=flow.keyed.listed_by is not None,
+        snapshots=flow.keyed.snapshots,
     )
 
 
@@ -229,6 +248,8 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
         name for column, name in flow.metadata_columns.items() if column not in names.CHANGE_METADATA_COLUMNS
     }
     deletion, truncation, skipped = (_tells(flow, each) for each in (names.DELETION, names.TRUNCATION, names.SKIP))
+    if sink.snapshots:
+        truncation = snapshots.WHOLE
     rows = _with_keys_of_tombstones(rows, flow).selectExpr(
         "*",
         f"{tombstone} OR {deletion} OR {_is_true(sink.apply_as_deletes)} AS {names.DELETE}",
@@ -243,7 +264,8 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
         nothing = f"IF(false, {names.SEQUENCE}, NULL)"
         rows = rows.selectExpr("*", f"{names.SEQUENCE} AS {names.START_AT}", f"{nothing} AS {names.END_AT}")
     no_key = " OR ".join(f"{names.quoted(name)} IS NULL" for name in key_columns(flow))
-    cases = f"WHEN NOT {names.TRUNCATE} AND ({no_key}) THEN '{KEY_NULL}'"
+    cases = f"WHEN {names.MISFIT} IS NOT NULL THEN {names.MISFIT} " if sink.snapshots else ""
+    cases += f"WHEN NOT {names.TRUNCATE} AND ({no_key}) THEN '{KEY_NULL}'"
     if flow.format.changes and not flow.splits and sink.keys:
         listed = ", ".join(map(names.literal, key_columns(flow)))
         cases += f" WHEN arrays_overlap({names.MOVED}, array({listed})) THEN '{KEY_CHANGED}'"
@@ -286,7 +308,7 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
     """
     not_of_value = {*flow.metadata_columns.values(), *derived_columns(flow)}
     wanted = [name for name in key_columns(flow) if name not in not_of_value]
-    if not wanted or flow.keyed is None or flow.keyed.tombstones == "ignore":
+    if not wanted or flow.keyed is None or not flow.keyed.tombstones_delete:
         return rows
     types = {name: rows.schema[name].dataType for name in wanted}
     kinds = {name: kind.simpleString() for name, kind in types.items()}
@@ -339,7 +361,8 @@ def by_partition(changes: DataFrame, order: Order) -> DataFrame:
         return grouped.select(*keys, _ROW, *nothing, RECORDS)
     is_tombstone = F.expr(f"{names.DELETE} AND {names.SEQUENCE} IS NULL")
     last = F.max(F.when(is_tombstone, F.col(offset))).over(Window.partitionBy(*keys, *place))
-    marked = changes.select(row.alias(_ROW), *keys, *place, offset, names.SEQUENCE, last.alias("__last"))
+    ordinal = [names.ORDINAL] if several else []
+    marked = changes.select(row.alias(_ROW), *keys, *place, offset, names.SEQUENCE, *ordinal, last.alias("__last"))
     after = F.when(F.expr(f"__last IS NULL OR {offset} > __last"), F.struct(names.SEQUENCE, offset))
     found = marked.groupBy(*keys, *place).agg(
         F.max_by(_ROW, after).alias(_ROW),

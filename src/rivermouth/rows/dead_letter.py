@@ -156,7 +156,7 @@ def dead_letters(
         entry: Number of the ledger entry of their batch.
         topic_ids: Kafka's UUID by topic.
     """
-    dead = flow.format.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}' AND {once(flow)}"))
+    dead = flow.value_format.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}' AND {once(flow)}"))
     refused = f"NOT {names.DECODED}"
     columns = {
         **_SOURCES,

@@ -74,7 +74,7 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
         ``rows`` with ``__data`` (struct of the payload), ``__decoded`` (boolean, never null; true for a null
         value) and ``__key_valid`` (boolean, never null).
     """
-    decoded = flow.format.decode(rows)
+    decoded = flow.value_format.decode(rows)
     if flow.format.changes and flow.keyed is not None:
         # All that a deletion needs is its key: what does not fit is null, and no key then.
         spared = f"{names.OPERATION} = '{names.DELETION}' AND startswith({names.MISFIT}, 'FIELD_')"

@@ -38,13 +38,14 @@ _VERSION, _DELETION, _TOMBSTONE = "version", "deletion", "tombstone"
 _AT, _KNOWN, _FROM, _ENDED, _HELD = "__at", "__known", "__from", "__ended", "__held"
 _ALTERED: Final = "__altered"
 _PLACE, _TRUNCATIONS, _START = "__place", "__truncations", "__last"
+_SNAPSHOTS, _WHOLE = "__snapshots", "__whole"
 _BATCH, _TABLE, _REMEMBERED = 0, 1, 2
 # How well it is known what is at a place: only that something was deleted or begun there, or which record did.
 _DEDUCED_END, _DEDUCED_START, _RECORD = 0, 1, 2
 
 _WORDS: Final = """
     altered at before begins begun closed deleted_at deletes ended ends entry fact facts fine from held here kind known
-    last moved new next place records row same shown spread t then truncations unmerged up updates w was
+    last moved new next place records row same shown snapshots spread t then truncations unmerged up updates w was whole
 """
 RESERVED: Final = frozenset(f"__{word}" for word in _WORDS.split())
 """Names that no column of a table with versions may have, in lower case."""
@@ -67,7 +68,7 @@ class Known:
 
 def columns_of(changes: DataFrame, order: Order) -> list[str]:
     """The columns of a table's row among those of ``changes``."""
-    way = {names.DELETE, names.TRUNCATE, *({names.SEQUENCE} if order.tracked is None else ())}
+    way = {names.DELETE, names.TRUNCATE, names.ORDINAL, *({names.SEQUENCE} if order.tracked is None else ())}
     return [name for name in changes.columns if name not in way]
 
 
@@ -76,17 +77,33 @@ def until(facts: DataFrame, entry: int) -> DataFrame:
     return facts.where(f"{ENTRY} <= {entry}")
 
 
-def truncations(changes: DataFrame, facts: DataFrame | None) -> DataFrame:
-    """One row with ``__truncations``: the sequences of all that are known, an array, ascending."""
-    marks = changes.where(names.TRUNCATE).select(names.SEQUENCE)
+def truncations(changes: DataFrame, facts: DataFrame | None, order: Order) -> DataFrame:
+    """One row with ``__truncations``: the sequences of all that are known, an array, ascending.
+
+    And, if they are snapshots, ``__snapshots``, a map from the sequence to the one that counts there.
+    """
+    wanted = [names.SEQUENCE, *(map(names.quoted, order.columns) if order.snapshots else ())]
+    marks = changes.where(names.TRUNCATE).select(*wanted)
     if facts is not None:
-        marks = marks.unionAll(facts.where(names.TRUNCATE).select(names.SEQUENCE))
-    return marks.agg(F.sort_array(F.collect_set(names.SEQUENCE)).alias(_TRUNCATIONS))
+        marks = marks.unionAll(facts.where(names.TRUNCATE).select(*wanted))
+    found = F.sort_array(F.collect_set(names.SEQUENCE)).alias(_TRUNCATIONS)
+    if not order.snapshots:
+        return marks.agg(found)
+    place = [names.quoted(name) for name in (order.topic, order.partition)]
+    latest = F.struct(names.quoted(order.timestamp), *place)
+    marks = marks.select(*wanted, F.expr(order.as_record()).alias(_WHOLE), latest.alias("__then"))
+    last = F.max_by(F.struct(_WHOLE, "__then"), F.expr(order.in_partition())).alias("__last")
+    parts = marks.groupBy(names.SEQUENCE, *place).agg(last)
+    counts = parts.groupBy(names.SEQUENCE).agg(F.max_by(f"__last.{_WHOLE}", "__last.__then").alias(_WHOLE))
+    by_sequence = F.map_from_entries(F.collect_list(F.struct(names.SEQUENCE, _WHOLE))).alias(_SNAPSHOTS)
+    return counts.agg(found, by_sequence)
 
 
 def truncated(versions: DataFrame, marks: DataFrame, order: Order) -> DataFrame:
-    """The keys of those versions during which a truncation of ``marks`` falls."""
-    inside = f"exists({_TRUNCATIONS}, x -> x > {names.START_AT} AND ({names.END_AT} IS NULL OR x < {names.END_AT}))"
+    """The keys of those versions during which a truncation of ``marks`` falls; a snapshot also where one begins."""
+    after = ">=" if order.snapshots else ">"
+    ends = f"{names.END_AT} IS NULL OR x < {names.END_AT}"
+    inside = f"exists({_TRUNCATIONS}, x -> x {after} {names.START_AT} AND ({ends}))"
     found = versions.crossJoin(F.broadcast(marks)).where(inside)
     return found.select(*map(names.quoted, order.keys))
 
@@ -289,7 +306,12 @@ def _spans(newest: DataFrame, order: Order) -> DataFrame:
     """With the versions: whether there is one, whether it begins and ends there, from when and until when."""
     by_key = Window.partitionBy(*map(names.quoted, order.keys)).orderBy(_AT)
     closed = f"coalesce(__w.{_ENDED}, false) OR (__t IS NOT NULL AND {order.by_kafka(f'__t.{ROW}', f'__w.{ROW}')})"
-    found = newest.withColumn("__up", F.expr(f"coalesce(__w.{KIND} = '{_VERSION}', false)"))
+    up = f"__w.{KIND} = '{_VERSION}'"
+    if order.snapshots:
+        # Of two snapshots with one sequence the older one is none.
+        mine = f"__w.{_KNOWN} = {_RECORD} AND {order.as_record(f'__w.{ROW}')} <> {_SNAPSHOTS}[{_AT}]"
+        up += f" AND NOT coalesce({mine}, false)"
+    found = newest.withColumn("__up", F.expr(f"coalesce({up}, false)"))
     found = found.withColumn("__closed", F.expr(f"__up AND ({closed})"))
     next_cut = f"array_min(filter({_TRUNCATIONS}, x -> x > {_AT}))"
     found = found.withColumn("__next", F.lead(_AT).over(by_key))
@@ -300,7 +322,9 @@ def _spans(newest: DataFrame, order: Order) -> DataFrame:
         )
     before = F.lag(F.struct("__up", "__closed", _AT, F.col(f"__w.{ROW}").alias(ROW))).over(by_key)
     alike = [f"__before.{ROW}.{names.quoted(name)} <=> __w.{ROW}.{names.quoted(name)}" for name in order.tracked]
-    cut = f"exists({_TRUNCATIONS}, x -> x > __before.{_AT} AND x <= {_AT})"
+    # What a snapshot holds it does not end.
+    until_now = "<" if order.snapshots else "<="
+    cut = f"exists({_TRUNCATIONS}, x -> x > __before.{_AT} AND x {until_now} {_AT})"
     same = " AND ".join(["__up", "__before.__up", "NOT __before.__closed", f"NOT {cut}", *alike])
     found = found.withColumn("__before", before).withColumn("__same", F.expr(f"coalesce({same}, false)"))
     found = found.withColumn("__begins", F.expr("__up AND NOT __same"))

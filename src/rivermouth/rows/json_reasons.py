@@ -74,16 +74,17 @@ class _NotJson(ValueError):
     """A word that Python's parser takes for a number, and JSON does not know."""
 
 
-def explainer(schema_json: str) -> Callable[..., Any]:
+def explainer(schema_json: str, *, array: str | None = None) -> Callable[..., Any]:
     """A Spark function from ``__value`` (binary) to a struct (reason, field, message) that is never null.
 
     Args:
         schema_json: The declared schema in Spark's JSON form.
+        array: The one column that it has, where a value is nothing but the array of that; None for objects.
     """
 
     def verdict(value: bytes | bytearray | None) -> tuple[str, str | None, str]:
         try:
-            found = explain(bytes(value or b""), _schema(schema_json))
+            found = explain(bytes(value or b""), _schema(schema_json), array)
         except Exception:  # noqa: BLE001 - the record is a dead letter in any case; its reason must not stop the flow
             return ("UNEXPLAINED", None, "the value was refused, and naming the reason failed")
         return (found.reason, found.field, found.message)
@@ -97,7 +98,7 @@ def _schema(schema_json: str) -> T.StructType:
     return T.StructType.fromJson(json.loads(schema_json))
 
 
-def explain(value: bytes, schema: T.StructType) -> Verdict:
+def explain(value: bytes, schema: T.StructType, array: str | None = None) -> Verdict:
     """The first thing that is wrong with a value that was refused."""
     try:
         text = value.decode("utf-8")
@@ -117,15 +118,19 @@ def explain(value: bytes, schema: T.StructType) -> Verdict:
         return Verdict("TOO_DEEP", None, "the value is nested too deeply to be explained")
     except ValueError as error:
         return Verdict("INVALID_JSON", None, _syntax(error, text))
-    return _judge(document, schema)
+    return _judge(document, schema, array)
 
 
-def _judge(document: Any, schema: T.StructType) -> Verdict:
+def _judge(document: Any, schema: T.StructType, array: str | None) -> Verdict:
     long = next(_too_long(document), None)
     if long is not None:
         return Verdict("TOO_LONG", None, long)
     if any(_half_a_character(text) for text in _texts(document)):
         return Verdict("LONE_SURROGATE", None, "an escape stands for half a character (a surrogate without its pair)")
+    if array is not None:
+        if not isinstance(document, list) or isinstance(document, _Object):
+            return Verdict("NOT_AN_ARRAY", None, f"the value is {_kind(document)}, not an array")
+        document = _Object([(array, document)])
     if not isinstance(document, _Object):
         return Verdict("NOT_AN_OBJECT", None, f"the value is {_kind(document)}, not an object")
     found = list(_object(document, schema, ""))

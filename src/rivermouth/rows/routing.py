@@ -46,7 +46,7 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
     if flow.keyed is None:
         cases.append(f"WHEN {names.VALUE} IS NULL THEN '{_NULL_VALUE_ROUTES[flow.null_values]}'")
     else:
-        if flow.keyed.tombstones == "ignore":
+        if not flow.keyed.tombstones_delete:
             cases.append(f"WHEN {names.VALUE} IS NULL THEN '{DROPPED}'")
         cases.append(f"WHEN {names.PROBLEM} IS NOT NULL THEN '{DEAD_LETTER}'")
     for action in ("fail", DEAD_LETTER, DROPPED):
@@ -80,7 +80,7 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
     if may_bury(flow):
         aggregates["blocks"] = Aggregate("collect_set", f"CASE WHEN {dead} THEN {block_mark(block_offsets)} END")
         aggregates["dead_mark"] = mark_of(*names.IN_TABLE, among=dead)
-    summed = flow.format.observations()
+    summed = flow.value_format.observations()
     return aggregates | {name: Aggregate("sum", summand) for name, summand in summed.items()}
 
 

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved
+from rivermouth.rows import snapshots
 from rivermouth.rows.generated_code import by_reference
 
 if TYPE_CHECKING:
@@ -186,9 +187,10 @@ def kept_columns(flow: Flow, payload: StructType) -> list[str]:
     """The payload columns that the table has, in order."""
     if flow.keyed is None:
         return list(payload.names)
-    wanted, unwanted = flow.keyed.columns or payload.names, flow.keyed.except_columns
+    of_rows = [field.name for field in payload if not snapshots.is_beside(field)]
+    wanted, unwanted = flow.keyed.columns or of_rows, flow.keyed.except_columns
     keys = key_columns(flow)
-    return [name for name in payload.names if name in keys or (name in wanted and name not in unwanted)]
+    return [name for name in of_rows if name in keys or (name in wanted and name not in unwanted)]
 
 
 def _named(parts: Iterable[str | Mapping[str, str]]) -> list[str]:
@@ -233,9 +235,11 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
         beside: Further columns of ``rows`` that stay.
     """
     metadata = [f"{_metadata(column, flow)} AS {names.quoted(name)}" for column, name in flow.metadata_columns.items()]
-    told = (names.OPERATION, names.PRIMARY_KEY, names.MISFIT) if flow.format.changes else ()
+    told: tuple[str, ...] = (names.OPERATION, names.PRIMARY_KEY, names.MISFIT) if flow.format.changes else ()
     if flow.format.changes and flow.keyed is not None:
         told = (*told, names.ORDINAL if flow.splits else names.MOVED)
+    if flow.keyed is not None and flow.keyed.snapshots:
+        told = (names.MISFIT, names.ORDINAL)
     shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *told, *beside)
     derived = {name: F.expr(expression) for name, expression in derived_columns(flow).items()}
     return shaped.withColumns(derived) if derived else shaped

@@ -115,7 +115,7 @@ def _null_values(flow: Flow, owner: Flow, table: str) -> Iterator[Problem]:
     if owner.null_values != "drop":
         return
     keep = _KEEP.format(owner.name)
-    if flow.keyed is not None and flow.keyed.tombstones == "delete":
+    if flow.keyed is not None and flow.keyed.tombstones_delete:
         detail = f"{table} has no records without a value, by which the sink {flow.sink.type} deletes"
         yield Problem("sink", detail, f"{keep}; or here: tombstones: ignore")
     if flow.keyed is None and flow.null_values != "drop":

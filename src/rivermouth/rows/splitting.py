@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.names import quoted
+from rivermouth.rows import snapshots
 from rivermouth.rows.checks import failed_column
 from rivermouth.rows.schema import key_columns
 
@@ -35,10 +36,12 @@ def once(flow: Flow) -> str:
 def split(rows: DataFrame, flow: Flow) -> DataFrame:
     """Decoded rows, and of an update that changes its row's key two: the old key's deletion, and the new row.
 
-    ``__ordinal`` says in which order the changes of a record were made.
+    ``__ordinal`` says in which order the changes of a record were made. A snapshot becomes its rows.
     """
     if not flow.splits:
         return rows
+    if flow.keyed is not None and flow.keyed.snapshots:
+        return snapshots.split(rows, flow.keyed.rows or names.ROWS)
     kinds: Any = rows.schema[names.DATA].dataType
     mine = [name for name in key_columns(flow) if name in kinds.names]
     same = [f"{names.OLD}.{quoted(name)} <=> {names.DATA}.{quoted(name)}" for name in mine]
@@ -64,6 +67,8 @@ def agreed(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame
     if not flow.splits:
         return rows
     record = Window.partitionBy(*names.IN_TABLE, *beside)
+    if flow.keyed is not None and flow.keyed.snapshots:
+        rows = snapshots.compared(rows, key_columns(flow), beside)
     failed = (failed_column(index) for index in range(len(flow.expectations)))
     return rows.withColumns(
         {

@@ -15,6 +15,7 @@ from rivermouth.ports.computed import computed
 from rivermouth.ports.delta_merge import Merge, merge
 from rivermouth.ports.table_ledger import app_id
 from rivermouth.rows import history
+from rivermouth.rows.splitting import FIRST
 from rivermouth.sinks import _ranges
 from rivermouth.spec import KeyedSink
 from rivermouth.spec.keyed import Texts
@@ -46,7 +47,7 @@ class History(KeyedSink):
         tombstones: What a record without a value does: end the newest version of its key, or nothing.
         remember_deletes: So long everything is remembered that late records may depend on and no row tells.
         track_history_columns: A new version begins where one of these changes; else the version changes in place.
-            Without any each record makes a version.
+            Without any each record makes a version, and of a snapshot each row that changed.
         track_history_except_columns: The same, for all columns but these.
     """
 
@@ -73,7 +74,7 @@ class History(KeyedSink):
         """Of these payload columns those whose change makes a version; None if every record makes one."""
         if self.track_history_columns:
             return self.track_history_columns
-        if not self.track_history_except_columns:
+        if not self.track_history_except_columns and not self.snapshots:
             return None
         # The sequence changes with each record.
         untracked = {*self.track_history_except_columns}
@@ -105,7 +106,8 @@ class History(KeyedSink):
         location = target.ledger.location
         memory.take_back(rows.sparkSession, entry.number)
         ranged = _ranges.ranged(rows, order.keys)
-        with computed(rows, *_counts(ranged)) as (changes, told):
+        record = F.expr(FIRST) if names.ORDINAL in rows.columns else F.lit(True)
+        with computed(rows, F.count_if(record).alias("records"), *_counts(ranged)) as (changes, told):
             # A truncation is about all keys.
             within = F.lit(True) if told["truncations"] else _ranges.within(_ranges.found(ranged, told))
             known = _known(changes, location, within, order, memory, told)
@@ -125,7 +127,7 @@ class History(KeyedSink):
         commit = target.ledger.commit_of(entry, target.version)
         if commit is None:
             raise CommitLost(flow=entry.flow, entry=entry.number, table=location)
-        return replace(commit, rows_written=told["rows"])
+        return replace(commit, rows_written=told["records"])
 
 
 def _unquoted(column: str) -> str:
@@ -147,18 +149,18 @@ def _known(
     table = spark.read.format("delta").load(location).alias("t").where(within)
     keys = changes.where(f"NOT {names.TRUNCATE}").select(*map(names.quoted, order.keys))
     if told["truncations"]:
-        keys = keys.unionAll(history.truncated(table, history.truncations(changes, None), order))
+        keys = keys.unionAll(history.truncated(table, history.truncations(changes, None, order), order))
     keys = keys.distinct()
     # How many keys a truncation is about nobody knows yet.
     few = told["rows"] <= _BROADCAST_CHANGES and not told["truncations"]
     wanted = (F.broadcast(keys) if few else keys).alias("w")
     versions = table.join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
     if not memory.exists():
-        marks = history.truncations(changes, None) if told["truncations"] else None
+        marks = history.truncations(changes, None, order) if told["truncations"] else None
         return history.Known(versions, None, marks)
     facts = memory.frame(spark, order)
     mine = facts.alias("r").join(wanted, F.expr(order.same_key("w", "r")), "left_semi")
-    return history.Known(versions, mine, history.truncations(changes, facts))
+    return history.Known(versions, mine, history.truncations(changes, facts, order))
 
 
 @contextmanager

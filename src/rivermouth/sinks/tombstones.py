@@ -110,8 +110,8 @@ class Tombstones:
             layout = delta.TableLayout(nullable_columns(rows.schema), properties={**_PROPERTIES, **mapping})
             delta.create(rows.sparkSession, self.location, layout, metadata="{}")
             self._forgotten_at = time.monotonic()  # in a new table there is nothing to forget
-        rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(self.location)
-        self._forget(rows.sparkSession)
+        self._add(rows)
+        self._forget(rows.sparkSession, order)
 
     def take_back(self, spark: SparkSession, entry: int) -> None:
         """Sees to it that nothing is remembered for that ledger entry, which comes next, or for a later one.
@@ -171,11 +171,16 @@ class Tombstones:
         if _STATISTICS not in delta.table_state(spark, self.location).properties:
             delta_ddl.set_property(spark, self.location, _STATISTICS, _DELETED_AT)
 
-    def _forget(self, spark: SparkSession) -> None:
+    def _add(self, rows: DataFrame) -> None:
+        rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(self.location)
+
+    def _forget(self, spark: SparkSession, order: Order) -> None:
         if self._forgotten_at is not None and time.monotonic() - self._forgotten_at < _FORGET_EVERY_S:
             return
         from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
+        if order.snapshots:
+            self._remember_newest_snapshot(spark, order)
         seconds = round(self._remember_s)
         old = F.expr(f"{_DELETED_AT} < current_timestamp() - make_dt_interval(0, 0, 0, {seconds})")
         self._without_statistics(spark)
@@ -185,6 +190,14 @@ class Tombstones:
         table.optimize().executeCompaction()
         table.vacuum()
         self._forgotten_at = time.monotonic()
+
+    def _remember_newest_snapshot(self, spark: SparkSession, order: Order) -> None:
+        """Remembers it as if it had come now: without it an older one would bring back what it deleted."""
+        marks = self.frame(spark, order).where(names.TRUNCATE)
+        newest = truncations_of(marks, order, marks.schema[names.SEQUENCE].dataType.simpleString())
+        if newest is not None:
+            rows = marks.alias("r").where(~newest.older("r", names.SEQUENCE)).drop(_DELETED_AT).distinct()
+            self._add(rows.withColumn(_DELETED_AT, F.current_timestamp()))
 
     def frame(self, spark: SparkSession, order: Order) -> DataFrame:
         """All that is remembered; there is something."""
@@ -198,9 +211,15 @@ def truncations_of(rows: DataFrame, order: Order, kind: str) -> Truncations | No
     """The truncations among changes; None without any. A sequence is of the type ``kind``."""
     marks = rows.where(names.TRUNCATE)
     # As text: on its way through Python a time would become one of another zone.
+    sequence = None
     if order.sequence is not None:
         text = marks.agg(F.max(names.SEQUENCE).cast("string")).collect()[0][0]
-        return None if text is None else Truncations(order, f"CAST({names.literal(text)} AS {kind})")
+        if text is None:
+            return None
+        sequence = f"CAST({names.literal(text)} AS {kind})"
+        if not order.snapshots:
+            return Truncations(order, sequence)
+        marks = marks.where(f"{names.SEQUENCE} = {sequence}")
     place = [names.quoted(name) for name in (order.topic, order.partition)]
     last, latest = F.max(F.expr(order.in_partition())), F.max(F.unix_micros(names.quoted(order.timestamp)))
     found = marks.groupBy(*place).agg(last, latest).collect()
@@ -209,4 +228,4 @@ def truncations_of(rows: DataFrame, order: Order, kind: str) -> Truncations | No
         for row in found
     )
     times = ((topic, number, at, f"timestamp_micros({micros}L)") for topic, number, at, micros in places)
-    return Truncations(order, places=tuple(times)) if found else None
+    return Truncations(order, sequence, tuple(times)) if found else None

@@ -232,7 +232,13 @@ class Flow(Noun):
     @property
     def splits(self) -> bool:
         """Whether a record may be several changes of the flow's table."""
-        return self.keyed is not None and self.format.splits
+        return self.keyed is not None and (self.format.splits or self.keyed.snapshots)
+
+    @property
+    def value_format(self) -> Format:
+        """How a value is read: by the flow's format, or as an array of what that reads."""
+        in_array = self.keyed is not None and self.keyed.snapshots and self.keyed.rows is None
+        return (self.format.arrays() if in_array else None) or self.format
 
     @property
     def default_key(self) -> str:
@@ -283,7 +289,7 @@ class Flow(Noun):
                 msg = "an append of changes tells deletions from rows by operation: list it in metadata_columns"
                 raise ValueError(msg)
             return
-        if self.splits and self.keyed.versions:
+        if self.format.splits and self.keyed.versions:
             several = (
                 f"a record of the format {kind} may be several changes, which the sink {self.sink.type} does not take"
             )
@@ -298,13 +304,20 @@ class Flow(Noun):
                 "leave ignore_null_updates and columns_to_update out of the sink"
             )
             raise ValueError(msg)
-        if self.splits and any(isinstance(part, dict) or "(" in part for part in self.keyed.keys):
+        if self.format.splits and any(isinstance(part, dict) or "(" in part for part in self.keyed.keys):
             msg = f"an update of the format {kind} may change a key, so keys must be columns: write keys: [id]"
             raise ValueError(msg)
 
     def _check_keyed(self) -> None:
         if self.keyed is None:
             return
+        kind = self.format.type
+        if self.keyed.snapshots and self.format.changes:
+            msg = f"a record of the format {kind} is a change, and no snapshot: leave from: snapshot out of the sink"
+            raise ValueError(msg)
+        if self.keyed.snapshots and self.keyed.rows is None and self.format.arrays() is None:
+            msg = f"a value of the format {kind} is no array of rows: name the column that has them, rows: items"
+            raise ValueError(msg)
         if "null_values" in self.model_fields_set:
             msg = f"null_values is for an append: write sink: {{type: {self.sink.type}, tombstones: delete}} or ignore"
             raise ValueError(msg)

@@ -45,6 +45,9 @@ class KeyedSink(Sink):
         remember_deletes: So long a deleted key is remembered, so that an older record does not bring it back.
         columns: The payload columns that the table has; all if empty. Keys are always there.
         except_columns: The payload columns that it does not have.
+        from_: What a record is. Of ``changes`` each is a row or a deletion. A ``snapshot`` is all rows of its source:
+            those that it does not have are deleted, and ``sequence_by`` is its version.
+        rows: The column in which a snapshot has its rows, an array of structs; without one the value is the array.
     """
 
     versions: ClassVar[bool] = False
@@ -58,6 +61,8 @@ class KeyedSink(Sink):
     remember_deletes: DurationS = 7 * 86400.0
     columns: Texts = ()
     except_columns: Texts = ()
+    from_: Literal["changes", "snapshot"] = Field(default="changes", alias="from")
+    rows: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -72,6 +77,41 @@ class KeyedSink(Sink):
             msg = "a key is named twice, or not at all: keys: [id]"
             raise ValueError(msg)
         return self
+
+    @model_validator(mode="after")
+    def _is_of_snapshots(self) -> Self:
+        if not self.snapshots:
+            if self.rows is not None:
+                msg = "rows names the rows of a snapshot, and a record is a change: write from: snapshot too"
+                raise ValueError(msg)
+            return self
+        if not self.keys:
+            msg = "the rows of a snapshot have one Kafka key together: name columns that tell them apart, keys: [id]"
+            raise ValueError(msg)
+        for name in ("apply_as_deletes", "apply_as_truncates"):
+            if getattr(self, name):
+                msg = f"a snapshot deletes the rows that it does not have: leave {name} out"
+                raise ValueError(msg)
+        if "tombstones" in self.model_fields_set and self.tombstones != "ignore":
+            msg = "a record without a value is no snapshot, and deletes nothing: leave tombstones out"
+            raise ValueError(msg)
+        if len(self.sequence_by) > 1:
+            msg = "a snapshot has one version: give sequence_by as one expression"
+            raise ValueError(msg)
+        if self.partial_updates:
+            msg = "a snapshot has whole rows: leave ignore_null_updates and columns_to_update out"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def snapshots(self) -> bool:
+        """Whether a record is a state of all rows, and not a change of one."""
+        return self.from_ == "snapshot"
+
+    @property
+    def tombstones_delete(self) -> bool:
+        """Whether a record without a value deletes its key."""
+        return self.tombstones == "delete" and not self.snapshots
 
     @property
     def partial_updates(self) -> bool:

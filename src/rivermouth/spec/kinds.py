@@ -71,6 +71,10 @@ class Format(Noun):
         """
         raise NotImplementedError
 
+    def arrays(self) -> Format | None:
+        """This format for values that are arrays of what it reads: in one column, ``rows``. None if it knows none."""
+        return None
+
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns, at full speed and without reasons.
 

@@ -1,0 +1,124 @@
+"""``from: snapshot`` at the command line: each message is all rows of its source, and what vanishes is deleted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from confluent_kafka import Producer
+from tests.crashes import oracle
+
+from rivermouth.cli.main import invoke
+
+PROJECT = """\
+lake: ./lake
+kafka:
+  bootstrap_servers: {servers}
+flows:
+  stock:
+    topics: [{topic}]
+    format: {{type: json, schema: "{schema}"}}
+    table: silver.stock
+    sink: {{type: {kind}, from: snapshot, {sink}}}
+    expectations: [{expectations}]
+"""
+DOCUMENT = "at int, items array<struct<id int, v int, `a note` string>>"
+SINK = "rows: items, keys: [id], sequence_by: at"
+
+
+@pytest.fixture
+def stock(topic):
+    """A topic with one partition."""
+    return topic(partitions=1)
+
+
+@pytest.fixture
+def say(tmp_path, monkeypatch, capsys, broker, stock, spark):
+    """Runs a command over a project whose flow has this sink: exit code, what it prints, what it complains of."""
+    monkeypatch.chdir(tmp_path)
+
+    def say(sink, *arguments, kind="upsert", schema=DOCUMENT, expectations=""):
+        said = {"sink": sink, "kind": kind, "schema": schema, "expectations": expectations}
+        project = PROJECT.format(servers=broker.bootstrap_servers, topic=stock, **said)
+        (tmp_path / "rivermouth.yml").write_text(project)
+        code = invoke(list(arguments))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return say
+
+
+@pytest.fixture
+def send(broker, stock):
+    """Sends values: JSON of what is no bytes."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    def send(*values):
+        for value in values:
+            plain = value is None or isinstance(value, bytes)
+            producer.produce(stock, value=value if plain else json.dumps(value).encode(), key=b"stock")
+        assert producer.flush(30) == 0
+
+    return send
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """The table's rows as a reader without Spark finds them, by these columns."""
+
+    def rows(*names):
+        return sorted(tuple(row[name] for name in names) for row in oracle.rows_of(tmp_path / "lake/silver/stock"))
+
+    return rows
+
+
+def state(at, /, **values):
+    return {"at": at, "items": [{"id": int(name[1:]), "v": value} for name, value in values.items()]}
+
+
+def test_the_table_is_the_newest_snapshot(say, send, rows, stock):
+    send(state(10, r1=1, r2=2), state(30, r2=3, r3=3), state(20, r1=9, r4=9))
+    code, _out, err = say(SINK, "run")
+    assert code == 0, err
+    assert "stock: batch 1: 3 consumed, 3 written" in err
+    assert rows("id", "v", "__sequence", "kafka_offset") == [(2, 3, 30, 1), (3, 3, 30, 1)]
+    # Late ones bring nothing back; of equal versions the newer message counts; broken ones delete nothing.
+    twice = {"at": 50, "items": [{"id": 1}, {"id": 1}]}
+    without = {"at": 60}
+    send(state(20, r1=9, r4=9), state(30, r3=4, r5=4), twice, without, {"at": 70, "items": [None]}, None, b"[]")
+    send({"at": 80, "items": [{"id": "x"}]}, {"items": []}, {"at": 90, "items": [{"v": 1}]})
+    code, _out, err = say(SINK, "run")
+    assert code == 0, err
+    assert "10 consumed, 2 written, 1 dropped, 7 dead-lettered" in err
+    now = [(3, 4, 30, 4), (5, 4, 30, 4)]
+    assert rows("id", "v", "__sequence", "kafka_offset") == now
+    _code, out, _err = say(SINK, "dead-letters", "list", "stock")
+    assert [
+        reason for reason in ("KEY_TWICE", "ROWS_MISSING", "NOT_AN_OBJECT", "FIELD_TYPE") if reason not in out
+    ] == []
+    code, out, err = say(SINK, "audit")
+    assert (code, err) == (0, "")
+    assert "13 records in Kafka: 5 in the table, 7 in the dead letters, 1 in neither (1 counted as dropped)" in out
+    code, _out, err = say(SINK, "run", "stock", "--rewind", f"{stock}-0:0", "--why", "to see it twice")
+    assert code == 0, err
+    assert rows("id", "v", "__sequence", "kafka_offset") == now
+    send({"at": 40, "items": []})
+    assert say(SINK, "run")[0] == 0
+    assert rows("id") == []
+    send(state(35, r1=1))
+    assert say(SINK, "run")[0] == 0
+    assert rows("id") == []
+    assert say(SINK, "audit")[0] == 0
+
+
+def test_a_history_has_a_version_for_each_change(say, send, rows, stock):
+    def versions():
+        return rows("id", "__START_AT", "__END_AT", "v", "kafka_offset")
+
+    send(state(10, r1=1, r2=2, r3=3), state(20, r1=1, r2=5), state(30, r1=1, r2=5, r3=3))
+    code, _out, err = say(SINK, "run", kind="history")
+    assert code == 0, err
+    assert "stock: batch 1: 3 consumed, 3 written" in err
+    open_ = 99
+    found = [(i, s, e or open_, v, o) for i, s, e, v, o in versions()]
+    assert found == [(1, 10, 99, 1, 2), (2, 10, 20, 2, 0), (2, 20, 99, 5, 2), (3, 10, 20, 3, 0), (3, 30, 99, 3, 2)]

@@ -1,0 +1,203 @@
+"""A table that is made of snapshots is what they come to, against a fold in plain Python.
+
+However they are cut into batches, in whichever order they arrive, and whatever comes again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import random
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from rivermouth.engine.steps import judge
+from rivermouth.engine.table import create_table, table_shape
+from rivermouth.ports import delta
+from rivermouth.ports.storage import LocalFiles
+from rivermouth.ports.table_ledger import TableLedger
+from rivermouth.rows import changes, envelope
+from rivermouth.rows.ledger import Counts, first_entry
+from rivermouth.rows.places import resolve
+from rivermouth.sinks._target import Target
+from rivermouth.sinks.tombstones import Tombstones
+from rivermouth.spec import Flow, ProjectSpec
+
+# A sixth of them is in a snapshot, or half, or all but a few.
+KEYS = 60
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """What is in Kafka; ``offset`` is that within its partition, ``at`` counts seconds over all of them."""
+
+    partition: int
+    offset: int
+    at: int
+    version: int
+    rows: dict[int, tuple[int, int]]
+
+    @property
+    def sent(self):
+        items = [{"k": k, "c": c, "v": v} for k, (c, v) in self.rows.items()]
+        value = json.dumps({"version": self.version, "items": items}).encode()
+        return ("t", self.partition, self.offset, START + dt.timedelta(seconds=self.at), 0, b"x", value)
+
+
+# --- the oracle ------------------------------------------------------------------------------------
+
+
+def in_order(snapshots, *, sequenced):
+    """Those that count, oldest first: of one version the newest message."""
+    # Here timestamps never go back, so that Kafka's order is that of the clock.
+    newest = {(each.version if sequenced else each.at): each for each in sorted(snapshots, key=lambda one: one.at)}
+    return [newest[version] for version in sorted(newest)]
+
+
+def newest_rows(snapshots, *, sequenced):
+    """The rows by key: color, value, and the message."""
+    last = in_order(snapshots, sequenced=sequenced)[-1]
+    return {k: [(*row, last.partition, last.offset)] for k, row in last.rows.items()}
+
+
+def versions(snapshots, *, tracked):
+    """The versions by key: start, end, color, value, and the message that the row shows."""
+    found = {}
+    told = in_order(snapshots, sequenced=True)
+    for before, now in zip([None, *told], told, strict=False):
+        was = before.rows if before else {}
+        for k in was.keys() - now.rows.keys():
+            found[k][-1][1] = now.version
+        for k, row in now.rows.items():
+            shown = [*row, now.partition, now.offset]
+            if k in was and row[:tracked] == was[k][:tracked]:
+                found[k][-1][2:] = shown
+                continue
+            if k in was:
+                found[k][-1][1] = now.version
+            found.setdefault(k, []).append([now.version, None, *shown])
+    return {k: [tuple(row) for row in rows] for k, rows in found.items()}
+
+
+# --- snapshots -------------------------------------------------------------------------------------
+
+
+def snapshots_of(chance, *, partitions, count):
+    """Snapshots of a source whose rows come, change and go, some with a version that another one has."""
+    offsets = dict.fromkeys(range(partitions), 0)
+    made = []
+    rows: dict[int, tuple[int, int]] = {}
+    for at in range(count):
+        rows = dict(rows)
+        for k in chance.sample(range(KEYS), chance.choice((1, 5, KEYS // 2))):
+            if chance.random() < 0.4:
+                rows.pop(k, None)
+            else:
+                rows[k] = (chance.randint(0, 1), chance.randint(0, 3))
+        if chance.random() < 0.1:
+            rows = {}
+        partition = chance.randrange(partitions)
+        offsets[partition] += chance.randint(1, 2)
+        version = max(0, 2 * at + chance.choice((0, 0, 0, 0, -2, -6)))
+        made.append(Snapshot(partition, offsets[partition], at, version, rows))
+    return made
+
+
+def batches_of(snapshots, chance):
+    """The snapshots cut anywhere; now and then a batch comes again."""
+    cuts = sorted(chance.sample(range(1, len(snapshots)), 3))
+    cut = [snapshots[a:b] for a, b in zip([0, *cuts], [*cuts, len(snapshots)], strict=True)]
+    cut.insert(chance.randint(1, len(cut)), chance.choice(cut))
+    return cut
+
+
+# --- the table -------------------------------------------------------------------------------------
+
+
+class Table:
+    """A table in a folder of its own, written batch by batch by the sink, in the steps of a flow."""
+
+    def __init__(self, spark, folder: Path, **sink):
+        form = {"type": "json", "schema": "version int, items array<struct<k int, c int, v int>>"}
+        sink = {"from": "snapshot", "rows": "items", "keys": ["k"], **sink}
+        self.flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink)
+        places = resolve(ProjectSpec(lake=str(folder)), self.flow, base=folder, environ={})
+        self.spark, self.places = spark, places
+        shape = table_shape(spark, self.flow)
+        self.columns = shape.columns.names
+        self.entry = first_entry("f", {"t": {0: 0, 1: 0, 2: 0}}, {"t": "id"})
+        create_table(spark, self.flow, places, shape, self.entry)
+        self.table_id = delta.table_state(spark, places.table).table_id
+        self.ledger = TableLedger(LocalFiles(), places.table, places.ledger_file, flow="f")
+        self.tombstones = Tombstones(LocalFiles(), places.tombstones, self.flow.keyed.remember_deletes)
+        self.version = 0
+
+    def take(self, snapshots):
+        """One batch."""
+        kinds = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+        sent = self.spark.createDataFrame([each.sent for each in snapshots], f"{kinds}, key binary, value binary")
+        routed = judge(envelope.read(sent), self.flow)
+        way = ["__delete", "__truncate", "__sequence", "__ordinal"]
+        kept = routed.where("__route = 'table'").select(*dict.fromkeys([*self.columns, *way]))
+        self.entry = self.entry.after_batch({}, Counts(), {})
+        order = changes.order_of(self.flow, self.columns)
+        target = Target(self.ledger, self.table_id, self.version, order, self.tombstones)
+        commit = self.flow.sink.write(kept, target, self.entry)
+        self.version = commit.version
+        return commit
+
+    def rows(self):
+        """What a reader without Spark finds: rows by key, in their order."""
+        spans = '"__START_AT", "__END_AT", ' if self.flow.keyed.versions else ""
+        query = f"SELECT k, {spans}c, v, kafka_partition, kafka_offset FROM t"
+        found = QueryBuilder().register("t", DeltaTable(self.places.table)).execute(query).read_all()
+        told = {}
+        for k, *rest in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            told.setdefault(k, []).append(tuple(rest))
+        return {key: sorted(each) for key, each in told.items()}
+
+    def files(self):
+        """The files with the table's rows: a commit that changes a row makes another one."""
+        return sorted(DeltaTable(self.places.table).file_uris())
+
+
+CASES = [
+    pytest.param("upsert", {"sequence_by": "version"}, True, id="upsert"),
+    pytest.param("upsert", {}, True, id="upsert, Kafka's order", marks=pytest.mark.long),
+    pytest.param("upsert", {"sequence_by": "version"}, False, id="upsert, any order", marks=pytest.mark.long),
+    pytest.param("history", {"sequence_by": "version"}, True, id="history", marks=pytest.mark.long),
+    pytest.param("history", {"sequence_by": "version", "track_history_columns": "c"}, True, id="history, tracked"),
+    pytest.param("history", {"sequence_by": "version"}, False, id="history, any order", marks=pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize(("kind", "sink", "in_turn"), CASES)
+@settings(max_examples=1, phases=[Phase.generate])
+@given(seed=st.integers(0, 2**32))
+def test_the_table_is_what_the_snapshots_come_to(kind, sink, in_turn, seed, spark, tmp_path_factory):
+    chance = random.Random(seed)
+    table = Table(spark, tmp_path_factory.mktemp("lake"), type=kind, **sink)
+    made = snapshots_of(chance, partitions=chance.choice((1, 3)) if in_turn else 1, count=30)
+    # Those of one version keep their order: no later one says which of them is the newer.
+    arriving = made if in_turn else chance.sample(made, len(made))
+    for batch in batches_of(arriving, chance):
+        assert table.take(batch).rows_written == len(batch)
+    if kind == "upsert":
+        assert table.rows() == newest_rows(made, sequenced="sequence_by" in sink)
+    else:
+        assert table.rows() == versions(made, tracked=1 if "track_history_columns" in sink else 2)
+
+
+def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):
+    table = Table(spark, tmp_path, type="history", sequence_by="version")
+    made = snapshots_of(random.Random(7), partitions=1, count=6)
+    table.take(made)
+    before = table.files()
+    table.take(made[:3])
+    assert table.files() == before
