@@ -99,7 +99,7 @@ def stopped_at(step):
 @pytest.mark.parametrize(
     ("options", "step"),
     [
-        pytest.param(UPSERT, "written", id="upsert"),
+        pytest.param(UPSERT, "written", id="upsert", marks=pytest.mark.long),
         pytest.param(HISTORY, "bury", id="history"),
         pytest.param(HISTORY, "written", id="history, written", marks=pytest.mark.long),
         pytest.param(UPSERT, "bury", id="upsert, bury", marks=pytest.mark.long),

@@ -72,6 +72,51 @@ def rows(tmp_path):
     return rows
 
 
+REFUSED = [
+    ("rows: item, keys: id", DOCUMENT, "rows names 'item', which is no column", "did you mean 'items'?"),
+    (
+        "rows: at, keys: id",
+        DOCUMENT,
+        "rows names 'at' of type int, not an array of structs",
+        "declare it with the columns of a row: `at` array<struct<id bigint>>",
+    ),
+    (
+        "rows: items, keys: id",
+        "ID int, items array<struct<id int>>",
+        "column 'ID' stands in the rows and beside them",
+        "leave one of the two out of the schema",
+    ),
+    (
+        "rows: items, keys: id, sequence_by: V + 1",
+        DOCUMENT,
+        "sequence_by names 'v', a column of the rows and not of the snapshot",
+        "sequence_by: kafka_timestamp, or a column beside the rows",
+    ),
+    (
+        "rows: items, keys: id, sequence_by: 'struct(at)'",
+        DOCUMENT,
+        "sequence_by is of type struct<at:int>, which has no order",
+        "name a number, a time or a text: sequence_by: updated_at",
+    ),
+    (
+        "rows: items, keys: [id, at]",
+        DOCUMENT,
+        "keys names 'at', which is no column of the rows",
+        "did you mean 'kafka_partition'?",
+    ),
+    ("rows: items, keys: id, columns: at", DOCUMENT, "columns names 'at', which is no column of the rows", "known: a"),
+]
+
+
+@pytest.mark.parametrize(("sink", "schema", "detail", "hint"), REFUSED)
+def test_what_the_columns_do_not_give_is_refused(sink, schema, detail, hint, say):
+    code, out, err = say(sink, "validate", schema=schema)
+    assert (code, out) == (1, "")
+    assert err == (
+        f"[KEYS_INVALID] flow stock: sink upsert: {detail}; nothing was run\n  at: rivermouth.yml:5\n  hint: {hint}\n"
+    )
+
+
 def state(at, /, **values):
     return {"at": at, "items": [{"id": int(name[1:]), "v": value} for name, value in values.items()]}
 

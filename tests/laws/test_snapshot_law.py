@@ -9,6 +9,7 @@ import dataclasses
 import datetime as dt
 import json
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,7 @@ def test_the_table_is_what_the_snapshots_come_to(kind, sink, in_turn, seed, spar
         assert table.rows() == versions(made, tracked=1 if "track_history_columns" in sink else 2)
 
 
+@pytest.mark.long
 def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):
     table = Table(spark, tmp_path, type="history", sequence_by="version")
     made = snapshots_of(random.Random(7), partitions=1, count=6)
@@ -201,3 +203,13 @@ def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):
     before = table.files()
     table.take(made[:3])
     assert table.files() == before
+
+
+def test_the_newest_snapshot_is_never_forgotten(spark, tmp_path):
+    table = Table(spark, tmp_path, type="upsert", sequence_by="version", remember_deletes="1 s")
+    table.take([Snapshot(0, 1, 1, 10, {1: (0, 0)}), Snapshot(0, 2, 2, 20, {})])
+    time.sleep(1.5)
+    # One that forgets with its first batch.
+    table.tombstones = Tombstones(LocalFiles(), table.places.tombstones, table.flow.keyed.remember_deletes)
+    table.take([Snapshot(0, 3, 3, 15, {1: (0, 0)})])
+    assert table.rows() == {}

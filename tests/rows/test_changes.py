@@ -8,6 +8,7 @@ import json
 import pytest
 from pyspark.sql import functions as F
 
+from rivermouth.engine.steps import judge
 from rivermouth.rows import changes, envelope, routing, schema
 from rivermouth.rows.checks import check
 from rivermouth.rows.schema import kept_columns, key_columns, sequence_column
@@ -192,3 +193,16 @@ def test_a_row_of_unknown_origin_is_older_than_any_change(spark):
         "t"
     )
     assert rows.crossJoin(there).select(F.expr(order.newer("s", "t"))).collect()[0][0] is True
+
+
+def test_the_changes_of_one_record_count_once_where_a_sequence_orders_them(spark):
+    form = {"type": "canal", "schema": "id int, v int"}
+    sink = {"type": "upsert", "keys": "id", "sequence_by": "v"}
+    flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink)
+    rows = [{"id": "1", "v": "5"}, {"id": "2", "v": "6"}, {"id": "1", "v": "7"}]
+    value = json.dumps({"type": "INSERT", "database": "d", "table": "t", "data": rows}).encode()
+    sent = spark.createDataFrame([("t", 0, 3, AT, 0, None, value)], SOURCE)
+    order = changes.order_of(flow, ["id", "v"])
+    told = judge(envelope.read(sent), flow).select("id", "v", *order.columns, "__delete", "__sequence", "__ordinal")
+    found = changes.newest(changes.by_partition(told, order), order).select("id", "v", changes.RECORDS)
+    assert sorted(tuple(row) for row in found.collect()) == [(1, 7, 1), (2, 6, 0)]

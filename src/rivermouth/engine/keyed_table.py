@@ -260,11 +260,15 @@ def _check_reserved(flow: Flow, payload: StructType, columns: Iterable[str]) -> 
 
 
 def _check_names(flow: Flow, sink: KeyedSink, payload: StructType, known: StructType) -> None:
+    beside = {field.name for field in payload if snapshots.is_beside(field)}
+    of_rows = [name for name in payload.names if name not in beside]
     for setting, wanted, there in (
-        ("keys", schema.key_columns(flow), known.names),
-        ("columns", sink.columns, payload.names),
-        ("except_columns", sink.except_columns, payload.names),
+        ("keys", schema.key_columns(flow), [name for name in known.names if name not in beside]),
+        ("columns", sink.columns, of_rows),
+        ("except_columns", sink.except_columns, of_rows),
     ):
+        for name in beside.intersection(wanted):
+            raise _invalid(flow, f"{setting} names {name!r}, which is no column of the rows", did_you_mean(name, there))
         for name in wanted:
             if name not in there:
                 raise _invalid(flow, f"{setting} names {name!r}, which is no column", did_you_mean(name, there))

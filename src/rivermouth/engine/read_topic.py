@@ -72,6 +72,4 @@ def _check_newest(flow: Flow) -> None:
         detail = f"what is newest of a key takes a table where the format is {flow.format.type}"
         if flow.keyed.versions or flow.keyed.apply_as_truncates:
             detail = "what is newest of a key takes a table where versions are kept or truncations are told"
-        if flow.keyed.snapshots:
-            detail = "what is newest of a key takes a table where records are snapshots"
         raise ArgumentInvalid(argument="latest_per_key", detail=detail, fix="rivermouth ingest TOPIC ...")
