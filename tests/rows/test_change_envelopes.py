@@ -132,6 +132,32 @@ def parts(rows, *columns):
     return [tuple(row[name] for name in columns) for row in rows]
 
 
+def test_a_source_whose_columns_change_loses_no_change(spark):
+    records = [
+        (b'{"id": 1}', {"op": "u", "after": {"id": 1, "v": 1, "added": "x"}}),
+        (b'{"id": 2}', {"op": "u", "after": {"id": 2}}),
+        (b'{"id": 3}', {"op": "u", "after": {"id": 3, "v": 3_000_000_000}}),
+        (b'{"id": 4}', {"op": "u", "after": {"id": 4, "v": "four"}}),
+        (b'{"id": 5}', {"op": "d", "before": {"id": 5, "v": "five"}}),
+        (b'{"key": 6}', {"op": "u", "after": {"key": 6, "v": 6}}),
+        (b'{"key": 7}', {"op": "d", "before": {"key": 7, "v": 7}}),
+        (b'{"id": "e"}', {"op": "u", "after": {"id": "e", "v": 8}}),
+        (b'{"id": "n"}', {"op": "d", "before": {"id": "n", "v": 9}}),
+    ]
+    found = judged(spark, {"type": "debezium", "schema": "id bigint, v int"}, records, {"keys": ["id"]})
+    assert parts(found, "id", names.DELETE, names.MISFIT, names.PROBLEM, names.ROUTE) == [
+        (1, False, None, None, "table"),
+        (2, False, None, None, "table"),
+        (3, False, "FIELD_TYPE v", None, "dead_letter"),
+        (4, False, "FIELD_TYPE v", None, "dead_letter"),
+        (5, True, "FIELD_TYPE v", None, "table"),
+        (None, False, None, "KEY_NULL", "dead_letter"),
+        (None, True, None, "KEY_NULL", "dead_letter"),
+        (None, False, "FIELD_TYPE id", "KEY_NULL", "dead_letter"),
+        (None, True, "FIELD_TYPE id", "KEY_NULL", "dead_letter"),
+    ]
+
+
 def test_deletions_find_their_key_in_the_row_or_in_kafkas_key(spark):
     records = [
         (b'{"schema": {}, "payload": {"id": 7}}', None),
