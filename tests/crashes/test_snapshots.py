@@ -14,7 +14,10 @@ from rivermouth.engine.audit import audit_flow
 from rivermouth.engine.events import StepReached
 
 SINK = {"from": "snapshot", "rows": "items", "keys": ["id"], "sequence_by": "at"}
-OPTIONS = {"format": {"type": "json", "schema": "at bigint, items array<struct<id bigint, v bigint>>"}}
+OPTIONS = {
+    "format": {"type": "json", "schema": "at bigint, items array<struct<id bigint, v bigint>>"},
+    "expectations": [],
+}
 UPSERT, HISTORY = ({**OPTIONS, "sink": {"type": kind, **SINK}} for kind in ("upsert", "history"))
 BROKEN = (
     b"{bad",

@@ -102,9 +102,14 @@ REFUSED = [
         "rows: items, keys: [id, at]",
         DOCUMENT,
         "keys names 'at', which is no column of the rows",
-        "did you mean 'kafka_partition'?",
+        "known: a note, id, ingested_at, kafka_key, kafka_offset, kafka_partition, kafka_timestamp, kafka_topic, v",
     ),
-    ("rows: items, keys: id, columns: at", DOCUMENT, "columns names 'at', which is no column of the rows", "known: a"),
+    (
+        "rows: items, keys: id, columns: at",
+        DOCUMENT,
+        "columns names 'at', which is no column of the rows",
+        "known: a note, id, v",
+    ),
 ]
 
 

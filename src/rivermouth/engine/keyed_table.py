@@ -294,7 +294,8 @@ def _sequence_type(spark: SparkSession, flow: Flow, sink: KeyedSink, known: Stru
     for part in parts:
         single = sink.apply_as_truncates or sink.snapshots
         if isinstance(part, (*_NO_ORDER, StructType)) or (single and part is not kind):
-            detail = f"sequence_by is of type {part.simpleString()}, which has no order"
+            shown = kind if sink.snapshots else part
+            detail = f"sequence_by is of type {shown.simpleString()}, which has no order"
             raise _invalid(flow, detail, "name a number, a time or a text: sequence_by: updated_at")
     return kind
 

@@ -60,7 +60,8 @@ class Tombstones:
 
     def older(self, changes: DataFrame, order: Order) -> DataFrame | None:
         """The keys of those changes that come too late: their key was deleted by a newer one; None if nothing was."""
-        if not self.exists():
+        # A snapshot deletes no key by itself.
+        if order.snapshots or not self.exists():
             return None
         wanted = dict.fromkeys([*order.keys, *order.columns, names.SEQUENCE])
         mine = changes.select(*map(names.quoted, wanted)).alias("s")
@@ -179,10 +180,10 @@ class Tombstones:
             return
         from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
+        # Before that is written anew which shall stay.
+        old = F.expr(f"{_DELETED_AT} < timestamp_micros({round((time.time() - self._remember_s) * 1_000_000)}L)")
         if order.snapshots:
             self._remember_newest_snapshot(spark, order)
-        seconds = round(self._remember_s)
-        old = F.expr(f"{_DELETED_AT} < current_timestamp() - make_dt_interval(0, 0, 0, {seconds})")
         self._without_statistics(spark)
         table = DeltaTable.forPath(spark, self.location)
         table.delete(old)
