@@ -205,7 +205,7 @@ def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):
 
 
 def test_the_newest_snapshot_is_never_forgotten(spark, tmp_path):
-    table = Table(spark, tmp_path, type="upsert", sequence_by="version", remember_deletes="0 s")
+    table = Table(spark, tmp_path, type="upsert", sequence_by="version", remember_deletes="1 ms")
     table.take([Snapshot(0, 1, 1, 10, {1: (0, 0)}), Snapshot(0, 2, 2, 20, {})])
     # One that forgets with its first batch.
     table.tombstones = Tombstones(LocalFiles(), table.places.tombstones, table.flow.keyed.remember_deletes)
