@@ -154,6 +154,7 @@ def test_the_table_is_the_newest_snapshot(say, send, rows, stock):
     assert rows("id", "v", "__sequence", "kafka_offset") == now
 
 
+@pytest.mark.long
 def test_a_history_has_a_version_for_each_change(say, send, rows):
     def versions():
         found = rows("id", "__START_AT", "v", "__END_AT", "kafka_offset")

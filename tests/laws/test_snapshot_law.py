@@ -168,7 +168,7 @@ class Table:
 
 
 CASES = [
-    pytest.param("upsert", {"sequence_by": "version"}, True, id="upsert"),
+    pytest.param("upsert", {"sequence_by": "version"}, True, id="upsert", marks=pytest.mark.long),
     pytest.param("upsert", {}, True, id="upsert, Kafka's order", marks=pytest.mark.long),
     pytest.param("upsert", {"sequence_by": "version"}, False, id="upsert, any order", marks=pytest.mark.long),
     pytest.param("history", {"sequence_by": "version"}, True, id="history", marks=pytest.mark.long),
@@ -204,6 +204,7 @@ def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):
     assert table.files() == before
 
 
+@pytest.mark.long
 def test_the_newest_snapshot_is_never_forgotten(spark, tmp_path):
     table = Table(spark, tmp_path, type="upsert", sequence_by="version", remember_deletes="1 ms")
     table.take([Snapshot(0, 1, 1, 10, {1: (0, 0)}), Snapshot(0, 2, 2, 20, {})])
