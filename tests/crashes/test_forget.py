@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import signal
@@ -145,7 +146,7 @@ def test_what_a_keyed_table_forgot_stays_away_in_a_new_epoch_and_in_a_new_table(
         *(b'{"id": %d, "name": "eve", "amount": 1.5, "at": "2026-01-31T12:00:00Z"}' % each for each in (1, 1, 2))
     )
     assert scene.drain(spark).error is None
-    asked = Request("forget", erasure=ForgetRequest(where="id = 1", mark="7e1f"))
+    asked = Request("forget", erasure=dataclasses.replace(HERS, where="id = 1", dead_letters=None))
     assert with_flow(scene, spark, lambda run: perform(run, asked))["records"] == 2
     # The log was cut, and what is before that is still there.
     scene.pretend_the_ledger_is_at(99, instead_of=3)
