@@ -33,6 +33,7 @@ _KINDS: Final = {
     events.DecisionRecorded: "decision_recorded",
     events.TableEmptied: "table_emptied",
     events.Warned: "warned",
+    events.SchemaKept: "schema_kept",
     events.Replayed: "replayed",
     events.Forgotten: "forgotten",
     events.Maintained: "maintained",
@@ -228,6 +229,8 @@ def event_text(event: events.Event) -> str | None:
             | events.Forgotten()
         ):
             return f"{event.flow}: {_said(event)}"
+        case events.SchemaKept():
+            return f"{event.flow}: {_schema(event)}"
         case events.Replayed():
             return f"{event.flow}: {replayed_text(event)}"
         case events.FlowRestarted():
@@ -254,6 +257,18 @@ def _said(
     if isinstance(event, events.TableEmptied):
         return f"{count(event.rows, 'row')} taken out of the table, in ledger entry {event.entry}"
     return f"recorded in ledger entry {event.entry}: {decisions.text(event.decision)}"
+
+
+def _schema(event: events.SchemaKept) -> str:
+    seen = f"inferred from {count(event.records, 'record')} in {event.seconds:.1f} s"
+    seen += f", {event.corrupt:,} of them corrupt" if event.corrupt else ""
+    if not event.is_new:
+        return f"schema {seen}: nothing new, version {event.version} stays"
+    if event.version > 1:
+        return f"schema {seen}: version {event.version} {', '.join(event.changes)}"
+    columns = count(event.columns, "column")
+    conflicts = f", {count(event.conflicts, 'conflict')} kept as text" if event.conflicts else ""
+    return f"schema {seen}: version 1, {columns}{conflicts}"
 
 
 def replayed_text(done: events.Replayed) -> str:

@@ -23,6 +23,7 @@ from rivermouth.errors import (
     OffsetsExpired,
     PartitionsFewer,
     RivermouthError,
+    SchemaEmpty,
     SourceBehind,
     TableBusy,
     TokenNotMade,
@@ -54,6 +55,8 @@ _PASSING: Final = (BrokerUnreachable, LakeNotReadable, LakeNotWritable, SourceBe
 _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
 _DRAIN_RESTARTS: Final = 3
+# Between two looks at a topic that has no record of which a schema could be made.
+_EMPTY_S: Final = 1.0
 _ENGINE_LOSSES: Final = 8
 
 
@@ -71,6 +74,7 @@ class FlowOrder:
         adoption: Of a table that another program wrote, to be done before the first batch.
         source: The table that the flow reads instead of the cluster.
         rebuild: The wish that the flow's table is made anew, to be done before the first batch.
+        update_schema: Whether an inferred schema is inferred again before the first batch.
     """
 
     flow: Flow
@@ -82,6 +86,7 @@ class FlowOrder:
     adoption: Adoption | None = None
     source: SourceTable | None = None
     rebuild: Rebuild | None = None
+    update_schema: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +233,7 @@ class Supervisor:
             self._lease(files, order, listener) as lease,
             reading(self._spark, order) as (kafka, source),
         ):
-            opened = False
+            opened = waiting = False
             while not self._stop.is_set():
                 carrying = False
                 try:
@@ -240,6 +245,14 @@ class Supervisor:
                     # Gone since the flow was opened. Where it may, the next opening records that and goes on.
                     if not (carrying and order.flow.on_data_loss == "record"):
                         raise
+                    continue
+                except SchemaEmpty as empty:
+                    if not keep_following:
+                        raise
+                    if not waiting:
+                        listener(Warned(order.flow.name, f"{empty.message.partition(';')[0]}; it waits for records"))
+                    waiting = True
+                    self._stop.wait(_EMPTY_S)
                     continue
                 except RivermouthError as error:
                     if not (keep_following and opened and isinstance(error, _PASSING)):
@@ -284,6 +297,7 @@ class Supervisor:
             decision=order.decision if first else None,
             adoption=order.adoption if first else None,
             rebuild=order.rebuild if first else None,
+            update_schema=order.update_schema and first,
         )
         # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
         self._decided.add(name)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.names import quoted
 from rivermouth.ports.storage import PlacedFiles
+from rivermouth.rows.schema import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,7 +186,7 @@ def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], w
     """
     table = f"delta.{quoted(location)}"
     for column in added:
-        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({quoted(column.name)} {column.dataType.simpleString()})")
+        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({quoted(column.name)} {ddl(column.dataType)})")
     if widened:
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     for column in widened:

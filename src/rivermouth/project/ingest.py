@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from rivermouth.errors import ArgumentInvalid, NotSupported
+from rivermouth.errors import ArgumentInvalid
 from rivermouth.project.dump import plain
 from rivermouth.project.judge import judge
 from rivermouth.project.load import Project, raise_all
 from rivermouth.project.locate import Document
 from rivermouth.project.validate import topic_problem
+from rivermouth.rows.declared import INFER
 from rivermouth.rows.places import name_of_topic
 from rivermouth.rows.schema import key_columns
 from rivermouth.spec import Flow, ProjectSpec
@@ -102,9 +103,8 @@ def ingest_spec(
     problem = topic_problem(topic, "topic")
     if problem is not None:
         raise problem
-    if parse_switch("update_schema", update_schema):
-        raise NotSupported(setting="update_schema")
     kind = _format(format, schema)
+    schema = INFER if kind == "json" and schema is None else schema
     name = name_of_topic(topic)
     flow: dict[str, Any] = {
         "topics": [topic],
@@ -199,13 +199,7 @@ def derived_text(project: Project) -> str:
 
 def _format(kind: str | None, schema: str | None) -> str:
     if kind is None:
-        return "raw" if schema is None else "json"
-    if kind == "json" and schema is None:
-        raise ArgumentInvalid(
-            argument="schema",
-            detail="json needs the schema of its values",
-            fix='--schema "id bigint, at timestamp", or --format raw',
-        )
+        return "json"
     if kind in ("raw", "text") and schema is not None:
         raise ArgumentInvalid(
             argument="schema", detail=f"format {kind} has no schema", fix="--format json, or no --schema"

@@ -81,6 +81,7 @@ class Project(ResolvedProject):
         listener: Listener | None = None,
         decision: LossDecision | None = None,
         adoption: Adoption | None = None,
+        update_schema: bool = False,
     ) -> list[FlowOutcome]:
         """Carries the flows of these names, or all; see ``project.operate.run``.
 
@@ -90,6 +91,7 @@ class Project(ResolvedProject):
             listener: Gets every event.
             decision: One about data that is gone, for the one flow that is named.
             adoption: Of a table that another program wrote, for the one flow that is named.
+            update_schema: Infer the schemas again of those flows that infer theirs, and take what is new.
 
         Returns:
             An outcome a flow, in the order of the file.
@@ -105,7 +107,9 @@ class Project(ResolvedProject):
         from rivermouth.project import operate  # noqa: PLC0415
 
         door = operate.NOBODY if listener is None else operate.Door(listener=listener)
-        outcomes = operate.run(self, names, follow=follow, door=door, decision=decision, adoption=adoption)
+        outcomes = operate.run(
+            self, names, follow=follow, door=door, decision=decision, adoption=adoption, update_schema=update_schema
+        )
         operate.raise_failures(outcomes)
         return outcomes
 

@@ -28,6 +28,8 @@ _NTZ: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0
 # A number that a double cannot hold (or nearly so), wherever a number may stand in a document.
 OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
 
+_NAME_IN_JSON: Final = "json_name"
+
 _DOCUMENT: Final = f"CAST({VALUE} AS STRING)"
 _AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
 
@@ -62,6 +64,9 @@ def check(declared: T.StructType, path: str = "") -> None:
     seen: dict[str, str] = {}
     for field in declared.fields:
         name = f"{path}.{field.name}" if path else field.name
+        if path and _NAME_IN_JSON in field.metadata:
+            msg = f"column {name}: only columns of the table itself have a {_NAME_IN_JSON}"
+            raise ValueError(msg)
         twin = seen.setdefault(field.name.lower(), field.name)
         if twin is not field.name:
             msg = f"columns {twin!r} and {field.name!r} are the same to Spark and Delta"
@@ -103,6 +108,7 @@ def read_as(declared: T.DataType) -> T.DataType:
     match declared:
         case T.StructType():
             return T.StructType([T.StructField(field.name, read_as(field.dataType)) for field in declared.fields])
+
         case T.ArrayType():
             return T.ArrayType(read_as(declared.elementType))
         case T.MapType():
@@ -328,4 +334,14 @@ def nullable_columns(declared: T.StructType) -> T.StructType:
 
 def read_columns(declared: T.StructType) -> T.StructType:
     """``read_as`` for a whole schema."""
-    return T.StructType([T.StructField(field.name, read_as(field.dataType)) for field in declared.fields])
+    return T.StructType([T.StructField(name_in_json(field), read_as(field.dataType)) for field in declared.fields])
+
+
+def name_in_json(field: T.StructField) -> str:
+    """The name that a column's field has in the documents, which a table cannot always have."""
+    return str(field.metadata.get(_NAME_IN_JSON, field.name))
+
+
+def read_from(name: str) -> dict[str, str]:
+    """The metadata of a column that is read from the field ``name`` of the documents."""
+    return {_NAME_IN_JSON: name}
