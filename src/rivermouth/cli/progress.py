@@ -227,10 +227,9 @@ def event_text(event: events.Event) -> str | None:
             | events.Warned()
             | events.Maintained()
             | events.Forgotten()
+            | events.SchemaKept()
         ):
             return f"{event.flow}: {_said(event)}"
-        case events.SchemaKept():
-            return f"{event.flow}: {_schema(event)}"
         case events.Replayed():
             return f"{event.flow}: {replayed_text(event)}"
         case events.FlowRestarted():
@@ -245,8 +244,15 @@ def event_text(event: events.Event) -> str | None:
 
 
 def _said(
-    event: events.DecisionRecorded | events.TableEmptied | events.Warned | events.Maintained | events.Forgotten,
+    event: events.DecisionRecorded
+    | events.TableEmptied
+    | events.Warned
+    | events.Maintained
+    | events.Forgotten
+    | events.SchemaKept,
 ) -> str:
+    if isinstance(event, events.SchemaKept):
+        return _schema(event)
     if isinstance(event, events.Forgotten):
         went = f"{count(event.rows, 'row')} and {count(event.dead_letters, 'dead letter')}"
         return f"{went} erased, ledger entry {event.entry}"

@@ -233,11 +233,11 @@ class Supervisor:
             self._lease(files, order, listener) as lease,
             reading(self._spark, order) as (kafka, source),
         ):
-            opened = waiting = False
+            opened = False
             while not self._stop.is_set():
                 carrying = False
                 try:
-                    run = self._open(order, kafka, source.with_new_consumers(), lease, listener)
+                    run = self._open(order, kafka, source, lease, listener, waits=keep_following)
                     opened = carrying = True
                     batches = self._follow_or_drain(order, run, keep_following=keep_following)
                     delay_s = _FIRST_DELAY_S if batches else delay_s
@@ -245,14 +245,6 @@ class Supervisor:
                     # Gone since the flow was opened. Where it may, the next opening records that and goes on.
                     if not (carrying and order.flow.on_data_loss == "record"):
                         raise
-                    continue
-                except SchemaEmpty as empty:
-                    if not keep_following:
-                        raise
-                    if not waiting:
-                        listener(Warned(order.flow.name, f"{empty.message.partition(';')[0]}; it waits for records"))
-                    waiting = True
-                    self._stop.wait(_EMPTY_S)
                     continue
                 except RivermouthError as error:
                     if not (keep_following and opened and isinstance(error, _PASSING)):
@@ -284,7 +276,26 @@ class Supervisor:
             say=lambda words: listener(Warned(name, words)),
         )
 
-    def _open(self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener) -> RunningFlow:
+    def _open(
+        self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener, *, waits: bool
+    ) -> RunningFlow | None:
+        """The flow, opened; None if it was told to stop while it waited for records of which to infer its schema."""
+        waiting = False
+        while not self._stop.is_set():
+            try:
+                return self._opened(order, kafka, source.with_new_consumers(), lease, listener)
+            except SchemaEmpty as empty:
+                if not waits:
+                    raise
+                if not waiting:
+                    listener(Warned(order.flow.name, f"{empty.message.partition(';')[0]}; it waits for records"))
+                waiting = True
+                self._stop.wait(_EMPTY_S)
+        return None
+
+    def _opened(
+        self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener
+    ) -> RunningFlow:
         name = order.flow.name
         first = name not in self._decided
         run = open_flow(
@@ -307,7 +318,9 @@ class Supervisor:
             run.stopping.set()
         return run
 
-    def _follow_or_drain(self, order: FlowOrder, run: RunningFlow, *, keep_following: bool) -> int:
+    def _follow_or_drain(self, order: FlowOrder, run: RunningFlow | None, *, keep_following: bool) -> int:
+        if run is None:
+            return 0
         if not keep_following:
             batches = drain(run)
             after_run(run, wrote=batches > 0)

@@ -60,8 +60,9 @@ def ingest_spec(
 ) -> Project:
     """The project that one topic makes.
 
-    With a schema the values are JSON (or ``format``) and the table is ``silver.<topic>``; without one they stay
-    bytes and the table is ``bronze.<topic>``. In the table's name whatever Spark would have to quote becomes
+    The values are JSON (or ``format``) and the table is ``silver.<topic>``; without a schema it is inferred at the
+    first run. With the format raw they stay bytes and the table is ``bronze.<topic>``. In the table's name whatever
+    Spark would have to quote becomes
     ``_``. The flow bears the table's short name. The table has one row a key, the newest, unless ``sink`` says
     otherwise. By default all that is there is read, the table is looked after, and then it stops.
 
@@ -69,8 +70,8 @@ def ingest_spec(
         topic: Name of the topic.
         bootstrap_servers: ``host:port``, several parted by commas.
         lake: Root of the lake; a relative one is resolved against ``base``.
-        format: raw, text, json …; by default json with a schema and raw without.
-        schema: The columns of the values, in the words of the format.
+        format: raw, text, json …; json by default.
+        schema: The columns of the values, in the words of the format; those of JSON are inferred by default.
         key_format: ``raw`` or ``text``.
         table: ``schema.table`` instead of the derived name.
         sink: ``upsert`` for one row a key, ``append`` for a row a record, ``history`` for every version of a key.
@@ -83,7 +84,7 @@ def ingest_spec(
         once: The contrary of ``follow``.
         streaming: Another word for ``follow``.
         debug: Try it out: every place bears ``_debug`` and reads are limited.
-        update_schema: Take new fields into the table; not built yet.
+        update_schema: Whether the run shall infer the schema again; here it is only judged.
         maintenance: As in a project file; ``after_run`` looks after the table when all is read, ``never`` does not.
         base: Folder for relative places; the working folder by default.
         environ: Environment variables; the process's own by default.
@@ -95,16 +96,20 @@ def ingest_spec(
         TopicNameEmpty: The topic has no name.
         TopicNameInvalid: Kafka allows no such name.
         ArgumentInvalid: A switch is neither true nor false, two contradict each other, the schema and the format
-            do not go together, or there are keys or a sequence for an append.
+            do not go together, there are keys or a sequence for an append, or the schema that shall be inferred again
+            is given.
         ProjectInvalid: Another value does not fit.
         UnknownKind: Nothing answers to the format.
-        NotSupported: ``update_schema``, or a format that is not built yet.
+        NotSupported: A format that is not built yet.
     """
     problem = topic_problem(topic, "topic")
     if problem is not None:
         raise problem
     kind = _format(format, schema)
     schema = INFER if kind == "json" and schema is None else schema
+    if parse_switch("update_schema", update_schema) and schema != INFER:
+        detail = "the schema is given, or there is none, so it is not inferred"
+        raise ArgumentInvalid(argument="update_schema", detail=detail, fix="no --schema and no --format")
     name = name_of_topic(topic)
     flow: dict[str, Any] = {
         "topics": [topic],
@@ -143,8 +148,10 @@ def parse_switch(argument: str, value: Switch) -> bool | None:
     raise ArgumentInvalid(argument=argument, detail=f"{str(value)!r} is none of {allowed}", fix=f"{argument}=true")
 
 
-def derived(project: Project) -> list[tuple[str, str]]:
+def derived(project: Project, why: str | None = None) -> list[tuple[str, str]]:
     """What was derived from the arguments, as (name, text) in the order of a printout; no secrets.
+
+    ``why`` is the reason for the format, where that was no argument.
 
     References to environment variables stand in it as written, options of Kafka by their names only.
 
@@ -165,7 +172,7 @@ def derived(project: Project) -> list[tuple[str, str]]:
             ("flow", name),
             ("topics", ", ".join(flow.topics)),
             ("starting_offsets", flow.starting_offsets.text()),
-            ("format", flow.format.type),
+            ("format", flow.format.type + (f": {why}" if why else "")),
             ("key_format", "text" if flow.key_as_text else "raw"),
             *_ways(flow),
             ("table", f"{places.full_name} at {places.table}"),
@@ -190,9 +197,9 @@ def _ways(flow: Flow) -> list[tuple[str, str]]:
     ]
 
 
-def derived_text(project: Project) -> str:
+def derived_text(project: Project, why: str | None = None) -> str:
     """``derived`` as aligned lines."""
-    lines = derived(project)
+    lines = derived(project, why)
     width = max(len(name) for name, _ in lines) + 2
     return "\n".join(f"{name + ':':<{width}}{text}" for name, text in lines)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.audit import FlowAudit
     from rivermouth.engine.events import Listener
+    from rivermouth.engine.infer import Inference
     from rivermouth.engine.plan import FlowPlan
     from rivermouth.engine.status import FlowStatus
     from rivermouth.engine.supervisor import FlowOutcome
@@ -158,6 +159,24 @@ class Project(ResolvedProject):
         from rivermouth.project import operate  # noqa: PLC0415
 
         return operate.plan(self, names, adoption=adoption)
+
+    def infer_schema(self, name: str, **asked: Any) -> Inference:
+        """The schema of what a flow reads, whatever its format says; see ``project.schema.of_flow``.
+
+        Args:
+            name: The flow.
+            asked: ``sample`` (records), ``whole``, ``infer_times`` and ``max_fields``.
+
+        Raises:
+            SchemaEmpty: There is no record with a value.
+            SchemaNotInferred: No value is a JSON object, or there are too many fields.
+
+        Guarantees:
+            Reads only; nothing is kept.
+        """
+        from rivermouth.project import schema  # noqa: PLC0415
+
+        return schema.of_flow(self, name, schema.Asked(**asked))
 
     def status(self, *names: str) -> list[FlowStatus]:
         """How the flows are doing, without a Spark session.

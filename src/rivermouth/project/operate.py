@@ -21,7 +21,7 @@ from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, Rivermou
 from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.storage import files_for
-from rivermouth.project.ingest import ingest_spec
+from rivermouth.project.ingest import Switch, parse_switch
 from rivermouth.project.load import Project, raise_all
 from rivermouth.project.resolved import standing
 from rivermouth.project.validate import validate_static
@@ -327,7 +327,9 @@ def plan(
 
 
 def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
-    """One topic into one table, without a file: ``ingest("orders", lake="./lake", schema="id bigint")``.
+    """One topic into one table, without a file: ``ingest("orders", lake="./lake")``.
+
+    Without ``format`` and ``schema`` the schema is inferred at the first run, and a topic that is not JSON stays bytes.
 
     Args:
         topic: Name of the topic.
@@ -341,11 +343,19 @@ def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
     Guarantees:
         As ``run``.
     """
-    project = ingest_spec(topic, **arguments)
-    (outcome,) = run(project, follow=project.follow, door=door)
+    from rivermouth.project.schema import ingest_project  # noqa: PLC0415 - that imports this one where it starts Spark
+
+    project, _ = ingest_project(topic, **arguments)
+    update = wants_update(project, arguments.get("update_schema"))
+    (outcome,) = run(project, follow=project.follow, door=door, update_schema=update)
     if outcome.error is not None:
         raise outcome.error
     return outcome
+
+
+def wants_update(project: Project, switch: Switch) -> bool:
+    """Whether a run shall infer the schema again; a topic whose values stay bytes has none."""
+    return bool(parse_switch("update_schema", switch)) and any(flow.format.infers for flow in project.flows())
 
 
 def _updating(chosen: Sequence[FlowOrder]) -> list[FlowOrder]:

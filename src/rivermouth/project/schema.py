@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.engine import schemas
-from rivermouth.engine.infer import Inference, Look, infer
+from rivermouth.engine.infer import Inference, Look, infer, seen_of
 from rivermouth.engine.schemas import SchemaUpdate
 from rivermouth.errors import ArgumentInvalid, SchemaNotKept
+from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.storage import LocalFiles, is_local
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
     from rivermouth.rows.kept_schema import KeptSchema
     from rivermouth.spec import Flow
 
-READ_TIMEOUT_S = 10.0
+READ_TIMEOUT_S: Final = 10.0
+FEW: Final = 2_000
+"""So many records say whether a topic has JSON in it."""
+MOSTLY: Final = 0.5
+"""A topic of which a smaller part of the values is JSON objects is not read as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,40 @@ class Asked:
             times=look.times if self.infer_times is None else self.infer_times,
             max_fields=self.max_fields or look.max_fields,
         )
+
+
+def ingest_project(topic: str, **arguments: Any) -> tuple[Project, str | None]:
+    """The project that one topic makes, and why it has its format where neither that nor a schema is given.
+
+    Then the values are JSON with an inferred schema if most of a few records are JSON objects, and stay bytes if not;
+    what an earlier run made of the topic in this lake goes before that.
+
+    Raises:
+        RivermouthError: What is wrong with the arguments, or keeps it from the topic or the lake.
+
+    Guarantees:
+        Reads only.
+    """
+    project = ingest_spec(topic, **arguments)
+    if arguments.get("format") is not None or arguments.get("schema") is not None:
+        return project, None
+    raw = ingest_spec(topic, **{**arguments, "format": "raw", "update_schema": None})
+    reader = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S)
+    (flow,), (raw_flow,) = project.flows(), raw.flows()
+    kept = schemas.newest(flow, reader, project.places(flow.name))
+    if kept is not None:
+        return project, f"schema version {kept.version}, inferred at {kept.kept_at}"
+    if delta.exists(reader, raw.places(raw_flow.name).table):
+        return raw, "its table is there already, without an inferred schema"
+    validate_static(project)
+    with _cluster(project) as kafka:
+        shape = seen_of(flow, kafka, Look(records=FEW)).shape
+    if shape.sound_records >= MOSTLY * shape.records:
+        return project, "the schema is inferred"
+    reason, first = min(shape.corrupt.items(), key=lambda each: (-each[1].count, each[0]))
+    topic, partition, offset = first.example
+    few = f"{shape.sound_records:,} of {shape.records:,} values are JSON objects"
+    return raw, f"{few}, and {topic}-{partition} offset {offset} is not ({reason})"
 
 
 def infer_schema(topic: str, **arguments: Any) -> Inference:

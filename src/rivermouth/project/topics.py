@@ -82,6 +82,9 @@ def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> 
             detail = "without latest_per_key each record is a row, whatever its key"
             raise ArgumentInvalid(argument=name, detail=detail, fix="--latest-per-key")
     sink = "upsert" if latest_per_key else "append"
+    if arguments.get("format") is None and arguments.get("schema") is None:
+        # A look shows what is there; --format json infers.
+        arguments = {**arguments, "format": "raw"}
     return ingest_spec(topic, sink=sink, maintenance=NEVER, **arguments)
 
 

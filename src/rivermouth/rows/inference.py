@@ -142,10 +142,9 @@ class Node:
             self.fields = {}
         fields = self.fields
         if fields is None:
-            node = self.values
-            assert node is not None
+            values = self.values or Node()
             for _, item in members:
-                made += node.add(item, at, limits, depth)
+                made += values.add(item, at, limits, depth)
             return made
         for name, item in members:
             found = fields.get(name)

@@ -160,8 +160,7 @@ class _Maker:
                 return self._object(node, path, named=named)
             case "array":
                 return self._array(node, path, named=named)
-            case "number":
-                assert node.numbers is not None
+            case "number" if node.numbers is not None:
                 note = "has digits that no type keeps" if node.numbers.is_rounded else None
                 return node.numbers.data_type, note
             case "string":

@@ -13,7 +13,8 @@ from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows.schema import widens
 
 FORMAT: Final = 1
-_WHOLE_DIGITS_OF_BIGINT: Final = 19
+_BIGINT: Final = (19, 0)
+"""Digits of the widest whole number of 64 bits, as precision and scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +154,11 @@ def takes(kept: T.DataType, found: T.DataType) -> bool:
             return takes(kept.valueType, found.valueType)
         case (T.ArrayType(), T.ArrayType()):
             return takes(kept.elementType, found.elementType)
-        case (T.DoubleType(), T.LongType()):
-            return True
-        case (T.DecimalType(), T.LongType()):
-            return kept.precision - kept.scale >= _WHOLE_DIGITS_OF_BIGINT
-        case (T.DecimalType(), T.DecimalType()):
-            return kept.scale >= found.scale and kept.precision - kept.scale >= found.precision - found.scale
-        case (T.TimestampNTZType(), T.DateType()):
-            return True
-    return kept == found
+        case (T.DecimalType(), T.LongType() | T.DecimalType()):
+            precision, scale = (found.precision, found.scale) if isinstance(found, T.DecimalType) else _BIGINT
+            return kept.scale >= scale and kept.precision - kept.scale >= precision - scale
+    pairs = ((T.DoubleType, T.LongType), (T.TimestampNTZType, T.DateType))
+    return kept == found or (type(kept), type(found)) in pairs
 
 
 def _added(found: T.StructField, taken: set[str]) -> T.StructField:
