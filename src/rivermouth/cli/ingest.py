@@ -44,8 +44,8 @@ def ingest(output: Output, topic: str, format_: str | None, file: str, *, save: 
 
     Without --format and --schema the schema of JSON documents is inferred at the first run and kept; a topic that is
     not JSON stays bytes. Records without a value delete their key's row; records without a key are dead letters, which
-    --sink append keeps as rows. Prints what it derives from the arguments, the places above all, and then runs. With --save the same
-    stands in a rivermouth.yml, to be changed and run again.
+    --sink append keeps as rows. Prints what it derives from the arguments, the places above all, and then runs. With
+    --save the same stands in a rivermouth.yml, to be changed and run again.
     """
     from rivermouth.cli.run import carry
     from rivermouth.project.ingest import derived, derived_text
