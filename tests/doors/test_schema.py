@@ -130,8 +130,8 @@ def test_a_flow_infers_once_keeps_and_updates(spark, shop):
         1,
         (
             "[SCHEMA_NOT_KEPT] flow orders: its schema is inferred by its first run, and it did not run yet; "
-            "nothing was done\n  at: rivermouth.yml:4\n  hint: rivermouth run orders, or rivermouth schema infer orders "
-            "--update\n"
+            "nothing was done\n  at: rivermouth.yml:4\n  hint: rivermouth run orders, or rivermouth schema infer "
+            "orders --update\n"
         ),
     )
     heard = []
@@ -298,15 +298,16 @@ class Late(LocalFiles):
         (
             [b"x", b"[1]", b"y"],
             (
-                "[SCHEMA_NOT_INFERRED] topic t: no schema can be inferred: of 3 values none is a JSON object (INVALID_JSON "
-                "at t-0 offset 0); nothing was run\n  hint: format: raw, or format: text"
+                "[SCHEMA_NOT_INFERRED] topic t: no schema can be inferred: of 3 values none is a JSON object "
+                "(INVALID_JSON at t-0 offset 0); nothing was run\n  hint: format: raw, or format: text"
             ),
         ),
         (
             [json.dumps({f"k{number}": 1 for number in range(6000)}).encode()],
             (
-                "[SCHEMA_NOT_INFERRED] topic t: no schema can be inferred: its documents have more than 5,000 different "
-                "fields; nothing was run\n  hint: max_fields: 100, for maps in place of wide objects; or format: text"
+                "[SCHEMA_NOT_INFERRED] topic t: no schema can be inferred: its documents have more than 5,000 "
+                "different fields; nothing was run\n"
+                "  hint: max_fields: 100, for maps in place of wide objects; or format: text"
             ),
         ),
     ],
