@@ -15,6 +15,8 @@ from rivermouth import Project
 from rivermouth.cli.main import invoke
 from rivermouth.engine.events import BatchDone, SchemaKept, Warned
 from rivermouth.errors import FlowsFailed, RivermouthError
+from rivermouth.formats.debezium import Debezium
+from rivermouth.formats.json import Json
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.project import operate
 from rivermouth.project.ingest import ingest_spec
@@ -363,5 +365,26 @@ def test_arguments_that_do_not_fit_are_told_in_whole(shop, arguments, told):
     assert shop.say(*arguments) == (1, "", told)
 
 
-def test_the_spec_of_ingest_needs_no_broker():
+def test_a_topic_of_the_projects_cluster_needs_no_address(shop):
+    shop.send((b"a", b'{"id": 1}'))
+    shop.write()
+    (told,) = shop.json("schema", "infer", shop.topic)
+    assert [each["name"] for each in told["schema"]["fields"]] == ["id"]
     assert ingest_spec("orders").flow("orders").format.infers
+
+
+def test_names_in_json_that_cannot_be_read_are_told():
+    def of(*fields):
+        return [{"name": name, "type": kind, "nullable": True, "metadata": read} for name, kind, read in fields]
+
+    nested = {"type": "struct", "fields": of(("x", "long", {"json_name": "X"}))}
+    for declared, told in {
+        "two columns are read from the field 'b'": (("a", "long", {"json_name": "b"}), ("b", "long", {})),
+        "column a.x: json_name is for columns of the table itself, in the format json": (("a", nested, {}),),
+    }.items():
+        with pytest.raises(ValueError, match=f"^{declared}$"):
+            Json(schema={"type": "struct", "fields": of(*told)}).schema_as_declared()
+    with pytest.raises(
+        ValueError, match=r"^column a: json_name is for columns of the table itself, in the format json$"
+    ):
+        Debezium(schema={"type": "struct", "fields": of(("a", "long", {"json_name": "b"}))}).schema_as_declared()

@@ -181,7 +181,7 @@ def test_fixtures_have_the_types_that_are_known_of_them():
     assert (types["id.orig_h"], types["id.resp_p"], types["ts"], types["AA"]) == (
         "string",
         "bigint",
-        "double",
+        "string",
         "boolean",
     )
     assert {conflict.path for conflict in found.conflicts} == {("version",)}
@@ -194,10 +194,17 @@ def test_fixtures_have_the_types_that_are_known_of_them():
     found = schema_of(github, times=True)
     assert (len(found.schema), len(found.fields), found.conflicts) == (8, 896, ())
     assert found.schema["created_at"].dataType == T.TimestampType()
-    broken = Shape()
-    for offset, line in enumerate((SHIPPED / "json-test-suite/broken.jsonl").read_bytes().splitlines()):
-        broken.add(line, ("broken", 0, offset))
-    assert broken.corrupt_records > 0
+    broken = [json.loads(line) for line in (SHIPPED / "json-test-suite/broken.jsonl").read_text().splitlines()]
+    assert shape_of(*(base64.b64decode(each["b64"]) for each in broken)).corrupt_records == len(broken)
+
+    changes = Shape()
+    for file in sorted((DATA / "change-envelopes/apache__paimon").glob("debezium__table__schemaevolution__*.txt")):
+        for offset, line in enumerate(file.read_bytes().splitlines()):
+            changes.add(line, (file.stem, 0, offset))
+    row = schema_of(changes).schema["after"].dataType.simpleString()
+    assert row == "struct<address:string,age:bigint,description:string,id:bigint,name:string,weight:double>"
+    # Blank lines, and those of the licence.
+    assert (changes.sound_records, list(changes.corrupt)) == (8, ["INVALID_JSON"])
 
 
 def test_a_sample_is_spread_over_partitions_and_time():

@@ -37,7 +37,9 @@ def schema() -> None:
 @click.option("--save", metavar="FILE", help="Write the schema to a .json file, which schema: takes.")
 @click.option("--update", is_flag=True, help="Of a flow with schema: infer: keep what is different as a new version.")
 @click.option("--debug", is_flag=True, help="With --update: the kept schema of the flow's trial.")
-@click.option("--bootstrap-servers", help="Kafka's brokers, host:port, for a TOPIC without a project.")
+@click.option(
+    "--bootstrap-servers", help="Kafka's brokers, host:port, of a TOPIC; the project's by default, else localhost:9092."
+)
 @click.option(
     "--kafka-option", "kafka_options", multiple=True, metavar="NAME=VALUE", help="An option of the client, for a TOPIC."
 )
@@ -63,10 +65,10 @@ def infer(
     from rivermouth.project import schema as of_project
 
     look = of_project.Asked(**asked)
-    project = _project(name, file, of_cluster=bool(bootstrap_servers or kafka_options))
+    project = _project(file, of_cluster=bool(bootstrap_servers or kafka_options))
     with door(output) as given:
         if update:
-            if project is None:
+            if project is None or name not in project.spec.flows:
                 detail, fix = f"there is no flow {name!r} whose schema is kept", "rivermouth ingest TOPIC"
                 raise ArgumentInvalid(argument="--update", detail=detail, fix=fix)
             done = of_project.update(project.with_debug(debug=debug), name, look, given)
@@ -110,21 +112,22 @@ def schema_json(output: Output) -> None:
     output.result(to_text(found).rstrip("\n"), found)
 
 
-def _project(name: str, file: str, *, of_cluster: bool) -> Project | None:
-    """The project, if ``name`` is one of its flows; a topic needs none."""
+def _project(file: str, *, of_cluster: bool) -> Project | None:
+    """The project, if there is one and no other cluster was named."""
     from rivermouth.project.load import Project
 
     if of_cluster or (file == FILE_NAME and not Path(file).exists()):
         return None
-    project = Project.load(file)
-    return project if name in project.spec.flows or file != FILE_NAME else None
+    return Project.load(file)
 
 
 def _found(name: str, project: Project | None, look: Asked, servers: str | None, options: Any, given: Any) -> Inference:
     from rivermouth.project import schema as of_project
 
     if project is not None:
-        return of_project.of_flow(project, name, look, given)
+        if name in project.spec.flows:
+            return of_project.of_flow(project, name, look, given)
+        return of_project.of_topic(name, look, beside=project)
     servers = servers or "localhost:9092"
     return of_project.of_topic(name, look, bootstrap_servers=servers, kafka_options=options)
 

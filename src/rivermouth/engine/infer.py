@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.errors import SchemaEmpty, SchemaNotInferred
+from rivermouth.errors import GroupWithoutOffsets, KafkaRefused, OffsetsOutOfRange, SchemaEmpty, SchemaNotInferred
 from rivermouth.rows import ledger
 from rivermouth.rows.inference import MAX_FIELDS, Limits, Shape, ShapesExplode
 from rivermouth.rows.inferred import MAX_COLUMNS, Inferred, SchemaTooWide, schema_of
@@ -127,7 +127,7 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
     began_at = time.monotonic()
     known = topics.topics(flow)
     ranges = _ranges(flow, topics, known)
-    newest = flow.source is None and bool(known) and topics.compacted(known.keys()) == set(known)
+    newest = flow.source is None and _compacted(topics, known)
     rounds = whole(ranges) if look.records is None else spread(ranges, look.records)
     reading = _Reading(topics, rounds, look)
     shape = Shape(Limits(max_fields=look.max_fields))
@@ -201,10 +201,21 @@ class _Reading:
                 yield record
 
 
+def _compacted(topics: Topics, known: Mapping[str, Topic]) -> bool:
+    """Whether all of them are; a broker that does not tell this client is no reason to stop."""
+    try:
+        return bool(known) and topics.compacted(known.keys()) == set(known)
+    except KafkaRefused:
+        return False
+
+
 def _ranges(flow: Flow, topics: Topics, known: Mapping[str, Topic]) -> Ranges:
-    """What the flow reads; all that there is where it starts at the end."""
+    """What the flow reads; all that there is where it starts at the end, or began at what Kafka does not hold now."""
     end = topics.resolve_ending(flow, known)
-    found = ledger.between(topics.resolve_starting(flow, known), end)
+    try:
+        found = ledger.between(topics.resolve_starting(flow, known), end)
+    except (GroupWithoutOffsets, OffsetsOutOfRange):
+        found = {}
     return found if ledger.size(found) else ledger.between(topics.beginning_offsets(known), end)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from pyspark.sql import DataFrame
@@ -29,6 +29,7 @@ class Json(DeclaredFormat):
         max_fields: An object below the document that has more distinct fields is inferred as a map; 500 by default.
     """
 
+    renames: ClassVar[bool] = True
     type: Literal["json"] = "json"
     schema_hints: str | None = None
     infer_times: bool = False

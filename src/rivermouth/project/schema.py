@@ -119,9 +119,11 @@ def infer_schema(topic: str, **arguments: Any) -> Inference:
     return of_topic(topic, asked, **arguments)
 
 
-def of_topic(topic: str, asked: Asked, **arguments: Any) -> Inference:
-    """As ``infer_schema``, with what was asked in one piece."""
+def of_topic(topic: str, asked: Asked, *, beside: Project | None = None, **arguments: Any) -> Inference:
+    """As ``infer_schema``, with what was asked in one piece; ``beside`` is a project whose cluster has the topic."""
     project = ingest_spec(topic, **arguments)
+    if beside is not None:
+        project = replace(beside, spec=project.spec.model_copy(update={"kafka": beside.spec.kafka}))
     (flow,) = project.flows()
     with _cluster(project) as kafka:
         return infer(flow, kafka, asked.look(flow))

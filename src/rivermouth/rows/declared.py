@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import Field
 from pyspark.errors import PySparkException
@@ -27,6 +27,8 @@ class DeclaredFormat(Format):
             that lack it. ``infer``, in the format json, infers it at the first run and keeps it.
     """
 
+    renames: ClassVar[bool] = False
+    """Whether a column may be read from a field of another name."""
     declared: str | dict[str, Any] = Field(alias="schema")
 
     def below(self, base: Path) -> Self:
@@ -58,7 +60,7 @@ class DeclaredFormat(Format):
         if isinstance(declared, str) and declared.endswith(".json"):
             declared = _from_file(declared)
         schema = _from_ddl(declared) if isinstance(declared, str) else _from_json(declared)
-        json_types.check(schema)
+        json_types.check(schema, renames=self.renames)
         return schema
 
 

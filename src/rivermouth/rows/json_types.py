@@ -51,8 +51,13 @@ def _nullable_field(field: T.StructField) -> T.StructField:
     return T.StructField(field.name, nullable(field.dataType), True, comment)
 
 
-def check(declared: T.StructType, path: str = "") -> None:
+def check(declared: T.StructType, path: str = "", *, renames: bool = False) -> None:
     """Makes sure that every type can be read from JSON and that names are unambiguous.
+
+    Args:
+        declared: The schema, or a struct within it.
+        path: Of that struct.
+        renames: Whether its fields may be read from fields of other names.
 
     Raises:
         ValueError: A type cannot; or two fields differ in nothing but case; the text says which.
@@ -62,15 +67,20 @@ def check(declared: T.StructType, path: str = "") -> None:
         msg = f"{where} has no fields"
         raise ValueError(msg)
     seen: dict[str, str] = {}
+    read: set[str] = set()
     for field in declared.fields:
         name = f"{path}.{field.name}" if path else field.name
-        if path and _NAME_IN_JSON in field.metadata:
-            msg = f"column {name}: only columns of the table itself have a {_NAME_IN_JSON}"
+        if _NAME_IN_JSON in field.metadata and not renames:
+            msg = f"column {name}: {_NAME_IN_JSON} is for columns of the table itself, in the format json"
             raise ValueError(msg)
         twin = seen.setdefault(field.name.lower(), field.name)
         if twin is not field.name:
             msg = f"columns {twin!r} and {field.name!r} are the same to Spark and Delta"
             raise ValueError(msg)
+        if name_in_json(field) in read:
+            msg = f"two columns are read from the field {name_in_json(field)!r}"
+            raise ValueError(msg)
+        read.add(name_in_json(field))
         _check_type(field.dataType, name)
 
 
