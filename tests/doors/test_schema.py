@@ -238,6 +238,19 @@ def test_a_flow_that_follows_waits_for_the_first_records(spark, shop):
     assert [row["id"] for row in rows_of(shop.folder / "lake/silver/orders")] == [1]
 
 
+def test_a_flow_over_a_table_infers_from_its_rows(spark, shop):
+    shop.send(*RECORDS)
+    project = shop.write(
+        "raw",
+        "  silver:\n    source: {table: silver.orders}\n    table: silver.parsed\n    format: {type: json, schema: infer}\n",
+    )
+    outcomes = {each.flow: each.counts for each in project.run()}
+    assert (outcomes["silver"].written, outcomes["silver"].dead_lettered) == (3, 2)
+    assert sorted(row["id_2"] for row in rows_of(shop.folder / "lake/silver/parsed")) == [1, 2, 3]
+    found = project.infer_schema("silver")
+    assert (found.seen.subject, found.seen.read, found.seen.shape.corrupt_records) == ("table silver.orders", 5, 1)
+
+
 def until(reached, bound_s=60):
     deadline = time.monotonic() + bound_s
     while not reached():
