@@ -242,7 +242,8 @@ def test_a_flow_over_a_table_infers_from_its_rows(spark, shop):
     shop.send(*RECORDS)
     project = shop.write(
         "raw",
-        "  silver:\n    source: {table: silver.orders}\n    table: silver.parsed\n    format: {type: json, schema: infer}\n",
+        "  silver:\n    source: {table: silver.orders}\n    table: silver.parsed\n"
+        "    format: {type: json, schema: infer}\n",
     )
     outcomes = {each.flow: each.counts for each in project.run()}
     assert (outcomes["silver"].written, outcomes["silver"].dead_lettered) == (3, 2)
