@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.names import quoted
 from rivermouth.ports.storage import PlacedFiles
-from rivermouth.rows.schema import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
     from rivermouth.ports.storage import LakeFiles
 
@@ -27,6 +26,7 @@ _COMMIT_FILE = re.compile(r"^(\d{20})\.json$")
 # As Hadoop's and our own log stores name them, with their checksums.
 _TEMPORARY_FILE = re.compile(r"^\.+\d{20}\.json\..+\.tmp(\.crc)?$")
 _HARMLESS: Final = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UPGRADE PROTOCOL"})
+_MAPPING: Final = "delta.columnMapping.mode"
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
 _DELTA: Final = "org.apache.spark.sql.delta"
 METADATA_CONF: Final = "spark.databricks.delta.commitInfo.userMetadata"
@@ -181,10 +181,15 @@ def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], w
     Args:
         spark: Any session.
         location: The table's folder.
-        added: New columns, at the end; old rows have nulls there.
+        added: New columns, at the end; old rows have nulls there. Where one has a name that stands in no Parquet file
+            as it is, the table then needs readers that know Delta's column mapping.
         widened: Columns with their new, wider type. The table then needs readers that know Delta's type widening.
     """
+    from rivermouth.rows.schema import ddl  # noqa: PLC0415 - loads Spark, which reading a log does not need
+
     table = f"delta.{quoted(location)}"
+    if needs_mapping(added) and table_state(spark, location).properties.get(_MAPPING, "none") == "none":
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{_MAPPING}' = 'name')")
     for column in added:
         spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({quoted(column.name)} {ddl(column.dataType)})")
     if widened:
@@ -320,6 +325,25 @@ def _log(location: str) -> str:
 
 def _properties(layout: TableLayout) -> dict[str, str]:
     properties = dict(layout.properties)
-    if any(_NEEDS_MAPPING.search(name) for name in layout.columns.names):
-        properties.setdefault("delta.columnMapping.mode", "name")
+    if needs_mapping(layout.columns):
+        properties.setdefault(_MAPPING, "name")
     return properties
+
+
+def needs_mapping(columns: Iterable[StructField]) -> bool:
+    """Whether a name of these columns, or within them, stands in no Parquet file as it is."""
+    return any(_NEEDS_MAPPING.search(name) for column in columns for name in _names_in(column.name, column.dataType))
+
+
+def _names_in(name: str, data_type: DataType) -> Iterator[str]:
+    from pyspark.sql.types import ArrayType, MapType, StructType  # noqa: PLC0415 - as above
+
+    yield name
+    match data_type:
+        case StructType():
+            for field in data_type.fields:
+                yield from _names_in(field.name, field.dataType)
+        case ArrayType():
+            yield from _names_in("", data_type.elementType)
+        case MapType():
+            yield from _names_in("", data_type.valueType)
