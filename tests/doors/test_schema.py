@@ -215,6 +215,7 @@ def test_a_topic_that_is_not_json_stays_bytes_today_and_tomorrow(spark, shop):
     assert len(rows_of(shop.folder / f"lake/bronze/{shop.topic.replace('-', '_')}")) == 9
 
 
+@pytest.mark.long
 def test_a_flow_that_follows_waits_for_the_first_records(spark, shop):
     project = shop.write()
     stop, heard, done = operate.Stop(), [], []
@@ -238,6 +239,7 @@ def test_a_flow_that_follows_waits_for_the_first_records(spark, shop):
     assert [row["id"] for row in rows_of(shop.folder / "lake/silver/orders")] == [1]
 
 
+@pytest.mark.long
 def test_a_flow_over_a_table_infers_from_its_rows(spark, shop):
     shop.send(*RECORDS)
     project = shop.write(
