@@ -45,6 +45,7 @@ _SECTION: Final = re.compile(r"^(Attributes|Args|Returns|Raises|Guarantees):$", 
 _PLAINEST_FLOW: Final = spec.Flow(name="plainest", topics="t", format="raw", table="s.t", sink="append")
 _JSON_TYPES: Final[Mapping[str, str]] = {
     "Decision": "[decision](ledger-entry.md#decision)",
+    "tuple[str, ...]": "list of text",
     "tuple[Decision, ...]": "list of [decisions](#decision)",
     "Mapping[int, tuple[int, int]]": "object of [from, to]",
     "MaintenanceReport": "[report](#reports)",

@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from rivermouth.errors import RivermouthError
     from rivermouth.project.load import Project
     from rivermouth.project.operate import ingest
+    from rivermouth.project.schema import infer_schema
     from rivermouth.project.topics import read_topic
     from rivermouth.rows.gone import LossDecision
 
     __version__: str
 
-__all__ = ["LossDecision", "Project", "RivermouthError", "__version__", "ingest", "read_topic"]
+__all__ = ["LossDecision", "Project", "RivermouthError", "__version__", "infer_schema", "ingest", "read_topic"]
 
 _HOMES = {
     "LossDecision": "rivermouth.rows.gone",
     "Project": "rivermouth.project.load",
     "RivermouthError": "rivermouth.errors",
+    "infer_schema": "rivermouth.project.schema",
     "ingest": "rivermouth.project.operate",
     "read_topic": "rivermouth.project.topics",
 }

@@ -489,7 +489,7 @@ def test_a_trial_reads_little_and_writes_elsewhere(shop):
 def test_ingest_is_the_whole_of_it_in_one_line(shop):
     shop.send(*VALUES)
     place = ("--bootstrap-servers", shop.servers, "--lake", "./one", "--table", "bronze.orders")
-    code, out, err = shop.say("ingest", shop.topic, *place, "--save", "-f", "one.yml")
+    code, out, err = shop.say("ingest", shop.topic, *place, "--format", "raw", "--save", "-f", "one.yml")
     assert code == 0, err
     assert [line.split()[1:4] for line in out.splitlines()[1:]] == [["5", "5", "0"]]
     assert f"  bootstrap_servers: {shop.servers}\n" in err
@@ -502,7 +502,7 @@ def test_ingest_is_the_whole_of_it_in_one_line(shop):
     (*_, end) = shop.json("run", "-f", "one.yml")
     assert end["flows"][0]["counts"]["consumed"] == 0
 
-    code, out, err = shop.say("ingest", shop.topic, *place, "--sink", "append")
+    code, out, err = shop.say("ingest", shop.topic, *place, "--format", "raw", "--sink", "append")
     assert code == 1
     assert "its rows are told apart by kafka_key, those of the flow by nothing; nothing was written" in err
 
@@ -527,7 +527,7 @@ def test_python_says_the_same_as_the_shell(shop):
     assert (outcome.flow, outcome.counts.written, outcome.counts.dead_lettered) == ("orders", 1, 3)
     assert [event.entry for event in batches if isinstance(event, BatchDone)] == [1]
     assert [status.message for status in project.status("orders")] == ["up to date"]
-    found = rivermouth.ingest(shop.topic, bootstrap_servers=shop.servers, lake="./two", base=shop.folder)
+    found = rivermouth.ingest(shop.topic, bootstrap_servers=shop.servers, lake="./two", base=shop.folder, format="raw")
     assert (found.counts.written, found.counts.merged) == (0, 5)
     assert project.spark().read.format("delta").load(str(shop.folder / "lake/silver/orders")).count() == 1
 

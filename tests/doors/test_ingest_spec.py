@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rivermouth.errors import ArgumentInvalid, NotSupported, RivermouthError, TopicNameEmpty, TopicNameInvalid
+from rivermouth.errors import ArgumentInvalid, RivermouthError, TopicNameEmpty, TopicNameInvalid
 from rivermouth.project import locate
 from rivermouth.project.dump import to_yaml
 from rivermouth.project.ingest import derived, derived_text, ingest_spec, parse_switch
@@ -14,8 +14,16 @@ from rivermouth.rows.schema import key_columns
 from rivermouth.spec import Maintenance
 
 
-def test_without_a_schema_the_bytes_are_kept():
-    project = ingest_spec("shop.orders-v1", lake="/lake")
+def test_without_a_schema_it_is_inferred():
+    flow = ingest_spec("orders", lake="/lake").flow("orders")
+
+    assert (flow.format.type, flow.format.declared, flow.format.infers) == ("json", "infer", True)
+    assert flow.table.name == "silver.orders"
+    assert "format: {type: json, schema: infer}" in to_yaml(ingest_spec("orders").spec)
+
+
+def test_raw_values_are_kept_as_bytes():
+    project = ingest_spec("shop.orders-v1", lake="/lake", format="raw")
     flow = project.flow("shop_orders_v1")
 
     assert flow.topics == ("shop.orders-v1",)
@@ -122,25 +130,21 @@ def test_an_illegal_topic_is_told_in_whole():
     )
 
 
-def test_update_schema_is_refused_until_it_is_built():
-    with pytest.raises(NotSupported) as caught:
-        ingest_spec("orders", update_schema="yes")
+def test_only_an_inferred_schema_is_updated():
+    with pytest.raises(ArgumentInvalid) as caught:
+        ingest_spec("orders", update_schema="yes", schema="id bigint")
 
     assert str(caught.value) == (
-        "[NOT_SUPPORTED] update_schema is not supported yet; nothing was run\n  hint: remove update_schema"
+        "[ARGUMENT_INVALID] update_schema: the schema is given, or there is none, so it is not inferred; "
+        "nothing was run\n  hint: no --schema and no --format"
     )
-    assert ingest_spec("orders", update_schema="no").spec.flows != {}
+    assert ingest_spec("orders", update_schema="no", schema="id bigint").spec.flows != {}
+    assert ingest_spec("orders", update_schema="yes").spec.flows != {}
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        pytest.param(
-            {"format": "json"},
-            "[ARGUMENT_INVALID] schema: json needs the schema of its values; nothing was run\n"
-            '  hint: --schema "id bigint, at timestamp", or --format raw',
-            id="json without schema",
-        ),
         pytest.param(
             {"format": "canal"},
             "[ARGUMENT_INVALID] schema: canal needs the schema of the rows that its envelopes tell of; nothing was "

@@ -28,7 +28,7 @@ class _Switch(click.Option):
 @click.option("--once", cls=_Switch, help="Read what is there, and end: the default.")
 @click.option("--streaming", cls=_Switch, help="Another word for --follow.")
 @click.option("--debug", cls=_Switch, help="A trial: few records, and _debug behind the name of every place.")
-@click.option("--update-schema", cls=_Switch, help="Take new fields into the table (not built yet).")
+@click.option("--update-schema", cls=_Switch, help="Infer the schema again, and take new fields into the table.")
 @click.option(
     "--maintenance",
     type=click.Choice(["after_run", "never"]),
@@ -42,25 +42,29 @@ class _Switch(click.Option):
 def ingest(output: Output, topic: str, format_: str | None, file: str, *, save: bool, **arguments: Any) -> None:
     """Carry one TOPIC into one Delta table: one row a key, the newest.
 
-    Records without a value delete their key's row; records without a key are dead letters, which --sink append keeps
-    as rows. Prints what it derives from the arguments, the places above all, and then runs. With --save the same
-    stands in a rivermouth.yml, to be changed and run again.
+    Without --format and --schema the schema of JSON documents is inferred at the first run and kept; a topic that is
+    not JSON stays bytes. Records without a value delete their key's row; records without a key are dead letters, which
+    --sink append keeps as rows. Prints what it derives from the arguments, the places above all, and then runs. With
+    --save the same stands in a rivermouth.yml, to be changed and run again.
     """
     from rivermouth.cli.run import carry
-    from rivermouth.project.ingest import derived, derived_text, ingest_spec
+    from rivermouth.project.ingest import derived, derived_text
+    from rivermouth.project.operate import wants_update
+    from rivermouth.project.schema import ingest_project
 
     options, keys = pairs(arguments.pop("kafka_options")), listed(arguments.pop("keys"))
-    project = ingest_spec(topic, format=format_, keys=keys, kafka_options=options, **arguments)
+    project, why = ingest_project(topic, format=format_, keys=keys, kafka_options=options, **arguments)
     if output.json:
-        output.result("", {"event": "derived", "configuration": dict(derived(project))})
+        output.result("", {"event": "derived", "configuration": dict(derived(project, why))})
     else:
-        output.note(indented(derived_text(project)))
+        output.note(indented(derived_text(project, why)))
     if save:
         from rivermouth.project.dump import to_yaml
 
         write_new(Path(file), to_yaml(project.spec))
         output.note(f"written: {file}")
-    carry(project, (), follow=project.follow, output=output)
+    update = wants_update(project, arguments["update_schema"])
+    carry(project, (), follow=project.follow, output=output, update=update)
 
 
 def write_new(path: Path, text: str) -> None:

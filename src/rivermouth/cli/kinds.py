@@ -1,4 +1,4 @@
-"""``rivermouth kinds`` and ``rivermouth schema``: which words the project file knows."""
+"""``rivermouth kinds``: which words the project file knows."""
 
 from __future__ import annotations
 
@@ -26,21 +26,6 @@ def kinds(output: Output) -> None:
     ]
     rows = [(each["family"].removesuffix("s"), each["name"], each["about"]) for each in found]
     output.result(columns(("family", "name", "about"), rows), {"kinds": found})
-
-
-@click.group()
-def schema() -> None:
-    """Schemas of what rivermouth reads."""
-
-
-@schema.command("json")
-@speaking
-def schema_json(output: Output) -> None:
-    """Print the JSON Schema of the project file, for editors."""
-    from rivermouth.project.json_schema import project_schema, to_text
-
-    found = project_schema()
-    output.result(to_text(found).rstrip("\n"), found)
 
 
 def _about(family: str, name: str) -> str:

@@ -26,6 +26,7 @@ from rivermouth.cli import (
     kinds,
     rebuild,
     run,
+    schema,
     status,
     tables,
     topics,
@@ -53,7 +54,7 @@ _COMMANDS: Final = (
     dead_letters.dead_letters,
     tables.tables,
     kinds.kinds,
-    kinds.schema,
+    schema.schema,
     jars.jars,
     dev.dev,
 )

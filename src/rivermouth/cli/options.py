@@ -83,7 +83,7 @@ def with_topic(command: Command) -> Command:
                 "--bootstrap-servers", default="localhost:9092", show_default=True, help="Kafka's brokers, host:port."
             ),
             click.option(
-                "--format", "format_", metavar="FORMAT", help="raw, text, json ...; json with a schema, else raw."
+                "--format", "format_", metavar="FORMAT", help="raw, text, json ...; by default what is found."
             ),
             click.option("--schema", help='Columns of the values as DDL, for example "id bigint, at timestamp".'),
             click.option("--key-format", type=click.Choice(["raw", "text"]), help="What becomes of the key."),

@@ -33,6 +33,7 @@ _KINDS: Final = {
     events.DecisionRecorded: "decision_recorded",
     events.TableEmptied: "table_emptied",
     events.Warned: "warned",
+    events.SchemaKept: "schema_kept",
     events.Replayed: "replayed",
     events.Forgotten: "forgotten",
     events.Maintained: "maintained",
@@ -226,6 +227,7 @@ def event_text(event: events.Event) -> str | None:
             | events.Warned()
             | events.Maintained()
             | events.Forgotten()
+            | events.SchemaKept()
         ):
             return f"{event.flow}: {_said(event)}"
         case events.Replayed():
@@ -242,8 +244,15 @@ def event_text(event: events.Event) -> str | None:
 
 
 def _said(
-    event: events.DecisionRecorded | events.TableEmptied | events.Warned | events.Maintained | events.Forgotten,
+    event: events.DecisionRecorded
+    | events.TableEmptied
+    | events.Warned
+    | events.Maintained
+    | events.Forgotten
+    | events.SchemaKept,
 ) -> str:
+    if isinstance(event, events.SchemaKept):
+        return _schema(event)
     if isinstance(event, events.Forgotten):
         went = f"{count(event.rows, 'row')} and {count(event.dead_letters, 'dead letter')}"
         return f"{went} erased, ledger entry {event.entry}"
@@ -254,6 +263,18 @@ def _said(
     if isinstance(event, events.TableEmptied):
         return f"{count(event.rows, 'row')} taken out of the table, in ledger entry {event.entry}"
     return f"recorded in ledger entry {event.entry}: {decisions.text(event.decision)}"
+
+
+def _schema(event: events.SchemaKept) -> str:
+    seen = f"inferred from {count(event.records, 'record')} in {event.seconds:.1f} s"
+    seen += f", {event.corrupt:,} of them corrupt" if event.corrupt else ""
+    if not event.is_new:
+        return f"schema {seen}: nothing new, version {event.version} stays"
+    if event.version > 1:
+        return f"schema {seen}: version {event.version} {', '.join(event.changes)}"
+    columns = count(event.columns, "column")
+    conflicts = f", {count(event.conflicts, 'conflict')} kept as text" if event.conflicts else ""
+    return f"schema {seen}: version 1, {columns}{conflicts}"
 
 
 def replayed_text(done: events.Replayed) -> str:

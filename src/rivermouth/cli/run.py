@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 @click.option("--follow", is_flag=True, help="Go on at each flow's trigger until stopped.")
 @click.option("--debug", is_flag=True, help="A trial: few records, and _debug behind the name of every place.")
 @with_adoption
+@click.option(
+    "--update-schema",
+    is_flag=True,
+    help="Infer again the schemas that are inferred, and add what is new to the tables.",
+)
 @with_decisions
 @with_project
 def run(
@@ -35,6 +40,7 @@ def run(
     follow: bool,
     debug: bool,
     adopt: str | None,
+    update_schema: bool,
     accept_loss: tuple[str, ...],
     new_epoch: tuple[str, ...],
     rewind: tuple[str, ...],
@@ -53,7 +59,7 @@ def run(
     decided = decision(accept_loss, new_epoch, rewind, why=why, flows=flows)
     taken = adoption(adopt, flows=flows, decided=bool(decided))
     project = Project.load(file).with_debug(debug=debug)
-    carry(project, flows, follow=follow, output=output, decided=decided, taken=taken)
+    carry(project, flows, follow=follow, output=output, decided=decided, taken=taken, update=update_schema)
 
 
 def carry(
@@ -64,6 +70,7 @@ def carry(
     output: Output,
     decided: LossDecision | None = None,
     taken: Adoption | None = None,
+    update: bool = False,
 ) -> list[FlowOutcome]:
     """Runs flows with progress, a summary and a clean end.
 
@@ -79,7 +86,15 @@ def carry(
     with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
         try:
             outcomes = attended(
-                lambda: operate.run(project, flows, follow=follow, door=given, decision=decided, adoption=taken),
+                lambda: operate.run(
+                    project,
+                    flows,
+                    follow=follow,
+                    door=given,
+                    decision=decided,
+                    adoption=taken,
+                    update_schema=update,
+                ),
                 given.stop,
                 shown.say,
             )

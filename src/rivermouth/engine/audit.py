@@ -15,9 +15,10 @@ from rivermouth import names
 from rivermouth.engine import audit_keyed
 from rivermouth.engine.decide import found_of
 from rivermouth.engine.opening import standing_flow
+from rivermouth.engine.schemas import settled
 from rivermouth.engine.sources import reading
 from rivermouth.engine.steps import as_coordinates, judged, rows_within, with_epoch
-from rivermouth.engine.table import fixed, table_shape
+from rivermouth.engine.table import table_shape
 from rivermouth.errors import AuditDisturbed, OffsetsExpired
 from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_same_place
@@ -127,7 +128,7 @@ def _moved_since(run: RunningFlow) -> bool:
 
 
 def _standing(session: SparkSession, order: FlowOrder, kafka: Topics, source: Records) -> RunningFlow:
-    flow, places = fixed(order.flow), order.places
+    flow, places = settled(order.flow, PlacedFiles(session), order.places), order.places
     topics = kafka.topics(flow)
     shape = table_shape(session, flow)
     run = standing_flow(session, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)

@@ -149,6 +149,31 @@ class Warned(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaKept(Event):
+    """The flow's schema was inferred; nothing was made of it yet.
+
+    Attributes:
+        version: The kept version that counts from here on.
+        is_new: Whether it was kept now; else nothing is different.
+        columns: How many columns it has.
+        changes: What is different from the version before.
+        records: Records with a value that were looked at.
+        corrupt: Those of them that are no documents.
+        conflicts: Paths whose values are of kinds that only text holds.
+        seconds: How long it took.
+    """
+
+    version: int
+    is_new: bool
+    columns: int
+    changes: tuple[str, ...]
+    records: int
+    corrupt: int
+    conflicts: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed(Event):
     """Dead letters were tried again.
 

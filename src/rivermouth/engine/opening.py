@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from rivermouth.engine.adopt import adopt
 from rivermouth.engine.decide import add_epoch_column, check_epoch_column, check_topics, decide
-from rivermouth.engine.events import FlowOpened, StepReached
+from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached
 from rivermouth.engine.keyed_table import column_starts, columns_left, keep_column_starts
 from rivermouth.engine.rebuild import empty
 from rivermouth.engine.recovery import recover
 from rivermouth.engine.running import RunningFlow
-from rivermouth.engine.table import change_table, create_table, fixed, register_table, table_changes, table_shape
+from rivermouth.engine.schemas import SchemaUpdate, ensured
+from rivermouth.engine.table import change_table, create_table, register_table, table_changes, table_shape
 from rivermouth.errors import LedgerVoid
 from rivermouth.ports import delta
 from rivermouth.ports.session import for_flow
@@ -50,6 +51,7 @@ def open_flow(
     decision: LossDecision | None = None,
     adoption: Adoption | None = None,
     rebuild: Rebuild | None = None,
+    update_schema: bool = False,
 ) -> RunningFlow:
     """The flow, ready for its next batch. The caller holds the table's lease.
 
@@ -63,6 +65,7 @@ def open_flow(
         decision: About data that is gone, to be recorded first.
         adoption: Of a table that another program wrote, to be done first.
         rebuild: The wish that the table is emptied first; of one that is made with it nothing has to be.
+        update_schema: Infer the schema again first, if it is inferred.
 
     Raises:
         RivermouthError: What is wrong with the flow, its table, its ledger or its topics.
@@ -72,12 +75,17 @@ def open_flow(
         at all; dead letters that a crash left out are added once.
     """
     session = for_flow(spark)
-    flow = fixed(flow)
+
+    def tell(update: SchemaUpdate) -> None:
+        listener(kept_schema(flow.name, update))
+
+    files = PlacedFiles(session)
+    flow = ensured(flow, files, places, kafka, update=update_schema, tell=tell)
     shape = table_shape(session, flow)
     topics = kafka.topics(flow)
     if adoption:
         adopt(session, flow, places, adoption, kafka=kafka, topics=topics, shape=shape, listener=listener)
-    created = not delta.exists(PlacedFiles(session), places.table)
+    created = not delta.exists(files, places.table)
     if created:
         _create(session, flow, places, shape, _entry_zero(flow, kafka, topics), listener)
     register_table(session, flow, places)
@@ -112,6 +120,22 @@ def open_flow(
     why = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
     run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, why))
     return run
+
+
+def kept_schema(flow: str, update: SchemaUpdate) -> SchemaKept:
+    """What became of a flow's kept schema, as an event."""
+    kept, shape = update.kept, update.inference.seen.shape
+    return SchemaKept(
+        flow=flow,
+        version=kept.version,
+        is_new=update.is_new,
+        columns=len(kept.schema.fields),
+        changes=kept.changes if update.is_new else (),
+        records=shape.records,
+        corrupt=shape.corrupt_records,
+        conflicts=len(update.inference.inferred.conflicts),
+        seconds=update.inference.seen.seconds,
+    )
 
 
 def _create(

@@ -9,6 +9,7 @@ from rivermouth.engine.adopt import WITHOUT_EFFECT, Takeover, takeover
 from rivermouth.engine.carry import max_offsets
 from rivermouth.engine.decide import found_of, now
 from rivermouth.engine.opening import standing_flow, without_effect
+from rivermouth.engine.schemas import foreseen
 from rivermouth.engine.sources import reading
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import RivermouthError, SourceNotMade
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.events import Event
+    from rivermouth.engine.infer import Inference
     from rivermouth.engine.running import RunningFlow
     from rivermouth.engine.supervisor import FlowOrder
     from rivermouth.engine.table import TableShape
@@ -114,8 +116,8 @@ def start_text(flow: Flow) -> str:
 
 
 def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Records, named: FlowPlan) -> FlowPlan:
-    flow = order.flow
-    shape = table_shape(spark, flow)
+    flow, inference = foreseen(order.flow, PlacedFiles(spark), order.places, kafka)
+    order, shape = replace(order, flow=flow), table_shape(spark, flow)
     try:
         topics = kafka.topics(flow)
     except SourceNotMade as error:
@@ -124,7 +126,7 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
         return replace(named, start=start_text(flow), warnings=(error.message.partition("; ")[0],))
     taken = _taken(spark, order, kafka, shape, topics)
     standing_still = None if taken else _standing_still(spark, order, kafka, source, shape, topics)
-    warnings = _warnings(spark, order, standing_still)
+    warnings = (*_inferred(inference), *_warnings(spark, order, standing_still))
     if taken:
         warnings += taken.warnings
         start = ledger.filled(taken.offsets, found_of(kafka, flow, topics).first)
@@ -151,6 +153,12 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
         batches=-(-offsets // max_offsets(flow)),
         warnings=warnings,
     )
+
+
+def _inferred(inference: Inference | None) -> tuple[str, ...]:
+    if inference is None:
+        return ()
+    return (f"the schema is inferred from {inference.seen.shape.records:,} records, and kept by the first run",)
 
 
 def _shaped(plan: FlowPlan, flow: Flow, shape: TableShape) -> FlowPlan:

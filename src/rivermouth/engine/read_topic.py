@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rivermouth import names
+from rivermouth.engine.schemas import fixed, inferred_now
 from rivermouth.engine.sources import source_of
 from rivermouth.engine.steps import judge
-from rivermouth.engine.table import fixed, table_shape
+from rivermouth.engine.table import table_shape
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.ports.kafka import Kafka
 from rivermouth.rows import changes, envelope, ledger, routing
@@ -41,10 +42,11 @@ def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
     Guarantees:
         Reads only: no table, no checkpoint, no consumer group's offsets are written.
     """
-    flow = fixed(order.flow)
-    _check_newest(flow)
+    _check_newest(order.flow)
+    with Kafka(order.bootstrap_servers, order.options) as kafka:
+        flow = inferred_now(order.flow, kafka)[0] if order.flow.format.infers else fixed(order.flow)
+        ranges = _ranges(flow, kafka)
     shape = table_shape(spark, flow)
-    ranges = _ranges(order)
     if not ranges:
         return spark.createDataFrame([], shape.columns)
     rows = envelope.read(source_of(flow, order.bootstrap_servers, order.options).batch(spark, ranges))
@@ -58,11 +60,9 @@ def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
     return changes.newest(parts, of_table).where(f"NOT {names.DELETE}").selectExpr(*columns)
 
 
-def _ranges(order: FlowOrder) -> Ranges:
-    with Kafka(order.bootstrap_servers, order.options) as kafka:
-        topics = kafka.topics(order.flow)
-        start = kafka.resolve_starting(order.flow, topics)
-        return ledger.between(start, kafka.resolve_ending(order.flow, topics))
+def _ranges(flow: Flow, kafka: Kafka) -> Ranges:
+    topics = kafka.topics(flow)
+    return ledger.between(kafka.resolve_starting(flow, topics), kafka.resolve_ending(flow, topics))
 
 
 def _check_newest(flow: Flow) -> None:

@@ -25,6 +25,7 @@ from rivermouth.errors import (
     OffsetsExpired,
     PartitionsFewer,
     RivermouthError,
+    SchemaEmpty,
     SourceBehind,
     TableBusy,
     TokenNotMade,
@@ -56,6 +57,8 @@ _PASSING: Final = (BrokerUnreachable, ErasureUnfinished, LakeNotReadable, LakeNo
 _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
 _DRAIN_RESTARTS: Final = 3
+# Between two looks at a topic that has no record of which a schema could be made.
+_EMPTY_S: Final = 1.0
 _ENGINE_LOSSES: Final = 8
 
 
@@ -73,6 +76,7 @@ class FlowOrder:
         adoption: Of a table that another program wrote, to be done before the first batch.
         source: The table that the flow reads instead of the cluster.
         rebuild: The wish that the flow's table is made anew, to be done before the first batch.
+        update_schema: Whether an inferred schema is inferred again before the first batch.
     """
 
     flow: Flow
@@ -84,6 +88,7 @@ class FlowOrder:
     adoption: Adoption | None = None
     source: SourceTable | None = None
     rebuild: Rebuild | None = None
+    update_schema: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +239,7 @@ class Supervisor:
             while not self._stop.is_set():
                 carrying = False
                 try:
-                    run = self._open(order, kafka, source.with_new_consumers(), lease, listener)
+                    run = self._open(order, kafka, source, lease, listener, waits=keep_following)
                     opened = carrying = True
                     batches = self._follow_or_drain(order, run, keep_following=keep_following)
                     delay_s = _FIRST_DELAY_S if batches else delay_s
@@ -273,7 +278,26 @@ class Supervisor:
             say=lambda words: listener(Warned(name, words)),
         )
 
-    def _open(self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener) -> RunningFlow:
+    def _open(
+        self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener, *, waits: bool
+    ) -> RunningFlow | None:
+        """The flow, opened; None if it was told to stop while it waited for records of which to infer its schema."""
+        waiting = False
+        while not self._stop.is_set():
+            try:
+                return self._opened(order, kafka, source.with_new_consumers(), lease, listener)
+            except SchemaEmpty as empty:
+                if not waits:
+                    raise
+                if not waiting:
+                    listener(Warned(order.flow.name, f"{empty.message.partition(';')[0]}; it waits for records"))
+                waiting = True
+                self._stop.wait(_EMPTY_S)
+        return None
+
+    def _opened(
+        self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener
+    ) -> RunningFlow:
         name = order.flow.name
         first = name not in self._decided
         run = open_flow(
@@ -286,6 +310,7 @@ class Supervisor:
             decision=order.decision if first else None,
             adoption=order.adoption if first else None,
             rebuild=order.rebuild if first else None,
+            update_schema=order.update_schema and first,
         )
         # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
         self._decided.add(name)
@@ -295,7 +320,9 @@ class Supervisor:
             run.stopping.set()
         return run
 
-    def _follow_or_drain(self, order: FlowOrder, run: RunningFlow, *, keep_following: bool) -> int:
+    def _follow_or_drain(self, order: FlowOrder, run: RunningFlow | None, *, keep_following: bool) -> int:
+        if run is None:
+            return 0
         if not keep_following:
             withdraw(run)
             batches = drain(run)

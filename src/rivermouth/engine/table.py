@@ -56,18 +56,6 @@ class TableShape:
     partition_by: list[str]
 
 
-def fixed(flow: Flow) -> Flow:
-    """The flow with its schema as its file says now: one that is edited while the flow runs is for the next run.
-
-    Raises:
-        SchemaInvalid: The file cannot be read.
-    """
-    try:
-        return flow.model_copy(update={"format": flow.format.fixed()})
-    except ValueError as error:
-        raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
-
-
 def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
     """The columns of the flow's table, with every expression of the flow analysed over them.
 
@@ -279,7 +267,7 @@ def _statistics(flow: Flow, shape: TableShape) -> list[str]:
     wanted |= {field.name for field in shape.columns if field.name in searched and _ordered(field)}
     times = {"timestamp", "date", "timestamp_ntz"}
     return [
-        f"`{field.name}`"
+        names.quoted(field.name)
         for field in shape.columns
         if (
             field.name in wanted

@@ -198,3 +198,45 @@ class LayoutInvalid(RivermouthError):
     code = "LAYOUT_INVALID"
     what = "flow {flow}: the table's layout cannot be used: {detail}; nothing was run"
     hint = "rivermouth plan {flow}"
+
+
+class SchemaNotInferred(RivermouthError):
+    """There is nothing of which a schema could be made."""
+
+    code = "SCHEMA_NOT_INFERRED"
+    what = "{subject}: no schema can be inferred: {detail}; nothing was run"
+    hint = "{fix}"
+
+
+class SchemaEmpty(RivermouthError):
+    """There is nothing yet of which a schema could be made: the first records have not come."""
+
+    code = "SCHEMA_EMPTY"
+    what = "{subject}: no schema can be inferred yet: {detail}; nothing was run"
+    hint = "{fix}"
+
+
+class SchemaNotKept(RivermouthError):
+    """A flow infers its schema, and has not done so yet."""
+
+    code = "SCHEMA_NOT_KEPT"
+    what = "flow {flow}: its schema is inferred by its first run, and it did not run yet; nothing was done"
+    hint = "rivermouth run {flow}, or rivermouth schema infer {flow} --update"
+
+
+class SchemaFileBroken(RivermouthError):
+    """The file of a kept schema cannot be used."""
+
+    code = "SCHEMA_FILE_BROKEN"
+    what = "flow {flow}: the kept schema {file} cannot be used: {detail}; nothing was run"
+    hint = "put back its text, or take it away, for the version before it: rm {file}"
+
+
+class SchemaUpdateRefused(RivermouthError):
+    """An inference would change a kept schema as no table can be changed."""
+
+    code = "SCHEMA_UPDATE_REFUSED"
+    what = (
+        "flow {flow}: the kept schema cannot become what was inferred: {detail}; it is as before, and nothing was run"
+    )
+    hint = "rivermouth run {flow}, without --update-schema: records that do not fit are dead letters"

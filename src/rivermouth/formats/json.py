@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
+from pydantic import Field, model_validator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -11,7 +13,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.names import quoted
 from rivermouth.rows import json_document, json_reasons, json_types
-from rivermouth.rows.declared import DeclaredFormat
+from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns
 from rivermouth.rows.json_document import SAMPLE_EVERY
 
 
@@ -20,10 +22,46 @@ class Json(DeclaredFormat):
 
     Attributes:
         type: ``json``.
+        schema_hints: Columns that are pinned where the schema is inferred, as DDL: ``amount decimal(10,2)``. A hint
+            stands for the inferred type of its column, or adds one.
+        infer_times: Whether strings that are all dates or all timestamps become such columns where the schema is
+            inferred.
+        max_fields: An object below the document that has more distinct fields is inferred as a map; 500 by default.
     """
 
+    renames: ClassVar[bool] = True
     type: Literal["json"] = "json"
+    schema_hints: str | None = None
+    infer_times: bool = False
+    max_fields: int | None = Field(default=None, ge=1, le=5000)
     _array: ClassVar[str | None] = None
+
+    @model_validator(mode="after")
+    def _check_inference(self) -> Self:
+        for name in () if self.infers else ("schema_hints", "infer_times", "max_fields"):
+            if name in self.model_fields_set:
+                msg = f"{name} is about a schema that is inferred: write schema: infer, or leave it out"
+                raise ValueError(msg)
+        return self
+
+    @property
+    def infers(self) -> bool:
+        """Whether the schema is inferred from what is read."""
+        return self.declared == INFER
+
+    @property
+    def inference(self) -> Mapping[str, Any]:
+        """``infer_times``, and ``max_fields`` if it is given."""
+        return {"times": self.infer_times, **({} if self.max_fields is None else {"max_fields": self.max_fields})}
+
+    def with_schema(self, schema: T.StructType) -> Self:
+        """The same format with the columns that were inferred, and what the hints say of them.
+
+        Raises:
+            ValueError: The hints cannot be read.
+        """
+        hinted = hinted_columns(schema, self.schema_hints)
+        return self.model_copy(update={"declared": hinted.jsonValue()})
 
     def arrays(self) -> Json:
         """This format for arrays of objects."""
@@ -73,7 +111,9 @@ class Json(DeclaredFormat):
 
         Only fields of the document itself are counted, not those of nested objects.
         """
-        declared = ", ".join(names.literal(field.name) for field in self.schema_as_declared().fields)
+        declared = ", ".join(
+            names.literal(json_types.name_in_json(field)) for field in self.schema_as_declared().fields
+        )
         extra = f"size(array_except(json_object_keys({json_document.TEXT}), array({declared})))"
         sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"
         return {"undeclared_fields": f"CASE WHEN {sampled} THEN {extra} END"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ from rivermouth.ports.storage import PlacedFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
     from rivermouth.ports.storage import LakeFiles
 
@@ -25,6 +25,7 @@ _COMMIT_FILE = re.compile(r"^(\d{20})\.json$")
 # As Hadoop's and our own log stores name them, with their checksums.
 _TEMPORARY_FILE = re.compile(r"^\.+\d{20}\.json\..+\.tmp(\.crc)?$")
 _HARMLESS: Final = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UPGRADE PROTOCOL"})
+MAPPING: Final = "delta.columnMapping.mode"
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
 _DELTA: Final = "org.apache.spark.sql.delta"
 METADATA_CONF: Final = "spark.databricks.delta.commitInfo.userMetadata"
@@ -277,6 +278,25 @@ def _log(location: str) -> str:
 
 def _properties(layout: TableLayout) -> dict[str, str]:
     properties = dict(layout.properties)
-    if any(_NEEDS_MAPPING.search(name) for name in layout.columns.names):
-        properties.setdefault("delta.columnMapping.mode", "name")
+    if needs_mapping(layout.columns):
+        properties.setdefault(MAPPING, "name")
     return properties
+
+
+def needs_mapping(columns: Iterable[StructField]) -> bool:
+    """Whether a name of these columns, or within them, stands in no Parquet file as it is."""
+    return any(_NEEDS_MAPPING.search(name) for column in columns for name in _names_in(column.name, column.dataType))
+
+
+def _names_in(name: str, data_type: DataType) -> Iterator[str]:
+    from pyspark.sql.types import ArrayType, MapType, StructType  # noqa: PLC0415 - as above
+
+    yield name
+    match data_type:
+        case StructType():
+            for field in data_type.fields:
+                yield from _names_in(field.name, field.dataType)
+        case ArrayType():
+            yield from _names_in("", data_type.elementType)
+        case MapType():
+            yield from _names_in("", data_type.valueType)

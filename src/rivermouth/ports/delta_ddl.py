@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rivermouth.names import quoted
+from rivermouth.ports.delta import MAPPING, needs_mapping, table_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,12 +20,17 @@ def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], w
     Args:
         spark: Any session.
         location: The table's folder.
-        added: New columns, at the end; old rows have nulls there.
+        added: New columns, at the end; old rows have nulls there. Where one has a name that stands in no Parquet file
+            as it is, the table then needs readers that know Delta's column mapping.
         widened: Columns with their new, wider type. The table then needs readers that know Delta's type widening.
     """
+    from rivermouth.rows.schema import ddl  # noqa: PLC0415 - loads Spark, which reading a log does not need
+
     table = f"delta.{quoted(location)}"
+    if needs_mapping(added) and table_state(spark, location).properties.get(MAPPING, "none") == "none":
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{MAPPING}' = 'name')")
     for column in added:
-        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({quoted(column.name)} {column.dataType.simpleString()})")
+        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({quoted(column.name)} {ddl(column.dataType)})")
     if widened:
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     for column in widened:

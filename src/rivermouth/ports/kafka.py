@@ -32,14 +32,16 @@ from rivermouth.names import did_you_mean
 from rivermouth.ports.kafka_client import KafkaClient
 from rivermouth.ports.kafka_groups import GroupCommit, commit_offsets, group_offsets
 from rivermouth.ports.kafka_offsets import check_range, completed, flat_offsets, given_end, given_start
+from rivermouth.ports.kafka_sample import read_windows
 from rivermouth.ports.sources import Topic
 from rivermouth.rows.kafka_options import isolation_level
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rivermouth.ports.sources import Isolation
     from rivermouth.rows.ledger import Offsets
+    from rivermouth.rows.sampling import Record, Window
     from rivermouth.spec import Flow
 
 _ISOLATION: Final = {
@@ -208,6 +210,15 @@ class Kafka:
         if all(offset >= 0 for _topic, _partition, offset in flat_offsets(found)):
             return found
         return completed(found, self.end_offsets(topics))
+
+    def records(self, windows: Sequence[Window]) -> Iterator[Record]:
+        """The records of ``windows``, one window a partition; of each partition in the order of their offsets.
+
+        Raises:
+            BrokerUnreachable: No answer in time.
+            KafkaRefused: The broker does not let this client read them.
+        """
+        return read_windows(self._client, self._isolation, windows)
 
     # --- consumer groups ---
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.ports.kafka_groups import GroupCommit
     from rivermouth.rows.ledger import Offsets, Ranges
+    from rivermouth.rows.sampling import Record, Window
     from rivermouth.spec import Flow
 
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -65,6 +66,9 @@ class Topics(Protocol):
 
     def resolve_ending(self, flow: Flow, topics: Mapping[str, Topic]) -> Offsets:
         """A concrete end (exclusive) for every partition of ``topics``, as ``flow.ending_offsets`` says."""
+
+    def records(self, windows: Sequence[Window]) -> Iterator[Record]:
+        """The records of ``windows``, one window a partition; of each partition in the order of their offsets."""
 
     def commit(self, group: str, offsets: Offsets) -> GroupCommit:
         """Commits progress to a consumer group; says what became of it."""

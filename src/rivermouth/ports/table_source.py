@@ -18,15 +18,17 @@ from rivermouth.ports.sources import Topic
 from rivermouth.ports.table_ledger import Standing, TableLedger
 from rivermouth.rows import auditing, envelope
 from rivermouth.rows.ledger import filled, flat
+from rivermouth.rows.sampling import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.ports.sources import Isolation
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.ledger import Entry, Offsets, Ranges
+    from rivermouth.rows.sampling import Window
     from rivermouth.rows.source_table import SourceTable
     from rivermouth.spec import Flow
 
@@ -132,6 +134,26 @@ class TableSource:
         if ending is None or ending.kind == "latest":
             return last
         return given_end(flow, ending, topics, self.beginning_offsets(topics), last)
+
+    def records(self, windows: Sequence[Window]) -> Iterator[Record]:
+        """The rows of ``windows`` as records; of each partition in the order of their offsets.
+
+        Raises:
+            SourceBehind: The table does not hold all of them any more.
+        """
+        if self._spark is None:
+            raise SourceUnfit(
+                flow=self._reader,
+                table=self._source.places.full_name,
+                detail="its rows are read by Spark, and there is no session",
+                fix=f"rivermouth run {self._reader}",
+            )
+        ranges: Ranges = {}
+        for each in windows:
+            ranges.setdefault(each.topic, {})[each.partition] = (each.start, min(each.end, each.start + each.records))
+        wanted = self.batch(self._spark, ranges).select("topic", "partition", "offset", "key", "value")
+        for topic, partition, offset, key, value in wanted.orderBy("topic", "partition", "offset").toLocalIterator():
+            yield Record(topic, partition, offset, key and bytes(key), None if value is None else bytes(value))
 
     def commit(self, group: str, offsets: Offsets) -> GroupCommit:  # noqa: ARG002 - nothing is committed
         """Commits nothing: no cluster is asked."""

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rivermouth.errors import ArgumentInvalid, NotSupported
+from rivermouth.errors import ArgumentInvalid
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project.dump import plain
 from rivermouth.project.judge import judge
 from rivermouth.project.load import Project, raise_all
 from rivermouth.project.locate import Document
 from rivermouth.project.validate import topic_problem
+from rivermouth.rows.declared import INFER
 from rivermouth.rows.places import name_of_topic
 from rivermouth.rows.schema import key_columns
 from rivermouth.spec import Flow, ProjectSpec
@@ -63,8 +64,9 @@ def ingest_spec(
 ) -> Project:
     """The project that one topic makes.
 
-    With a schema the values are JSON (or ``format``) and the table is ``silver.<topic>``; without one they stay
-    bytes and the table is ``bronze.<topic>``. In the table's name whatever Spark would have to quote becomes
+    The values are JSON (or ``format``) and the table is ``silver.<topic>``; without a schema it is inferred at the
+    first run. With the format raw they stay bytes and the table is ``bronze.<topic>``. In the table's name whatever
+    Spark would have to quote becomes
     ``_``. The flow bears the table's short name. The table has one row a key, the newest, unless ``sink`` says
     otherwise. By default all that is there is read, the table is looked after, and then it stops.
 
@@ -72,8 +74,8 @@ def ingest_spec(
         topic: Name of the topic.
         bootstrap_servers: ``host:port``, several parted by commas.
         lake: Root of the lake; a relative one is resolved against ``base``.
-        format: raw, text, json …; by default json with a schema and raw without.
-        schema: The columns of the values, in the words of the format.
+        format: raw, text, json …; json by default.
+        schema: The columns of the values, in the words of the format; those of JSON are inferred by default.
         key_format: ``raw`` or ``text``.
         table: ``schema.table`` instead of the derived name.
         sink: ``upsert`` for one row a key, ``append`` for a row a record, ``history`` for every version of a key.
@@ -86,7 +88,7 @@ def ingest_spec(
         once: The contrary of ``follow``.
         streaming: Another word for ``follow``.
         debug: Try it out: every place bears ``_debug`` and reads are limited.
-        update_schema: Take new fields into the table; not built yet.
+        update_schema: Whether the run shall infer the schema again; here it is only judged.
         maintenance: As in a project file; ``after_run`` looks after the table when all is read, ``never`` does not.
         base: Folder for relative places; the working folder by default.
         environ: Environment variables; the process's own by default.
@@ -98,18 +100,21 @@ def ingest_spec(
         TopicNameEmpty: The topic has no name.
         TopicNameInvalid: Kafka allows no such name.
         ArgumentInvalid: A switch is neither true nor false, two contradict each other, the schema and the format
-            do not go together, or there are keys or a sequence for an append.
+            do not go together, there are keys or a sequence for an append, or the schema that shall be inferred again
+            is given.
         ProjectInvalid: Another value does not fit.
         UnknownKind: Nothing answers to the format.
-        NotSupported: ``update_schema``, or a format that is not built yet.
+        NotSupported: A format that is not built yet.
     """
     problem = topic_problem(topic, "topic")
     if problem is not None:
         raise problem
-    if parse_switch("update_schema", update_schema):
-        raise NotSupported(setting="update_schema")
     kind = _format(format, schema)
     _check_history(sink, sequence_by)
+    schema = INFER if kind == "json" and schema is None else schema
+    if parse_switch("update_schema", update_schema) and schema != INFER:
+        detail = "the schema is given, or there is none, so it is not inferred"
+        raise ArgumentInvalid(argument="update_schema", detail=detail, fix="no --schema and no --format")
     name = name_of_topic(topic)
     flow: dict[str, Any] = {
         "topics": [topic],
@@ -148,8 +153,10 @@ def parse_switch(argument: str, value: Switch) -> bool | None:
     raise ArgumentInvalid(argument=argument, detail=f"{str(value)!r} is none of {allowed}", fix=f"{argument}=true")
 
 
-def derived(project: Project) -> list[tuple[str, str]]:
+def derived(project: Project, why: str | None = None) -> list[tuple[str, str]]:
     """What was derived from the arguments, as (name, text) in the order of a printout; no secrets.
+
+    ``why`` is the reason for the format, where that was no argument.
 
     References to environment variables stand in it as written, options of Kafka by their names only.
 
@@ -170,7 +177,7 @@ def derived(project: Project) -> list[tuple[str, str]]:
             ("flow", name),
             ("topics", ", ".join(flow.topics)),
             ("starting_offsets", flow.starting_offsets.text()),
-            ("format", flow.format.type),
+            ("format", flow.format.type + (f": {why}" if why else "")),
             ("key_format", "text" if flow.key_as_text else "raw"),
             *_ways(flow),
             ("table", f"{places.full_name} at {places.table}"),
@@ -195,22 +202,16 @@ def _ways(flow: Flow) -> list[tuple[str, str]]:
     ]
 
 
-def derived_text(project: Project) -> str:
+def derived_text(project: Project, why: str | None = None) -> str:
     """``derived`` as aligned lines."""
-    lines = derived(project)
+    lines = derived(project, why)
     width = max(len(name) for name, _ in lines) + 2
     return "\n".join(f"{name + ':':<{width}}{text}" for name, text in lines)
 
 
 def _format(kind: str | None, schema: str | None) -> str:
     if kind is None:
-        return "raw" if schema is None else "json"
-    if kind == "json" and schema is None:
-        raise ArgumentInvalid(
-            argument="schema",
-            detail="json needs the schema of its values",
-            fix='--schema "id bigint, at timestamp", or --format raw',
-        )
+        return "json"
     if schema is None and _needs_schema(kind):
         detail = f"{kind} needs the schema of the rows that its envelopes tell of"
         raise ArgumentInvalid(argument="schema", detail=detail, fix='--schema "id bigint, at timestamp"')

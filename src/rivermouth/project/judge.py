@@ -9,12 +9,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from rivermouth.errors import NotSupported, ProjectInvalid, RivermouthError, UnknownKey, UnknownKind
-from rivermouth.extend import kind_names
+from rivermouth.extend import find_kind, kind_names
 from rivermouth.names import did_you_mean
 from rivermouth.project.locate import SECRET, Document, Path
 from rivermouth.project.shapes import KIND_FIELDS, model_at, resolved, scalars_at, value_at
 from rivermouth.project.words import hint_for, is_future_key, is_future_kind
-from rivermouth.spec import Flow, ProjectSpec
+from rivermouth.rows.declared import INFER
+from rivermouth.spec import Flow, Format, ProjectSpec
 
 _STAND_INS: Final = {"format": "raw", "sink": "append"}
 _EXPECTED: Final = {
@@ -138,7 +139,7 @@ class _Judgement:
     def _kind_known(self, path: Path, family: str, value: object) -> bool:
         """Whether pydantic can judge this format or sink itself."""
         if isinstance(value, dict):
-            if value.get("schema") == "infer" and family == "formats":
+            if value.get("schema") == INFER and family == "formats" and not _can_infer(value.get("type")):
                 setting = f"{words(path)}.schema: infer"
                 self.problems.append(NotSupported(at=self._at((*path, "schema")), setting=setting))
                 return False
@@ -319,3 +320,10 @@ def _mismatch_fix(path: Path, expected: list[str], value: object) -> str:
 
 def _key_fix(key: object, kind_of_key: str) -> str:
     return f'write it in quotes: "{key}"' if kind_of_key == "text" else "write the number of a partition, as in {0: 23}"
+
+
+def _can_infer(format_name: object) -> bool:
+    """Whether a format can infer its columns; of one that nobody knows something else is told."""
+    if not isinstance(format_name, str) or format_name not in kind_names("formats"):
+        return True
+    return find_kind("formats", format_name).infers is not Format.infers

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.audit import FlowAudit
     from rivermouth.engine.events import Listener
+    from rivermouth.engine.infer import Inference
     from rivermouth.engine.plan import FlowPlan
     from rivermouth.engine.status import FlowStatus
     from rivermouth.engine.supervisor import FlowOutcome
@@ -81,6 +82,7 @@ class Project(ResolvedProject):
         listener: Listener | None = None,
         decision: LossDecision | None = None,
         adoption: Adoption | None = None,
+        update_schema: bool = False,
     ) -> list[FlowOutcome]:
         """Carries the flows of these names, or all; see ``project.operate.run``.
 
@@ -90,6 +92,7 @@ class Project(ResolvedProject):
             listener: Gets every event.
             decision: One about data that is gone, for the one flow that is named.
             adoption: Of a table that another program wrote, for the one flow that is named.
+            update_schema: Infer the schemas again of those flows that infer theirs, and take what is new.
 
         Returns:
             An outcome a flow, in the order of the file.
@@ -105,7 +108,9 @@ class Project(ResolvedProject):
         from rivermouth.project import operate  # noqa: PLC0415
 
         door = operate.NOBODY if listener is None else operate.Door(listener=listener)
-        outcomes = operate.run(self, names, follow=follow, door=door, decision=decision, adoption=adoption)
+        outcomes = operate.run(
+            self, names, follow=follow, door=door, decision=decision, adoption=adoption, update_schema=update_schema
+        )
         operate.raise_failures(outcomes)
         return outcomes
 
@@ -154,6 +159,24 @@ class Project(ResolvedProject):
         from rivermouth.project import operate  # noqa: PLC0415
 
         return operate.plan(self, names, adoption=adoption)
+
+    def infer_schema(self, name: str, **asked: Any) -> Inference:
+        """The schema of what a flow reads, whatever its format says; see ``project.schema.of_flow``.
+
+        Args:
+            name: The flow.
+            asked: ``sample`` (records), ``whole``, ``infer_times`` and ``max_fields``.
+
+        Raises:
+            SchemaEmpty: There is no record with a value.
+            SchemaNotInferred: No value is a JSON object, or there are too many fields.
+
+        Guarantees:
+            Reads only; nothing is kept.
+        """
+        from rivermouth.project import schema  # noqa: PLC0415
+
+        return schema.of_flow(self, name, schema.Asked(**asked))
 
     def status(self, *names: str) -> list[FlowStatus]:
         """How the flows are doing, without a Spark session.

@@ -9,16 +9,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql.types import StructType
+
 from rivermouth.engine.events import Event, FlowFailed, Listener
 from rivermouth.engine.plan import FlowPlan, ahead, plan_flow
 from rivermouth.engine.requests import serve
+from rivermouth.engine.schemas import newest, settled, with_columns
 from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, RivermouthError
 from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.storage import files_for
-from rivermouth.project.ingest import ingest_spec
+from rivermouth.project.ingest import Switch, parse_switch
 from rivermouth.project.load import Project, raise_all
 from rivermouth.project.resolved import standing
 from rivermouth.project.validate import validate_static
@@ -200,6 +203,7 @@ def run(
     door: Door = NOBODY,
     decision: LossDecision | None = None,
     adoption: Adoption | None = None,
+    update_schema: bool = False,
 ) -> list[FlowOutcome]:
     """Carries the flows of these names, or all, side by side in one Spark session.
 
@@ -210,6 +214,7 @@ def run(
         door: Hears of it, and may stop it.
         decision: About data that is gone, for the one flow that is named.
         adoption: Of a table that another program wrote, for the one flow that is named.
+        update_schema: Infer the schemas again of those flows that infer theirs, and take what is new.
 
     Returns:
         An outcome a flow, in the order of the file; a flow that failed did not stop the others.
@@ -226,6 +231,8 @@ def run(
     if decision or adoption:
         _check_decision(project, [order.flow.name for order in chosen])
         chosen = [replace(order, decision=decision, adoption=adoption) for order in chosen]
+    if update_schema:
+        chosen = _updating(chosen)
     reach(project, chosen)
     engine = Spark(project, door)
     with engine as spark:
@@ -284,7 +291,12 @@ def validate(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -
     with Spark(project, door) as spark:
         for order in wanted:
             try:
-                table_shape(session.for_flow(spark), order.flow)
+                files = files_for(order.places.lake, spark)
+                if order.flow.format.infers and newest(order.flow, files, order.places) is None:
+                    # Its columns come with its first run. What it says of them itself can be read.
+                    with_columns(order.flow, StructType([]))
+                    continue
+                table_shape(session.for_flow(spark), settled(order.flow, files, order.places))
             except RivermouthError as error:
                 problems.append(error.located(order.at))
     raise_all(problems, project.file)
@@ -315,7 +327,9 @@ def plan(
 
 
 def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
-    """One topic into one table, without a file: ``ingest("orders", lake="./lake", schema="id bigint")``.
+    """One topic into one table, without a file: ``ingest("orders", lake="./lake")``.
+
+    Without ``format`` and ``schema`` the schema is inferred at the first run, and a topic that is not JSON stays bytes.
 
     Args:
         topic: Name of the topic.
@@ -329,11 +343,26 @@ def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
     Guarantees:
         As ``run``.
     """
-    project = ingest_spec(topic, **arguments)
-    (outcome,) = run(project, follow=project.follow, door=door)
+    from rivermouth.project.schema import ingest_project  # noqa: PLC0415 - that imports this one where it starts Spark
+
+    project, _ = ingest_project(topic, **arguments)
+    update = wants_update(project, arguments.get("update_schema"))
+    (outcome,) = run(project, follow=project.follow, door=door, update_schema=update)
     if outcome.error is not None:
         raise outcome.error
     return outcome
+
+
+def wants_update(project: Project, switch: Switch) -> bool:
+    """Whether a run shall infer the schema again; a topic whose values stay bytes has none."""
+    return bool(parse_switch("update_schema", switch)) and any(flow.format.infers for flow in project.flows())
+
+
+def _updating(chosen: Sequence[FlowOrder]) -> list[FlowOrder]:
+    if not any(order.flow.format.infers for order in chosen):
+        detail, fix = "no flow that would run infers its schema", "format: {type: json, schema: infer}"
+        raise ArgumentInvalid(at=chosen[0].at, argument="--update-schema", detail=detail, fix=fix)
+    return [replace(order, update_schema=order.flow.format.infers) for order in chosen]
 
 
 def _check_decision(project: Project, names: Sequence[str]) -> None:

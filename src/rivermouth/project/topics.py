@@ -88,6 +88,9 @@ def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> 
         detail = f"a record of the format {kind} may be several rows, and what they come to takes a table"
         raise ArgumentInvalid(argument="format", detail=detail, fix=f"rivermouth ingest {topic} --format {kind} ...")
     sink = "upsert" if latest_per_key else "append"
+    if arguments.get("format") is None and arguments.get("schema") is None:
+        # A look shows what is there; --format json infers.
+        arguments = {**arguments, "format": "raw"}
     return ingest_spec(topic, sink=sink, maintenance=NEVER, **arguments)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import Field
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from rivermouth.rows import json_types
 from rivermouth.spec import Format
+
+INFER: Final = "infer"
+"""In the place of a schema: the columns are inferred from what is read."""
 
 
 class DeclaredFormat(Format):
@@ -21,9 +24,11 @@ class DeclaredFormat(Format):
     Attributes:
         declared: ``schema`` in YAML: DDL (``"id bigint, at timestamp"``), the path of a file with Spark's JSON
             form of a schema (``.json``), or that form itself as a mapping. A NOT NULL column refuses records
-            that lack it.
+            that lack it. ``infer``, in the format json, infers it at the first run and keeps it.
     """
 
+    renames: ClassVar[bool] = False
+    """Whether a column may be read from a field of another name."""
     declared: str | dict[str, Any] = Field(alias="schema")
 
     def below(self, base: Path) -> Self:
@@ -49,11 +54,31 @@ class DeclaredFormat(Format):
             ValueError: It cannot be read; the text says why.
         """
         declared = self.declared
+        if declared == INFER:
+            msg = f"the format {self.type} infers no columns" if not self.infers else "it is not inferred yet"
+            raise ValueError(msg)
         if isinstance(declared, str) and declared.endswith(".json"):
             declared = _from_file(declared)
         schema = _from_ddl(declared) if isinstance(declared, str) else _from_json(declared)
-        json_types.check(schema)
+        json_types.check(schema, renames=self.renames)
         return schema
+
+
+def hinted_columns(schema: StructType, hints: str | None) -> StructType:
+    """The columns with those of ``hints`` (DDL) in the place of the ones of their names, or behind them.
+
+    Raises:
+        ValueError: The hints cannot be read.
+    """
+    fields = list(schema.fields)
+    for hint in _from_ddl(hints).fields if hints else ():
+        place = next((place for place, each in enumerate(fields) if each.name.lower() == hint.name.lower()), None)
+        if place is None:
+            fields.append(hint)
+        else:
+            mine = fields[place]
+            fields[place] = StructField(mine.name, hint.dataType, hint.nullable, {**hint.metadata, **mine.metadata})
+    return StructType(fields)
 
 
 def _from_ddl(ddl: str) -> StructType:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL
+from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL, name_in_json
 
 # Jackson's limits; the parser is held to them too.
 MAX_DEPTH: Final = 1000
@@ -104,7 +104,7 @@ def explain(value: bytes, schema: T.StructType, array: str | None = None) -> Ver
         text = value.decode("utf-8")
     except UnicodeDecodeError:
         return Verdict("INVALID_UTF8", None, "the value is not valid UTF-8")
-    if _deeper_than(MAX_DEPTH, text):
+    if deeper_than(MAX_DEPTH, text):
         return Verdict("TOO_DEEP", None, f"the value is nested deeper than {MAX_DEPTH} levels")
     try:
         document = json.loads(
@@ -158,7 +158,8 @@ def _syntax(error: ValueError, text: str) -> str:
     return "the value is not JSON"
 
 
-def _deeper_than(limit: int, text: str) -> bool:
+def deeper_than(limit: int, text: str) -> bool:
+    """Whether the brackets of a JSON text are nested deeper than that."""
     depth = 0
     for token in _OUTSIDE_STRINGS.finditer(text):
         if token[0] in "[{":
@@ -223,7 +224,8 @@ def _kind(value: Any) -> str:
 def _object(members: _Object, schema: T.StructType, path: str) -> Iterator[Verdict]:
     for field in schema.fields:
         name = f"{path}.{field.name}" if path else field.name
-        found = [value for key, value in members if key == field.name]
+        in_json = name_in_json(field)
+        found = [value for key, value in members if key == in_json]
         if not field.nullable and (not found or found[-1] is None):
             yield Verdict(
                 "FIELD_MISSING", name, f"field {name} is declared NOT NULL and is {'null' if found else 'missing'}"
@@ -243,7 +245,7 @@ def _value(value: Any, declared: T.DataType, path: str) -> Iterator[Verdict]:
             yield from _items(items, declared.valueType, declared.valueContainsNull, path)
         case T.ArrayType() if isinstance(value, list) and not isinstance(value, _Object):
             yield from _items(value, declared.elementType, declared.containsNull, path)
-        case _ if isinstance(value, str) and _characters(value) > MAX_STRING:
+        case _ if isinstance(value, str) and characters(value) > MAX_STRING:
             message = f"field {path} holds a string longer than {MAX_STRING} characters"
             yield Verdict("TOO_LONG", path, message)
         case _:
@@ -253,7 +255,7 @@ def _value(value: Any, declared: T.DataType, path: str) -> Iterator[Verdict]:
                 yield Verdict("FIELD_TYPE", path, message, sure=not _maybe(value, declared))
 
 
-def _characters(text: str) -> int:
+def characters(text: str) -> int:
     """As Jackson counts them: in units of UTF-16. Counted only where it can matter."""
     return len(text) if 2 * len(text) <= MAX_STRING else len(text.encode("utf-16-le", "surrogatepass")) // 2
 

@@ -28,6 +28,8 @@ _NTZ: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0
 # A number that a double cannot hold (or nearly so), wherever a number may stand in a document.
 OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
 
+_NAME_IN_JSON: Final = "json_name"
+
 _DOCUMENT: Final = f"CAST({VALUE} AS STRING)"
 _AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
 
@@ -49,8 +51,13 @@ def _nullable_field(field: T.StructField) -> T.StructField:
     return T.StructField(field.name, nullable(field.dataType), True, comment)
 
 
-def check(declared: T.StructType, path: str = "") -> None:
+def check(declared: T.StructType, path: str = "", *, renames: bool = False) -> None:
     """Makes sure that every type can be read from JSON and that names are unambiguous.
+
+    Args:
+        declared: The schema, or a struct within it.
+        path: Of that struct.
+        renames: Whether its fields may be read from fields of other names.
 
     Raises:
         ValueError: A type cannot; or two fields differ in nothing but case; the text says which.
@@ -60,12 +67,20 @@ def check(declared: T.StructType, path: str = "") -> None:
         msg = f"{where} has no fields"
         raise ValueError(msg)
     seen: dict[str, str] = {}
+    read: set[str] = set()
     for field in declared.fields:
         name = f"{path}.{field.name}" if path else field.name
+        if _NAME_IN_JSON in field.metadata and not renames:
+            msg = f"column {name}: {_NAME_IN_JSON} is for columns of the table itself, in the format json"
+            raise ValueError(msg)
         twin = seen.setdefault(field.name.lower(), field.name)
         if twin is not field.name:
             msg = f"columns {twin!r} and {field.name!r} are the same to Spark and Delta"
             raise ValueError(msg)
+        if name_in_json(field) in read:
+            msg = f"two columns are read from the field {name_in_json(field)!r}"
+            raise ValueError(msg)
+        read.add(name_in_json(field))
         _check_type(field.dataType, name)
 
 
@@ -103,6 +118,7 @@ def read_as(declared: T.DataType) -> T.DataType:
     match declared:
         case T.StructType():
             return T.StructType([T.StructField(field.name, read_as(field.dataType)) for field in declared.fields])
+
         case T.ArrayType():
             return T.ArrayType(read_as(declared.elementType))
         case T.MapType():
@@ -328,4 +344,14 @@ def nullable_columns(declared: T.StructType) -> T.StructType:
 
 def read_columns(declared: T.StructType) -> T.StructType:
     """``read_as`` for a whole schema."""
-    return T.StructType([T.StructField(field.name, read_as(field.dataType)) for field in declared.fields])
+    return T.StructType([T.StructField(name_in_json(field), read_as(field.dataType)) for field in declared.fields])
+
+
+def name_in_json(field: T.StructField) -> str:
+    """The name that a column's field has in the documents, which a table cannot always have."""
+    return str(field.metadata.get(_NAME_IN_JSON, field.name))
+
+
+def read_from(name: str) -> dict[str, str]:
+    """The metadata of a column that is read from the field ``name`` of the documents."""
+    return {_NAME_IN_JSON: name}

@@ -78,6 +78,10 @@ class FlowPlaces:
         """The table's name with its catalog, where it has one."""
         return f"{self.catalog}.{self.name}" if self.catalog else self.name
 
+    def schemas(self, flow: str | None = None) -> str:
+        """The folder of the versions of an inferred schema, the flow's own or those of its earlier name."""
+        return f"{self.state}/schemas/{flow or self.flow}"
+
     @property
     def option(self) -> str:
         """`` --debug`` behind a command about a trial; else nothing."""

@@ -12,6 +12,7 @@ from pyspark.sql.types import (
     DecimalType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -138,6 +139,11 @@ def _is_reserved(name: str) -> bool:
     return name.lower() in _RESERVED or name.lower().startswith(names.FAILED_PREFIX)
 
 
+def is_taken(flow: Flow, name: str) -> bool:
+    """Whether a payload column cannot bear a name, in any case of letters: a metadata column or the way has it."""
+    return _is_reserved(name) or name.lower() in {each.lower() for each in flow.metadata_columns.values()}
+
+
 def derived_columns(flow: Flow) -> dict[str, str]:
     """Name to SQL expression of the key and partition columns that are computed, in the YAML's order.
 
@@ -202,6 +208,19 @@ def partition_name(part: str) -> str:
     if "(" not in part:
         return part
     return "_".join(word for word in "".join(c if c.isalnum() or c == "_" else " " for c in part).split())
+
+
+def ddl(data_type: DataType) -> str:
+    """A type as SQL, whatever the names in it."""
+    match data_type:
+        case StructType():
+            fields = (f"{names.quoted(field.name)}: {ddl(field.dataType)}" for field in data_type.fields)
+            return f"struct<{', '.join(fields)}>"
+        case ArrayType():
+            return f"array<{ddl(data_type.elementType)}>"
+        case MapType():
+            return f"map<{ddl(data_type.keyType)}, {ddl(data_type.valueType)}>"
+    return data_type.simpleString()
 
 
 _WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}

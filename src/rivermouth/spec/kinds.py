@@ -51,6 +51,24 @@ class Format(Noun):
     truncates: ClassVar[bool] = False
     whole_deletions: ClassVar[bool] = True
 
+    @property
+    def infers(self) -> bool:
+        """Whether its columns are inferred from what is read; then ``with_schema`` gives it those."""
+        return False
+
+    @property
+    def inference(self) -> Mapping[str, Any]:
+        """How what is read is judged for that: ``times`` and ``max_fields``, as far as they are given."""
+        return {}
+
+    def with_schema(self, schema: StructType) -> Self:
+        """The same format with columns that were inferred.
+
+        Raises:
+            ValueError: What the format says of them cannot be read.
+        """
+        raise NotImplementedError
+
     def below(self, _base: Path) -> Self:
         """The same format with the files that it names resolved against the project file's folder."""
         return self

@@ -1,0 +1,242 @@
+"""``rivermouth schema``: schemas of topics inferred, kept and shown, and the schema of the project file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rivermouth.cli.attend import door
+from rivermouth.cli.options import FILE_NAME, pairs, speaking, with_project
+from rivermouth.cli.output import Output, columns, count
+from rivermouth.errors import ArgumentInvalid
+
+if TYPE_CHECKING:
+    from rivermouth.engine.infer import Inference
+    from rivermouth.engine.schemas import SchemaUpdate
+    from rivermouth.project.load import Project
+    from rivermouth.project.schema import Asked
+    from rivermouth.rows.inferred import Conflict, FieldFound
+    from rivermouth.rows.kept_schema import KeptSchema
+
+
+@click.group()
+def schema() -> None:
+    """Schemas of what rivermouth reads."""
+
+
+@schema.command("infer")
+@click.argument("name", metavar="TOPIC|FLOW")
+@click.option("--all", "whole", is_flag=True, help="Read all records, not a sample.")
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Read about N records; 50,000 by default.")
+@click.option("--infer-times", is_flag=True, default=None, help="Strings that are all dates or timestamps become such.")
+@click.option(
+    "--max-fields", type=click.IntRange(1, 5000), metavar="N", help="An object with more fields is a map; 500."
+)
+@click.option("--save", metavar="FILE", help="Write the schema to a .json file, which schema: takes.")
+@click.option("--update", is_flag=True, help="Of a flow with schema: infer: keep what is different as a new version.")
+@click.option("--debug", is_flag=True, help="With --update: the kept schema of the flow's trial.")
+@click.option(
+    "--bootstrap-servers", help="Kafka's brokers, host:port, of a TOPIC; the project's by default, else localhost:9092."
+)
+@click.option(
+    "--kafka-option", "kafka_options", multiple=True, metavar="NAME=VALUE", help="An option of the client, for a TOPIC."
+)
+@with_project
+def infer(
+    output: Output,
+    name: str,
+    file: str,
+    save: str | None,
+    bootstrap_servers: str | None,
+    kafka_options: tuple[str, ...],
+    *,
+    update: bool,
+    debug: bool,
+    **asked: Any,
+) -> None:
+    """Infer the schema of the JSON documents in a TOPIC, or in the topics of a FLOW of the project.
+
+    A sample is read that is spread over partitions and time; with --all everything. Of compacted topics the newest
+    record of each key counts. Values that are no JSON objects are counted and left out. Prints each field with the
+    share of records that have it. Nothing is changed, except with --save and --update.
+    """
+    from rivermouth.project import schema as of_project
+
+    look = of_project.Asked(**asked)
+    project = _project(file, of_cluster=bool(bootstrap_servers or kafka_options))
+    with door(output) as given:
+        if update:
+            if project is None or name not in project.spec.flows:
+                detail, fix = f"there is no flow {name!r} whose schema is kept", "rivermouth ingest TOPIC"
+                raise ArgumentInvalid(argument="--update", detail=detail, fix=fix)
+            done = of_project.update(project.with_debug(debug=debug), name, look, given)
+            found = done.inference
+        else:
+            done, found = None, _found(name, project, look, bootstrap_servers, pairs(kafka_options), given)
+    if save:
+        of_project.save(found, save)
+    output.result(_text(found, done), _json(found, done))
+    if save:
+        output.note(f"written: {save}")
+
+
+@schema.command("show")
+@click.argument("flow")
+@click.option("--history", is_flag=True, help="All versions, with what each changed.")
+@click.option("--debug", is_flag=True, help="The kept schema of the flow's trial.")
+@with_project
+def show(output: Output, flow: str, file: str, *, history: bool, debug: bool) -> None:
+    """Show the schema that FLOW inferred and keeps."""
+    from rivermouth.project import schema as of_project
+    from rivermouth.project.load import Project
+
+    found = of_project.history(Project.load(file).with_debug(debug=debug), flow)
+    if history:
+        output.result(_history(found), {"versions": [_version(each) for each in found]})
+        return
+    newest = found[0]
+    head = f"version {newest.version} of {newest.kept_at}, {_seen(newest)}"
+    lines = [f"  {field.name} {field.dataType.simpleString()}" for field in newest.schema.fields]
+    output.result("\n".join([head, *lines]), _version(newest))
+
+
+@schema.command("json")
+@speaking
+def schema_json(output: Output) -> None:
+    """Print the JSON Schema of the project file, for editors."""
+    from rivermouth.project.json_schema import project_schema, to_text
+
+    found = project_schema()
+    output.result(to_text(found).rstrip("\n"), found)
+
+
+def _project(file: str, *, of_cluster: bool) -> Project | None:
+    """The project, if there is one and no other cluster was named."""
+    from rivermouth.project.load import Project
+
+    if of_cluster or (file == FILE_NAME and not Path(file).exists()):
+        return None
+    return Project.load(file)
+
+
+def _found(name: str, project: Project | None, look: Asked, servers: str | None, options: Any, given: Any) -> Inference:
+    from rivermouth.project import schema as of_project
+
+    if project is not None:
+        if name in project.spec.flows:
+            return of_project.of_flow(project, name, look, given)
+        return of_project.of_topic(name, look, beside=project)
+    servers = servers or "localhost:9092"
+    return of_project.of_topic(name, look, bootstrap_servers=servers, kafka_options=options)
+
+
+def _text(found: Inference, done: SchemaUpdate | None) -> str:
+    seen, inferred = found.seen, found.inferred
+    rows = [_field(each) for each in inferred.fields]
+    parts = [columns(("field", "type", "in", ""), rows)]
+    if inferred.conflicts:
+        parts += ["", "conflicts, kept as text:", *(f"  {_conflict(each)}" for each in inferred.conflicts)]
+    corrupt = "; ".join(
+        f"{reason} {each.count:,}, first {_place(each.example)}" for reason, each in sorted(seen.shape.corrupt.items())
+    )
+    parts += ["", f"corrupt, left out: {corrupt}"] if corrupt else [""]
+    part = "all" if seen.whole else f"a sample of {seen.offsets:,} offsets"
+    newest = ", the newest of each key" if seen.latest_per_key else ""
+    parts.append(
+        f"{seen.subject}: {count(seen.read, 'record')} read in {seen.seconds:.1f} s ({part}{newest}), "
+        f"{seen.shape.corrupt_records:,} corrupt, {seen.shape.without_value:,} without a value"
+    )
+    if done is not None:
+        parts.append(_update(done))
+    return "\n".join(parts)
+
+
+def _update(done: SchemaUpdate) -> str:
+    if not done.is_new:
+        return f"nothing new: version {done.kept.version} stays"
+    changes = "".join(f"\n  {change}" for change in done.kept.changes)
+    return f"kept as version {done.kept.version}; the next run uses it{changes}"
+
+
+def _field(field: FieldFound) -> tuple[str, str, str, str]:
+    *_, name = (part for part in field.path if part not in ("[]", "{}")) if _named(field) else ("",)
+    depth = sum(part not in ("[]", "{}") for part in field.path) - 1
+    share = "" if field.share is None else f"{100 * field.share:.4g} %"
+    notes = [f"column {field.column}" if field.column else None, field.note]
+    return "  " * depth + (name or '""'), field.type, share, ", ".join(filter(None, notes))
+
+
+def _named(field: FieldFound) -> bool:
+    return any(part not in ("[]", "{}") for part in field.path)
+
+
+def _conflict(conflict: Conflict) -> str:
+    kinds = ", ".join(f"{kind} {seen.count:,} ({_place(seen.example)})" for kind, seen in conflict.kinds.items())
+    return f"{_dotted(conflict.path)}: {kinds}"
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return ".".join(path).replace(".[]", "[]").replace(".{}", "{}")
+
+
+def _place(example: tuple[str, int, int]) -> str:
+    topic, partition, offset = example
+    return f"{topic}-{partition} offset {offset}"
+
+
+def _json(found: Inference, done: SchemaUpdate | None) -> dict[str, Any]:
+    seen, inferred = found.seen, found.inferred
+
+    def kinds(each: dict[str, Any]) -> dict[str, Any]:
+        return {name: {"count": part.count, "example": list(part.example)} for name, part in sorted(each.items())}
+
+    body: dict[str, Any] = {
+        "subject": seen.subject,
+        "schema": inferred.schema.jsonValue(),
+        "fields": inferred.fields,
+        "conflicts": [
+            {"path": each.path, "type": each.type, "kinds": kinds(dict(each.kinds))} for each in inferred.conflicts
+        ],
+        "corrupt": kinds(seen.shape.corrupt),
+        "records": seen.read,
+        "corrupt_records": seen.shape.corrupt_records,
+        "without_value": seen.shape.without_value,
+        "offsets": seen.offsets,
+        "whole": seen.whole,
+        "latest_per_key": seen.latest_per_key,
+        "seconds": round(seen.seconds, 3),
+    }
+    if done is not None:
+        body |= {
+            "version": done.kept.version,
+            "is_new": done.is_new,
+            "changes": done.kept.changes if done.is_new else (),
+        }
+    return body
+
+
+def _history(versions: list[KeptSchema]) -> str:
+    rows = [
+        (each.version, each.kept_at, len(each.schema.fields), _seen(each), "; ".join(each.changes) or "first version")
+        for each in versions
+    ]
+    return columns(("version", "kept at", "columns", "made of", "changes"), rows)
+
+
+def _seen(kept: KeptSchema) -> str:
+    part = "all" if kept.whole else "a sample"
+    return f"{count(kept.records, 'record')} ({part}), {kept.corrupt:,} corrupt"
+
+
+def _version(kept: KeptSchema) -> dict[str, Any]:
+    return {
+        "version": kept.version,
+        "kept_at": kept.kept_at,
+        "records": kept.records,
+        "corrupt": kept.corrupt,
+        "whole": kept.whole,
+        "changes": list(kept.changes),
+        "schema": kept.schema.jsonValue(),
+    }

@@ -1,0 +1,219 @@
+"""The schema with which a flow works: declared, or inferred at its first run and kept in the lake's state since."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rivermouth.engine.infer import Inference, Look, infer
+from rivermouth.errors import SchemaFileBroken, SchemaInvalid, SchemaNotKept, SchemaUpdateRefused, first_line
+from rivermouth.rows.kept_schema import KeptSchema, difference, file_name, versions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.types import StructType
+
+    from rivermouth.ports.sources import Topics
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.places import FlowPlaces
+    from rivermouth.spec import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaUpdate:
+    """What became of a flow's kept schema.
+
+    Attributes:
+        kept: The version that counts now.
+        is_new: Whether it was kept only now.
+        inference: What it was made of.
+    """
+
+    kept: KeptSchema
+    is_new: bool
+    inference: Inference
+
+
+def look_of(flow: Flow) -> Look:
+    """How the flow's format wants its topics looked at."""
+    return Look(**flow.format.inference)
+
+
+def settled(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Flow:
+    """The flow with its schema as it stands now: what its file or its newest kept version says.
+
+    Raises:
+        SchemaInvalid: The schema's file cannot be read.
+        SchemaNotKept: The flow infers its schema, and did not yet.
+        SchemaFileBroken: The kept version cannot be used.
+    """
+    if not flow.format.infers:
+        return fixed(flow)
+    kept = newest(flow, files, places)
+    if kept is None:
+        raise SchemaNotKept(flow=flow.name)
+    return with_columns(flow, kept.schema)
+
+
+def ensured(
+    flow: Flow,
+    files: LakeFiles,
+    places: FlowPlaces,
+    topics: Topics,
+    *,
+    update: bool = False,
+    tell: Callable[[SchemaUpdate], None],
+) -> Flow:
+    """As ``settled``; a schema that is not kept yet is inferred and kept first.
+
+    Args:
+        flow: The flow.
+        files: Of the lake's state.
+        places: Where the flow's things lie.
+        topics: What it reads.
+        update: Infer again, and keep what is different as a new version.
+        tell: Gets what became of it, before anything is made of it.
+
+    Raises:
+        SchemaEmpty: There is nothing yet to infer from.
+        SchemaNotInferred: There is nothing to infer from.
+        SchemaUpdateRefused: What is different no table can be changed to.
+        RivermouthError: As ``settled``, and what keeps the flow from its topics.
+
+    Guarantees:
+        Of two starters one keeps its schema, and both work with that. Run twice: the second time finds it. Stopped
+        half-way: a version is kept whole or not at all.
+    """
+    if not flow.format.infers:
+        return fixed(flow)
+    kept = newest(flow, files, places)
+    if kept is None or update:
+        done = keep(flow, files, places, infer(flow, topics, look_of(flow)))
+        tell(done)
+        kept = done.kept
+    return with_columns(flow, kept.schema)
+
+
+def foreseen(flow: Flow, files: LakeFiles, places: FlowPlaces, topics: Topics) -> tuple[Flow, Inference | None]:
+    """The flow with the schema that a run would have, and the inference of one that is not kept yet; keeps nothing.
+
+    Raises:
+        RivermouthError: As ``ensured``.
+    """
+    if not flow.format.infers or newest(flow, files, places) is not None:
+        return settled(flow, files, places), None
+    return inferred_now(flow, topics)
+
+
+def inferred_now(flow: Flow, topics: Topics) -> tuple[Flow, Inference]:
+    """The flow with what is inferred at this moment, whatever is kept; raises as ``infer``."""
+    found = infer(flow, topics, look_of(flow))
+    return with_columns(flow, found.inferred.schema), found
+
+
+def with_columns(flow: Flow, schema: StructType) -> Flow:
+    """The flow with inferred columns, and with what its hints say of them.
+
+    Raises:
+        SchemaInvalid: The hints cannot be read.
+    """
+    try:
+        return flow.model_copy(update={"format": flow.format.with_schema(schema)})
+    except ValueError as error:
+        raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
+
+
+def newest(flow: Flow, files: LakeFiles, places: FlowPlaces) -> KeptSchema | None:
+    """The newest version of the flow's kept schema; None where none is kept.
+
+    Raises:
+        SchemaFileBroken: It cannot be used.
+    """
+    folder, versions = _folder(flow, files, places)
+    return _read(flow, files, folder, versions[-1]) if versions else None
+
+
+def history(flow: Flow, files: LakeFiles, places: FlowPlaces) -> list[KeptSchema]:
+    """All versions of the flow's kept schema, the newest first.
+
+    Raises:
+        SchemaFileBroken: One cannot be used.
+    """
+    folder, versions = _folder(flow, files, places)
+    return [_read(flow, files, folder, version) for version in reversed(versions)]
+
+
+def keep(flow: Flow, files: LakeFiles, places: FlowPlaces, inference: Inference) -> SchemaUpdate:
+    """Keeps what was inferred as a new version, if it is different from the newest.
+
+    Raises:
+        SchemaUpdateRefused: It is different as no table can be changed.
+        SchemaFileBroken: The newest version cannot be used.
+
+    Guarantees:
+        A version is never written over: of two that keep one at the same time one does, and both get that.
+    """
+    folder, versions = _folder(flow, files, places)
+    while True:
+        before = _read(flow, files, folder, versions[-1]) if versions else None
+        wanted = _next(flow, before, inference)
+        if before is not None and not wanted.changes:
+            return SchemaUpdate(before, is_new=False, inference=inference)
+        if files.create(f"{folder}/{file_name(wanted.version)}", wanted.to_text()):
+            return SchemaUpdate(wanted, is_new=True, inference=inference)
+        folder, versions = _folder(flow, files, places)
+
+
+def _next(flow: Flow, before: KeptSchema | None, inference: Inference) -> KeptSchema:
+    schema = inference.inferred.schema
+    changes: tuple[str, ...] = ()
+    if before is not None:
+        found = difference(before.schema, inference.inferred.found)
+        if found.refused:
+            more = f", and {len(found.refused) - 1} more" if len(found.refused) > 1 else ""
+            raise SchemaUpdateRefused(flow=flow.name, detail=found.refused[0] + more)
+        schema, changes = found.schema, found.changes
+    seen = inference.seen
+    return KeptSchema(
+        flow=flow.name,
+        version=before.version + 1 if before else 1,
+        kept_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        records=seen.shape.records,
+        corrupt=seen.shape.corrupt_records,
+        whole=seen.whole,
+        changes=changes,
+        schema=schema,
+    )
+
+
+def _folder(flow: Flow, files: LakeFiles, places: FlowPlaces) -> tuple[str, list[int]]:
+    """Where the versions are, and which: under the flow's earlier name if there are none under its own."""
+    own = places.schemas()
+    versions = versions_of(files.names(own))
+    if not versions and flow.previously:
+        earlier = places.schemas(flow.previously)
+        if found := versions_of(files.names(earlier)):
+            return earlier, found
+    return own, versions
+
+
+def _read(flow: Flow, files: LakeFiles, folder: str, version: int) -> KeptSchema:
+    file = f"{folder}/{file_name(version)}"
+    try:
+        return KeptSchema.from_text(files.read(file) or "")
+    except ValueError as error:
+        raise SchemaFileBroken(flow=flow.name, file=file, detail=str(error)) from None
+
+
+def fixed(flow: Flow) -> Flow:
+    """The flow with its schema as its file says now: one that is edited while the flow runs is for the next run.
+
+    Raises:
+        SchemaInvalid: The file cannot be read.
+    """
+    try:
+        return flow.model_copy(update={"format": flow.format.fixed()})
+    except ValueError as error:
+        raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error

@@ -1,0 +1,242 @@
+"""What a door does with schemas: inferred from a topic or a flow's topics, kept, shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rivermouth.engine import schemas
+from rivermouth.engine.infer import Inference, Look, infer, seen_of
+from rivermouth.engine.schemas import SchemaUpdate
+from rivermouth.errors import ArgumentInvalid, SchemaNotKept
+from rivermouth.ports import delta
+from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.ports.storage import LocalFiles, is_local
+from rivermouth.project.ingest import ingest_spec
+from rivermouth.project.load import Project
+from rivermouth.project.validate import validate_static
+
+if TYPE_CHECKING:
+    from rivermouth.ports.sources import Topics
+    from rivermouth.ports.storage import LakeFiles
+    from rivermouth.project.operate import Door
+    from rivermouth.rows.kept_schema import KeptSchema
+    from rivermouth.spec import Flow
+
+READ_TIMEOUT_S: Final = 10.0
+FEW: Final = 2_000
+"""So many records say whether a topic has JSON in it."""
+MOSTLY: Final = 0.5
+"""A topic of which a smaller part of the values is JSON objects is not read as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a topic shall be looked at, as far as a door was told; None is what the flow says, or the default.
+
+    Attributes:
+        sample: About how many records are read.
+        whole: Whether all are.
+        infer_times: Whether strings that are all dates or times get such a type.
+        max_fields: An object with more distinct fields is a map.
+    """
+
+    sample: int | None = None
+    whole: bool = False
+    infer_times: bool | None = None
+    max_fields: int | None = None
+
+    def look(self, flow: Flow) -> Look:
+        """The same for one flow."""
+        look = schemas.look_of(flow)
+        if self.whole and self.sample is not None:
+            detail = "all of the topic is no sample"
+            raise ArgumentInvalid(argument="--all", detail=detail, fix="give --all, or --sample N")
+        return replace(
+            look,
+            records=None if self.whole else self.sample or look.records,
+            times=look.times if self.infer_times is None else self.infer_times,
+            max_fields=self.max_fields or look.max_fields,
+        )
+
+
+def ingest_project(topic: str, **arguments: Any) -> tuple[Project, str | None]:
+    """The project that one topic makes, and why it has its format where neither that nor a schema is given.
+
+    Then the values are JSON with an inferred schema if most of a few records are JSON objects, and stay bytes if not;
+    what an earlier run made of the topic in this lake goes before that.
+
+    Raises:
+        RivermouthError: What is wrong with the arguments, or keeps it from the topic or the lake.
+
+    Guarantees:
+        Reads only.
+    """
+    project = ingest_spec(topic, **arguments)
+    if arguments.get("format") is not None or arguments.get("schema") is not None:
+        return project, None
+    raw = ingest_spec(topic, **{**arguments, "format": "raw", "update_schema": None})
+    reader = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S)
+    (flow,), (raw_flow,) = project.flows(), raw.flows()
+    kept = schemas.newest(flow, reader, project.places(flow.name))
+    if kept is not None:
+        return project, f"schema version {kept.version}, inferred at {kept.kept_at}"
+    if delta.exists(reader, raw.places(raw_flow.name).table):
+        return raw, "its table is there already, without an inferred schema"
+    validate_static(project)
+    with _cluster(project) as kafka:
+        shape = seen_of(flow, kafka, Look(records=FEW)).shape
+    if shape.sound_records >= MOSTLY * shape.records:
+        return project, "the schema is inferred"
+    reason, first = min(shape.corrupt.items(), key=lambda each: (-each[1].count, each[0]))
+    topic, partition, offset = first.example
+    few = f"{shape.sound_records:,} of {shape.records:,} values are JSON objects"
+    return raw, f"{few}, and {topic}-{partition} offset {offset} is not ({reason})"
+
+
+def infer_schema(topic: str, **arguments: Any) -> Inference:
+    """The schema of a topic's JSON documents: ``infer_schema("orders").inferred.schema``; without Spark.
+
+    Args:
+        topic: Name of the topic.
+        **arguments: ``bootstrap_servers``, ``kafka_options`` and ``starting_offsets`` as ``ingest`` takes them, and
+            ``sample`` (records), ``whole``, ``infer_times``, ``max_fields``.
+
+    Raises:
+        SchemaEmpty: There is no record with a value.
+        SchemaNotInferred: No value is a JSON object, or there are too many fields.
+        RivermouthError: What else is wrong with the arguments, or keeps it from the topic.
+
+    Guarantees:
+        Reads only.
+    """
+    asked = Asked(**{name: arguments.pop(name) for name in Asked.__slots__ if name in arguments})
+    return of_topic(topic, asked, **arguments)
+
+
+def of_topic(topic: str, asked: Asked, *, beside: Project | None = None, **arguments: Any) -> Inference:
+    """As ``infer_schema``, with what was asked in one piece; ``beside`` is a project whose cluster has the topic."""
+    project = ingest_spec(topic, **arguments)
+    if beside is not None:
+        project = replace(beside, spec=project.spec.model_copy(update={"kafka": beside.spec.kafka}))
+    (flow,) = project.flows()
+    with _cluster(project) as kafka:
+        return infer(flow, kafka, asked.look(flow))
+
+
+def of_flow(project: Project, name: str, asked: Asked, door: Door | None = None) -> Inference:
+    """The schema of what a flow reads, whatever its format says; nothing is kept.
+
+    Raises:
+        FlowUnknown: The project has no such flow.
+        RivermouthError: As ``infer_schema``.
+    """
+    validate_static(project)
+    flow = project.flow(name)
+    with _topics(project, flow, door) as topics:
+        return infer(flow, topics, asked.look(flow))
+
+
+def update(project: Project, name: str, asked: Asked, door: Door | None = None) -> SchemaUpdate:
+    """Infers the schema of a flow again, and keeps what is different as a new version; its next run uses it.
+
+    Raises:
+        ArgumentInvalid: The flow does not infer its schema.
+        SchemaUpdateRefused: What is different no table can be changed to.
+        RivermouthError: As ``infer_schema``.
+
+    Guarantees:
+        Run twice: the second time finds nothing new. Stopped half-way: a version is kept whole or not at all.
+    """
+    validate_static(project)
+    flow = project.flow(name)
+    _check_infers(project, flow)
+    places = project.places(name)
+    with ExitStack() as stack:
+        topics = stack.enter_context(_topics(project, flow, door))
+        inference = infer(flow, topics, asked.look(flow))
+        files = stack.enter_context(_writable(project, places.lake, door))
+        return schemas.keep(flow, files, places, inference)
+
+
+def history(project: Project, name: str) -> list[KeptSchema]:
+    """The versions of a flow's kept schema, the newest first; without Spark.
+
+    Raises:
+        ArgumentInvalid: The flow does not infer its schema.
+        SchemaNotKept: It did not yet.
+        SchemaFileBroken: A version cannot be used.
+    """
+    flow = project.flow(name)
+    _check_infers(project, flow)
+    reader = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S)
+    found = schemas.history(flow, reader, project.places(name))
+    if not found:
+        raise SchemaNotKept(at=project.at("flows", name), flow=name)
+    return found
+
+
+def save(inference: Inference, file: str | Path) -> None:
+    """Writes the schema as a file that ``schema:`` takes: Spark's JSON form.
+
+    Raises:
+        ArgumentInvalid: It is no name of a schema file, it is there already, or it cannot be written.
+    """
+    path = Path(file)
+    if path.suffix != ".json":
+        raise ArgumentInvalid(argument="--save", detail="a schema file ends in .json", fix="--save schema.json")
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(json.dumps(inference.inferred.schema.jsonValue(), indent=2, ensure_ascii=False) + "\n")
+    except FileExistsError:
+        detail = f"{path} is there already, and stays as it is"
+        raise ArgumentInvalid(argument="--save", detail=detail, fix="name another file") from None
+    except OSError as error:
+        detail = f"{path} cannot be written: {error.strerror}"
+        raise ArgumentInvalid(argument="--save", detail=detail, fix="name a file in a folder that is there") from None
+
+
+def _check_infers(project: Project, flow: Flow) -> None:
+    if not flow.format.infers:
+        detail = f"flow {flow.name} does not infer its schema, so none is kept"
+        at = project.at("flows", flow.name, "format")
+        raise ArgumentInvalid(at=at, argument="FLOW", detail=detail, fix="format: {type: json, schema: infer}")
+
+
+@contextmanager
+def _cluster(project: Project) -> Iterator[Kafka]:
+    with Kafka(project.bootstrap_servers, project.kafka_options()) as kafka:
+        yield kafka
+
+
+@contextmanager
+def _topics(project: Project, flow: Flow, door: Door | None) -> Iterator[Topics]:
+    """What the flow reads; a table is read by Spark."""
+    if flow.source is None:
+        with _cluster(project) as kafka:
+            yield kafka
+        return
+    from rivermouth.engine.sources import reading  # noqa: PLC0415 - loads Spark, as below
+    from rivermouth.project.operate import NOBODY, Spark, orders  # noqa: PLC0415
+
+    (order,) = orders(project, [flow.name])
+    with Spark(project, door or NOBODY) as spark, reading(spark, order) as (topics, _):
+        yield topics
+
+
+@contextmanager
+def _writable(project: Project, lake: str, door: Door | None) -> Iterator[LakeFiles]:
+    """The files of the lake; those that are elsewhere are written by Spark."""
+    if is_local(lake):
+        yield LocalFiles()
+        return
+    from rivermouth.ports.storage import files_for  # noqa: PLC0415
+    from rivermouth.project.operate import NOBODY, Spark  # noqa: PLC0415
+
+    with Spark(project, door or NOBODY) as spark:
+        yield files_for(lake, spark)

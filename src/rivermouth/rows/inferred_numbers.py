@@ -1,0 +1,113 @@
+"""Bounds of the numbers at one path, and the type that holds each of them without losing a digit."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.rows.json_types import EXACT_IN_DOUBLE
+
+MAX_DIGITS: Final = 38
+"""Digits of the widest decimal."""
+_BEYOND_DOUBLE: Final = 10**308
+_LONG: Final = 1 << 63
+_SAFE: Final = 1 << 53
+
+
+@dataclass(slots=True)
+class NumberBounds:
+    """What is known of some numbers; a new one knows of none.
+
+    Attributes:
+        fractions: Whether there was one with a point or an exponent.
+        beyond_bigint: Whether a whole number needs more than 64 bits.
+        largest: The greatest whole number, without its sign.
+        before: The most digits before a point.
+        scale: The most digits behind one.
+        exponents: Whether one with an exponent is not, digit by digit, what a double holds.
+        inexact_fractions: Whether a double would lose a digit of a fraction.
+        inexact_integers: Whether a double would lose a digit of a whole number.
+    """
+
+    fractions: bool = False
+    beyond_bigint: bool = False
+    largest: int = 0
+    before: int = 0
+    scale: int = 0
+    exponents: bool = False
+    inexact_fractions: bool = False
+    inexact_integers: bool = False
+
+    def add(self, value: int | str) -> None:
+        """Takes one number in: whole ones as they are, others as their text."""
+        if isinstance(value, int):
+            self._add_integer(value)
+            return
+        self.fractions = True
+        whole, _, behind = value.partition(".")
+        if "e" in value or "E" in value:
+            self.exponents = True
+            self.inexact_fractions |= _is_inexact(value)
+            return
+        self.before = max(self.before, len(whole.lstrip("-")))
+        self.scale = max(self.scale, len(behind))
+        if len(value) > EXACT_IN_DOUBLE:
+            self.inexact_fractions |= _is_inexact(value)
+
+    def _add_integer(self, value: int) -> None:
+        size = abs(value)
+        self.largest = max(self.largest, size)
+        if size > _SAFE:
+            self.beyond_bigint |= not -_LONG <= value < _LONG
+            self.inexact_integers |= size >= _BEYOND_DOUBLE or int(float(value)) != value
+
+    def merged(self, other: NumberBounds) -> NumberBounds:
+        """The bounds of both."""
+        return NumberBounds(
+            *(
+                max(mine, theirs) if type(mine) is int else mine or theirs
+                for mine, theirs in zip(astuple(self), astuple(other), strict=True)
+            )
+        )
+
+    def told(self) -> Any:
+        """As plain values."""
+        return astuple(self)
+
+    @property
+    def data_type(self) -> T.DataType:
+        """The narrowest of bigint, double, decimal and string that keeps every digit, as far as one does.
+
+        Whole numbers that no decimal holds are kept as text. A double is also the type of fractions that neither a
+        double nor a decimal holds digit by digit; ``is_rounded`` then says so.
+        """
+        if not self.fractions and not self.beyond_bigint:
+            return T.LongType()
+        if self.fractions and not (self.inexact_fractions or self.inexact_integers):
+            return T.DoubleType()
+        whole_digits = max(self.before, len(str(self.largest)))
+        # The decoder reads numbers with exponents as doubles, which a decimal then cannot trust.
+        if whole_digits + self.scale <= MAX_DIGITS and not self.exponents:
+            return T.DecimalType(MAX_DIGITS, self.scale)
+        if self.inexact_fractions and self.largest < _BEYOND_DOUBLE:
+            return T.DoubleType()
+        return T.StringType()
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether no type keeps every digit of these numbers."""
+        if not (self.inexact_fractions or (self.fractions and self.inexact_integers)):
+            return False
+        found = self.data_type
+        return isinstance(found, T.DoubleType) or (isinstance(found, T.StringType) and self.inexact_fractions)
+
+
+def _is_inexact(text: str) -> bool:
+    """Whether a double that is written out again is another number."""
+    try:
+        return Decimal(repr(float(text))) != Decimal(text)
+    except InvalidOperation:
+        return True

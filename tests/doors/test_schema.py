@@ -1,0 +1,407 @@
+"""Schemas inferred, kept and updated: the command line and Python, over a real broker."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+from confluent_kafka import Producer
+from tests.crashes.oracle import rows_of
+
+import rivermouth
+from rivermouth import Project
+from rivermouth.cli.main import invoke
+from rivermouth.engine.events import BatchDone, SchemaKept, Warned
+from rivermouth.errors import FlowsFailed, RivermouthError
+from rivermouth.formats.debezium import Debezium
+from rivermouth.formats.json import Json
+from rivermouth.ports.storage import LocalFiles
+from rivermouth.project import operate
+from rivermouth.project.ingest import ingest_spec
+
+RECORDS = [
+    (b"a", b'{"id": 1, "at": "2026-01-31T12:00:00Z", "v": 1, "deep": {"x.y": 1, "s p": [1, 2.5]}, "kafka_offset": 1}'),
+    (b"b", b'{"id": 2, "at": "2026-02-01T12:00:00Z", "v": "x", "ID": true, "": null, "big": 12345678901234567890}'),
+    (b"a", b'{"id": 3, "at": "2026-02-01T12:00:00Z", "v": {"w": 1}}'),
+    (b"c", b"not JSON"),
+    (b"b", None),
+]
+
+
+class Shop:
+    """A topic, a folder, and what the command line says there."""
+
+    def __init__(self, folder, broker, topic, capsys):
+        self.folder, self.broker, self.topic, self._capsys = folder, broker, topic, capsys
+        self.place = ("--bootstrap-servers", broker.bootstrap_servers)
+
+    def send(self, *records):
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
+        for key, value in records:
+            producer.produce(self.topic, value, key=key)
+        assert producer.flush(10) == 0
+
+    def write(self, form="{type: json, schema: infer}", more=""):
+        (self.folder / "rivermouth.yml").write_text(
+            f"lake: ./lake\nkafka: {{bootstrap_servers: '{self.broker.bootstrap_servers}'}}\nflows:\n  orders:\n"
+            f"    topics: [{self.topic}]\n    format: {form}\n    table: silver.orders\n{more}"
+        )
+        return Project.load("rivermouth.yml")
+
+    def say(self, *arguments):
+        code = invoke(arguments)
+        return (code, *self._capsys.readouterr())
+
+    def json(self, *arguments):
+        code, out, err = self.say(*arguments, "--output", "json")
+        assert code == 0, err
+        return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+def shop(broker, topic, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    return Shop(tmp_path, broker, topic(), capsys)
+
+
+def test_a_topic_is_inferred_without_spark_and_without_a_trace(shop):
+    shop.send(*RECORDS)
+    code, out, err = shop.say("schema", "infer", shop.topic, *shop.place, "--infer-times", "--save", "orders.json")
+    assert (code, err) == (0, "written: orders.json\n")
+    lines = out.replace(shop.topic, "t").splitlines()
+    assert [line.rstrip() for line in lines[:12]] == [
+        "field         type           in",
+        '""            string         33.33 %  column unnamed, only null',
+        "ID            boolean        33.33 %",
+        "at            timestamp      100 %",
+        "big           decimal(38,0)  33.33 %",
+        "deep          struct         33.33 %",
+        "  s p         array<double>  33.33 %",
+        "  x.y         bigint         33.33 %",
+        "id            bigint         100 %    column id_2",
+        "kafka_offset  bigint         33.33 %  column kafka_offset_2",
+        "v             string         100 %    conflict: text",
+        "",
+    ]
+    assert lines[12:16] == [
+        "conflicts, kept as text:",
+        "  v: number 1 (t-0 offset 0), object 1 (t-0 offset 2), string 1 (t-0 offset 1)",
+        "",
+        "corrupt, left out: INVALID_JSON 1, first t-0 offset 3",
+    ]
+    assert lines[16].startswith("topic t: 5 records read in ")
+    assert lines[16].endswith(" s (all), 1 corrupt, 1 without a value")
+    (told,) = shop.json("schema", "infer", shop.topic, *shop.place, "--infer-times", "--all")
+    assert told["schema"] == json.loads((shop.folder / "orders.json").read_text())
+    assert (told["records"], told["corrupt_records"], told["whole"]) == (5, 1, True)
+    assert [each.name for each in shop.folder.iterdir()] == ["orders.json"]
+    code, _, err = shop.say("schema", "infer", shop.topic, *shop.place, "--save", "orders.json")
+    assert (code, err) == (
+        1,
+        (
+            "[ARGUMENT_INVALID] --save: orders.json is there already, and stays as it is; nothing was run\n"
+            "  hint: name another file\n"
+        ),
+    )
+
+
+def test_of_a_compacted_topic_the_newest_record_of_each_key_counts(broker, topic):
+    name = topic(**{"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for key, value in [(b"a", b'{"v": "old"}'), (b"b", b'{"w": 1}'), (b"a", b'{"v": 1}'), (b"b", None)]:
+        producer.produce(name, value, key=key)
+    assert producer.flush(10) == 0
+    for whole in (False, True):
+        found = rivermouth.infer_schema(name, bootstrap_servers=broker.bootstrap_servers, whole=whole)
+        assert found.inferred.schema.simpleString() == "struct<v:bigint>"
+        assert (found.seen.read, found.seen.latest_per_key, found.seen.shape.without_value) == (4, True, 1)
+
+
+def test_a_flow_infers_once_keeps_and_updates(spark, shop):
+    shop.send(*RECORDS)
+    project = shop.write('{type: json, schema: infer, schema_hints: "v string, id_2 int"}')
+    project.validate()
+    (plan,) = project.plan()
+    assert dict(plan.columns)["id_2"] == "int"
+    assert plan.warnings == ("the schema is inferred from 4 records, and kept by the first run",)
+    assert not (shop.folder / "lake").exists()
+    code, _, err = shop.say("schema", "show", "orders")
+    assert (code, err) == (
+        1,
+        (
+            "[SCHEMA_NOT_KEPT] flow orders: its schema is inferred by its first run, and it did not run yet; "
+            "nothing was done\n  at: rivermouth.yml:4\n  hint: rivermouth run orders, or rivermouth schema infer "
+            "orders --update\n"
+        ),
+    )
+    heard = []
+    (outcome,) = project.run(listener=heard.append)
+    assert (outcome.counts.consumed, outcome.counts.written, outcome.counts.dead_lettered) == (5, 3, 1)
+    (kept,) = [each for each in heard if isinstance(each, SchemaKept)]
+    assert (kept.version, kept.is_new, kept.records, kept.corrupt, kept.conflicts) == (1, True, 4, 1, 1)
+    rows = {row["kafka_offset"]: row for row in rows_of(shop.folder / "lake/silver/orders")}
+    assert [rows[offset]["v"] for offset in range(3)] == ["1", "x", '{"w":1}']
+    assert (rows[1]["ID"], rows[1]["id_2"], rows[0]["kafka_offset_2"]) == (True, 2, 1)
+    assert rows[0]["deep"] == {"s p": [1.0, 2.5], "x.y": 1}
+
+    # What came since is for the kept schema: nothing is inferred again unless it is asked for.
+    shop.send((b"d", b'{"id": 4, "new": {"q r": 1}}'))
+    heard.clear()
+    project.run(listener=heard.append)
+    assert not [each for each in heard if isinstance(each, SchemaKept)]
+    shop.send((b"d", b'{"id": 5, "new": {"q r": 2}}'))
+    project.run(update_schema=True, listener=heard.append)
+    (kept,) = [each for each in heard if isinstance(each, SchemaKept)]
+    assert (kept.version, kept.changes) == (2, ("adds column new struct<q r:bigint>",))
+    assert [row["new"] for row in rows_of(shop.folder / "lake/silver/orders") if row["id_2"] == 5] == [{"q r": 2}]
+    (audit,) = project.audit()
+    assert audit.problems == ()
+
+    shop.send((b"e", b'{"id": "not a number"}'))
+    with pytest.raises(FlowsFailed) as failure:
+        project.run(update_schema=True)
+    assert str(failure.value.__cause__) == (
+        "[SCHEMA_UPDATE_REFUSED] flow orders: the kept schema cannot become what was inferred: column id_2 is bigint, "
+        "and there are values of string; it is as before, and nothing was run\n  at: rivermouth.yml:4\n"
+        "  hint: rivermouth run orders, without --update-schema: records that do not fit are dead letters"
+    )
+    code, out, _ = shop.say("schema", "show", "orders", "--history")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["version", "2", "1"]
+    assert out.splitlines()[1].endswith("adds column new struct<q r:bigint>")
+    (told,) = shop.json("schema", "show", "orders")
+    assert (told["version"], told["changes"]) == (2, ["adds column new struct<q r:bigint>"])
+
+    file = shop.folder / "lake/_rivermouth/schemas/orders/00002.json"
+    file.write_text("{")
+    with pytest.raises(FlowsFailed) as failure:
+        project.run()
+    assert str(failure.value.__cause__) == (
+        f"[SCHEMA_FILE_BROKEN] flow orders: the kept schema {file} cannot be used: it is not JSON; nothing was run\n"
+        f"  at: rivermouth.yml:4\n  hint: put back its text, or take it away, for the version before it: rm {file}"
+    )
+
+
+def test_ingest_alone_does_the_classic_job_and_again_on_the_next_day(spark, shop):
+    shop.send((b"a", b'{"id": 1}'), (b"b", b'{"id": 2}'), (b"x", b"no"))
+    place = (*shop.place, "--lake", "./lake", "--maintenance", "never")
+    code, _, err = shop.say("ingest", shop.topic, *place, "--save")
+    assert code == 0, err
+    assert "  format:            json: the schema is inferred\n" in err
+    table = shop.folder / f"lake/silver/{shop.topic.replace('-', '_')}"
+    assert [(row["kafka_key"], row["id"]) for row in rows_of(table)] == [("a", 1), ("b", 2)]
+    assert "format: {type: json, schema: infer}" in (shop.folder / "rivermouth.yml").read_text()
+    shop.send((b"a", b'{"id": 3, "note": "x"}'), (b"b", None))
+    code, _, err = shop.say("ingest", shop.topic, *place, "--update-schema=yes")
+    assert code == 0, err
+    assert "  format:            json: schema version 1, inferred at " in err
+    assert "version 2 adds column note string\n" in err
+    assert [(row["kafka_key"], row["id"], row["note"]) for row in rows_of(table)] == [("a", 3, "x")]
+
+
+def test_a_topic_that_is_not_json_stays_bytes_today_and_tomorrow(spark, shop):
+    shop.send(*((b"%d" % number, b"plain") for number in range(3)))
+    place = (*shop.place, "--lake", "./lake", "--maintenance", "never")
+    for why in (
+        f"raw: 0 of 3 values are JSON objects, and {shop.topic}-0 offset 0 is not (INVALID_JSON)",
+        "raw: its table is there already, without an inferred schema",
+    ):
+        code, _, err = shop.say("ingest", shop.topic, *place)
+        assert code == 0, err
+        assert f"  format:            {why}\n" in err
+        shop.send(*((b"%d" % number, b"{}") for number in range(9)))
+    assert len(rows_of(shop.folder / f"lake/bronze/{shop.topic.replace('-', '_')}")) == 9
+
+
+@pytest.mark.long
+def test_a_flow_that_follows_waits_for_the_first_records(spark, shop):
+    project = shop.write()
+    stop, heard, done = operate.Stop(), [], []
+    door = operate.Door(listener=heard.append, stop=stop)
+    thread = threading.Thread(target=lambda: done.extend(operate.run(project, follow=True, door=door)))
+    thread.start()
+    try:
+        until(lambda: any(isinstance(each, Warned) for each in heard))
+        shop.send((b"a", b'{"id": 1}'))
+        until(lambda: any(isinstance(each, BatchDone) for each in heard))
+    finally:
+        stop.ask()
+        thread.join(60)
+    assert done[0].error is None
+    (warned,) = [each.message for each in heard if isinstance(each, Warned)]
+    assert warned == (
+        f"topic {shop.topic}: no schema can be inferred yet: there is no record; it waits for records".replace(
+            "; ", "; "
+        )
+    )
+    assert [row["id"] for row in rows_of(shop.folder / "lake/silver/orders")] == [1]
+
+
+@pytest.mark.long
+def test_a_flow_over_a_table_infers_from_its_rows(spark, shop):
+    shop.send(*RECORDS)
+    project = shop.write(
+        "raw",
+        "  silver:\n    source: {table: silver.orders}\n    table: silver.parsed\n"
+        "    format: {type: json, schema: infer}\n",
+    )
+    outcomes = {each.flow: each.counts for each in project.run()}
+    assert (outcomes["silver"].written, outcomes["silver"].dead_lettered) == (3, 1)
+    assert sorted(row["id_2"] for row in rows_of(shop.folder / "lake/silver/parsed")) == [1, 2, 3]
+    found = project.infer_schema("silver")
+    shape = found.seen.shape
+    assert (found.seen.subject, shape.records, shape.corrupt_records) == ("table silver.orders", 4, 1)
+
+
+def until(reached, bound_s=60):
+    deadline = time.monotonic() + bound_s
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_two_that_keep_at_once_get_one_schema(shop):
+    shop.send((b"a", b'{"id": 1}'))
+    project = shop.write()
+    flow, places, files = project.flow("orders"), project.places("orders"), LocalFiles()
+    from rivermouth.engine import schemas
+
+    first = project.infer_schema("orders")
+    shop.send((b"b", b'{"other": 1}'))
+    second = project.infer_schema("orders")
+    one = schemas.keep(flow, files, places, first)
+    # As a starter that looked before the first had kept its version.
+    two = schemas.keep(flow, Late(files), places, second)
+    assert (one.kept.version, one.is_new) == (1, True)
+    assert (two.kept.version, two.kept.changes) == (2, ("adds column other bigint",))
+    assert schemas.newest(flow, files, places) == two.kept
+
+
+class Late(LocalFiles):
+    """Files of which the first look tells none."""
+
+    def __init__(self, _files):
+        self._looks = 0
+
+    def names(self, folder):
+        self._looks += 1
+        return [] if self._looks == 1 else super().names(folder)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (
+            [],
+            (
+                "[SCHEMA_EMPTY] topic t: no schema can be inferred yet: there is no record; nothing was run\n"
+                '  hint: wait for its first records, or declare the columns: schema: "id bigint"'
+            ),
+        ),
+        (
+            [None],
+            (
+                "[SCHEMA_EMPTY] topic t: no schema can be inferred yet: no record has a value; nothing was run\n"
+                '  hint: wait for its first records, or declare the columns: schema: "id bigint"'
+            ),
+        ),
+        (
+            [b"{}"],
+            (
+                "[SCHEMA_EMPTY] topic t: no schema can be inferred yet: its documents have no fields; nothing was run\n"
+                '  hint: wait for its first records, or declare the columns: schema: "id bigint"'
+            ),
+        ),
+        (
+            [b"x", b"[1]", b"y"],
+            (
+                "[SCHEMA_NOT_INFERRED] topic t: no schema can be inferred: of 3 values none is a JSON object "
+                "(INVALID_JSON at t-0 offset 0); nothing was run\n  hint: format: raw, or format: text"
+            ),
+        ),
+        (
+            [json.dumps({f"k{number}": 1 for number in range(6000)}).encode()],
+            (
+                "[SCHEMA_NOT_INFERRED] topic t: no schema can be inferred: its documents have more than 5,000 "
+                "different fields; nothing was run\n"
+                "  hint: max_fields: 100, for maps in place of wide objects; or format: text"
+            ),
+        ),
+    ],
+    ids=["empty", "tombstones", "no fields", "only corrupt", "explosion"],
+)
+def test_what_cannot_be_inferred_is_told_in_whole(shop, values, told):
+    shop.send(*((b"k", value) for value in values))
+    with pytest.raises(RivermouthError) as caught:
+        rivermouth.infer_schema(shop.topic, bootstrap_servers=shop.broker.bootstrap_servers)
+    assert str(caught.value).replace(shop.topic, "t") == told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ("schema", "infer", "orders", "--update"),
+            (
+                "[ARGUMENT_INVALID] FLOW: flow orders does not infer its schema, so none is kept; nothing was run\n"
+                "  at: rivermouth.yml:6\n  hint: format: {type: json, schema: infer}\n"
+            ),
+        ),
+        (
+            ("schema", "infer", "nothing", "--update"),
+            (
+                "[ARGUMENT_INVALID] --update: there is no flow 'nothing' whose schema is kept; nothing was run\n"
+                "  hint: rivermouth ingest TOPIC\n"
+            ),
+        ),
+        (
+            ("schema", "infer", "orders", "--all", "--sample", "5"),
+            (
+                "[ARGUMENT_INVALID] --all: all of the topic is no sample; nothing was run\n"
+                "  hint: give --all, or --sample N\n"
+            ),
+        ),
+        (
+            ("schema", "infer", "orders", "--save", "x.txt"),
+            "[ARGUMENT_INVALID] --save: a schema file ends in .json; nothing was run\n  hint: --save schema.json\n",
+        ),
+        (
+            ("run", "--update-schema"),
+            (
+                "[ARGUMENT_INVALID] --update-schema: no flow that would run infers its schema; nothing was run\n"
+                "  at: rivermouth.yml:4\n  hint: format: {type: json, schema: infer}\n"
+            ),
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit_are_told_in_whole(shop, arguments, told):
+    shop.send((b"a", b'{"id": 1}'))
+    shop.write("{type: json, schema: id bigint}")
+    assert shop.say(*arguments) == (1, "", told)
+
+
+def test_a_topic_of_the_projects_cluster_needs_no_address(shop):
+    shop.send((b"a", b'{"id": 1}'))
+    shop.write()
+    (told,) = shop.json("schema", "infer", shop.topic)
+    assert [each["name"] for each in told["schema"]["fields"]] == ["id"]
+    assert ingest_spec("orders").flow("orders").format.infers
+
+
+def test_names_in_json_that_cannot_be_read_are_told():
+    def of(*fields):
+        return [{"name": name, "type": kind, "nullable": True, "metadata": read} for name, kind, read in fields]
+
+    nested = {"type": "struct", "fields": of(("x", "long", {"json_name": "X"}))}
+    for declared, told in {
+        "two columns are read from the field 'b'": (("a", "long", {"json_name": "b"}), ("b", "long", {})),
+        "column a.x: json_name is for columns of the table itself, in the format json": (("a", nested, {}),),
+    }.items():
+        with pytest.raises(ValueError, match=f"^{declared}$"):
+            Json(schema={"type": "struct", "fields": of(*told)}).schema_as_declared()
+    with pytest.raises(
+        ValueError, match=r"^column a: json_name is for columns of the table itself, in the format json$"
+    ):
+        Debezium(schema={"type": "struct", "fields": of(("a", "long", {"json_name": "b"}))}).schema_as_declared()

@@ -1,0 +1,138 @@
+"""Shapes merge in any order, and the schema of what was seen takes all of it: told by the decoder itself."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.rows.formats import outcomes
+
+from rivermouth.formats.json import Json
+from rivermouth.rows.inference import Limits, Shape
+from rivermouth.rows.inferred import schema_of
+from rivermouth.rows.kept_schema import difference
+
+NAMES = st.sampled_from(["a", "b", "A", "x.y", "s p", "", "q`t", "kafka_offset", "é"])
+NUMBERS = st.one_of(
+    st.integers(-(2**70), 2**70).map(str),
+    st.integers(-5, 5).map(str),
+    st.sampled_from(
+        ["1.5", "0.1", "-0.0", "1e5", "1E-7", "123456789012.12345678", "1e-400", "9" * 40, "0.30000000000000004"]
+    ),
+)
+TEXTS = st.sampled_from(
+    ["", "x", "2026-01-31", "2026-02-30", "2026-01-31T12:00:00Z", "2026-01-31 12:00:00.123456", "2026-01-31T12:00:00"]
+)
+
+
+class Written(str):
+    """JSON that stands for itself."""
+
+    __slots__ = ()
+
+
+LEAVES = st.one_of(
+    st.sampled_from(["null", "true", "false"]).map(Written),
+    NUMBERS.map(Written),
+    TEXTS.map(lambda text: Written(json.dumps(text))),
+)
+
+
+def array(items):
+    return Written(f"[{', '.join(items)}]")
+
+
+def an_object(members):
+    return Written("{" + ", ".join(f"{json.dumps(name)}: {item}" for name, item in members) + "}")
+
+
+def objects(values):
+    # Names may stand twice.
+    return st.lists(st.tuples(NAMES, values), max_size=4).map(an_object)
+
+
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.one_of(st.lists(inner, max_size=3).map(array), objects(inner)), max_leaves=8
+)
+DOCUMENTS = objects(VALUES).map(lambda text: text.encode())
+RECORDS = st.lists(
+    st.one_of(DOCUMENTS, st.sampled_from([None, b"", b"[1]", b"{", b'{"a": NaN}', b"\xff"])), max_size=12
+)
+LIMITS = Limits(max_fields=3, max_depth=3)
+
+
+def shape_of(records, limits=LIMITS):
+    shape = Shape(limits)
+    for at, value in records:
+        shape.add(value, at)
+    return shape
+
+
+def placed(values):
+    return [(("t", index % 3, index), value) for index, value in enumerate(values)]
+
+
+@given(RECORDS, st.integers(0, 12), st.integers(0, 12), st.randoms(use_true_random=False))
+@settings(max_examples=200)
+def test_parts_merge_to_the_whole_in_any_order_and_grouping(values, one, two, order):
+    records = placed(values)
+    whole = shape_of(records).told()
+    order.shuffle(records)
+    first, second = sorted((one, two))
+    parts = [records[:first], records[first:second], records[second:]]
+
+    def made():
+        # As they come from other processes.
+        return [pickle.loads(pickle.dumps(shape_of(part))) for part in parts]
+
+    a, b, c = made()
+    assert a.merge(b).merge(c).told() == whole
+    a, b, c = made()
+    assert a.merge(b.merge(c)).told() == whole
+    a, b, c = made()
+    assert c.merge(a.merge(b)).told() == whole
+    assert Shape(LIMITS).merge(shape_of(records)).told() == whole
+    assert shape_of(records).merge(Shape(LIMITS)).told() == whole
+
+
+@given(RECORDS, st.integers(0, 12))
+@settings(max_examples=150)
+def test_what_was_kept_of_a_part_changes_only_to_take_more(values, cut):
+    records = placed(values)
+    limits = Limits(max_fields=30)
+    before, after = schema_of(shape_of(records[:cut], limits)), schema_of(shape_of(records, limits))
+    change = difference(before.schema, after.found)
+    if not change.refused:
+        again = difference(change.schema, after.found)
+        assert (again.changes, again.refused) == ((), ())
+    assert change.schema.names[: len(before.schema.names)] == before.schema.names
+
+
+def test_the_schema_takes_every_document_that_was_seen(spark):
+    """Many small topics as columns of one: each generated topic is a field of a document of its own."""
+    topics = []
+
+    @given(st.lists(VALUES, min_size=1, max_size=6))
+    @settings(max_examples=60)
+    def collect(values):
+        topics.append(values)
+
+    collect()
+    documents, random_order = [], random.Random(7)
+    for number, values in enumerate(topics):
+        for value in values:
+            documents.append(f'{{"n": {len(documents)}, "t{number}": {value}}}'.encode())
+    random_order.shuffle(documents)
+    for times in (False, True):
+        inferred = schema_of(shape_of(placed(documents), Limits()), times=times)
+        form = Json(schema=inferred.schema.jsonValue())
+        refused = [
+            (value, each)
+            for value, each in zip(documents, outcomes(spark, form, documents), strict=True)
+            if each.reason
+        ]
+        assert refused == []
+        assert len(inferred.schema) == len(topics) + 1
