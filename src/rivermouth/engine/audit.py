@@ -127,7 +127,7 @@ def _moved_since(run: RunningFlow) -> bool:
 
 
 def _standing(session: SparkSession, order: FlowOrder, kafka: Topics, source: Records) -> RunningFlow:
-    flow, places = fixed(order.flow), order.places
+    flow, places = fixed(session, order.flow), order.places
     topics = kafka.topics(flow)
     shape = table_shape(session, flow)
     run = standing_flow(session, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)

@@ -72,7 +72,7 @@ def open_flow(
         at all; dead letters that a crash left out are added once.
     """
     session = for_flow(spark)
-    flow = fixed(flow)
+    flow = fixed(session, flow)
     shape = table_shape(session, flow)
     topics = kafka.topics(flow)
     if adoption:

@@ -41,7 +41,7 @@ def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
     Guarantees:
         Reads only: no table, no checkpoint, no consumer group's offsets are written.
     """
-    flow = fixed(order.flow)
+    flow = fixed(spark, order.flow)
     _check_newest(flow)
     shape = table_shape(spark, flow)
     ranges = _ranges(order)

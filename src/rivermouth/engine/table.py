@@ -56,14 +56,15 @@ class TableShape:
     partition_by: list[str]
 
 
-def fixed(flow: Flow) -> Flow:
+def fixed(spark: SparkSession, flow: Flow) -> Flow:
     """The flow with its schema as its file says now: one that is edited while the flow runs is for the next run.
 
     Raises:
         SchemaInvalid: The file cannot be read.
+        SchemaRegistryFailed: The schema registry does not have it, or does not give it.
     """
     try:
-        return flow.model_copy(update={"format": flow.format.fixed()})
+        return flow.model_copy(update={"format": flow.format.fixed(spark)})
     except ValueError as error:
         raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
 

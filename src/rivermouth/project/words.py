@@ -153,7 +153,7 @@ _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
     ),
 }
 _FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
-    "formats": frozenset({"avro", "canal", "csv", "debezium", "maxwell", "protobuf", "xml"}),
+    "formats": frozenset({"canal", "csv", "debezium", "maxwell", "protobuf", "xml"}),
     "sinks": frozenset({"kafka", "merge", "scd2"}),
     "actions": frozenset(),
 }
