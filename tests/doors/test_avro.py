@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 
 import fastavro
 import pytest
 from confluent_kafka import Producer
 from tests.crashes import oracle
+from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
 
 from rivermouth.cli.main import invoke
 
@@ -31,6 +33,7 @@ SECOND = {
         {"name": "tag", "type": ["null", "string"], "default": None},
     ],
 }
+THIRD = {**SECOND, "fields": [*SECOND["fields"], {"name": "more", "type": "double"}]}
 FOREIGN = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "boolean"}]}
 RECORDS = [
     (FIRST, {"id": 1, "note": "ä", "gone": ["x", "y"]}),
@@ -46,6 +49,11 @@ def encoded(schema, record):
     content = io.BytesIO()
     fastavro.schemaless_writer(content, fastavro.parse_schema(schema), record)
     return content.getvalue()
+
+
+def framed(number, content):
+    """A record in Confluent's framing."""
+    return struct.pack(">bI", 0, number) + content
 
 
 @pytest.fixture
@@ -88,10 +96,11 @@ flows:
             kept = sorted(found, key=lambda row: row["kafka_offset"])
             return [(row["kafka_offset"], row["id"], row["note"], row["tag"]) for row in kept]
 
-        def letters(self):
+        def letters(self, *, status="open"):
             found = oracle.rows_of(str(tmp_path / "lake/silver/orders__dead_letters"))
             kept = sorted(found, key=lambda row: row["kafka_offset"])
-            return [(row["kafka_offset"], row["reason"], row["field"], row["message"]) for row in kept]
+            told = [[row[name] for name in ("kafka_offset", "reason", "field", "message", "status")] for row in kept]
+            return [tuple(row[:-1]) for row in told if row[-1] == status]
 
     return Project()
 
@@ -106,3 +115,65 @@ def test_plain_records_with_a_schema_file(project):
         (2, "TRUNCATED", "gone", "the value ends before what its schema announces"),
         (3, "TRAILING_BYTES", None, "bytes follow the record"),
     ]
+
+
+def test_records_of_several_writers_in_one_topic(project):
+    with SchemaRegistry(login=True) as registry:
+        ids = {json.dumps(schema): registry.register(f"{project.topic}-value", schema) for schema in (FIRST, SECOND)}
+        foreign = registry.register("other", FOREIGN)
+        protobuf = registry.register("other", "syntax = ...", kind="PROTOBUF")
+        form = f"{{type: avro, framing: confluent, subject: {project.topic}-value, version: 2}}"
+        login = f'schema_registry: {{url: "{registry.url}", username: {USERNAME}, password: "${{WORD}}"}}'
+        project.write(form, login)
+        assert project.say("run")[1].startswith("[ENVIRONMENT_MISSING] environment variable WORD is not set")
+        project.write(form, login.replace("${WORD}", PASSWORD))
+
+        good = [framed(ids[json.dumps(schema)], encoded(schema, record)) for schema, record in RECORDS]
+        later = protobuf + 1
+        last = encoded(THIRD, {"id": 9, "note": "later", "tag": None, "more": 0.5})
+        bad = [b"", b"\x01" + good[0][1:], framed(foreign, b"\x01"), framed(protobuf, b"\x00"), framed(later, last)]
+        project.send(*good, *bad)
+        code, said = project.say("run")
+        assert code == 0, said
+        assert PASSWORD not in said
+        assert project.rows() == ROWS
+        mismatch = "the writer's schema does not resolve: Found boolean, expecting long"
+        magic = "the value does not begin with a zero and the id of a schema"
+        unknown = "the schema registry has no Avro schema with the id {}"
+        assert project.letters() == [
+            (4, "WRONG_MAGIC", None, magic),
+            (5, "WRONG_MAGIC", None, magic),
+            (6, "SCHEMA_MISMATCH", "id", mismatch),
+            (7, "UNKNOWN_SCHEMA", None, unknown.format(protobuf)),
+            (8, "UNKNOWN_SCHEMA", None, unknown.format(later)),
+        ]
+        # Each schema is asked for once, however many records and tasks there are.
+        assert registry.asked[f"/schemas/ids/{ids[json.dumps(FIRST)]}"] == 1
+
+        assert registry.register(f"{project.topic}-value", THIRD) == later
+        assert project.say("dead-letters", "replay", "orders", "--reason", "UNKNOWN_SCHEMA")[0] == 0
+        assert project.rows() == [*ROWS, (8, 9, "later", None)]
+        assert [letter[0] for letter in project.letters()] == [4, 5, 6, 7]
+        assert [letter[0] for letter in project.letters(status="replayed")] == [8]
+
+
+def test_a_registry_that_does_not_serve_stops_the_flow_and_refuses_no_record(project):
+    with SchemaRegistry() as registry:
+        number = registry.register("orders", SECOND)
+        settings = f'{{url: "{registry.url}", timeout_s: 0.5}}'
+        project.write("{type: avro, framing: confluent, schema: second.avsc}", f"schema_registry: {settings}")
+        project.send(framed(number, encoded(SECOND, RECORDS[1][1])))
+        registry.order("500")
+        code, said = project.say("run")
+        assert code == 1
+        assert (
+            "[SCHEMA_REGISTRY_FAILED] the schema registry does not serve: it answers with status 500, for 0.5 s; "
+            "no record was refused for it\n"
+            "  at: rivermouth.yml:6\n"
+            "  hint: see schema_registry in the project, and whether the registry serves: curl -sS URL/subjects"
+        ) in said
+        assert project.rows() == project.letters() == []
+        registry.order("500", times=2)
+        assert project.say("run")[0] == 0
+        assert project.rows() == [(0, 1 << 40, "", "new")]
+        assert project.letters() == []

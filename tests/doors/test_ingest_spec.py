@@ -165,9 +165,9 @@ def test_update_schema_is_refused_until_it_is_built():
             id="a slip in the format",
         ),
         pytest.param(
-            {"format": "avro"},
-            "[NOT_SUPPORTED] flows.orders.format: avro is not supported yet; nothing was run\n"
-            "  hint: remove flows.orders.format: avro",
+            {"format": "protobuf"},
+            "[NOT_SUPPORTED] flows.orders.format: protobuf is not supported yet; nothing was run\n"
+            "  hint: remove flows.orders.format: protobuf",
             id="a format that is not built yet",
         ),
         pytest.param(

@@ -23,7 +23,7 @@ class SchemaRegistry:
     Attributes:
         url: Where it is.
         asked: How often each path was asked for.
-        fault: What the next answers are instead: slow, 500, 404, redirect, oversized, garbage, no_schema, no_avro.
+        fault: What the next answers are instead: slow, oversized, or one of ``_faulty``.
         faults: So many answers have the fault.
 
     Args:
@@ -72,7 +72,7 @@ class SchemaRegistry:
     def register(self, subject: str, schema: Any, *, kind: str = "AVRO", references: tuple[Any, ...] = ()) -> int:
         """The id of a schema, which is a version of the subject afterwards."""
         body = {"schema": json.dumps(schema), "schemaType": kind, "references": list(references)}
-        found: int = self._post(f"/subjects/{subject}/versions", body)[1]["id"]
+        found: int = self._registered(subject, body)["id"]
         return found
 
     def order(self, fault: str, times: int = 1 << 30) -> None:
@@ -87,7 +87,7 @@ class SchemaRegistry:
             self.faults -= 1
             status, body = self._faulty()
         else:
-            status, body = serve(unquote(handler.path))
+            status, body = serve([unquote(part) for part in handler.path.strip("/").split("/")])
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         handler.send_response(status)
         if status == 302:
@@ -107,14 +107,16 @@ class SchemaRegistry:
             "500": (500, {"error_code": 50001}),
             "404": (404, b"<html>not found</html>"),
             "redirect": (302, {}),
+            "another_404": (404, {"message": "no such page"}),
             "garbage": (200, b"\xff{"),
+            "nested": (200, b'{"schema": ' + b"[" * 50_000),
             "no_schema": (200, {"id": 1}),
             "no_avro": (200, {"schema": '{"type": "reccord"}'}),
         }
         return bodies[self.fault]
 
-    def _get(self, path: str) -> tuple[int, Any]:
-        match path.strip("/").split("/"):
+    def _get(self, path: list[str]) -> tuple[int, Any]:
+        match path:
             case ["schemas", "ids", number]:
                 found = self._schemas.get(int(number))
                 return (200, found) if found else (404, {"error_code": MISSING_SCHEMA, "message": "Schema not found"})
@@ -131,8 +133,11 @@ class SchemaRegistry:
                 return 200, {"subject": subject, "version": number, "id": one, **self._schemas[one]}
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
-    def _post(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-        _, subject, _ = path.strip("/").split("/")
+    def _post(self, path: list[str], body: dict[str, Any]) -> tuple[int, Any]:
+        _, subject, _ = path
+        return 200, self._registered(subject, body)
+
+    def _registered(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
         kind, references = body.get("schemaType", "AVRO"), body.get("references")
         known = {"schema": body["schema"], **({"schemaType": kind} if kind != "AVRO" else {})}
         known |= {"references": references} if references else {}
@@ -142,4 +147,4 @@ class SchemaRegistry:
         versions = self._subjects.setdefault(subject, [])
         if number not in versions:
             versions.append(number)
-        return 200, {"id": number}
+        return {"id": number}

@@ -47,7 +47,7 @@ class Avro(Format):
     @classmethod
     def _pinned(cls, value: object) -> object:
         if value == "latest":
-            msg = "the newest version may lack columns of the table: write its number"
+            msg = "the newest version changes, and may lack columns of the table: version: 1, or whichever it is"
             raise ValueError(msg)
         return value
 
@@ -58,7 +58,7 @@ class Avro(Format):
             if self.subject is not None or self.version is not None:
                 msg = "subject and version are of the schema registry: they go with framing: confluent"
             elif self.declared is None:
-                msg = f"framing: {self.framing} needs a schema: schema: orders.avsc"
+                msg = "the schema of the table is not given: schema: orders.avsc"
             elif self.framing == "plain" and len(self.writer_schemas) > 1:
                 msg = "plain records do not say which of several writer_schemas is theirs: give one"
         elif self.writer_schemas:

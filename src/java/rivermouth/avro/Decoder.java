@@ -71,6 +71,10 @@ public final class Decoder implements Serializable {
         this.writers = List.copyOf(writers);
         this.registry = registry;
         known();
+        if (registry != null) {
+            // Whoever begins anew, a replay say, wants to know what is there now.
+            registry.lookAgain();
+        }
     }
 
     /** The columns of a schema as Spark's JSON form. */

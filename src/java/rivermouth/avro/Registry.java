@@ -101,6 +101,11 @@ public final class Registry implements Serializable {
         }
     }
 
+    /** Asks again for what it did not have, in this process. */
+    void lookAgain() {
+        CACHES.computeIfAbsent(this, each -> new Cache()).absent.clear();
+    }
+
     private Schema schema(JsonNode answer, String what, int depth, Schema.Parser parser) {
         if (!answer.path("schemaType").asText("AVRO").equals("AVRO")) {
             return null;
