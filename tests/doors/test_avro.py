@@ -34,7 +34,8 @@ SECOND = {
     ],
 }
 THIRD = {**SECOND, "fields": [*SECOND["fields"], {"name": "more", "type": "double"}]}
-FOREIGN = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "boolean"}]}
+WRONG = [{"name": "id", "type": "boolean"}, {"name": "note", "type": "string"}]
+FOREIGN = {"type": "record", "name": "Order", "namespace": "shop", "fields": WRONG}
 RECORDS = [
     (FIRST, {"id": 1, "note": "ä", "gone": ["x", "y"]}),
     (SECOND, {"id": 1 << 40, "note": "", "tag": "new"}),
@@ -169,7 +170,7 @@ def test_a_registry_that_does_not_serve_stops_the_flow_and_refuses_no_record(pro
         assert (
             "[SCHEMA_REGISTRY_FAILED] the schema registry does not serve: it answers with status 500, for 0.5 s; "
             "no record was refused for it\n"
-            "  at: rivermouth.yml:6\n"
+            "  at: rivermouth.yml:5\n"
             "  hint: see schema_registry in the project, and whether the registry serves: curl -sS URL/subjects"
         ) in said
         assert project.rows() == project.letters() == []

@@ -128,9 +128,10 @@ def test_tls_by_its_own_authority(spark, tmp_path):
     authority, certificate = certificates(tmp_path)
     with SchemaRegistry(certificate=certificate) as registry:
         registry.register("s", SCHEMA)
-        assert asked(spark, registry, subject="s", authorities=authority.read_text())["name"] == "R"
+        trusted = asked(spark, registry, subject="s", authorities=authority.read_text(), timeout_s=30.0)
+        assert trusted["name"] == "R"
         untrusted = "its certificate or its TLS is not accepted"
-        assert asked(spark, registry, subject="s") == untrusted
+        assert asked(spark, registry, subject="s", timeout_s=30.0) == untrusted
         named = RegistryAccess(url=registry.url.replace("localhost", "127.0.0.1"), authorities=authority.read_text())
         with pytest.raises(SchemaRegistryFailed, match=untrusted):
             avro_document.of_registry(spark, named, "s", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
@@ -35,6 +35,9 @@ class Avro(Format):
         version: Its version.
     """
 
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": ["schema"]}, {"required": ["subject", "version"]}]}
+    )
     type: Literal["avro"] = "avro"
     declared: str | dict[str, Any] | None = Field(default=None, alias="schema")
     framing: Literal["plain", "single_object", "confluent"] = "plain"

@@ -3,10 +3,14 @@ package rivermouth.avro;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.Schema;
@@ -46,6 +50,7 @@ public final class Decoder implements Serializable {
     private static final byte SINGLE_OBJECT_SECOND = 1;
     private static final int CONFLUENT_HEADER = 5;
     private static final int MOST_KNOWN = 100;
+    private static final Pattern LOGICAL = Pattern.compile("\"(?:logicalType|precision|scale)\":[^,}]*");
     // Each task gets a decoder of its own: what schemas come to is made once for all.
     private static final Map<List<Object>, Known> ALL_KNOWN = new ConcurrentHashMap<>();
 
@@ -90,8 +95,11 @@ public final class Decoder implements Serializable {
     static Schema parsed(String text) {
         try {
             return new Schema.Parser().parse(text);
-        } catch (AvroRuntimeException | StackOverflowError error) {
+        } catch (AvroRuntimeException error) {
             throw new IllegalArgumentException("it is no Avro schema: " + error.getMessage());
+        } catch (RuntimeException | StackOverflowError error) {
+            // So Avro says of a type that it does not know.
+            throw new IllegalArgumentException("it is no Avro schema: a type in it is not known");
         }
     }
 
@@ -222,7 +230,7 @@ public final class Decoder implements Serializable {
             if (ALL_KNOWN.size() > MOST_KNOWN) {
                 ALL_KNOWN.clear();
             }
-            known = ALL_KNOWN.computeIfAbsent(key(), each -> new Known(schema, writers));
+            known = ALL_KNOWN.computeIfAbsent(key(), each -> new Known(schema, framing, writers));
         }
         return known;
     }
@@ -235,15 +243,33 @@ public final class Decoder implements Serializable {
         private final Map<Long, Reader> byFingerprint = new HashMap<>();
         private final Map<Integer, Reader> byId = new ConcurrentHashMap<>();
 
-        Known(String schema, List<String> writers) {
+        Known(String schema, String framing, List<String> writers) {
             reader = parsed(schema);
             blank = new GenericInternalRow(new Object[Columns.of(reader).length()]);
             only = Readers.of(writers.isEmpty() ? reader : parsed(writers.get(0)), reader);
-            byFingerprint.put(SchemaNormalization.parsingFingerprint64(reader), Readers.of(reader, reader));
-            for (String each : writers) {
-                Schema writer = parsed(each);
-                byFingerprint.put(SchemaNormalization.parsingFingerprint64(writer), Readers.of(writer, reader));
+            if (framing.equals("single_object")) {
+                know(writers);
             }
+        }
+
+        private void know(List<String> writers) {
+            Map<Long, Schema> seen = new HashMap<>();
+            List<Schema> all = new ArrayList<>(List.of(reader));
+            writers.forEach(each -> all.add(parsed(each)));
+            for (Schema writer : all) {
+                long fingerprint = SchemaNormalization.parsingFingerprint64(writer);
+                Schema twin = seen.putIfAbsent(fingerprint, writer);
+                // A fingerprint says nothing of logical types: nobody could tell their records apart.
+                if (twin != null && !logicals(twin).equals(logicals(writer))) {
+                    throw new IllegalArgumentException("two schemas of one fingerprint differ in their logical types: "
+                            + writer.getFullName());
+                }
+                byFingerprint.put(fingerprint, Readers.of(writer, reader));
+            }
+        }
+
+        private static List<String> logicals(Schema schema) {
+            return LOGICAL.matcher(schema.toString()).results().map(MatchResult::group).collect(Collectors.toList());
         }
 
         Reader byFingerprint(long fingerprint) {

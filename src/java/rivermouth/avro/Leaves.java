@@ -4,6 +4,8 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.util.UUID;
+import java.util.function.Function;
+import java.util.regex.Pattern;
 
 import org.apache.avro.LogicalTypes;
 import org.apache.avro.Schema;
@@ -22,6 +24,7 @@ final class Leaves {
     // Every number of 38 digits has fewer bits.
     private static final int MOST_BITS = 127;
     private static final int LONG_DIGITS = 18;
+    private static final Pattern UUID_TEXT = Pattern.compile("\\p{XDigit}{8}(-\\p{XDigit}{4}){3}-\\p{XDigit}{12}");
 
     private Leaves() {}
 
@@ -47,7 +50,7 @@ final class Leaves {
             case DOUBLE:
                 return doubles(writer);
             case STRING:
-                return Input::readText;
+                return Columns.logical(reader).equals("uuid") ? Leaves::uuidText : Input::readText;
             case BYTES:
                 return bytes(Input::readBytes, reader);
             case FIXED:
@@ -144,7 +147,7 @@ final class Leaves {
         }
     }
 
-    private static Reader bytes(java.util.function.Function<Input, byte[]> read, Schema reader) {
+    private static Reader bytes(Function<Input, byte[]> read, Schema reader) {
         if (reader.getLogicalType() instanceof LogicalTypes.Decimal) {
             LogicalTypes.Decimal declared = (LogicalTypes.Decimal) reader.getLogicalType();
             int precision = declared.getPrecision();
@@ -174,6 +177,14 @@ final class Leaves {
             return Decimal.createUnsafe(unscaled.longValue(), precision, scale);
         }
         return Decimal.apply(found, precision, scale);
+    }
+
+    private static UTF8String uuidText(Input in) {
+        UTF8String sent = in.readText();
+        if (!UUID_TEXT.matcher(sent.toString()).matches()) {
+            throw Refused.unfit("a uuid is not written as one");
+        }
+        return sent;
     }
 
     private static UTF8String uuid(byte[] sent) {

@@ -13,7 +13,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
-import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.Schema;
 
 /**
@@ -130,7 +129,7 @@ public final class Registry implements Serializable {
         }
         try {
             return parser.parse(answer.path("schema").asText());
-        } catch (AvroRuntimeException | StackOverflowError error) {
+        } catch (RuntimeException | StackOverflowError error) {
             throw new RegistryFailure(what + " is no Avro schema");
         }
     }
