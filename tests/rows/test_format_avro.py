@@ -29,8 +29,8 @@ def zigzag(number):
     return content.getvalue()
 
 
-def logical(kind, name, **more):
-    return {"type": kind, "logicalType": name, **more}
+def logical(kind, logical_type, /, **more):
+    return {"type": kind, "logicalType": logical_type, **more}
 
 
 MILLIS, MICROS = logical("long", "timestamp-millis"), logical("long", "timestamp-micros")
@@ -172,7 +172,7 @@ REFUSED = [
         "string",
         b"\x00",
         "SCHEMA_MISMATCH",
-        "the writer's schema does not resolve: Found string, expecting union",
+        "the writer's schema does not resolve: Found string, expecting union[null, int]",
     ),
     (
         "list",
