@@ -151,8 +151,14 @@ def test_records_of_several_writers_in_one_topic(project):
         # Each schema is asked for once, however many records and tasks there are.
         assert registry.asked[f"/schemas/ids/{ids[json.dumps(FIRST)]}"] == 1
 
+        again = ("dead-letters", "replay", "orders", "--reason", "UNKNOWN_SCHEMA")
+        registry.order("redirect")
+        code, said = project.say(*again)
+        assert code == 1
+        assert said.startswith("[SCHEMA_REGISTRY_FAILED] the schema registry does not serve: it sends elsewhere")
+        registry.order("", times=0)
         assert registry.register(f"{project.topic}-value", THIRD) == later
-        assert project.say("dead-letters", "replay", "orders", "--reason", "UNKNOWN_SCHEMA")[0] == 0
+        assert project.say(*again)[0] == 0
         assert project.rows() == [*ROWS, (8, 9, "later", None)]
         assert [letter[0] for letter in project.letters()] == [4, 5, 6, 7]
         assert [letter[0] for letter in project.letters(status="replayed")] == [8]
