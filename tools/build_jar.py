@@ -28,6 +28,7 @@ SOURCES: Final = Path(__file__).parents[1] / "src/java"
 RELEASE: Final = "17"
 # Of PySpark's own jars.
 NEEDED: Final = (
+    "avro-1",
     "hadoop-client-api-",
     "jackson-core-",
     "jackson-databind-",
@@ -39,6 +40,7 @@ NEEDED: Final = (
     "spark-common-utils_",
     "spark-core_",
     "spark-sql",
+    "spark-unsafe_",
 )
 # One date for all, or each build would be another file.
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)

@@ -167,7 +167,7 @@ def _default(model: type[BaseModel], key: str, field: Any) -> str:
     # A key that the nouns fill in themselves has no default of its own: look at what they made of it.
     value = getattr(_PLAINEST_FLOW, key) if field.is_required() else field.get_default(call_default_factory=True)
     in_words = spec.every_text if model in (spec.Optimize, spec.Vacuum) and key == "every" else spec.duration_text
-    text = in_words(value) if isinstance(value, float) else dump.plain(value)
+    text = in_words(value) if isinstance(value, float) and not key.endswith("_s") else dump.plain(value)
     if text in (None, {}, (), [], ""):
         return ""
     if key == "metadata_columns":
@@ -359,6 +359,10 @@ def _reasons() -> Iterator[tuple[str, str, str]]:
         inspect.getsource(each) for each in (dead_letter._reason, json_reasons, changes, snapshots, change_format)
     ]
     sources += [inspect.getsource(find_kind("formats", name).explain) for name in kind_names("formats")]
+    sources += [
+        path.read_text(encoding="utf-8")
+        for path in (Path(__file__).parents[1] / "src/java/rivermouth/avro").glob("*.java")
+    ]
     found = {code for source in sources for code in re.findall(r"""["']([A-Z][A-Z0-9_]{5,})["']""", source)}
     reasons = _WORDS["reasons"]
     if found != set(reasons):

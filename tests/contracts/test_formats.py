@@ -18,6 +18,17 @@ EXAMPLES = {
         [b'{"id": 1, "name": "a"}', b'{"id": null}', b"{}", b'{"more": [1]}'],
         [b"", b"{", b"[]", b"1", b'{"id": "x"}', b'{"id": 1} {"id": 2}', b"{'id': 1}", b'{"name": "\xff"}'],
     ),
+    "avro": (
+        {
+            "schema": {
+                "type": "record",
+                "name": "r",
+                "fields": [{"name": "id", "type": ["null", "long"]}, {"name": "name", "type": "string"}],
+            }
+        },
+        [b"\x00\x00", b"\x02\x02\x02a"],
+        [b"", b"\x00", b"\x04\x00", b"\x00\x02\xff", b"\x00\x00\x00", b"\x00\x01", b"\x02" + b"\xff" * 11],
+    ),
     "debezium": (
         {"schema": "id bigint, name string, price decimal(9,2)"},
         [

@@ -38,7 +38,7 @@ KUBERNETES = "1.34"
 
 FLOW_DEFAULTS = {"topics": ["orders"], "format": "raw", "table": "bronze.orders"}
 ENVIRON = {"KAFKA": "localhost:9092", "KAFKA_USER": "u", "KAFKA_PASSWORD": "p", "BUCKET": "b", "STAGE": "test"}
-ENVIRON |= {"CLIENT_ID": "u", "CLIENT_SECRET": "p"}
+ENVIRON |= {"CLIENT_ID": "u", "CLIENT_SECRET": "p", "REGISTRY_USER": "u", "REGISTRY_PASSWORD": "p"}
 
 
 def runs_commands(path: Path) -> bool:

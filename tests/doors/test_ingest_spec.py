@@ -169,9 +169,9 @@ def test_only_an_inferred_schema_is_updated():
             id="a slip in the format",
         ),
         pytest.param(
-            {"format": "avro"},
-            "[NOT_SUPPORTED] flows.orders.format: avro is not supported yet; nothing was run\n"
-            "  hint: remove flows.orders.format: avro",
+            {"format": "protobuf"},
+            "[NOT_SUPPORTED] flows.orders.format: protobuf is not supported yet; nothing was run\n"
+            "  hint: remove flows.orders.format: protobuf",
             id="a format that is not built yet",
         ),
         pytest.param(

@@ -20,6 +20,7 @@ from rivermouth.spec import (
     Optimize,
     Places,
     ProjectSpec,
+    SchemaRegistry,
     SparkSettings,
     StartingOffsets,
     Table,
@@ -148,6 +149,7 @@ def specs(draw):
         name=draw(TEXT),
         lake=draw(TEXT),
         kafka=KafkaCluster(bootstrap_servers=draw(TEXT), options=draw(st.dictionaries(TEXT, SCALARS, max_size=3))),
+        schema_registry=draw(optional(st.builds(SchemaRegistry, url=TEXT.filter(bool), password=optional(TEXT)))),
         spark=SparkSettings(
             conf=draw(st.dictionaries(TEXT, SCALARS | st.floats(allow_nan=False, allow_infinity=False), max_size=3))
         ),

@@ -44,6 +44,7 @@ ACCEPTED = [
     project("format: {type: debezium, schema: 'id int', time_precision: millis, binaries: hex}", drop="format"),
     project("format: {type: canal, schema: 'id int', source_tables: [a.b]}", "sink: {type: upsert}", drop="format"),
     project("format: {type: ogg, schema: 'id int'}", "metadata_columns: [operation, primary_key]", drop="format"),
+    project("format: {type: avro, schema: a.avsc, framing: single_object, writer_schemas: [b.avsc]}", drop="format"),
     project("sink: append"),
     project("sink: {type: append}"),
     project("table: {name: x.y, partition_by: [a, {day: date(b)}], properties: {delta.x: true}}", drop="table"),
@@ -57,6 +58,7 @@ ACCEPTED = [
     project("maintenance: {optimize: {every: weekly, zorder: [amount]}}"),
     "lake: ./lake\nmaintenance: {optimize: daily}\n",
     "lake: ./lake\nkafka: {options: {security.protocol: SSL, max.poll.records: 5, check.crcs: true}}\n",
+    "lake: ./lake\nschema_registry: {url: 'http://a:1', username: b, password: c, timeout_s: 2.5, max_bytes: 9}\n",
     "lake: ./lake\nspark: {master: 'local[2]', driver_memory: 2g, conf: {a: 1.5, b: false}}\n",
 ]
 REFUSED = [
@@ -76,6 +78,8 @@ REFUSED = [
     project("sink: history"),
     project("format: {type: debezium, schema: a int, connector: mongo}", drop="format"),
     project("format: maxwell", drop="format"),
+    project("format: avro", drop="format"),
+    project("format: {type: avro, schema: a.avsc, framing: kafka}", drop="format"),
     project("starting_offsets: earlyest"),
     project("starting_offsets: {orders: {zero: 1}}"),
     project("metadata_columns: [kafka_ofset]"),

@@ -128,7 +128,7 @@ def _moved_since(run: RunningFlow) -> bool:
 
 
 def _standing(session: SparkSession, order: FlowOrder, kafka: Topics, source: Records) -> RunningFlow:
-    flow, places = settled(order.flow, PlacedFiles(session), order.places), order.places
+    flow, places = settled(session, order.flow, PlacedFiles(session), order.places), order.places
     topics = kafka.topics(flow)
     shape = table_shape(session, flow)
     run = standing_flow(session, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)

@@ -80,7 +80,7 @@ def open_flow(
         listener(kept_schema(flow.name, update))
 
     files = PlacedFiles(session)
-    flow = ensured(flow, files, places, kafka, update=update_schema, tell=tell)
+    flow = ensured(session, flow, files, places, kafka, update=update_schema, tell=tell)
     shape = table_shape(session, flow)
     topics = kafka.topics(flow)
     if adoption:

@@ -116,7 +116,7 @@ def start_text(flow: Flow) -> str:
 
 
 def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Records, named: FlowPlan) -> FlowPlan:
-    flow, inference = foreseen(order.flow, PlacedFiles(spark), order.places, kafka)
+    flow, inference = foreseen(spark, order.flow, PlacedFiles(spark), order.places, kafka)
     order, shape = replace(order, flow=flow), table_shape(spark, flow)
     try:
         topics = kafka.topics(flow)

@@ -44,7 +44,7 @@ def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
     """
     _check_newest(order.flow)
     with Kafka(order.bootstrap_servers, order.options) as kafka:
-        flow = inferred_now(order.flow, kafka)[0] if order.flow.format.infers else fixed(order.flow)
+        flow = inferred_now(order.flow, kafka)[0] if order.flow.format.infers else fixed(spark, order.flow)
         ranges = _ranges(flow, kafka)
     shape = table_shape(spark, flow)
     if not ranges:

@@ -13,6 +13,7 @@ from rivermouth.rows.kept_schema import KeptSchema, difference, file_name, versi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from rivermouth.ports.sources import Topics
@@ -41,16 +42,17 @@ def look_of(flow: Flow) -> Look:
     return Look(**flow.format.inference)
 
 
-def settled(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Flow:
+def settled(spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlaces) -> Flow:
     """The flow with its schema as it stands now: what its file or its newest kept version says.
 
     Raises:
         SchemaInvalid: The schema's file cannot be read.
+        SchemaRegistryFailed: The schema registry does not have it, or does not give it.
         SchemaNotKept: The flow infers its schema, and did not yet.
         SchemaFileBroken: The kept version cannot be used.
     """
     if not flow.format.infers:
-        return fixed(flow)
+        return fixed(spark, flow)
     kept = newest(flow, files, places)
     if kept is None:
         raise SchemaNotKept(flow=flow.name)
@@ -58,6 +60,7 @@ def settled(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Flow:
 
 
 def ensured(
+    spark: SparkSession,
     flow: Flow,
     files: LakeFiles,
     places: FlowPlaces,
@@ -69,6 +72,7 @@ def ensured(
     """As ``settled``; a schema that is not kept yet is inferred and kept first.
 
     Args:
+        spark: Any session with our settings.
         flow: The flow.
         files: Of the lake's state.
         places: Where the flow's things lie.
@@ -87,7 +91,7 @@ def ensured(
         half-way: a version is kept whole or not at all.
     """
     if not flow.format.infers:
-        return fixed(flow)
+        return fixed(spark, flow)
     kept = newest(flow, files, places)
     if kept is None or update:
         done = keep(flow, files, places, infer(flow, topics, look_of(flow)))
@@ -96,14 +100,16 @@ def ensured(
     return with_columns(flow, kept.schema)
 
 
-def foreseen(flow: Flow, files: LakeFiles, places: FlowPlaces, topics: Topics) -> tuple[Flow, Inference | None]:
+def foreseen(
+    spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlaces, topics: Topics
+) -> tuple[Flow, Inference | None]:
     """The flow with the schema that a run would have, and the inference of one that is not kept yet; keeps nothing.
 
     Raises:
         RivermouthError: As ``ensured``.
     """
     if not flow.format.infers or newest(flow, files, places) is not None:
-        return settled(flow, files, places), None
+        return settled(spark, flow, files, places), None
     return inferred_now(flow, topics)
 
 
@@ -207,13 +213,14 @@ def _read(flow: Flow, files: LakeFiles, folder: str, version: int) -> KeptSchema
         raise SchemaFileBroken(flow=flow.name, file=file, detail=str(error)) from None
 
 
-def fixed(flow: Flow) -> Flow:
+def fixed(spark: SparkSession, flow: Flow) -> Flow:
     """The flow with its schema as its file says now: one that is edited while the flow runs is for the next run.
 
     Raises:
         SchemaInvalid: The file cannot be read.
+        SchemaRegistryFailed: The schema registry does not have it, or does not give it.
     """
     try:
-        return flow.model_copy(update={"format": flow.format.fixed()})
+        return flow.model_copy(update={"format": flow.format.fixed(spark)})
     except ValueError as error:
         raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error

@@ -37,6 +37,7 @@ from rivermouth.ports.fencing import check_fenced
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import abandon, has_ended
 from rivermouth.ports.storage import PlacedFiles, files_for
+from rivermouth.rows import schema_registry
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
@@ -377,7 +378,9 @@ class _Worker(threading.Thread):
             if not (isinstance(error, TableBusy) and self._supervisor.stopped):
                 self._error = error.located(self._order.at)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
-            self._error = FlowBroken(at=self._order.at, flow=name, detail=first_line(error))
+            registry = schema_registry.failure(str(error))
+            self._error = registry or FlowBroken(flow=name, detail=first_line(error))
+            self._error = self._error.located(self._order.at)
             self._error.__cause__ = error
         self._ended_at = time.monotonic()
         if self._error is not None:

@@ -53,6 +53,14 @@ class TokenNotMade(RivermouthError):
     hint = "aws sts get-caller-identity"
 
 
+class SchemaRegistryFailed(RivermouthError):
+    """The schema registry does not give a schema that it should have."""
+
+    code = "SCHEMA_REGISTRY_FAILED"
+    what = "the schema registry does not serve: {detail}; no record was refused for it"
+    hint = "see schema_registry in the project, and whether the registry serves: curl -sS URL/subjects"
+
+
 class KafkaRefused(RivermouthError):
     """The broker refused what was asked of it."""
 

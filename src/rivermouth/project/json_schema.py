@@ -167,7 +167,7 @@ def _kind(definitions: dict[str, Any], key: str, names: dict[str, str]) -> None:
     for kind, name in names.items():
         definition = definitions[name]
         needed = [field for field in definition.get("required", []) if field != "type"]
-        if not needed:
+        if not needed and "anyOf" not in definition:
             bare.append(kind)
         definition["properties"]["type"] = {"const": kind}
         definition["required"] = ["type", *needed]

@@ -25,7 +25,7 @@ from rivermouth.project.ingest import Switch, parse_switch
 from rivermouth.project.load import Project, raise_all
 from rivermouth.project.resolved import standing
 from rivermouth.project.validate import validate_static
-from rivermouth.rows import ledger
+from rivermouth.rows import ledger, schema_registry
 from rivermouth.spec import EndingOffsets
 
 if TYPE_CHECKING:
@@ -129,9 +129,14 @@ class Spark:
             self._door.say("starting Spark")
         return self._start()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        # Asked first: what Java says of it is lost with the session.
+        foreign = error is not None and not isinstance(error, RivermouthError)
+        registry = schema_registry.failure(str(error)) if foreign else None
         if self._owned and self._session is not None:
             session.end(self._session)
+        if registry is not None:
+            raise registry from error
 
     @property
     def restart(self) -> Callable[[], SparkSession] | None:
@@ -296,7 +301,7 @@ def validate(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -
                     # Its columns come with its first run. What it says of them itself can be read.
                     with_columns(order.flow, StructType([]))
                     continue
-                table_shape(session.for_flow(spark), settled(order.flow, files, order.places))
+                table_shape(session.for_flow(spark), settled(spark, order.flow, files, order.places))
             except RivermouthError as error:
                 problems.append(error.located(order.at))
     raise_all(problems, project.file)

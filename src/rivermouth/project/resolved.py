@@ -11,10 +11,18 @@ from rivermouth.errors import FlowUnknown, PlaceInvalid, ProjectInvalid, Rivermo
 from rivermouth.names import STATE_FOLDER, did_you_mean
 from rivermouth.project import locate
 from rivermouth.project.secrets import Environment
-from rivermouth.rows import broker_presets, kafka_client_options, kafka_options, places, source_table
+from rivermouth.rows import (
+    broker_presets,
+    kafka_client_options,
+    kafka_options,
+    places,
+    schema_registry,
+    source_table,
+)
 from rivermouth.rows.catalog import metastore_conf
 from rivermouth.rows.environment import expand, expand_flow
 from rivermouth.rows.places import FlowPlaces
+from rivermouth.rows.schema_registry import RegistryAccess
 from rivermouth.rows.source_table import SourceTable
 from rivermouth.spec import Flow, ProjectSpec
 
@@ -77,6 +85,8 @@ class ResolvedProject:
         if flow.maintenance is None and self.spec.maintenance is not None:
             flow = flow.model_copy(update={"maintenance": self.spec.maintenance})
         form = flow.format.below(self.base)
+        if form.reads_registry and (registry := self.schema_registry) is not None:
+            form = form.reaching(registry)
         return flow if form is flow.format else flow.model_copy(update={"format": form})
 
     def flows(self, names: tuple[str, ...] = ()) -> list[Flow]:
@@ -147,6 +157,37 @@ class ResolvedProject:
         """
         with standing(self.at("kafka", "bootstrap_servers")):
             return expand(self.spec.kafka.bootstrap_servers, self.environ)
+
+    @property
+    def schema_registry(self) -> RegistryAccess | None:
+        """How to reach the schema registry, references resolved; None where there is none.
+
+        Raises:
+            ProjectInvalid: The file with certificates cannot be read, or the address or login is none.
+            EnvironmentMissing: A variable without default is not set.
+            SecretMissing: A provider does not have the secret.
+        """
+        spec = self.spec.schema_registry
+        if spec is None:
+            return None
+        said = {}
+        for name in ("url", "username", "password", "ca_file"):
+            with standing(self.at("schema_registry", name)):
+                said[name] = expand(getattr(spec, name) or "", self.environ)
+        for setting, detail, fix in schema_registry.problems(spec, said["url"]):
+            at = self.at("schema_registry", setting)
+            raise ProjectInvalid(at=at, detail=f"schema_registry.{setting}: {detail}", fix=fix)
+        pem = ""
+        if said["ca_file"]:
+            try:
+                pem = (self.base / said["ca_file"]).read_text(encoding="ascii")
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else "it is no PEM"
+                at, detail = self.at("schema_registry", "ca_file"), f"the file {said['ca_file']} cannot be read: {why}"
+                fix = "ca_file: ca.pem, a file with certificates in PEM"
+                raise ProjectInvalid(at=at, detail=f"schema_registry.ca_file: {detail}", fix=fix) from None
+        login = {"username": said["username"], "password": said["password"], "authorities": pem}
+        return RegistryAccess(url=said["url"], **login, timeout_s=spec.timeout_s, max_bytes=spec.max_bytes)
 
     def kafka_options(self) -> dict[str, str]:
         """Options of Kafka's Java client, checked, references resolved: secrets, so never print them.

@@ -52,7 +52,7 @@ def static_problems(project: Project) -> list[RivermouthError]:
         # What hangs on a missing variable cannot be judged; the rest would only repeat it.
         return missing
     found: list[RivermouthError] = []
-    for check in (_flows, _kafka, _each_flow, _places, _groups, _sources):
+    for check in (_flows, _kafka, _registry, _each_flow, _places, _groups, _sources):
         found += check(project)
     return found
 
@@ -87,7 +87,7 @@ def _environment(project: Project) -> Iterator[RivermouthError]:
             yield ProjectInvalid(
                 at=project.at(*path),
                 detail=f"{words(path)}: ${{{name}}} would not be resolved here",
-                fix="use variables in lake, kafka, spark.conf, places, topics and group_id only",
+                fix="use variables in lake, kafka, schema_registry, spark.conf, places, topics and group_id only",
             )
 
 
@@ -128,6 +128,20 @@ def _kafka(project: Project) -> Iterator[RivermouthError]:
         return
     for problem in kafka_options.problems(options):
         yield problem.located(project.at("kafka", "options", str(problem.facts["option"])))
+
+
+def _registry(project: Project) -> Iterator[RivermouthError]:
+    """The schema registry's address and login, and flows that need one where there is none."""
+    try:
+        registry = project.schema_registry
+    except RivermouthError as wrong:
+        yield wrong
+        return
+    for name, flow in project.spec.flows.items():
+        if flow.format.reads_registry and registry is None:
+            path: Path = ("flows", name, "format")
+            detail = f"{words(path)}: its schemas are in a schema registry, and the project names none"
+            yield _invalid(project, path, detail, "schema_registry: {url: ...}, at the top of the file")
 
 
 def _each_flow(project: Project) -> Iterator[RivermouthError]:

@@ -41,6 +41,15 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "ssl": "write it as options: {ssl.truststore.location: ...}",
         "group_id": "write group_id in the flow",
     },
+    "SchemaRegistry": {
+        "endpoint": "url",
+        "server": "url",
+        "user": "username",
+        "basic_auth_user_info": "write it as username: ... and password: ...",
+        "ca": "ca_file",
+        "ssl_ca_location": "ca_file",
+        "timeout": "timeout_s",
+    },
     "SparkSettings": {"config": "conf", "options": "conf", "memory": "driver_memory"},
     "Places": {"path": "table", "checkpoint_location": "checkpoint", "dead_letters": "dead_letter_table"},
     "Flow": {
@@ -139,13 +148,12 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 # Designed and not built: refused by name until a field or a file of this name exists.
 _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "ProjectSpec": frozenset({"alerts", "files", "metrics", "page", "pipelines", "schema_registry"}),
+    "ProjectSpec": frozenset({"alerts", "files", "metrics", "page", "pipelines"}),
     "Flow": frozenset(
         {
             "changes",
             "dead_letters_retention",
             "evolution",
-            "schema_registry",
             "source",
             "transform",
             "watermark",
@@ -153,7 +161,7 @@ _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
     ),
 }
 _FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
-    "formats": frozenset({"avro", "canal", "csv", "debezium", "maxwell", "protobuf", "xml"}),
+    "formats": frozenset({"canal", "csv", "debezium", "maxwell", "protobuf", "xml"}),
     "sinks": frozenset({"kafka", "merge", "scd2"}),
     "actions": frozenset(),
 }

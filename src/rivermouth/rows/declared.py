@@ -37,7 +37,7 @@ class DeclaredFormat(Format):
             return self
         return self.model_copy(update={"declared": str(base / self.declared)})
 
-    def fixed(self) -> Self:
+    def fixed(self, spark: SparkSession) -> Self:  # noqa: ARG002 - a file needs no session
         """The same format; a schema file is read."""
         if not isinstance(self.declared, str) or not self.declared.endswith(".json"):
             return self

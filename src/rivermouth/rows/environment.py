@@ -105,6 +105,9 @@ def texts_with_references(project: ProjectSpec) -> Iterator[tuple[tuple[str | in
             yield ("kafka", field), said
     for name, value in project.kafka.options.items():
         yield ("kafka", "options", name), str(value)
+    for field in ("url", "username", "password", "ca_file"):
+        if (said := getattr(project.schema_registry, field, None)) is not None:
+            yield ("schema_registry", field), said
     for name, conf in project.spark.conf.items():
         yield ("spark", "conf", name), str(conf)
     yield from _of_places((), project)

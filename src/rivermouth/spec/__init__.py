@@ -13,7 +13,7 @@ from rivermouth.spec.kinds import Action, Format, Sink
 from rivermouth.spec.maintenance import Maintenance, Optimize, Vacuum, every_text
 from rivermouth.spec.offsets import EndingOffsets, Offsets, StartingOffsets
 from rivermouth.spec.places import Places
-from rivermouth.spec.project import KafkaCluster, ProjectSpec, SparkSettings
+from rivermouth.spec.project import KafkaCluster, ProjectSpec, SchemaRegistry, SparkSettings
 from rivermouth.spec.values import DurationS, Noun, duration_s, duration_text
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Optimize",
     "Places",
     "ProjectSpec",
+    "SchemaRegistry",
     "Sink",
     "Source",
     "SparkSettings",

@@ -318,6 +318,9 @@ class Flow(Noun):
         if self.keyed.snapshots and self.keyed.rows is None and self.format.arrays() is None:
             msg = f"a value of the format {kind} is no array of rows: name the column that has them, rows: items"
             raise ValueError(msg)
+        if self.keyed.snapshots and self.keyed.rows is None and self.format.infers:
+            msg = "objects are inferred, and here a value is an array: write the schema of its rows, schema: id bigint"
+            raise ValueError(msg)
         if "null_values" in self.model_fields_set:
             msg = f"null_values is for an append: write sink: {{type: {self.sink.type}, tombstones: delete}} or ignore"
             raise ValueError(msg)

@@ -73,7 +73,16 @@ class Format(Noun):
         """The same format with the files that it names resolved against the project file's folder."""
         return self
 
-    def fixed(self) -> Self:
+    @property
+    def reads_registry(self) -> bool:
+        """Whether the schemas of its records are in the project's schema registry."""
+        return False
+
+    def reaching(self, _registry: object) -> Self:
+        """The same format; schemas are asked of this registry (a ``RegistryAccess``)."""
+        return self
+
+    def fixed(self, _spark: SparkSession) -> Self:
         """The same format with what its files say now: what they say later does not change it.
 
         Raises:

@@ -33,6 +33,26 @@ class KafkaCluster(Noun):
     options: dict[str, str | int | bool] = {}
 
 
+class SchemaRegistry(Noun):
+    """Where the schemas of records are that name them by a number; it speaks as Confluent's does.
+
+    Attributes:
+        url: ``https://host:port``, and a path, if there is one; without a login. No redirect is followed.
+        username: Who logs in, by HTTP's basic authentication.
+        password: The password that goes with it; write a reference, as ``${REGISTRY_PASSWORD}``.
+        ca_file: Certificates in PEM that the registry is trusted by, instead of those that Java has.
+        timeout_s: A question that got no answer so long, repetitions included, stops the flow.
+        max_bytes: An answer that is longer stops the flow.
+    """
+
+    url: str = Field(min_length=1)
+    username: str | None = None
+    password: str | None = Field(default=None, repr=False)
+    ca_file: str | None = None
+    timeout_s: float = Field(default=30.0, gt=0, le=3600)
+    max_bytes: int = Field(default=1 << 20, gt=0, le=1 << 30)
+
+
 class SparkSettings(Noun):
     """The Spark session of a run.
 
@@ -54,6 +74,7 @@ class ProjectSpec(Noun):
         name: Names the project in messages and metrics.
         lake: Root of the lake: a folder, or a URI such as ``s3a://bucket/prefix``.
         kafka: The brokers.
+        schema_registry: Where schemas are that records name by a number; for formats with ``framing: confluent``.
         spark: The Spark session of a run.
         places: Templates of the places where things lie.
         catalog: Where the tables are found by name; by their places alone, if there is none.
@@ -64,6 +85,7 @@ class ProjectSpec(Noun):
     name: str = "rivermouth"
     lake: str
     kafka: KafkaCluster = KafkaCluster()
+    schema_registry: SchemaRegistry | None = None
     spark: SparkSettings = SparkSettings()
     places: Places = Places()
     catalog: Catalog | None = None

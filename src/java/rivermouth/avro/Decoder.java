@@ -1,0 +1,297 @@
+package rivermouth.avro;
+
+import java.io.Serializable;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+
+import org.apache.avro.AvroRuntimeException;
+import org.apache.avro.Schema;
+import org.apache.avro.SchemaNormalization;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.classic.ExpressionUtils;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.AbstractDataType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.ObjectType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+import scala.collection.immutable.ArraySeq$;
+import scala.collection.immutable.Seq;
+
+/**
+ * Records in Avro's binary encoding as rows of one schema, in whatever framing says who wrote them.
+ *
+ * <p>It stands in a plan and goes to the tasks with it; what it has found out about writers stays in their process.
+ */
+public final class Decoder implements Serializable {
+    private static final long serialVersionUID = 1;
+
+    private static final StructType WHY = new StructType()
+            .add("reason", DataTypes.StringType)
+            .add("field", DataTypes.StringType)
+            .add("message", DataTypes.StringType);
+    private static final int SINGLE_OBJECT_HEADER = 10;
+    private static final byte SINGLE_OBJECT_FIRST = (byte) 0xc3;
+    private static final byte SINGLE_OBJECT_SECOND = 1;
+    private static final int CONFLUENT_HEADER = 5;
+    private static final int MOST_KNOWN = 100;
+    private static final Pattern LOGICAL = Pattern.compile("\"(?:logicalType|precision|scale)\":[^,}]*");
+    // Each task gets a decoder of its own: what schemas come to is made once for all.
+    private static final Map<List<Object>, Known> ALL_KNOWN = new ConcurrentHashMap<>();
+
+    private final String schema;
+    private final List<String> writers;
+    private final String framing;
+    private final Registry registry;
+
+    private transient volatile Known known;
+
+    /**
+     * A decoder of one flow.
+     *
+     * @param schema that of the table
+     * @param framing plain, single_object or confluent
+     * @param writers schemas of writers; of plain records the first one, or else {@code schema}, is that of all
+     * @param registry where the schemas of writers are found by their ids; null for other framings
+     * @throws IllegalArgumentException a schema cannot be read, or a table cannot have its columns
+     */
+    public Decoder(String schema, String framing, List<String> writers, Registry registry) {
+        this.schema = schema;
+        this.framing = framing;
+        this.writers = List.copyOf(writers);
+        this.registry = registry;
+        known();
+        if (registry != null) {
+            // Whoever begins anew, a replay say, wants to know what is there now.
+            registry.lookAgain();
+        }
+    }
+
+    /** The columns of a schema as Spark's JSON form. */
+    public static String columns(String schema) {
+        return Columns.of(parsed(schema)).json();
+    }
+
+    /**
+     * A schema of one text.
+     *
+     * @throws IllegalArgumentException it cannot be read; the text says why
+     */
+    static Schema parsed(String text) {
+        try {
+            return new Schema.Parser().parse(text);
+        } catch (AvroRuntimeException error) {
+            throw new IllegalArgumentException("it is no Avro schema: " + error.getMessage());
+        } catch (RuntimeException | StackOverflowError error) {
+            // So Avro says of a type that it does not know.
+            throw new IllegalArgumentException("it is no Avro schema: a type in it is not known");
+        }
+    }
+
+    /** Of a column with values: {@code decoded boolean} and {@code data}, a struct of the columns; never null. */
+    public Column decoded(String column) {
+        StructType columns = Columns.of(known().reader);
+        DataType row = new StructType().add("decoded", DataTypes.BooleanType, false).add("data", columns, false);
+        return invoke("decode", column, row);
+    }
+
+    /** Of a column with values: {@code reason}, {@code field} and {@code message} why one is refused. */
+    public Column explained(String column) {
+        return invoke("explain", column, WHY);
+    }
+
+    /** A row for Spark: whether the value is a record of the schema, and its columns. */
+    public InternalRow decode(byte[] value) {
+        Known state = known();
+        Object row = state.blank;
+        boolean decoded = true;
+        if (value != null) {
+            try {
+                row = read(value, state);
+            } catch (Refused refused) {
+                decoded = false;
+            }
+        }
+        return new GenericInternalRow(new Object[] {decoded, row});
+    }
+
+    /** A row for Spark: why the value is refused; three nulls for one that is not. */
+    public InternalRow explain(byte[] value) {
+        Object[] why = new Object[WHY.length()];
+        if (value != null) {
+            try {
+                read(value, known());
+            } catch (Refused refused) {
+                why[0] = UTF8String.fromString(refused.reason);
+                why[1] = UTF8String.fromString(refused.field());
+                why[2] = UTF8String.fromString(refused.getMessage());
+            }
+        }
+        return new GenericInternalRow(why);
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Decoder && key().equals(((Decoder) other).key());
+    }
+
+    @Override
+    public int hashCode() {
+        return key().hashCode();
+    }
+
+    /** Plans are printed: nothing of the schemas, and nothing of the registry. */
+    @Override
+    public String toString() {
+        return "avro";
+    }
+
+    private List<Object> key() {
+        return List.of(schema, framing, writers, registry == null ? "" : registry);
+    }
+
+    private Column invoke(String method, String column, DataType type) {
+        Expression decoder = new Literal(this, new ObjectType(Decoder.class));
+        Expression value = ExpressionUtils.expression(functions.col(column));
+        Seq<AbstractDataType> unsaid = sequence();
+        Expression call = new Invoke(decoder, method, type, sequence(value), unsaid, false, false, true);
+        return ExpressionUtils.column(call);
+    }
+
+    @SafeVarargs
+    @SuppressWarnings("unchecked")
+    private static <T> Seq<T> sequence(T... items) {
+        return (Seq<T>) (Seq<?>) ArraySeq$.MODULE$.unsafeWrapArray(items);
+    }
+
+    private Object read(byte[] value, Known state) {
+        try {
+            int begin = header();
+            Input in = new Input(value, begin);
+            Object row = reader(value, state).read(in);
+            if (!in.isAtEnd()) {
+                throw new Refused("TRAILING_BYTES", "bytes follow the record");
+            }
+            return row;
+        } catch (Refused | RegistryFailure told) {
+            throw told;
+        } catch (RuntimeException | StackOverflowError error) {
+            throw new Refused("UNEXPLAINED", "the record cannot be read: " + error.getClass().getSimpleName());
+        }
+    }
+
+    private int header() {
+        switch (framing) {
+            case "single_object":
+                return SINGLE_OBJECT_HEADER;
+            case "confluent":
+                return CONFLUENT_HEADER;
+            default:
+                return 0;
+        }
+    }
+
+    private Reader reader(byte[] value, Known state) {
+        switch (framing) {
+            case "single_object":
+                if (value.length < SINGLE_OBJECT_HEADER
+                        || value[0] != SINGLE_OBJECT_FIRST
+                        || value[1] != SINGLE_OBJECT_SECOND) {
+                    throw new Refused("WRONG_MAGIC", "the value does not begin with C3 01 and a fingerprint");
+                }
+                return state.byFingerprint(ByteBuffer.wrap(value).order(ByteOrder.LITTLE_ENDIAN).getLong(2));
+            case "confluent":
+                if (value.length < CONFLUENT_HEADER || value[0] != 0) {
+                    throw new Refused("WRONG_MAGIC", "the value does not begin with a zero and the id of a schema");
+                }
+                return state.byId(ByteBuffer.wrap(value).getInt(1), registry);
+            default:
+                return state.only;
+        }
+    }
+
+    private Known known() {
+        if (known == null) {
+            if (ALL_KNOWN.size() > MOST_KNOWN) {
+                ALL_KNOWN.clear();
+            }
+            known = ALL_KNOWN.computeIfAbsent(key(), each -> new Known(schema, framing, writers));
+        }
+        return known;
+    }
+
+    /** What is made of the schemas, once for a process. */
+    private static final class Known {
+        final Schema reader;
+        final Reader only;
+        final InternalRow blank;
+        private final Map<Long, Reader> byFingerprint = new HashMap<>();
+        private final Map<Integer, Reader> byId = new ConcurrentHashMap<>();
+
+        Known(String schema, String framing, List<String> writers) {
+            reader = parsed(schema);
+            blank = new GenericInternalRow(new Object[Columns.of(reader).length()]);
+            only = Readers.of(writers.isEmpty() ? reader : parsed(writers.get(0)), reader);
+            if (framing.equals("single_object")) {
+                know(writers);
+            }
+        }
+
+        private void know(List<String> writers) {
+            Map<Long, Schema> seen = new HashMap<>();
+            List<Schema> all = new ArrayList<>(List.of(reader));
+            writers.forEach(each -> all.add(parsed(each)));
+            for (Schema writer : all) {
+                long fingerprint = SchemaNormalization.parsingFingerprint64(writer);
+                Schema twin = seen.putIfAbsent(fingerprint, writer);
+                // A fingerprint says nothing of logical types: nobody could tell their records apart.
+                if (twin != null && !logicals(twin).equals(logicals(writer))) {
+                    throw new IllegalArgumentException("two schemas of one fingerprint differ in their logical types: "
+                            + writer.getFullName());
+                }
+                byFingerprint.put(fingerprint, Readers.of(writer, reader));
+            }
+        }
+
+        private static List<String> logicals(Schema schema) {
+            return LOGICAL.matcher(schema.toString()).results().map(MatchResult::group).collect(Collectors.toList());
+        }
+
+        Reader byFingerprint(long fingerprint) {
+            Reader found = byFingerprint.get(fingerprint);
+            if (found == null) {
+                String name = String.format("%016x", fingerprint);
+                throw new Refused("UNKNOWN_SCHEMA", "no schema of the flow has the fingerprint " + name);
+            }
+            return found;
+        }
+
+        Reader byId(int id, Registry registry) {
+            Reader found = byId.get(id);
+            if (found == null) {
+                Schema writer = registry.schema(id);
+                if (writer == null) {
+                    throw new Refused("UNKNOWN_SCHEMA", "the schema registry has no Avro schema with the id " + id);
+                }
+                found = Readers.of(writer, reader);
+                byId.put(id, found);
+            }
+            return found;
+        }
+    }
+}

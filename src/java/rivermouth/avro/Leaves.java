@@ -1,0 +1,194 @@
+package rivermouth.avro;
+
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.util.UUID;
+import java.util.function.Function;
+import java.util.regex.Pattern;
+
+import org.apache.avro.LogicalTypes;
+import org.apache.avro.Schema;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Values without parts: numbers, texts, bytes, and what their logical types make of them. Nothing is rounded. */
+final class Leaves {
+    private static final String NOT_EXACT = "a number is not exactly one of the column's type";
+
+    // What Delta's readers agree on: the years 1 to 9999.
+    private static final int FIRST_DAY = -719_162;
+    private static final int LAST_DAY = 2_932_896;
+    private static final long DAY_MICROS = 86_400_000_000L;
+    private static final long MILLI_MICROS = 1_000;
+    // Every number of 38 digits has fewer bits.
+    private static final int MOST_BITS = 127;
+    private static final int LONG_DIGITS = 18;
+    private static final Pattern UUID_TEXT = Pattern.compile("\\p{XDigit}{8}(-\\p{XDigit}{4}){3}-\\p{XDigit}{12}");
+
+    private Leaves() {}
+
+    /** The reader of a value that the writer has as one type, and the table by another that it may be promoted to. */
+    static Reader of(Schema writer, Schema reader) {
+        if (!agree(writer, reader)) {
+            String message = "the writer's logical type " + Columns.logical(writer) + " is not " + Columns.logical(reader);
+            return in -> {
+                throw Refused.mismatch(message);
+            };
+        }
+        switch (reader.getType()) {
+            case NULL:
+                return in -> null;
+            case BOOLEAN:
+                return Input::readBoolean;
+            case INT:
+                return Columns.logical(reader).equals("date") ? Leaves::day : Input::readInt;
+            case LONG:
+                return longs(writer, reader);
+            case FLOAT:
+                return floats(writer);
+            case DOUBLE:
+                return doubles(writer);
+            case STRING:
+                return Columns.logical(reader).equals("uuid") ? Leaves::uuidText : Input::readText;
+            case BYTES:
+                return bytes(Input::readBytes, reader);
+            case FIXED:
+                int size = writer.getFixedSize();
+                return bytes(in -> in.readFixed(size), reader);
+            default:
+                throw new IllegalArgumentException("no leaf: " + reader.getType());
+        }
+    }
+
+    /** Whether two logical types say the same of a number, or one of them says nothing. */
+    private static boolean agree(Schema writer, Schema reader) {
+        String one = Columns.logical(writer);
+        String other = Columns.logical(reader);
+        if (writer.getLogicalType() instanceof LogicalTypes.Decimal
+                && reader.getLogicalType() instanceof LogicalTypes.Decimal) {
+            int scale = ((LogicalTypes.Decimal) writer.getLogicalType()).getScale();
+            return scale == ((LogicalTypes.Decimal) reader.getLogicalType()).getScale();
+        }
+        return one.isEmpty() || other.isEmpty() || one.equals(other) || isTimestamp(one) && family(one).equals(family(other));
+    }
+
+    private static boolean isTimestamp(String logical) {
+        return logical.endsWith("timestamp-millis") || logical.endsWith("timestamp-micros");
+    }
+
+    private static String family(String logical) {
+        return isTimestamp(logical) ? logical.substring(0, logical.lastIndexOf('-')) : logical;
+    }
+
+    private static Object day(Input in) {
+        int day = in.readInt();
+        if (day < FIRST_DAY || day > LAST_DAY) {
+            throw Refused.unfit("a date is not in the years 1 to 9999");
+        }
+        return day;
+    }
+
+    private static Reader longs(Schema writer, Schema reader) {
+        boolean ints = writer.getType() == Schema.Type.INT;
+        if (!isTimestamp(Columns.logical(reader))) {
+            return ints ? in -> (long) in.readInt() : Input::readLong;
+        }
+        // The writer knows the unit of its numbers, and the column has microseconds whichever it is.
+        String unit = isTimestamp(Columns.logical(writer)) ? Columns.logical(writer) : Columns.logical(reader);
+        long factor = unit.endsWith("millis") ? MILLI_MICROS : 1;
+        long first = FIRST_DAY * DAY_MICROS / factor;
+        long last = ((LAST_DAY + 1) * DAY_MICROS - 1) / factor;
+        return in -> {
+            long sent = ints ? in.readInt() : in.readLong();
+            if (sent < first || sent > last) {
+                throw Refused.unfit("a timestamp is not in the years 1 to 9999");
+            }
+            return sent * factor;
+        };
+    }
+
+    private static Reader floats(Schema writer) {
+        switch (writer.getType()) {
+            case INT:
+            case LONG:
+                boolean ints = writer.getType() == Schema.Type.INT;
+                return in -> {
+                    long sent = ints ? in.readInt() : in.readLong();
+                    float found = sent;
+                    // As a decimal: the nearest float of the greatest long is more than that long.
+                    if (new BigDecimal(found).compareTo(BigDecimal.valueOf(sent)) != 0) {
+                        throw Refused.unfit(NOT_EXACT);
+                    }
+                    return found;
+                };
+            default:
+                return Input::readFloat;
+        }
+    }
+
+    private static Reader doubles(Schema writer) {
+        switch (writer.getType()) {
+            case INT:
+                return in -> (double) in.readInt();
+            case LONG:
+                return in -> {
+                    long sent = in.readLong();
+                    double found = sent;
+                    if (new BigDecimal(found).compareTo(BigDecimal.valueOf(sent)) != 0) {
+                        throw Refused.unfit(NOT_EXACT);
+                    }
+                    return found;
+                };
+            case FLOAT:
+                return in -> (double) in.readFloat();
+            default:
+                return Input::readDouble;
+        }
+    }
+
+    private static Reader bytes(Function<Input, byte[]> read, Schema reader) {
+        if (reader.getLogicalType() instanceof LogicalTypes.Decimal) {
+            LogicalTypes.Decimal declared = (LogicalTypes.Decimal) reader.getLogicalType();
+            int precision = declared.getPrecision();
+            int scale = declared.getScale();
+            return in -> decimal(read.apply(in), precision, scale);
+        }
+        if (Columns.logical(reader).equals("uuid")) {
+            return in -> uuid(read.apply(in));
+        }
+        return read::apply;
+    }
+
+    private static Decimal decimal(byte[] sent, int precision, int scale) {
+        if (sent.length == 0) {
+            throw Refused.malformed("a decimal has no bytes");
+        }
+        BigInteger unscaled = new BigInteger(sent);
+        // To count the digits of a long number takes long.
+        if (unscaled.bitLength() > MOST_BITS) {
+            throw Refused.unfit("a decimal has more digits than the column");
+        }
+        BigDecimal found = new BigDecimal(unscaled, scale);
+        if (found.precision() > precision) {
+            throw Refused.unfit("a decimal has more digits than the column");
+        }
+        if (precision <= LONG_DIGITS) {
+            return Decimal.createUnsafe(unscaled.longValue(), precision, scale);
+        }
+        return Decimal.apply(found, precision, scale);
+    }
+
+    private static UTF8String uuidText(Input in) {
+        UTF8String sent = in.readText();
+        if (!UUID_TEXT.matcher(sent.toString()).matches()) {
+            throw Refused.unfit("a uuid is not written as one");
+        }
+        return sent;
+    }
+
+    private static UTF8String uuid(byte[] sent) {
+        ByteBuffer halves = ByteBuffer.wrap(sent);
+        return UTF8String.fromString(new UUID(halves.getLong(), halves.getLong()).toString());
+    }
+}

@@ -1,0 +1,195 @@
+package rivermouth.avro;
+
+import java.io.IOException;
+import java.io.Serializable;
+import java.net.URI;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
+import java.util.Base64;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+
+import org.apache.avro.Schema;
+
+/**
+ * A schema registry that speaks as Confluent's does. What it said of an id stays in the process, for an id never gets
+ * another schema; that it has none is believed for a while only.
+ */
+public final class Registry implements Serializable {
+    private static final long serialVersionUID = 1;
+
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final long ABSENT_NANOS = 10_000_000_000L;
+    private static final int MOST_ABSENT = 100_000;
+    private static final int DEEPEST_REFERENCE = 16;
+    private static final int NOT_FOUND = 404;
+    private static final Map<Registry, Cache> CACHES = new ConcurrentHashMap<>();
+
+    private final String url;
+    private final String authorization;
+    private final String authorities;
+    private final long timeoutMs;
+    private final int maxBytes;
+
+    /**
+     * Reaches nothing yet.
+     *
+     * @param url where it is, without a login
+     * @param username who logs in; empty for nobody
+     * @param authorities certificates that it is trusted by, as PEM; empty for those of Java
+     * @param timeoutMs bound on one question, repetitions included
+     * @param maxBytes bound on one answer
+     */
+    public Registry(
+            String url, String username, String password, String authorities, long timeoutMs, int maxBytes) {
+        this.url = url.replaceAll("/+$", "");
+        byte[] login = (username + ":" + password).getBytes(StandardCharsets.UTF_8);
+        this.authorization = username.isEmpty() ? "" : "Basic " + Base64.getEncoder().encodeToString(login);
+        this.authorities = authorities;
+        this.timeoutMs = timeoutMs;
+        this.maxBytes = maxBytes;
+    }
+
+    /**
+     * The schema of one version of a subject, with all that it refers to written out.
+     *
+     * @throws RegistryFailure there is none, or the registry does not give it
+     */
+    public String version(String subject, int version) {
+        String what = "version " + version + " of subject " + subject;
+        JsonNode found = ask(path(subject, version), what);
+        Schema schema = found == null ? null : schema(found, what, 0, new Schema.Parser());
+        if (schema == null) {
+            throw new RegistryFailure("it has no Avro schema as " + what);
+        }
+        return schema.toString();
+    }
+
+    /**
+     * The Avro schema that has an id; null if none has.
+     *
+     * @throws RegistryFailure the registry does not say
+     */
+    Schema schema(int id) {
+        Cache cache = CACHES.computeIfAbsent(this, each -> new Cache());
+        Schema known = cache.schemas.get(id);
+        if (known != null) {
+            return known;
+        }
+        // One question at a time: the tasks of a batch all have the same one.
+        synchronized (cache) {
+            known = cache.schemas.get(id);
+            Long since = cache.absent.get(id);
+            if (known != null || since != null && System.nanoTime() - since < ABSENT_NANOS) {
+                return known;
+            }
+            String what = "schema " + id;
+            JsonNode found = ask("/schemas/ids/" + id, what);
+            Schema schema = found == null ? null : schema(found, what, 0, new Schema.Parser());
+            if (schema == null) {
+                cache.forgetSome();
+                cache.absent.put(id, System.nanoTime());
+            } else {
+                cache.schemas.put(id, schema);
+            }
+            return schema;
+        }
+    }
+
+    /** Asks again for what it did not have, in this process. */
+    void lookAgain() {
+        CACHES.computeIfAbsent(this, each -> new Cache()).absent.clear();
+    }
+
+    private Schema schema(JsonNode answer, String what, int depth, Schema.Parser parser) {
+        if (!answer.path("schemaType").asText("AVRO").equals("AVRO")) {
+            return null;
+        }
+        if (depth > DEEPEST_REFERENCE) {
+            throw new RegistryFailure(what + " refers to others more than " + DEEPEST_REFERENCE + " deep");
+        }
+        for (JsonNode reference : answer.path("references")) {
+            String subject = reference.path("subject").asText();
+            int version = reference.path("version").asInt();
+            // Two may refer to the same.
+            if (!parser.getTypes().containsKey(reference.path("name").asText())) {
+                String other = "version " + version + " of subject " + subject;
+                JsonNode found = ask(path(subject, version), other);
+                if (found == null || schema(found, other, depth + 1, parser) == null) {
+                    throw new RegistryFailure(what + " refers to " + other + ", which is no Avro schema of it");
+                }
+            }
+        }
+        if (!answer.path("schema").isTextual()) {
+            throw new RegistryFailure("its answer to " + what + " has no schema");
+        }
+        try {
+            return parser.parse(answer.path("schema").asText());
+        } catch (RuntimeException | StackOverflowError error) {
+            throw new RegistryFailure(what + " is no Avro schema");
+        }
+    }
+
+    /** What it answers; null if it says that there is no such thing. */
+    private JsonNode ask(String path, String what) {
+        Http.Answer answer = new Http(authorization, authorities, timeoutMs, maxBytes).get(URI.create(url + path));
+        JsonNode found;
+        try {
+            found = JSON.readTree(answer.body);
+        } catch (IOException | StackOverflowError error) {
+            found = null;
+        }
+        if (found == null || !found.isObject()) {
+            throw new RegistryFailure("its answer to " + what + " is no JSON object");
+        }
+        // Whoever else answers with 404, a proxy say, does not number its errors as a registry does.
+        if (answer.status == NOT_FOUND) {
+            if (found.path("error_code").asInt() / 100 != NOT_FOUND) {
+                throw new RegistryFailure("it answers 404 to " + what + ", and not as a schema registry");
+            }
+            return null;
+        }
+        return found;
+    }
+
+    private static String path(String subject, int version) {
+        String name = URLEncoder.encode(subject, StandardCharsets.UTF_8).replace("+", "%20");
+        return "/subjects/" + name + "/versions/" + version;
+    }
+
+    private List<Object> key() {
+        return List.of(url, authorization, authorities, timeoutMs, maxBytes);
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Registry && key().equals(((Registry) other).key());
+    }
+
+    @Override
+    public int hashCode() {
+        return key().hashCode();
+    }
+
+    /** Nothing of the login. */
+    @Override
+    public String toString() {
+        return "schema registry";
+    }
+
+    private static final class Cache {
+        final Map<Integer, Schema> schemas = new ConcurrentHashMap<>();
+        final Map<Integer, Long> absent = new ConcurrentHashMap<>();
+
+        /** Garbage may name any number of ids. */
+        void forgetSome() {
+            if (absent.size() >= MOST_ABSENT) {
+                absent.clear();
+            }
+        }
+    }
+}

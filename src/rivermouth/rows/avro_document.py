@@ -1,0 +1,142 @@
+"""Avro records as columns, by our classes in Spark's JVM: they resolve the writer's schema, and read strictly."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.types import StructType
+
+from rivermouth.rows import schema_registry
+from rivermouth.rows.schema_registry import RegistryAccess
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+_PACKAGE: Final = "rivermouth.avro"
+_JAVA_ERRORS: Final = (Py4JJavaError, PySparkException)
+_NOT_THERE: Final = (
+    "the classes of rivermouth are not in this session, which somebody else has started: start it with "
+    '--jars "$(rivermouth jars paths)"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How the records of a flow are written.
+
+    Attributes:
+        schema: Text of the table's schema.
+        framing: plain, single_object or confluent.
+        writers: Texts of the schemas of writers.
+        registry: Where schemas are found by their ids.
+    """
+
+    schema: str
+    framing: str
+    writers: tuple[str, ...] = ()
+    registry: RegistryAccess | None = None
+
+
+def columns(spark: SparkSession, schema: str) -> StructType:
+    """The columns of a schema, all nullable.
+
+    Raises:
+        ValueError: It is no Avro schema, or a table cannot have its columns; the text says why.
+    """
+    try:
+        found = _java(spark, "Decoder").columns(schema)
+    except _JAVA_ERRORS as error:
+        raise _told(error) from None
+    return StructType.fromJson(json.loads(found))
+
+
+def decoded(spark: SparkSession, encoding: Encoding, column: str) -> Column:
+    """A struct of ``decoded`` (boolean) and ``data`` (a struct of the columns), never null, for a binary column.
+
+    Raises:
+        ValueError: A schema cannot be used; the text says why.
+    """
+    return ClassicColumn(_decoder(spark, encoding).decoded(column))
+
+
+def explained(spark: SparkSession, encoding: Encoding, column: str) -> Column:
+    """A struct of ``reason``, ``field`` and ``message``, all null where a binary column can be read.
+
+    Raises:
+        ValueError: A schema cannot be used; the text says why.
+    """
+    return ClassicColumn(_decoder(spark, encoding).explained(column))
+
+
+def of_registry(spark: SparkSession, registry: RegistryAccess, subject: str, version: int) -> str:
+    """Text of the schema that a registry has as a version of a subject.
+
+    Raises:
+        SchemaRegistryFailed: It has none, or does not give it.
+    """
+    try:
+        found: str = _registry(spark, registry).version(subject, version)
+    except Py4JJavaError as error:
+        failure = schema_registry.failure(str(error.java_exception))
+        raise failure or _told(error) from None
+    return found
+
+
+def text_of(declared: str | dict[str, Any]) -> str:
+    """The text of a schema: JSON, or a mapping, or the path of a file.
+
+    Raises:
+        ValueError: The file cannot be read; the text says why.
+    """
+    if not isinstance(declared, str):
+        return json.dumps(declared)
+    if not is_path(declared):
+        return declared
+    try:
+        return Path(declared).read_text(encoding="utf-8")
+    except OSError as error:
+        msg = f"the schema file {declared} cannot be read: {error.strerror}"
+        raise ValueError(msg) from None
+    except UnicodeDecodeError:
+        msg = f"the schema file {declared} is no UTF-8"
+        raise ValueError(msg) from None
+
+
+def is_path(declared: str | dict[str, Any]) -> bool:
+    """Whether a schema is named by its file."""
+    return isinstance(declared, str) and not declared.lstrip().startswith("{")
+
+
+def _decoder(spark: SparkSession, encoding: Encoding) -> Any:
+    registry = None if encoding.registry is None else _registry(spark, encoding.registry)
+    try:
+        return _java(spark, "Decoder")(encoding.schema, encoding.framing, list(encoding.writers), registry)
+    except _JAVA_ERRORS as error:
+        raise _told(error) from None
+
+
+def _registry(spark: SparkSession, access: RegistryAccess) -> Any:
+    login = (access.username, access.password, access.authorities)
+    return _java(spark, "Registry")(access.url, *login, round(access.timeout_s * 1000), access.max_bytes)
+
+
+def _java(spark: SparkSession, name: str) -> Any:
+    found = getattr(spark._jvm, f"{_PACKAGE}.{name}")  # noqa: SLF001
+    reaches = getattr(spark._jvm, "rivermouth.plan.Observer")  # noqa: SLF001
+    if not isinstance(found, JavaClass) or not reaches.reaches(spark.range(0)._jdf):  # noqa: SLF001
+        raise ValueError(_NOT_THERE)
+    return found
+
+
+def _told(error: Exception) -> Exception:
+    """An error of our classes as one of Python's; others are what they are."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    text = str(java.getMessage()) if java is not None else str(error)
+    return ValueError(text.strip().splitlines()[0]) if text.strip() else error

@@ -1,0 +1,65 @@
+"""A schema registry: how it is reached, and what its failures are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from rivermouth.errors import SchemaRegistryFailed
+
+if TYPE_CHECKING:
+    from rivermouth.spec import SchemaRegistry
+
+_FAILURE: Final = "rivermouth.avro.RegistryFailure: "
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAccess:
+    """How to reach a schema registry, with all references resolved.
+
+    Attributes:
+        url: Where it is, without a login.
+        username: Who logs in; empty for nobody.
+        password: The password that goes with it.
+        authorities: Certificates that it is trusted by, as PEM; empty for those of Java.
+        timeout_s: Bound on one question, repetitions included.
+        max_bytes: Bound on one answer.
+    """
+
+    url: str
+    username: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    authorities: str = field(default="", repr=False)
+    timeout_s: float = 30.0
+    max_bytes: int = 1 << 20
+
+
+def problems(spec: SchemaRegistry, url: str) -> Iterator[tuple[str, str, str]]:
+    """(field, what is wrong with it, what to write) of a project's ``schema_registry``.
+
+    Args:
+        spec: As the project has it.
+        url: Its address with references resolved.
+    """
+    example = "url: https://registry.example:8081"
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or any(each.isspace() for each in url):
+        yield "url", "it is no address of a registry", example
+    elif parts.username is not None or parts.password is not None:
+        yield "url", "a login does not belong into the address", "write username and password beside it"
+    elif parts.query or parts.fragment:
+        yield "url", "it has more than host, port and path", example
+    if (spec.username is None) != (spec.password is None):
+        yield "username", "username and password go together", "password: ${REGISTRY_PASSWORD}"
+
+
+def failure(text: str) -> SchemaRegistryFailed | None:
+    """The typed error behind a failure of Spark in whose text a registry's stands; None if it is another one."""
+    _, found, rest = text.partition(_FAILURE)
+    return SchemaRegistryFailed(detail=rest.splitlines()[0].strip()) if found else None

@@ -1,0 +1,186 @@
+"""``format: avro`` at the command line: each framing from a topic into a table, and what is refused on the way."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+
+import fastavro
+import pytest
+from confluent_kafka import Producer
+from tests.crashes import oracle
+from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
+
+from rivermouth.cli.main import invoke
+
+FIRST = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "int"},
+        {"name": "note", "type": "string"},
+        {"name": "gone", "type": {"type": "array", "items": "string"}},
+    ],
+}
+# Promoted, removed, added with a default.
+SECOND = {
+    **FIRST,
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": "string"},
+        {"name": "tag", "type": ["null", "string"], "default": None},
+    ],
+}
+THIRD = {**SECOND, "fields": [*SECOND["fields"], {"name": "more", "type": "double"}]}
+WRONG = [{"name": "id", "type": "boolean"}, {"name": "note", "type": "string"}]
+FOREIGN = {"type": "record", "name": "Order", "namespace": "shop", "fields": WRONG}
+RECORDS = [
+    (FIRST, {"id": 1, "note": "ä", "gone": ["x", "y"]}),
+    (SECOND, {"id": 1 << 40, "note": "", "tag": "new"}),
+    (FIRST, {"id": 2, "note": "b", "gone": []}),
+    (SECOND, {"id": 3, "note": "c", "tag": None}),
+]
+ROWS = [(0, 1, "ä", None), (1, 1 << 40, "", "new"), (2, 2, "b", None), (3, 3, "c", None)]
+
+
+def encoded(schema, record):
+    """A record in Avro's binary encoding."""
+    content = io.BytesIO()
+    fastavro.schemaless_writer(content, fastavro.parse_schema(schema), record)
+    return content.getvalue()
+
+
+def framed(number, content):
+    """A record in Confluent's framing."""
+    return struct.pack(">bI", 0, number) + content
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
+    """A project with one flow of the format: ``send`` puts values into its topic, ``say`` runs a command over it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "first.avsc").write_text(json.dumps(FIRST))
+    (tmp_path / "second.avsc").write_text(json.dumps(SECOND))
+    name = topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    class Project:
+        topic = name
+
+        def write(self, form, registry=""):
+            text = f"""\
+lake: ./lake
+kafka: {{bootstrap_servers: "{broker.bootstrap_servers}"}}
+{registry}
+flows:
+  orders:
+    topics: [{name}]
+    format: {form}
+    table: silver.orders
+"""
+            (tmp_path / "rivermouth.yml").write_text(text)
+
+        def send(self, *values):
+            for value in values:
+                producer.produce(name, value=value)
+            assert producer.flush(30) == 0
+
+        def say(self, *arguments):
+            code = invoke(list(arguments))
+            out, err = capsys.readouterr()
+            return code, out + err
+
+        def rows(self):
+            found = oracle.rows_of(str(tmp_path / "lake/silver/orders"))
+            kept = sorted(found, key=lambda row: row["kafka_offset"])
+            return [(row["kafka_offset"], row["id"], row["note"], row["tag"]) for row in kept]
+
+        def letters(self, *, status="open"):
+            found = oracle.rows_of(str(tmp_path / "lake/silver/orders__dead_letters"))
+            kept = sorted(found, key=lambda row: row["kafka_offset"])
+            told = [[row[name] for name in ("kafka_offset", "reason", "field", "message", "status")] for row in kept]
+            return [tuple(row[:-1]) for row in told if row[-1] == status]
+
+    return Project()
+
+
+def test_plain_records_with_a_schema_file(project):
+    project.write("{type: avro, schema: second.avsc, writer_schemas: [first.avsc]}")
+    good = [encoded(FIRST, record) for schema, record in RECORDS if schema is FIRST]
+    project.send(good[0], good[1], good[0][:-1], good[0] + b"\x00", None)
+    assert project.say("run")[0] == 0
+    assert project.rows() == [(0, 1, "ä", None), (1, 2, "b", None)]
+    assert project.letters() == [
+        (2, "TRUNCATED", "gone", "the value ends before what its schema announces"),
+        (3, "TRAILING_BYTES", None, "bytes follow the record"),
+    ]
+
+
+def test_records_of_several_writers_in_one_topic(project):
+    with SchemaRegistry(login=True) as registry:
+        ids = {json.dumps(schema): registry.register(f"{project.topic}-value", schema) for schema in (FIRST, SECOND)}
+        foreign = registry.register("other", FOREIGN)
+        protobuf = registry.register("other", "syntax = ...", kind="PROTOBUF")
+        form = f"{{type: avro, framing: confluent, subject: {project.topic}-value, version: 2}}"
+        login = f'schema_registry: {{url: "{registry.url}", username: {USERNAME}, password: "${{WORD}}"}}'
+        project.write(form, login)
+        assert project.say("run")[1].startswith("[ENVIRONMENT_MISSING] environment variable WORD is not set")
+        project.write(form, login.replace("${WORD}", PASSWORD))
+
+        good = [framed(ids[json.dumps(schema)], encoded(schema, record)) for schema, record in RECORDS]
+        later = protobuf + 1
+        last = encoded(THIRD, {"id": 9, "note": "later", "tag": None, "more": 0.5})
+        bad = [b"", b"\x01" + good[0][1:], framed(foreign, b"\x01"), framed(protobuf, b"\x00"), framed(later, last)]
+        project.send(*good, *bad)
+        code, said = project.say("run")
+        assert code == 0, said
+        assert PASSWORD not in said
+        assert project.rows() == ROWS
+        mismatch = "the writer's schema does not resolve: Found boolean, expecting long"
+        magic = "the value does not begin with a zero and the id of a schema"
+        unknown = "the schema registry has no Avro schema with the id {}"
+        assert project.letters() == [
+            (4, "WRONG_MAGIC", None, magic),
+            (5, "WRONG_MAGIC", None, magic),
+            (6, "SCHEMA_MISMATCH", "id", mismatch),
+            (7, "UNKNOWN_SCHEMA", None, unknown.format(protobuf)),
+            (8, "UNKNOWN_SCHEMA", None, unknown.format(later)),
+        ]
+        # Each schema is asked for once, however many records and tasks there are.
+        assert registry.asked[f"/schemas/ids/{ids[json.dumps(FIRST)]}"] == 1
+
+        again = ("dead-letters", "replay", "orders", "--reason", "UNKNOWN_SCHEMA")
+        registry.order("redirect")
+        code, said = project.say(*again)
+        assert code == 1
+        assert said.startswith("[SCHEMA_REGISTRY_FAILED] the schema registry does not serve: it sends elsewhere")
+        registry.order("", times=0)
+        assert registry.register(f"{project.topic}-value", THIRD) == later
+        assert project.say(*again)[0] == 0
+        assert project.rows() == [*ROWS, (8, 9, "later", None)]
+        assert [letter[0] for letter in project.letters()] == [4, 5, 6, 7]
+        assert [letter[0] for letter in project.letters(status="replayed")] == [8]
+
+
+def test_a_registry_that_does_not_serve_stops_the_flow_and_refuses_no_record(project):
+    with SchemaRegistry() as registry:
+        number = registry.register("orders", SECOND)
+        settings = f'{{url: "{registry.url}", timeout_s: 0.5}}'
+        project.write("{type: avro, framing: confluent, schema: second.avsc}", f"schema_registry: {settings}")
+        project.send(framed(number, encoded(SECOND, RECORDS[1][1])))
+        registry.order("500")
+        code, said = project.say("run")
+        assert code == 1
+        assert (
+            "[SCHEMA_REGISTRY_FAILED] the schema registry does not serve: it answers with status 500, for 0.5 s; "
+            "no record was refused for it\n"
+            "  at: rivermouth.yml:5\n"
+            "  hint: see schema_registry in the project, and whether the registry serves: curl -sS URL/subjects"
+        ) in said
+        assert project.rows() == project.letters() == []
+        registry.order("500", times=2)
+        assert project.say("run")[0] == 0
+        assert project.rows() == [(0, 1 << 40, "", "new")]
+        assert project.letters() == []
