@@ -247,6 +247,26 @@ def test_a_query_that_left_no_trace_in_the_table_is_warned_of(scene, notebook, s
     assert ids_of(scene) == {1: 1, 2: 1}
 
 
+def test_a_plan_says_what_the_run_would_meet_after_it(scene, notebook, spark):
+    scene.send(*good(1, 2))
+    notebook.run()
+    scene.send(*good(3, 4, 5))
+    scene.drop_before(4)
+    foreseen = planned(scene, spark, notebook.checkpoint)
+    assert (foreseen.problem, foreseen.ranges) == (None, {scene.topic: {0: (2, 5)}})
+    assert foreseen.warnings[-1].startswith(
+        f"the run would take the table over, and then stop: flow shop: topic {scene.topic} partition 0: offsets 2 to 4 "
+        "(exclusive) are no longer in "
+    )
+    scene.options["on_data_loss"] = "record"
+    foreseen = planned(scene, spark, notebook.checkpoint)
+    assert foreseen.ranges == {scene.topic: {0: (4, 5)}}
+    assert "2 to 4" in foreseen.warnings[-1]
+    outcome, _ = adopted(scene, spark, notebook.checkpoint)
+    assert outcome.error is None, str(outcome.error)
+    assert ids_of(scene) == {1: 1, 2: 1, 5: 1}
+
+
 def test_rows_without_coordinates_among_others_are_refused(scene, notebook, spark):
     scene.send(*good(1))
     notebook.run(coordinates=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from rivermouth.engine.requests import Request, ask, withdraw
+from rivermouth.engine.requests import Request, ask, serve, withdraw
 from rivermouth.errors import RequestUnanswered
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.rows.erasure import ForgetRequest
@@ -69,8 +70,22 @@ def test_of_an_erasure_nothing_is_left_where_nobody_follows_and_whoever_waits_kn
     assert ask(LocalFiles(), places, HERS, is_running=another_opens_the_flow) is None
     # Of askers that were killed.
     LocalFiles().write(f"{places.requests}/a.json", HERS.to_json())
-    LocalFiles().write(f"{places.requests}/a.answer.json", '{"error": "email = \'ann@example.com\'"}')
+    told = '{"kind": "forget", "error": "email = \'ann@example.com\'"}'
+    LocalFiles().write(f"{places.requests}/a.answer.json", told)
+    # Its asker may not have seen it yet.
+    LocalFiles().write(f"{places.requests}/d.answer.json", '{"kind": "replay", "replayed": 3}')
     LocalFiles().write(f"{places.requests}/b.json", Request("replay").to_json())
     LocalFiles().write(f"{places.requests}/c.json", "no request")
     withdraw(writer)
-    assert left() == ["b.json", "c.json"]
+    assert left() == ["b.json", "c.json", "d.answer.json"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"kind": "compact", "wanted": {}, "dry_run": false}', '{"kind": "replay"}']
+)
+def test_what_is_no_request_is_answered_and_does_not_stay(text, places, left):
+    LocalFiles().write(f"{places.requests}/a.json", text)
+    serve(SimpleNamespace(files=LocalFiles(), places=places))
+    assert left() == ["a.answer.json"]
+    answer = LocalFiles().read(f"{places.requests}/a.answer.json")
+    assert "it cannot be read" in json.loads(answer)["error"]

@@ -30,6 +30,8 @@ def test_what_is_read_again_or_of_a_later_epoch_was_read_with_it():
     assert start.ends(ENTRY) == {"t-0": 5, "t-1": 7}
     rewound = dataclasses.replace(ENTRY, decisions=(Decision("rewind", 4, "t", {0: (9, 2)}),))
     assert start.ends(rewound) == {"t-0": 2, "t-1": 7}
+    rebuilt = dataclasses.replace(ENTRY, decisions=(Decision("rebuild", 4, "t", {0: (9, 2), 1: (9, 0)}),))
+    assert start.ends(rebuilt) == {"t-0": 2, "t-1": 0}
     before = dataclasses.replace(ENTRY, decisions=(Decision("rewind", 3, "t", {0: (9, 2)}),))
     assert start.ends(before) == {"t-0": 5, "t-1": 7}
     begun = dataclasses.replace(ENTRY, epochs={"t": {1: (4,)}})

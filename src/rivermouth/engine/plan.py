@@ -21,6 +21,8 @@ from rivermouth.ports.storage import PlacedFiles, files_for
 from rivermouth.rows import decisions, ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.events import Event
@@ -128,8 +130,10 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
     standing_still = None if taken else _standing_still(spark, order, kafka, source, shape, topics)
     warnings = (*_inferred(inference), *_warnings(spark, order, standing_still))
     if taken:
-        warnings += taken.warnings
-        start = ledger.filled(taken.offsets, found_of(kafka, flow, topics).first)
+        found = found_of(kafka, flow, topics)
+        next_offsets, said = _after_takeover(flow, taken, topics, found)
+        warnings += (*taken.warnings, *said)
+        start = ledger.filled(next_offsets, found.first)
         why, entry = f"what the table has, by {taken.basis}: it would be taken over", None
     elif standing_still is None:
         start = kafka.resolve_starting(flow, topics)
@@ -153,6 +157,22 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
         batches=-(-offsets // max_offsets(flow)),
         warnings=warnings,
     )
+
+
+def _after_takeover(
+    flow: Flow, taken: Takeover, topics: Mapping[str, Topic], found: Found
+) -> tuple[Offsets, tuple[str, ...]]:
+    """Where a run would go on once it had taken the table over, and what would be decided, or stop it, then."""
+    ids = {name: topic.id for name, topic in topics.items() if name in taken.offsets}
+    entry = ledger.first_entry(flow.name, taken.offsets, ids)
+    records = flow.on_data_loss == "record"
+    try:
+        ruling = decisions.foreseen(flow.name, entry, entry.next_offsets, found, records=records, at=now())
+    except RivermouthError as error:
+        return taken.offsets, (f"the run would take the table over, and then stop: {error.message.partition('; ')[0]}",)
+    if ruling is None:
+        return taken.offsets, ()
+    return ruling.next_offsets, tuple(f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
 
 
 def _inferred(inference: Inference | None) -> tuple[str, ...]:

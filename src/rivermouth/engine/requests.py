@@ -10,7 +10,7 @@ import json
 import time
 import uuid
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from rivermouth.engine import replay
 from rivermouth.engine.forget import forget
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 _POLL_S: Final = 0.2
 _ANSWER: Final = ".answer.json"
+_KIND: Final = "kind"
+
+
+Kind = Literal["replay", "discard", "forget"]
+_NO_REQUEST: Final = (ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Request:
         erasure: What is to be erased, if that is what to do.
     """
 
-    kind: Literal["replay", "discard", "forget"]
+    kind: Kind
     wanted: DeadLetterFilter = field(default_factory=DeadLetterFilter)
     dry_run: bool = False
     erasure: ForgetRequest = field(default_factory=ForgetRequest)
@@ -58,9 +63,12 @@ class Request:
         """The request that ``to_json`` wrote.
 
         Raises:
-            ValueError, KeyError, TypeError: It is none.
+            ValueError, KeyError, TypeError, AttributeError: It is none, or one of another version.
         """
         body = json.loads(text)
+        if body["kind"] not in get_args(Kind):
+            msg = "there is no such work"
+            raise ValueError(msg)
         erasure = ForgetRequest.from_json(body.get("erasure", {}))
         return cls(body["kind"], DeadLetterFilter.from_json(body["wanted"]), body["dry_run"], erasure)
 
@@ -80,7 +88,7 @@ def serve(run: RunningFlow) -> None:
         text = run.files.read(f"{folder}/{name}")
         if text is None:
             continue
-        answer = _answered(run, text)
+        answer = {_KIND: _kind(text), **_answered(run, text)}
         run.files.write(f"{folder}/{name.removesuffix('.json')}{_ANSWER}", json.dumps(answer))
         run.files.delete(f"{folder}/{name}")
 
@@ -96,16 +104,18 @@ def withdraw(run: RunningFlow) -> None:
     folder = run.places.requests
     for name in run.files.names(folder):
         text = run.files.read(f"{folder}/{name}") if name.endswith(".json") else None
-        # What an answer says of an error may hold a part of the condition.
-        if name.endswith(_ANSWER) or (text is not None and _is_erasure(text)):
+        # Also an answer: what it says of an error may hold a part of the condition.
+        if text is not None and _kind(text) == "forget":
             run.files.delete(f"{folder}/{name}")
 
 
-def _is_erasure(text: str) -> bool:
+def _kind(text: str) -> str | None:
+    """What a request or an answer is about; None if it does not say."""
     try:
-        return Request.from_json(text).kind == "forget"
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return False
+        kind: str | None = json.loads(text).get(_KIND)
+    except _NO_REQUEST:
+        return None
+    return kind
 
 
 def perform(run: RunningFlow, request: Request) -> dict[str, Any]:
@@ -145,6 +155,7 @@ def ask(
             text = files.read(f"{path}{_ANSWER}")
             if text is not None:
                 answer: dict[str, Any] = json.loads(text)
+                answer.pop(_KIND, None)
                 if "error" in answer:
                     raise RequestUnanswered(flow=places.flow, detail=answer["error"], **_unanswered(request, places))
                 return answer
@@ -168,7 +179,7 @@ def _unanswered(request: Request, places: FlowPlaces) -> dict[str, str]:
 def _answered(run: RunningFlow, text: str) -> dict[str, Any]:
     try:
         request = Request.from_json(text)
-    except (ValueError, KeyError, TypeError) as error:
+    except _NO_REQUEST as error:
         return {"error": f"it cannot be read: {type(error).__name__}"}
     try:
         return perform(run, request)

@@ -46,7 +46,8 @@ class Start:
 
     def _rewound(self, topic: str, partition: int, newest: Entry) -> Iterator[int]:
         for each in newest.decisions:
-            if each.kind == "rewind" and each.topic == topic and each.entry > self.entry and partition in each.moves:
+            again = each.kind in ("rewind", "rebuild") and each.entry > self.entry
+            if again and each.topic == topic and partition in each.moves:
                 yield min(each.moves[partition])
 
 
@@ -104,7 +105,7 @@ class ColumnStarts:
 def unread(starts: ColumnStarts, order: Order, entry: Entry) -> dict[str, Column]:
     """By column: whether a change of the epoch of now was read without it; never null. Others are not named.
 
-    What a rewind reads again it reads with them.
+    What a rewind or a rebuild reads again it reads with them.
 
     Args:
         starts: What the table says.
