@@ -90,6 +90,24 @@ def test_with_partitions_and_several_row_groups_too(spark, tmp_path):
     assert sorted(ours) == sorted(deltas)
 
 
+@pytest.mark.parametrize("written_as", ["TIMESTAMP_MILLIS", "INT96"])
+def test_times_that_a_session_writes_otherwise_have_no_bounds(spark, tmp_path, written_as):
+    session = spark.newSession()
+    session.conf.set("spark.sql.parquet.outputTimestampType", written_as)
+    [told] = appended(made(session, tmp_path / "t"), rows(session, "plain = 7"), by_footers=True)
+    found = json.loads(told)
+    assert "at" not in found["minValues"]
+    assert "at" not in found["maxValues"]
+    assert (found["minValues"]["day"], found["nullCount"]["at"]) == ("2026-02-28", 0)
+
+
+def test_a_column_that_is_not_written_is_null(spark, tmp_path):
+    [told] = appended(made(spark, tmp_path / "t"), rows(spark, "plain = 7").drop("at", "big"), by_footers=True)
+    found = json.loads(told)
+    assert (found["nullCount"]["at"], found["nullCount"]["big"], found["nullCount"]["day"]) == (1, 1, 0)
+    assert not {"at", "big"} & {*found["minValues"], *found["maxValues"]}
+
+
 @pytest.mark.parametrize(
     "properties",
     [{"delta.dataSkippingStatsColumns": "word,big"}, {"delta.columnMapping.mode": "name"}],

@@ -214,12 +214,13 @@ def _facts(run: RunningFlow) -> DataFrame | None:
 
 
 def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
-    """Coordinates of the records that pass now, and of which the keyed table would have a row if they had then."""
+    """Coordinates of the records that pass now, and by which the keyed table would be another if they had then."""
     order = table_order(run)
     if order is None or run.tombstones is None:
         return marked.select(*names.IN_TABLE).limit(0)
-    brings = (F.col(names.ROUTE) == routing.TABLE) & ~F.col(names.DELETE) & ~F.col(names.TRUNCATE)
-    rows = table_rows(last_of_keys(marked, run.flow).where(brings & F.col("__present").isNull()), run).alias("s")
+    open_now = (F.col(names.ROUTE) == routing.TABLE) & F.col("__present").isNull()
+    changed = table_rows(last_of_keys(marked, run.flow).where(open_now & ~F.col(names.TRUNCATE)), run)
+    rows = changed.where(~F.col(names.DELETE)).alias("s")
     table = run.spark.read.format("delta").load(run.places.table)
     if run.flow.keyed is not None and run.flow.keyed.versions:
         return _places(history.unmerged(rows, history.Known(table, _facts(run)), order), order)
@@ -228,16 +229,27 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     if order.partial:
         since = unread(run.starts, order, run.standing.entry)
         return _unmerged_parts(rows, table, order, run.tombstones, truncations, since)
+    rows, marks = changed.alias("s"), table_rows(marked.where(open_now & F.col(names.TRUNCATE)), run).alias("s")
     if truncations is not None:
-        rows = rows.where(~truncations.older("s", names.SEQUENCE))
+        rows, marks = (each.where(~truncations.older("s", names.SEQUENCE)) for each in (rows, marks))
     joined = rows.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
-    missing = joined.where(F.col(f"t.{names.quoted(order.offset)}").isNull() | F.expr(order.newer("s", "t"))).select(
-        "s.*"
-    )
+    is_there, newer = F.col(f"t.{names.quoted(order.offset)}").isNotNull(), F.expr(order.newer("s", "t"))
+    # Of a deletion that was merged no older row of its key is left.
+    missing = joined.where((is_there & newer) | (~is_there & ~F.col(f"s.{names.DELETE}"))).select("s.*")
     late = run.tombstones.older(missing, order)
     if late is not None:
         missing = missing.join(late, [*order.keys], "left_anti")
-    return _places(missing, order)
+    found = _places(missing, order)
+    return found.unionByName(_places(_not_remembered(marks, run, order), order)) if order.truncates else found
+
+
+def _not_remembered(marks: DataFrame, run: RunningFlow, order: Order) -> DataFrame:
+    """Of these truncations those of which nothing is remembered: each is, before the commit that carries it out."""
+    memory = run.tombstones
+    if memory is None or not memory.exists():
+        return marks
+    known = memory.frame(run.spark, order).where(names.TRUNCATE).alias("r")
+    return marks.alias("s").join(known, F.expr(order.same_record("s", "r")), "left_anti")
 
 
 def _unmerged_parts(

@@ -197,7 +197,9 @@ class Tombstones:
         marks = self.frame(spark, order).where(names.TRUNCATE)
         newest = truncations_of(marks, order, marks.schema[names.SEQUENCE].dataType.simpleString())
         if newest is not None:
-            rows = marks.alias("r").where(~newest.older("r", names.SEQUENCE)).drop(_DELETED_AT).distinct()
+            kept = marks.alias("r").where(~newest.older("r", names.SEQUENCE))
+            # By their places: a truncation has no row, and the column for one may be of a type that is not compared.
+            rows = kept.dropDuplicates([*order.columns, names.SEQUENCE])
             self._add(rows.withColumn(_DELETED_AT, F.current_timestamp()))
 
     def frame(self, spark: SparkSession, order: Order) -> DataFrame:

@@ -1,7 +1,6 @@
 package rivermouth.stats;
 
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.lang.reflect.Method;
 import java.net.URI;
 import java.time.Instant;
@@ -31,6 +30,10 @@ import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.metadata.BlockMetaData;
 import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
 import org.apache.parquet.hadoop.util.HadoopInputFile;
+import org.apache.parquet.schema.LogicalTypeAnnotation.TimeUnit;
+import org.apache.parquet.schema.LogicalTypeAnnotation.TimestampLogicalTypeAnnotation;
+import org.apache.parquet.schema.PrimitiveType;
+import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName;
 import org.apache.spark.sql.delta.NoMapping$;
 import org.apache.spark.sql.delta.Snapshot;
 import org.apache.spark.sql.delta.actions.Action;
@@ -126,7 +129,7 @@ public final class Footers {
         ObjectNode nulls = told.putObject("nullCount");
         for (StructField column : columns) {
             Bounds bounds = new Bounds();
-            blocks.forEach(block -> bounds.add(chunk(block, column.name()).getStatistics()));
+            blocks.forEach(block -> bounds.add(chunk(block, column.name()), block.getRowCount(), column.dataType()));
             if (bounds.known && bounds.any) {
                 put(least, column, bounds.least);
                 put(greatest, column, bounds.greatest);
@@ -141,11 +144,23 @@ public final class Footers {
         return told.toString();
     }
 
+    /** Null where the file does not have the column: a flow need not write all that its table has. */
     private static ColumnChunkMetaData chunk(BlockMetaData block, String column) {
         return block.getColumns().stream()
                 .filter(each -> each.getPath().size() == 1 && each.getPath().toArray()[0].equals(column))
                 .findFirst()
-                .orElseThrow(() -> new UncheckedIOException(new IOException("a new file has no column " + column)));
+                .orElse(null);
+    }
+
+    /** Whether the numbers of a chunk are what {@link #put} takes them for: a session may write times otherwise. */
+    private static boolean isRead(PrimitiveType type, DataType wanted) {
+        boolean whole = type.getPrimitiveTypeName() == PrimitiveTypeName.INT64
+                || type.getPrimitiveTypeName() == PrimitiveTypeName.INT32;
+        if (!wanted.equals(DataTypes.TimestampType) && !wanted.equals(DataTypes.TimestampNTZType)) {
+            return whole;
+        }
+        return whole && type.getLogicalTypeAnnotation() instanceof TimestampLogicalTypeAnnotation
+                && ((TimestampLogicalTypeAnnotation) type.getLogicalTypeAnnotation()).getUnit() == TimeUnit.MICROS;
     }
 
     /** As Delta writes it; left out where it has no writing, which only means that nobody can skip by it. */
@@ -192,10 +207,15 @@ public final class Footers {
         private long greatest;
         private long nulls;
 
-        private void add(Statistics<?> chunk) {
+        private void add(ColumnChunkMetaData column, long rows, DataType type) {
+            if (column == null) {
+                nulls += rows;
+                return;
+            }
+            Statistics<?> chunk = column.getStatistics();
             counted &= chunk != null && chunk.isNumNullsSet();
             nulls += counted ? chunk.getNumNulls() : 0;
-            if (chunk != null && chunk.hasNonNullValue()) {
+            if (chunk != null && chunk.hasNonNullValue() && isRead(column.getPrimitiveType(), type)) {
                 long low = ((Number) chunk.genericGetMin()).longValue();
                 long high = ((Number) chunk.genericGetMax()).longValue();
                 least = any ? Math.min(least, low) : low;
@@ -203,7 +223,7 @@ public final class Footers {
                 any = true;
             } else {
                 // A chunk without bounds is one of nulls alone, or one of which nothing is known.
-                known &= counted && chunk.getNumNulls() > 0 && chunk.isNumNullsSet();
+                known &= counted && chunk.getNumNulls() == column.getValueCount();
             }
         }
     }
