@@ -212,12 +212,36 @@ def test_a_sample_is_spread_over_partitions_and_time():
     rounds = spread(ranges, SAMPLE_RECORDS)
     windows = [window for part in rounds for window in part]
     assert len(rounds) == WINDOWS
-    assert SAMPLE_RECORDS <= sum(window.records for window in windows) <= SAMPLE_RECORDS + 2 * WINDOWS
+    assert sum(window.records for window in windows) == SAMPLE_RECORDS
     for partition, (start, end) in {0: (0, 9_000_000), 1: (500, 1_000_500)}.items():
         mine = sorted((each for each in windows if each.partition == partition), key=lambda each: each.start)
-        assert (mine[0].start, mine[-1].end) == (start, end)
-        assert all(one.end <= two.start for one, two in itertools.pairwise(mine))
+        assert (mine[0].start, mine[-1].end, mine[-1].start + mine[-1].records) == (start, end, end)
+        assert all(one.start + one.records <= one.end == two.start for one, two in itertools.pairwise(mine))
     assert spread(ranges, 20_000_000) == whole(ranges)
+
+
+@pytest.mark.parametrize("offsets", [50_001, 50_031, 99_999, 10_000_000])
+def test_windows_have_no_record_twice(offsets):
+    windows = [window for part in spread({"t": {0: (0, offsets)}}, SAMPLE_RECORDS) for window in part]
+    read = [offset for each in windows for offset in range(each.start, each.start + each.records)]
+    assert len(set(read)) == len(read) == SAMPLE_RECORDS
+
+
+@pytest.mark.parametrize(("live", "partitions"), [(50, 1), (5_000, 1), (3, 60)])
+def test_offsets_without_a_record_use_nothing_of_a_sample_up(live, partitions):
+    size = 10_000_000
+    there = {size * number // live + 7 for number in range(live)}
+    rounds = spread({"t": {number: (0, size) for number in range(partitions)}}, SAMPLE_RECORDS)
+    found = 0
+    for window in itertools.chain(*rounds):
+        # As they are read: the next ones that are there, up to the window's end.
+        found += min(window.records, sum(window.start <= offset < window.end for offset in there))
+    assert found == live * partitions
+
+
+def test_a_small_partition_among_large_ones_is_looked_at_from_its_beginning():
+    windows = [each for part in spread({"t": {0: (0, 10**9), 1: (4, 9)}}, 1000) for each in part if each.partition == 1]
+    assert [(each.start, each.end, each.records) for each in windows] == [(4, 9, 1)]
 
 
 def field(name, kind):

@@ -57,8 +57,9 @@ def whole(ranges: Ranges) -> list[list[Window]]:
 def spread(ranges: Ranges, records: int) -> list[list[Window]]:
     """Windows with about ``records`` records in all, in rounds of one window a partition.
 
-    Each partition has as many as it has a part in the offsets, at least one. The first window of a partition begins
-    at its beginning, the last ends at its end.
+    Each partition has as many as it has a part in the offsets, at least one. Its windows lie side by side, from its
+    beginning to its end: offsets without a record, compacted ones for example, use nothing of the sample up. The
+    last window begins so late that its records are the newest, if there is one at each offset.
     """
     flat = list(_flat(ranges))
     total = sum(end - start for _, _, start, end in flat)
@@ -69,12 +70,12 @@ def spread(ranges: Ranges, records: int) -> list[list[Window]]:
         size = end - start
         wanted = min(size, max(1, round(records * size / total)))
         windows = min(WINDOWS, wanted)
-        each = -(-wanted // windows)
-        last = max(start, end - each)
-        for number in range(windows):
-            begin = start + (last - start) * number // max(1, windows - 1) if windows > 1 else last
+        # The records of the windows before one, and its part of the offsets that nobody wants.
+        taken = [wanted * number // windows for number in range(windows + 1)]
+        begins = [start + taken[each] + (size - wanted) * each // max(1, windows - 1) for each in range(windows)]
+        for number, (begin, until) in enumerate(zip(begins, [*begins[1:], end], strict=True)):
             place = number * _STRIDE % WINDOWS
-            rounds[place].append(Window(topic, partition, begin, min(end, begin + each), each))
+            rounds[place].append(Window(topic, partition, begin, until, taken[number + 1] - taken[number]))
     return [part for part in rounds if part]
 
 
