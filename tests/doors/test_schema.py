@@ -215,6 +215,26 @@ def test_a_topic_that_is_not_json_stays_bytes_today_and_tomorrow(spark, shop):
     assert len(rows_of(shop.folder / f"lake/bronze/{shop.topic.replace('-', '_')}")) == 9
 
 
+@pytest.mark.parametrize("more", [(), ("--schema", "infer"), ("--table", "bronze.t")])
+def test_a_table_that_was_made_with_a_declared_schema_is_not_taken_over(shop, more):
+    shop.send((b"a", b'{"id": 1}'))
+    table = "bronze.t" if "--table" in more else f"silver.{shop.topic.replace('-', '_')}"
+    log = shop.folder / "lake" / table.replace(".", "/") / "_delta_log"
+    log.mkdir(parents=True)
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("id", "kafka_offset")]
+    metadata = {"id": "x", "schemaString": json.dumps({"type": "struct", "fields": fields}), "partitionColumns": []}
+    (log / f"{0:020d}.json").write_text(json.dumps({"metaData": metadata}))
+    assert shop.say("ingest", shop.topic, *shop.place, "--lake", "./lake", *more) == (
+        1,
+        "",
+        (
+            f"[ARGUMENT_INVALID] schema: table {table} is there already, and its schema was not inferred; nothing "
+            "was run\n  hint: the schema with which it was made: --schema \"id bigint, at timestamp\", or another "
+            f"table: --table {table}_2\n"
+        ),
+    )
+
+
 @pytest.mark.long
 def test_a_flow_that_follows_waits_for_the_first_records(spark, shop):
     project = shop.write()

@@ -13,7 +13,9 @@ from rivermouth.engine import schemas
 from rivermouth.engine.infer import Inference, Look, infer, seen_of
 from rivermouth.engine.schemas import SchemaUpdate
 from rivermouth.errors import ArgumentInvalid, SchemaNotKept
+from rivermouth.names import EPOCH_COLUMN
 from rivermouth.ports import delta
+from rivermouth.ports.delta_files import read_snapshot
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.storage import LocalFiles, is_local
@@ -72,22 +74,30 @@ def ingest_project(topic: str, **arguments: Any) -> tuple[Project, str | None]:
     what an earlier run made of the topic in this lake goes before that.
 
     Raises:
+        ArgumentInvalid: The topic's table is there, and its schema was not inferred.
         RivermouthError: What is wrong with the arguments, or keeps it from the topic or the lake.
 
     Guarantees:
         Reads only.
     """
     project = ingest_spec(topic, **arguments)
-    if arguments.get("format") is not None or arguments.get("schema") is not None:
+    (flow,) = project.flows()
+    if not flow.format.infers:
         return project, None
-    raw = ingest_spec(topic, **{**arguments, "format": "raw", "update_schema": None})
-    reader = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S)
-    (flow,), (raw_flow,) = project.flows(), raw.flows()
-    kept = schemas.newest(flow, reader, project.places(flow.name))
+    is_open = arguments.get("format") is None and arguments.get("schema") is None
+    reader, places = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S), project.places(flow.name)
+    kept = schemas.newest(flow, reader, places)
     if kept is not None:
-        return project, f"schema version {kept.version}, inferred at {kept.kept_at}"
-    if delta.exists(reader, raw.places(raw_flow.name).table):
+        return project, f"schema version {kept.version}, inferred at {kept.kept_at}" if is_open else None
+    raw = ingest_spec(topic, **{**arguments, "schema": None, "format": "raw", "update_schema": None})
+    if is_open and _is_raw(reader, raw):
         return raw, "its table is there already, without an inferred schema"
+    if delta.exists(reader, places.table):
+        detail = f"table {places.full_name} is there already, and its schema was not inferred"
+        fix = 'the schema with which it was made: --schema "id bigint, at timestamp", or another table: --table'
+        raise ArgumentInvalid(argument="schema", detail=detail, fix=f"{fix} {places.name}_2")
+    if not is_open:
+        return project, None
     validate_static(project)
     with _cluster(project) as kafka:
         shape = seen_of(flow, kafka, Look(records=FEW)).shape
@@ -97,6 +107,13 @@ def ingest_project(topic: str, **arguments: Any) -> tuple[Project, str | None]:
     topic, partition, offset = first.example
     few = f"{shape.sound_records:,} of {shape.records:,} values are JSON objects"
     return raw, f"{few}, and {topic}-{partition} offset {offset} is not ({reason})"
+
+
+def _is_raw(reader: LakeReader, raw: Project) -> bool:
+    """Whether the table that the topic would have as bytes is there, and one of bytes."""
+    (flow,) = raw.flows()
+    found = read_snapshot(reader, raw.places(flow.name).table)
+    return found is not None and {*found.columns} - {*flow.metadata_columns.values()} <= {"value", EPOCH_COLUMN}
 
 
 def infer_schema(topic: str, **arguments: Any) -> Inference:
