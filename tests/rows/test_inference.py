@@ -16,6 +16,9 @@ from rivermouth.rows.inference import Corrupt, Limits, Shape, ShapesExplode, par
 from rivermouth.rows.inferred import SchemaTooWide, schema_of
 from rivermouth.rows.kept_schema import KeptSchema, difference, file_name, versions_of
 from rivermouth.rows.sampling import SAMPLE_RECORDS, WINDOWS, spread, whole
+from rivermouth.rows.schema import is_taken
+from rivermouth.sinks.append import Append
+from rivermouth.spec import Flow
 
 DATA = Path(__file__).parents[1] / "data"
 SHIPPED = Path(__file__).parents[2] / "src/rivermouth/project/demo_data"
@@ -113,6 +116,21 @@ def test_names_that_a_table_cannot_have_are_changed_and_remembered():
         "id_2": "id",
         "kafka_offset_2": "kafka_offset",
     }
+
+
+def test_names_of_columns_that_the_table_makes_itself_are_taken():
+    body = {
+        "topics": ["t"],
+        "format": {"type": "json", "schema": "infer"},
+        "table": {"name": "silver.t", "partition_by": ["date(kafka_timestamp)", {"Month": "month(kafka_timestamp)"}]},
+        "sink": {"type": "history", "keys": [{"who": "lower(kafka_key)"}], "sequence_by": "kafka_timestamp"},
+    }
+    flow = Flow.model_validate({"name": "t", **body})
+    taken = ("DATE_kafka_timestamp", "month", "WHO", "Kafka_Epoch", "__fact", "__start_at", "__END_AT", "kafka_offset")
+    free = ("date", "kafka_timestamp_2", "id", "epoch", "fact")
+    assert [name for name in (*taken, *free) if is_taken(flow, name)] == list(taken)
+    plain = flow.model_copy(update={"sink": Append(), "table": flow.table.model_copy(update={"partition_by": ()})})
+    assert [name for name in taken if is_taken(plain, name)] == ["Kafka_Epoch", "kafka_offset"]
 
 
 def test_objects_of_very_many_fields_are_maps_and_depth_ends_in_text():

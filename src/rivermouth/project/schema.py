@@ -22,6 +22,7 @@ from rivermouth.ports.storage import LocalFiles, is_local
 from rivermouth.project.ingest import ingest_spec
 from rivermouth.project.load import Project
 from rivermouth.project.validate import validate_static
+from rivermouth.rows.schema import derived_columns
 
 if TYPE_CHECKING:
     from rivermouth.ports.sources import Topics
@@ -113,7 +114,8 @@ def _is_raw(reader: LakeReader, raw: Project) -> bool:
     """Whether the table that the topic would have as bytes is there, and one of bytes."""
     (flow,) = raw.flows()
     found = read_snapshot(reader, raw.places(flow.name).table)
-    return found is not None and {*found.columns} - {*flow.metadata_columns.values()} <= {"value", EPOCH_COLUMN}
+    ours = {"value", EPOCH_COLUMN, *flow.metadata_columns.values(), *derived_columns(flow)}
+    return found is not None and all(name in ours or name.startswith("__") for name in found.columns)
 
 
 def infer_schema(topic: str, **arguments: Any) -> Inference:

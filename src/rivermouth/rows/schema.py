@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved
-from rivermouth.rows import snapshots
+from rivermouth.rows import history, snapshots
 from rivermouth.rows.generated_code import by_reference
 
 if TYPE_CHECKING:
@@ -140,8 +140,18 @@ def _is_reserved(name: str) -> bool:
 
 
 def is_taken(flow: Flow, name: str) -> bool:
-    """Whether a payload column cannot bear a name, in any case of letters: a metadata column or the way has it."""
-    return _is_reserved(name) or name.lower() in {each.lower() for each in flow.metadata_columns.values()}
+    """Whether an inferred column cannot bear a name, in any case of letters.
+
+    The way has it, or the table: as a metadata or a derived column, as that of epochs, or as the bounds of a version.
+    """
+    lower = name.lower()
+    if _is_reserved(name) or lower == names.EPOCH_COLUMN:
+        return True
+    if flow.keyed is not None and flow.keyed.versions:
+        bounds = {names.START_AT.lower(), names.END_AT.lower()}
+        if lower in history.RESERVED or lower in bounds:
+            return True
+    return lower in {each.lower() for each in (*flow.metadata_columns.values(), *derived_columns(flow))}
 
 
 def derived_columns(flow: Flow) -> dict[str, str]:
