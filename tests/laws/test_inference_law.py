@@ -89,7 +89,10 @@ def test_parts_merge_to_the_whole_in_any_order_and_grouping(values, one, two, or
         return [pickle.loads(pickle.dumps(shape_of(part))) for part in parts]
 
     a, b, c = made()
-    assert a.merge(b).merge(c).told() == whole
+    assert all(each.nodes == each.documents.size() - 1 for each in (a, b, c))
+    merged = a.merge(b).merge(c)
+    assert merged.told() == whole
+    assert merged.nodes == merged.documents.size() - 1
     a, b, c = made()
     assert a.merge(b.merge(c)).told() == whole
     a, b, c = made()

@@ -64,6 +64,8 @@ def infer(
     """
     from rivermouth.project import schema as of_project
 
+    if save:
+        of_project.check_save(save)
     look = of_project.Asked(**asked)
     project = _project(file, of_cluster=bool(bootstrap_servers or kafka_options))
     with door(output) as given:

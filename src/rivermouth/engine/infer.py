@@ -6,7 +6,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.errors import GroupWithoutOffsets, KafkaRefused, OffsetsOutOfRange, SchemaEmpty, SchemaNotInferred
+from rivermouth.errors import (
+    DocumentsTooWide,
+    GroupWithoutOffsets,
+    KafkaRefused,
+    OffsetsOutOfRange,
+    SchemaEmpty,
+    SchemaNotInferred,
+)
 from rivermouth.rows import ledger
 from rivermouth.rows.inference import MAX_FIELDS, Limits, Shape, ShapesExplode
 from rivermouth.rows.inferred import MAX_COLUMNS, Inferred, SchemaTooWide, schema_of
@@ -87,7 +94,8 @@ def infer(flow: Flow, topics: Topics, look: Look) -> Inference:
 
     Raises:
         SchemaEmpty: There is no record with a value.
-        SchemaNotInferred: There are values and no document among them, or they have too many fields.
+        SchemaNotInferred: There are values and no document among them.
+        DocumentsTooWide: The documents have too many fields.
         RivermouthError: What else keeps the flow from its topics.
 
     Guarantees:
@@ -111,7 +119,7 @@ def schema_of_seen(flow: Flow, seen: Seen, *, times: bool) -> Inference:
     try:
         inferred = schema_of(shape, times=times, is_taken=lambda name: is_taken(flow, name))
     except SchemaTooWide:
-        raise _too_wide(subject) from None
+        raise _too_wide(subject, shape) from None
     if not inferred.found.fields:
         raise SchemaEmpty(subject=subject, detail="its documents have no fields", fix=_WAIT)
     return Inference(seen, inferred)
@@ -121,7 +129,7 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
     """What is seen of what the flow reads; there may be no schema in it.
 
     Raises:
-        SchemaNotInferred: There are too many different paths.
+        DocumentsTooWide: There are too many different paths.
         RivermouthError: What keeps the flow from its topics.
     """
     began_at = time.monotonic()
@@ -135,7 +143,7 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
         for record in reading.newest() if newest else reading.all():
             shape.add(record.value, (record.topic, record.partition, record.offset))
     except ShapesExplode:
-        raise _too_wide(subject_of(flow)) from None
+        raise _too_wide(subject_of(flow), shape) from None
     return Seen(
         subject=subject_of(flow),
         shape=shape,
@@ -219,7 +227,10 @@ def _ranges(flow: Flow, topics: Topics, known: Mapping[str, Topic]) -> Ranges:
     return found if ledger.size(found) else ledger.between(topics.beginning_offsets(known), end)
 
 
-def _too_wide(subject: str) -> SchemaNotInferred:
-    fix = "max_fields: 100, for maps in place of wide objects; or format: text"
+def _too_wide(subject: str, shape: Shape) -> DocumentsTooWide:
     detail = f"its documents have more than {MAX_COLUMNS:,} different fields"
-    return SchemaNotInferred(subject=subject, detail=detail, fix=fix)
+    if len(shape.documents.fields or {}) <= MAX_COLUMNS:
+        fix = "max_fields: 100, for maps in place of wide objects; or format: text"
+        return DocumentsTooWide(subject=subject, detail=detail, fix=fix)
+    fix = 'format: text, or declare the columns that you need: schema: "id bigint"'
+    return DocumentsTooWide(subject=subject, detail=f"{detail} of their own", fix=fix)

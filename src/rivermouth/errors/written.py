@@ -208,6 +208,14 @@ class SchemaNotInferred(RivermouthError):
     hint = "{fix}"
 
 
+class DocumentsTooWide(RivermouthError):
+    """Documents have more fields than a schema can have."""
+
+    code = "DOCUMENTS_TOO_WIDE"
+    what = "{subject}: no schema can be inferred: {detail}; nothing was run"
+    hint = "{fix}"
+
+
 class SchemaEmpty(RivermouthError):
     """There is nothing yet of which a schema could be made: the first records have not come."""
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.engine import schemas
-from rivermouth.engine.infer import Inference, Look, infer, seen_of
+from rivermouth.engine.infer import Inference, Look, infer, schema_of_seen, seen_of
 from rivermouth.engine.schemas import SchemaUpdate
-from rivermouth.errors import ArgumentInvalid, SchemaNotKept
+from rivermouth.errors import ArgumentInvalid, DocumentsTooWide, SchemaEmpty, SchemaNotKept
 from rivermouth.names import EPOCH_COLUMN
 from rivermouth.ports import delta
 from rivermouth.ports.delta_files import read_snapshot
@@ -101,7 +101,13 @@ def ingest_project(topic: str, **arguments: Any) -> tuple[Project, str | None]:
         return project, None
     validate_static(project)
     with _cluster(project) as kafka:
-        shape = seen_of(flow, kafka, Look(records=FEW)).shape
+        try:
+            seen = seen_of(flow, kafka, Look(records=FEW))
+            shape = seen.shape
+            if shape.sound_records and shape.sound_records >= MOSTLY * shape.records:
+                schema_of_seen(flow, seen, times=False)
+        except (DocumentsTooWide, SchemaEmpty) as error:
+            return raw, str(error.facts["detail"])
     if shape.sound_records >= MOSTLY * shape.records:
         return project, "the schema is inferred"
     reason, first = min(shape.corrupt.items(), key=lambda each: (-each[1].count, each[0]))
@@ -206,18 +212,37 @@ def save(inference: Inference, file: str | Path) -> None:
     Raises:
         ArgumentInvalid: It is no name of a schema file, it is there already, or it cannot be written.
     """
+    check_save(file)
     path = Path(file)
-    if path.suffix != ".json":
-        raise ArgumentInvalid(argument="--save", detail="a schema file ends in .json", fix="--save schema.json")
     try:
         with path.open("x", encoding="utf-8") as stream:
             stream.write(json.dumps(inference.inferred.schema.jsonValue(), indent=2, ensure_ascii=False) + "\n")
     except FileExistsError:
-        detail = f"{path} is there already, and stays as it is"
-        raise ArgumentInvalid(argument="--save", detail=detail, fix="name another file") from None
+        raise _there_already(path) from None
     except OSError as error:
         detail = f"{path} cannot be written: {error.strerror}"
         raise ArgumentInvalid(argument="--save", detail=detail, fix="name a file in a folder that is there") from None
+
+
+def check_save(file: str | Path) -> None:
+    """Nothing, if a schema can be saved there; for before anything is done that would have to be undone.
+
+    Raises:
+        ArgumentInvalid: As of ``save``.
+    """
+    path = Path(file)
+    if path.suffix != ".json":
+        raise ArgumentInvalid(argument="--save", detail="a schema file ends in .json", fix="--save schema.json")
+    if path.exists():
+        raise _there_already(path)
+    if not path.parent.is_dir():
+        detail = f"{path} cannot be written: there is no folder {path.parent}"
+        raise ArgumentInvalid(argument="--save", detail=detail, fix="name a file in a folder that is there")
+
+
+def _there_already(path: Path) -> ArgumentInvalid:
+    detail = f"{path} is there already, and stays as it is"
+    return ArgumentInvalid(argument="--save", detail=detail, fix="name another file")
 
 
 def _check_infers(project: Project, flow: Flow) -> None:

@@ -108,7 +108,7 @@ class Node:
         self._last: Coordinate | None = None
 
     def add(self, value: Any, at: Coordinate, limits: Limits, depth: int = 0) -> int:
-        """Takes one value in; returns how many nodes were made for it."""
+        """Takes one value in; returns by how many there are more nodes now, or fewer where an object became a map."""
         # A path within an array may be met often in one record.
         if self._last is not at:
             self._last = at
@@ -140,20 +140,21 @@ class Node:
         made = 0
         if self.fields is None and self.values is None:
             self.fields = {}
-        fields = self.fields
-        if fields is None:
-            values = self.values or Node()
-            for _, item in members:
-                made += values.add(item, at, limits, depth)
-            return made
         for name, item in members:
+            fields = self.fields
+            if fields is None:
+                if self.values is None:
+                    self.values = Node()
+                    made += 1
+                made += self.values.add(item, at, limits, depth)
+                continue
             found = fields.get(name)
             if found is None:
                 found = fields[name] = Node()
                 made += 1
             made += found.add(item, at, limits, depth)
-        if len(fields) > limits.max_fields and depth > 1:
-            self.collapse(limits)
+            if len(fields) > limits.max_fields and depth > 1:
+                made += self.collapse(limits)
         return made
 
     def _add_array(self, value: list[Any], at: Coordinate, limits: Limits, depth: int) -> int:
@@ -166,12 +167,18 @@ class Node:
             made += items.add(item, at, limits, depth)
         return made
 
-    def collapse(self, limits: Limits) -> None:
-        """Forgets the names of the fields: what was in them is ``values`` from here on."""
-        values = Node()
+    def collapse(self, limits: Limits) -> int:
+        """Forgets the names of the fields: what was in them is ``values`` from here on; returns as ``add``."""
+        values, before = Node(), self.size()
         for each in (self.fields or {}).values():
             values.merge(each, limits)
         self.fields, self.values = None, values
+        return self.size() - before
+
+    def size(self) -> int:
+        """How many nodes there are, this one among them."""
+        below = [*(self.fields or {}).values(), *filter(None, (self.values, self.items))]
+        return 1 + sum(each.size() for each in below)
 
     def merge(self, other: Node, limits: Limits, *, is_root: bool = False) -> None:
         """Takes in what another node saw at the same path in other records; ``other`` is of no use afterwards."""
@@ -233,7 +240,7 @@ class Shape:
         records: Records with a value.
         without_value: Records without one.
         corrupt: Values that the format would refuse whatever is declared, by reason.
-        nodes: How many paths were made for them, at most.
+        nodes: How many paths there are in them.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -267,7 +274,7 @@ class Shape:
         self.documents.merge(other.documents, self.limits, is_root=True)
         self.records += other.records
         self.without_value += other.without_value
-        self.nodes += other.nodes
+        self.nodes = self.documents.size() - 1
         for reason, seen in other.corrupt.items():
             self.corrupt.setdefault(reason, Seen(0, seen.example)).take(seen)
         return self
