@@ -26,6 +26,7 @@ from rivermouth.errors import (
     PartitionsFewer,
     RivermouthError,
     SchemaEmpty,
+    SchemaNotInferred,
     SourceBehind,
     TableBusy,
     TokenNotMade,
@@ -282,18 +283,24 @@ class Supervisor:
     def _open(
         self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener, *, waits: bool
     ) -> RunningFlow | None:
-        """The flow, opened; None if it was told to stop while it waited for records of which to infer its schema."""
-        waiting = False
+        """The flow, opened; None if it was told to stop while it waited for records of which to infer its schema.
+
+        While it waits it outlasts what passes by itself, such as a broker that is away.
+        """
+        waiting, pause_s = False, _EMPTY_S
         while not self._stop.is_set():
             try:
                 return self._opened(order, kafka, source.with_new_consumers(), lease, listener)
-            except SchemaEmpty as empty:
-                if not waits:
+            except (SchemaEmpty, SchemaNotInferred, *_PASSING) as error:
+                is_early = isinstance(error, SchemaEmpty | SchemaNotInferred)
+                if not waits or not (waiting or is_early):
                     raise
                 if not waiting:
-                    listener(Warned(order.flow.name, f"{empty.message.partition(';')[0]}; it waits for records"))
+                    listener(Warned(order.flow.name, f"{error.message.partition(';')[0]}; it waits for records"))
+                # What is no document is read again each time.
+                pause_s = _EMPTY_S if isinstance(error, SchemaEmpty) else min(2 * pause_s, _LONGEST_DELAY_S)
                 waiting = True
-                self._stop.wait(_EMPTY_S)
+                self._stop.wait(pause_s)
         return None
 
     def _opened(
