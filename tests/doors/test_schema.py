@@ -5,22 +5,40 @@ from __future__ import annotations
 import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql.types import LongType, StructField, StructType
 from tests.crashes.oracle import rows_of
 
 import rivermouth
 from rivermouth import Project
 from rivermouth.cli.main import invoke
+from rivermouth.engine import schemas, supervisor
 from rivermouth.engine.events import BatchDone, SchemaKept, Warned
-from rivermouth.errors import FlowsFailed, RivermouthError
+from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.errors import (
+    BrokerUnreachable,
+    ColumnReserved,
+    DocumentsTooWide,
+    FlowsFailed,
+    RivermouthError,
+    SchemaEmpty,
+    SchemaNotInferred,
+    SchemaUpdateRefused,
+)
 from rivermouth.formats.debezium import Debezium
 from rivermouth.formats.json import Json
+from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.storage import LocalFiles
+from rivermouth.ports.table_source import TableSource
 from rivermouth.project import operate
 from rivermouth.project.ingest import ingest_spec
+from rivermouth.project.schema import ingest_project
+from rivermouth.rows.kept_schema import KeptSchema
 
+ID = StructType([StructField("id", LongType())])
 RECORDS = [
     (b"a", b'{"id": 1, "at": "2026-01-31T12:00:00Z", "v": 1, "deep": {"x.y": 1, "s p": [1, 2.5]}, "kafka_offset": 1}'),
     (b"b", b'{"id": 2, "at": "2026-02-01T12:00:00Z", "v": "x", "ID": true, "": null, "big": 12345678901234567890}'),
@@ -215,6 +233,19 @@ def test_a_topic_that_is_not_json_stays_bytes_today_and_tomorrow(spark, shop):
     assert len(rows_of(shop.folder / f"lake/bronze/{shop.topic.replace('-', '_')}")) == 9
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({}, "its documents have no fields"),
+        ({f"k{each}": 1 for each in range(6000)}, "its documents have more than 5,000 different fields of their own"),
+    ],
+)
+def test_a_topic_of_which_no_schema_can_be_made_stays_bytes(shop, value, why):
+    shop.send((b"a", json.dumps(value).encode()))
+    project, told = ingest_project(shop.topic, bootstrap_servers=shop.broker.bootstrap_servers)
+    assert ([flow.format.type for flow in project.flows()], told) == (["raw"], why)
+
+
 @pytest.mark.parametrize("more", [(), ("--schema", "infer"), ("--table", "bronze.t")])
 def test_a_table_that_was_made_with_a_declared_schema_is_not_taken_over(shop, more):
     shop.send((b"a", b'{"id": 1}'))
@@ -229,7 +260,7 @@ def test_a_table_that_was_made_with_a_declared_schema_is_not_taken_over(shop, mo
         "",
         (
             f"[ARGUMENT_INVALID] schema: table {table} is there already, and its schema was not inferred; nothing "
-            "was run\n  hint: the schema with which it was made: --schema \"id bigint, at timestamp\", or another "
+            'was run\n  hint: the schema with which it was made: --schema "id bigint, at timestamp", or another '
             f"table: --table {table}_2\n"
         ),
     )
@@ -286,8 +317,6 @@ def test_two_that_keep_at_once_get_one_schema(shop):
     shop.send((b"a", b'{"id": 1}'))
     project = shop.write()
     flow, places, files = project.flow("orders"), project.places("orders"), LocalFiles()
-    from rivermouth.engine import schemas
-
     first = project.infer_schema("orders")
     shop.send((b"b", b'{"other": 1}'))
     second = project.infer_schema("orders")
@@ -307,7 +336,169 @@ class Late(LocalFiles):
 
     def names(self, folder):
         self._looks += 1
-        return [] if self._looks == 1 else super().names(folder)
+        return [] if self._looks <= 2 else super().names(folder)
+
+
+class Opening:
+    """What is kept, judged and told when a flow is opened, up to where Spark begins."""
+
+    def __init__(self, project, name, refuses=None):
+        self.files, self.flow, self.places = LocalFiles(), project.flow(name), project.places(name)
+        self.judged, self.told, self.warned, self._refuses = [], [], [], refuses
+        self._kafka = Kafka(project.bootstrap_servers, project.kafka_options())
+
+    def judge(self, flow):
+        self.judged.append(flow.format.schema_as_declared().simpleString())
+        if self._refuses:
+            raise self._refuses
+
+    def columns(self, *, update=False):
+        with self._kafka as kafka:
+            flow = schemas.ensured(
+                None,
+                self.flow,
+                self.files,
+                self.places,
+                kafka,
+                update=update,
+                judge=self.judge,
+                tell=self.told.append,
+                warn=self.warned.append,
+            )
+        return flow.format.schema_as_declared().simpleString()
+
+    def kept(self):
+        return [each.name for each in sorted((self.places_folder() / self.flow.name).glob("*"))]
+
+    def places_folder(self):
+        return Path(self.places.schemas()).parent
+
+
+def test_a_version_is_judged_before_it_is_kept(shop):
+    shop.send((b"a", b'{"id": 1}'))
+    project = shop.write()
+    opening = Opening(project, "orders", refuses=ColumnReserved(flow="orders", column="id", fix="x"))
+    with pytest.raises(ColumnReserved):
+        opening.columns()
+    assert (opening.judged, opening.told, opening.kept()) == (["struct<id:bigint>"], [], [])
+    assert Opening(project, "orders").columns() == "struct<id:bigint>"
+    shop.send((b"a", b'{"new": 1}'))
+    opening = Opening(project, "orders", refuses=ColumnReserved(flow="orders", column="new", fix="x"))
+    with pytest.raises(ColumnReserved):
+        opening.columns(update=True)
+    assert (opening.judged, opening.kept()) == (["struct<id:bigint,new:bigint>"], ["00001.json"])
+
+
+def test_an_update_of_a_topic_that_is_empty_keeps_what_is_kept(shop):
+    shop.send((b"a", None))
+    opening = Opening(shop.write(), "orders")
+    with pytest.raises(SchemaEmpty):
+        opening.columns(update=True)
+    kept = KeptSchema("orders", 1, "2026-01-31T12:00:00+00:00", 1, 0, True, (), ID)
+    opening.files.create(f"{opening.places.schemas()}/00001.json", kept.to_text())
+    assert opening.columns(update=True) == "struct<id:bigint>"
+    assert opening.warned == [
+        f"topic {shop.topic}: no schema can be inferred yet: no record has a value; version 1 of its schema stays"
+    ]
+    assert (opening.told, opening.kept()) == ([], ["00001.json"])
+
+
+def test_hinted_columns_and_kept_decimals_are_no_reason_to_refuse_an_update(shop):
+    files = LocalFiles()
+
+    def kept(hints, more=""):
+        project = shop.write(f"{{type: json, schema: infer, schema_hints: {hints}}}", more)
+        found = project.infer_schema("orders")
+        done = schemas.keep(project.flow("orders"), files, project.places("orders"), found)
+        return done.is_new, done.kept.version, done.kept.schema.simpleString()
+
+    shop.send((b"a", b'{"id": 1, "total": 123456789012345678.25}'))
+    first = (1, "struct<id:bigint,total:decimal(38,2)>")
+    assert kept("id string") == (True, *first)
+    shop.send((b"a", b'{"id": "x", "total": 1.25}'))
+    latest = f"    starting_offsets: {{{shop.topic}: {{0: 1}}}}\n"
+    assert kept("'a decimal(3,2), ID string'", latest) == (False, *first)
+    with pytest.raises(SchemaUpdateRefused, match="column id is bigint, and there are values of string"):
+        kept("a string", latest)
+
+
+def test_a_flow_with_a_new_name_takes_its_schema_along(shop):
+    shop.send((b"a", b'{"id": 1}'))
+    old = Opening(shop.write(), "orders")
+    assert old.columns() == "struct<id:bigint>"
+    renamed = shop.write()
+    text = (shop.folder / "rivermouth.yml").read_text()
+    (shop.folder / "rivermouth.yml").write_text(text.replace("  orders:\n", "  sales:\n    previously: orders\n"))
+    sales = Opening(Project.load("rivermouth.yml"), "sales")
+    shop.send((b"a", b'{"new": 1}'))
+    assert schemas.newest(sales.flow, sales.files, sales.places).version == 1
+    assert sales.kept() == []
+    assert sales.columns() == "struct<id:bigint>"
+    assert sales.columns(update=True) == "struct<id:bigint,new:bigint>"
+    assert (sales.kept(), old.kept()) == (["00001.json", "00002.json"], ["00001.json", "00001.moved_to.sales"])
+    assert [each.flow for each in schemas.history(sales.flow, sales.files, sales.places)] == ["sales", "sales"]
+
+    # Another flow that gets the old name.
+    another = Opening(renamed, "orders")
+    assert schemas.newest(another.flow, another.files, another.places) is None
+    assert another.columns() == "struct<id:bigint,new:bigint>"
+    assert another.kept() == ["00001.json", "00001.moved_to.sales", "00002.json"]
+    assert [each.version for each in schemas.history(another.flow, another.files, another.places)] == [2]
+    assert sales.columns() == "struct<id:bigint,new:bigint>"
+
+
+class Early(Supervisor):
+    """Its flows are opened as is said beforehand: by errors, and then well."""
+
+    errors: tuple[RivermouthError, ...] = ()
+
+    def _opened(self, *_):
+        if not self.errors:
+            return "open"
+        first, *self.errors = self.errors
+        raise first
+
+
+@pytest.fixture
+def opened_early(monkeypatch):
+    monkeypatch.setattr(supervisor, "_EMPTY_S", 0.01)
+    project = ingest_spec("orders")
+    order = FlowOrder(project.flow("orders"), project.places("orders"), "", {})
+
+    def opened(*errors, waits=True):
+        told = []
+        early = Early(None, print, print)
+        early.errors = errors
+        source = TableSource.__new__(TableSource)  # it opens nothing, and is handed on as it is
+        return early._open(order, None, source, None, told.append, waits=waits), [each.message for each in told]
+
+    return opened
+
+
+def test_a_flow_that_waits_for_records_outlasts_garbage_and_brokers_that_are_away(opened_early):
+    empty = SchemaEmpty(subject="topic t", detail="there is no record", fix="x")
+    garbage = SchemaNotInferred(subject="topic t", detail="of 1 values none is a JSON object", fix="x")
+    away = BrokerUnreachable(bootstrap_servers="b:1", timeout_s=1)
+    assert opened_early(garbage, away, empty, away) == (
+        "open",
+        ["topic t: no schema can be inferred: of 1 values none is a JSON object; it waits for records"],
+    )
+    for errors, waits in (((away,), True), ((empty,), False), ((garbage,), False), ((wide(), empty), True)):
+        with pytest.raises(type(errors[0])):
+            opened_early(*errors, waits=waits)
+
+
+def wide():
+    return DocumentsTooWide(subject="topic t", detail="x", fix="x")
+
+
+def test_what_another_flow_kept_in_the_folder_is_not_taken(shop):
+    shop.send((b"a", b'{"id": 1}'))
+    opening = Opening(shop.write(), "orders")
+    kept = KeptSchema("sales", 4, "2026-01-31T12:00:00+00:00", 1, 0, True, (), ID)
+    opening.files.create(f"{opening.places.schemas()}/00004.json", kept.to_text())
+    assert opening.columns() == "struct<id:bigint>"
+    assert opening.kept() == ["00004.json", "00005.json"]
 
 
 @pytest.mark.parametrize(
@@ -344,13 +535,21 @@ class Late(LocalFiles):
         (
             [json.dumps({f"k{number}": 1 for number in range(6000)}).encode()],
             (
-                "[SCHEMA_NOT_INFERRED] topic t: no schema can be inferred: its documents have more than 5,000 "
+                "[DOCUMENTS_TOO_WIDE] topic t: no schema can be inferred: its documents have more than 5,000 "
+                "different fields of their own; nothing was run\n"
+                '  hint: format: text, or declare the columns that you need: schema: "id bigint"'
+            ),
+        ),
+        (
+            [json.dumps({f"k{part}": {f"k{number}": 1 for number in range(400)} for part in range(20)}).encode()],
+            (
+                "[DOCUMENTS_TOO_WIDE] topic t: no schema can be inferred: its documents have more than 5,000 "
                 "different fields; nothing was run\n"
                 "  hint: max_fields: 100, for maps in place of wide objects; or format: text"
             ),
         ),
     ],
-    ids=["empty", "tombstones", "no fields", "only corrupt", "explosion"],
+    ids=["empty", "tombstones", "no fields", "only corrupt", "wide", "wide below"],
 )
 def test_what_cannot_be_inferred_is_told_in_whole(shop, values, told):
     shop.send(*((b"k", value) for value in values))
@@ -400,6 +599,22 @@ def test_arguments_that_do_not_fit_are_told_in_whole(shop, arguments, told):
     shop.send((b"a", b'{"id": 1}'))
     shop.write("{type: json, schema: id bigint}")
     assert shop.say(*arguments) == (1, "", told)
+
+
+@pytest.mark.parametrize(
+    ("place", "detail", "hint"),
+    [
+        ("there.json", "there.json is there already, and stays as it is", "name another file"),
+        ("no/x.json", "no/x.json cannot be written: there is no folder no", "name a file in a folder that is there"),
+    ],
+)
+def test_where_a_schema_is_saved_is_looked_at_before_one_is_kept(shop, place, detail, hint):
+    shop.send((b"a", b'{"id": 1}'))
+    shop.write()
+    (shop.folder / "there.json").write_text("{}")
+    told = f"[ARGUMENT_INVALID] --save: {detail}; nothing was run\n  hint: {hint}\n"
+    assert shop.say("schema", "infer", "orders", "--update", "--save", place) == (1, "", told)
+    assert not (shop.folder / "lake").exists()
 
 
 def test_a_topic_of_the_projects_cluster_needs_no_address(shop):

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import types as T
 
 from rivermouth.rows import inferred_times
+from rivermouth.rows.declared import names_in_ddl
 from rivermouth.rows.inference import Corrupt, Limits, Shape, ShapesExplode, parsed
 from rivermouth.rows.inferred import SchemaTooWide, schema_of
 from rivermouth.rows.kept_schema import KeptSchema, difference, file_name, versions_of
@@ -146,8 +147,10 @@ def test_shapes_that_explode_end():
         shape_of(*documents)
     with pytest.raises(SchemaTooWide):
         schema_of(shape_of(*(json.dumps({f"a{i}": 1}) for i in range(6000))))
-    # 100,000 keys below a field, and a bomb of brackets, are nothing.
-    assert inferred(json.dumps({f"k{i}": 1 for i in range(100_000)})) == "map<string,bigint>"
+    # 300,000 keys below a field, and a bomb of brackets, are nothing.
+    wide = json.dumps({f"k{i}": {"x": i} for i in range(300_000)})
+    assert inferred(wide, wide) == "map<string,struct<x:bigint>>"
+    assert shape_of(f'{{"f": {wide}}}').nodes == 3
     bomb = b'{"f": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     assert shape_of(bomb).corrupt["TOO_DEEP"].count == 1
 
@@ -249,7 +252,7 @@ def test_windows_have_no_record_twice(offsets):
 def test_offsets_without_a_record_use_nothing_of_a_sample_up(live, partitions):
     size = 10_000_000
     there = {size * number // live + 7 for number in range(live)}
-    rounds = spread({"t": {number: (0, size) for number in range(partitions)}}, SAMPLE_RECORDS)
+    rounds = spread({"t": dict.fromkeys(range(partitions), (0, size))}, SAMPLE_RECORDS)
     found = 0
     for window in itertools.chain(*rounds):
         # As they are read: the next ones that are there, up to the window's end.
@@ -293,6 +296,55 @@ def test_what_a_newer_inference_changes(spark, kept, found, changes, refused):
     assert result.changes == (*changes, "adds column w string")
     assert result.refused == refused
     assert result.schema.names == ["v", "w"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "values", "told"),
+    [
+        (T.DecimalType(38, 2), ["1.25"], None),
+        (T.DecimalType(38, 2), ["1", "-1.5"], None),
+        (T.DecimalType(38, 2), ["7"], None),
+        (T.DecimalType(38, 2), ["1.255"], "column v is decimal(38,2), and there are values of double"),
+        (T.DecimalType(38, 2), ["1e1"], "column v is decimal(38,2), and there are values of double"),
+        (T.DecimalType(5, 2), ["1234.5"], "column v is decimal(5,2), and there are values of double"),
+        (T.DoubleType(), [str(2**53), str(2**60)], None),
+        (
+            T.DoubleType(),
+            [str(2**53 + 1)],
+            "column v is double, and there are whole numbers of which a double would lose digits",
+        ),
+    ],
+)
+@pytest.mark.parametrize("within", ["{}", "[{}]", '{{"x": {}}}', '{{"x": {}, "X": null}}'])
+def test_numbers_are_judged_by_their_digits_whatever_was_inferred_of_them(kept, values, told, within):
+    documents = (f'{{"v": {within.format(value)}}}' for value in values)
+    inferred = schema_of(shape_of(*documents))
+    nested = {
+        "{}": kept,
+        "[{}]": T.ArrayType(kept),
+        '{{"x": {}}}': T.StructType([T.StructField("x", kept)]),
+        '{{"x": {}, "X": null}}': T.MapType(T.StringType(), kept),
+    }[within]
+    schema = T.StructType([T.StructField("v", nested)])
+    result = difference(schema, inferred.found, numbers=inferred.numbers)
+    assert (len(result.refused), result.changes) == (0 if told is None else 1, ())
+    if within == "{}":
+        assert result.refused == (() if told is None else (told,))
+    pinned = difference(schema, inferred.found, numbers=inferred.numbers, pinned={"v"})
+    assert (pinned.refused, pinned.changes, pinned.schema) == ((), (), schema)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "names"),
+    [
+        ("", []),
+        ("a int", ["a"]),
+        ("a decimal(10,2), `b, ``c` struct<x: int, y: array<int>>,d: string", ["a", "b, `c", "d"]),
+        ("a int COMMENT 'x, y int' NOT NULL,\n  E map<string,int>", ["a", "E"]),
+    ],
+)
+def test_names_of_hints_are_read_without_spark(ddl, names):
+    assert names_in_ddl(ddl) == names
 
 
 def test_a_kept_schema_is_a_file_of_json():

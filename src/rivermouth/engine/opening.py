@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rivermouth.engine.adopt import adopt
 from rivermouth.engine.decide import add_epoch_column, check_epoch_column, check_topics, decide
-from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached
+from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached, Warned
 from rivermouth.engine.keyed_table import column_starts, columns_left, keep_column_starts
 from rivermouth.engine.rebuild import empty
 from rivermouth.engine.recovery import recover
@@ -76,11 +76,25 @@ def open_flow(
     """
     session = for_flow(spark)
 
-    def tell(update: SchemaUpdate) -> None:
-        listener(kept_schema(flow.name, update))
-
     files = PlacedFiles(session)
-    flow = ensured(session, flow, files, places, kafka, update=update_schema, tell=tell)
+
+    def judge(wanted: Flow) -> None:
+        shape = table_shape(session, wanted)
+        if delta.exists(files, places.table):
+            state = delta.table_state(session, places.table)
+            table_changes(wanted, places.table, state, shape, adopting=adoption is not None)
+
+    flow = ensured(
+        session,
+        flow,
+        files,
+        places,
+        kafka,
+        update=update_schema,
+        judge=judge,
+        tell=lambda update: listener(kept_schema(flow.name, update)),
+        warn=lambda words: listener(Warned(flow.name, words)),
+    )
     shape = table_shape(session, flow)
     topics = kafka.topics(flow)
     if adoption:

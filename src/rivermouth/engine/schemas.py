@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.infer import Inference, Look, infer
-from rivermouth.errors import SchemaFileBroken, SchemaInvalid, SchemaNotKept, SchemaUpdateRefused, first_line
-from rivermouth.rows.kept_schema import KeptSchema, difference, file_name, versions_of
+from rivermouth.errors import (
+    SchemaEmpty,
+    SchemaFileBroken,
+    SchemaInvalid,
+    SchemaNotKept,
+    SchemaUpdateRefused,
+    first_line,
+)
+from rivermouth.rows.kept_schema import KeptSchema, difference, file_name, moved_name, moved_until, versions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
@@ -67,7 +74,9 @@ def ensured(
     topics: Topics,
     *,
     update: bool = False,
+    judge: Callable[[Flow], None],
     tell: Callable[[SchemaUpdate], None],
+    warn: Callable[[str], None],
 ) -> Flow:
     """As ``settled``; a schema that is not kept yet is inferred and kept first.
 
@@ -78,11 +87,14 @@ def ensured(
         places: Where the flow's things lie.
         topics: What it reads.
         update: Infer again, and keep what is different as a new version.
+        judge: Gets the flow with the columns of a version before that is kept, and raises what speaks against it.
         tell: Gets what became of it, before anything is made of it.
+        warn: Gets why the schema was not inferred again though it should have been.
 
     Raises:
-        SchemaEmpty: There is nothing yet to infer from.
+        SchemaEmpty: There is nothing yet to infer from, and no schema is kept.
         SchemaNotInferred: There is nothing to infer from.
+        DocumentsTooWide: There are too many fields.
         SchemaUpdateRefused: What is different no table can be changed to.
         RivermouthError: As ``settled``, and what keeps the flow from its topics.
 
@@ -94,10 +106,17 @@ def ensured(
         return fixed(spark, flow)
     kept = newest(flow, files, places)
     if kept is None or update:
-        done = keep(flow, files, places, infer(flow, topics, look_of(flow)))
-        tell(done)
-        kept = done.kept
-    return with_columns(flow, kept.schema)
+        try:
+            inference = infer(flow, topics, look_of(flow))
+        except SchemaEmpty as empty:
+            if kept is None:
+                raise
+            warn(f"{empty.message.partition(';')[0]}; version {kept.version} of its schema stays")
+        else:
+            done = keep(flow, files, places, inference, judge=judge)
+            tell(done)
+            return with_columns(flow, done.kept.schema)
+    return with_columns(flow, _taken_along(flow, files, places, kept).schema)
 
 
 def foreseen(
@@ -137,8 +156,7 @@ def newest(flow: Flow, files: LakeFiles, places: FlowPlaces) -> KeptSchema | Non
     Raises:
         SchemaFileBroken: It cannot be used.
     """
-    folder, versions = _folder(flow, files, places)
-    return _read(flow, files, folder, versions[-1]) if versions else None
+    return next(_versions(flow, files, places), None)
 
 
 def history(flow: Flow, files: LakeFiles, places: FlowPlaces) -> list[KeptSchema]:
@@ -147,36 +165,60 @@ def history(flow: Flow, files: LakeFiles, places: FlowPlaces) -> list[KeptSchema
     Raises:
         SchemaFileBroken: One cannot be used.
     """
-    folder, versions = _folder(flow, files, places)
-    return [_read(flow, files, folder, version) for version in reversed(versions)]
+    return list(_versions(flow, files, places))
 
 
-def keep(flow: Flow, files: LakeFiles, places: FlowPlaces, inference: Inference) -> SchemaUpdate:
+def keep(
+    flow: Flow,
+    files: LakeFiles,
+    places: FlowPlaces,
+    inference: Inference,
+    *,
+    judge: Callable[[Flow], None] | None = None,
+) -> SchemaUpdate:
     """Keeps what was inferred as a new version, if it is different from the newest.
+
+    Args:
+        flow: The flow.
+        files: Of the lake's state.
+        places: Where the flow's things lie.
+        inference: What was inferred.
+        judge: As of ``ensured``; None where there is no Spark to judge it.
 
     Raises:
         SchemaUpdateRefused: It is different as no table can be changed.
+        SchemaInvalid: The flow's hints cannot be read.
         SchemaFileBroken: The newest version cannot be used.
+        RivermouthError: What ``judge`` raises.
 
     Guarantees:
-        A version is never written over: of two that keep one at the same time one does, and both get that.
+        A version is never written over: of two that keep one at the same time one does, and both get that. Where it
+        raises nothing is kept.
     """
-    folder, versions = _folder(flow, files, places)
+    own = places.schemas()
     while True:
-        before = _read(flow, files, folder, versions[-1]) if versions else None
+        # Looked at first: what another keeps from now on is in the way of this number, or is found below.
+        taken = max(versions_of(files.names(own)), default=0)
+        before = newest(flow, files, places)
         wanted = _next(flow, before, inference)
         if before is not None and not wanted.changes:
-            return SchemaUpdate(before, is_new=False, inference=inference)
-        if files.create(f"{folder}/{file_name(wanted.version)}", wanted.to_text()):
+            return SchemaUpdate(_taken_along(flow, files, places, before), is_new=False, inference=inference)
+        if judge is not None:
+            judge(with_columns(flow, wanted.schema))
+        if before is not None and _taken_along(flow, files, places, before) != before:
+            continue
+        if before is None:
+            wanted = replace(wanted, version=taken + 1)
+        if files.create(f"{own}/{file_name(wanted.version)}", wanted.to_text()):
             return SchemaUpdate(wanted, is_new=True, inference=inference)
-        folder, versions = _folder(flow, files, places)
 
 
 def _next(flow: Flow, before: KeptSchema | None, inference: Inference) -> KeptSchema:
     schema = inference.inferred.schema
     changes: tuple[str, ...] = ()
     if before is not None:
-        found = difference(before.schema, inference.inferred.found)
+        inferred = inference.inferred
+        found = difference(before.schema, inferred.found, numbers=inferred.numbers, pinned=flow.format.pinned)
         if found.refused:
             more = f", and {len(found.refused) - 1} more" if len(found.refused) > 1 else ""
             raise SchemaUpdateRefused(flow=flow.name, detail=found.refused[0] + more)
@@ -194,15 +236,43 @@ def _next(flow: Flow, before: KeptSchema | None, inference: Inference) -> KeptSc
     )
 
 
-def _folder(flow: Flow, files: LakeFiles, places: FlowPlaces) -> tuple[str, list[int]]:
-    """Where the versions are, and which: under the flow's earlier name if there are none under its own."""
+def _versions(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Iterator[KeptSchema]:
+    """The flow's versions, the newest first: those under its earlier name if there are none under its own."""
+    for name in (flow.name, *([flow.previously] if flow.previously else [])):
+        there = False
+        for each in _versions_in(flow, files, places.schemas(name)):
+            there = True
+            yield each
+        if there:
+            return
+
+
+def _versions_in(flow: Flow, files: LakeFiles, folder: str) -> Iterator[KeptSchema]:
+    """The flow's versions in a folder; a flow that bore its name before may have left some there."""
+    found = files.names(folder)
+    for version in reversed(versions_of(found)):
+        if version <= moved_until(found, flow.name):
+            return
+        kept = _read(flow, files, folder, version)
+        if kept.flow not in (flow.name, flow.previously):
+            return
+        yield kept
+
+
+def _taken_along(flow: Flow, files: LakeFiles, places: FlowPlaces, kept: KeptSchema) -> KeptSchema:
+    """The newest version under the flow's own name; copied from its earlier name, where a mark says so from then on.
+
+    Guarantees:
+        Run twice: the second time finds it. Stopped half-way: the mark keeps other flows from it, and not this one.
+    """
     own = places.schemas()
-    versions = versions_of(files.names(own))
-    if not versions and flow.previously:
-        earlier = places.schemas(flow.previously)
-        if found := versions_of(files.names(earlier)):
-            return earlier, found
-    return own, versions
+    if not flow.previously or next(_versions_in(flow, files, own), None) is not None:
+        return kept
+    files.create(f"{places.schemas(flow.previously)}/{moved_name(kept.version, flow.name)}", f"{flow.name}\n")
+    version = max(kept.version, 1 + max(versions_of(files.names(own)), default=0))
+    copy = replace(kept, flow=flow.name, version=version)
+    files.create(f"{own}/{file_name(version)}", copy.to_text())
+    return copy
 
 
 def _read(flow: Flow, files: LakeFiles, folder: str, version: int) -> KeptSchema:

@@ -13,7 +13,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.names import quoted
 from rivermouth.rows import json_document, json_reasons, json_types
-from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns
+from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, names_in_ddl
 from rivermouth.rows.json_document import SAMPLE_EVERY
 
 
@@ -53,6 +53,11 @@ class Json(DeclaredFormat):
     def inference(self) -> Mapping[str, Any]:
         """``infer_times``, and ``max_fields`` if it is given."""
         return {"times": self.infer_times, **({} if self.max_fields is None else {"max_fields": self.max_fields})}
+
+    @property
+    def pinned(self) -> frozenset[str]:
+        """The columns that the hints name."""
+        return frozenset(name.lower() for name in names_in_ddl(self.schema_hints or ""))
 
     def with_schema(self, schema: T.StructType) -> Self:
         """The same format with the columns that were inferred, and what the hints say of them.

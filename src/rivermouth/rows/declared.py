@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
@@ -16,6 +17,8 @@ from rivermouth.spec import Format
 
 INFER: Final = "infer"
 """In the place of a schema: the columns are inferred from what is read."""
+_QUOTED: Final = r"""`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_WORD: Final = re.compile(_QUOTED + r"""|[(<)>,]|[^\s`'"(<)>,:]+:?""", re.DOTALL)
 
 
 class DeclaredFormat(Format):
@@ -79,6 +82,17 @@ def hinted_columns(schema: StructType, hints: str | None) -> StructType:
             mine = fields[place]
             fields[place] = StructField(mine.name, hint.dataType, hint.nullable, {**hint.metadata, **mine.metadata})
     return StructType(fields)
+
+
+def names_in_ddl(ddl: str) -> list[str]:
+    """The names of the columns in DDL that Spark can read; for where there is no Spark to read it."""
+    found, depth, begins = [], 0, True
+    for word in _WORD.findall(ddl):
+        if begins and word[0] not in "(<)>,":
+            found.append(word[1:-1].replace("``", "`") if word[0] == "`" else word.rstrip(":"))
+        begins = depth == 0 and word == ","
+        depth += (word[0] in "(<") - (word[0] in ")>")
+    return found
 
 
 def _from_ddl(ddl: str) -> StructType:

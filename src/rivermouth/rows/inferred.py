@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows import inferred_times, json_types
 from rivermouth.rows.inference import ARRAY, DEEP, NULL, OBJECT, Limits, Node, Seen, Shape
+from rivermouth.rows.inferred_numbers import NumberBounds
 
 MAX_COLUMNS: Final = 5_000
 """More fields than that, nested ones among them, are no schema that anybody could use."""
@@ -66,11 +67,13 @@ class Inferred:
             field's in its metadata.
         fields: The fields, each before its own, in the order of the schema.
         conflicts: Where text was the only way.
+        numbers: Bounds of the numbers, by path as in ``FieldFound``; ``{}`` stands for the values of a map.
     """
 
     found: T.StructType
     fields: tuple[FieldFound, ...]
     conflicts: tuple[Conflict, ...]
+    numbers: Mapping[tuple[str, ...], NumberBounds] = field(default_factory=dict)
 
     @property
     def schema(self) -> T.StructType:
@@ -122,7 +125,7 @@ def schema_of(shape: Shape, *, times: bool = False, is_taken: Callable[[str], bo
         fields.append(T.StructField(column, found, True, json_types.read_from(name) if column != name else None))
     if len(maker.fields) > MAX_COLUMNS:
         raise SchemaTooWide
-    return Inferred(T.StructType(fields), tuple(maker.fields), tuple(maker.conflicts))
+    return Inferred(T.StructType(fields), tuple(maker.fields), tuple(maker.conflicts), maker.numbers)
 
 
 class _Maker:
@@ -131,6 +134,7 @@ class _Maker:
     def __init__(self, limits: Limits, documents: int, *, times: bool) -> None:
         self.fields: list[FieldFound] = []
         self.conflicts: list[Conflict] = []
+        self.numbers: dict[tuple[str, ...], NumberBounds] = {}
         self._limits = limits
         self._documents = documents
         self._times = times
@@ -161,6 +165,7 @@ class _Maker:
             case "array":
                 return self._array(node, path, named=named)
             case "number" if node.numbers is not None:
+                self.numbers[path] = node.numbers
                 note = "has digits that no type keeps" if node.numbers.is_rounded else None
                 return node.numbers.data_type, note
             case "string":

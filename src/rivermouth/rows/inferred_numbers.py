@@ -88,13 +88,17 @@ class NumberBounds:
             return T.LongType()
         if self.fractions and not (self.inexact_fractions or self.inexact_integers):
             return T.DoubleType()
-        whole_digits = max(self.before, len(str(self.largest)))
-        # The decoder reads numbers with exponents as doubles, which a decimal then cannot trust.
-        if whole_digits + self.scale <= MAX_DIGITS and not self.exponents:
+        if self.scale <= MAX_DIGITS and self.fit_into(T.DecimalType(MAX_DIGITS, self.scale)):
             return T.DecimalType(MAX_DIGITS, self.scale)
         if self.inexact_fractions and self.largest < _BEYOND_DOUBLE:
             return T.DoubleType()
         return T.StringType()
+
+    def fit_into(self, decimal: T.DecimalType) -> bool:
+        """Whether a decimal holds each of these numbers."""
+        # The decoder reads numbers with exponents as doubles, which a decimal then cannot trust.
+        whole_digits = max(self.before, len(str(self.largest)))
+        return not self.exponents and whole_digits <= decimal.precision - decimal.scale and self.scale <= decimal.scale
 
     @property
     def is_rounded(self) -> bool:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows.inferred import settled
+from rivermouth.rows.inferred_numbers import NumberBounds
 from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows.schema import widens
 
 FORMAT: Final = 1
+_MOVED: Final = ".moved_to."
 _BIGINT: Final = (19, 0)
 """Digits of the widest whole number of 64 bits, as precision and scale."""
 
@@ -87,7 +90,18 @@ def file_name(version: int) -> str:
     return f"{version:05d}.json"
 
 
-def versions_of(names: list[str]) -> list[int]:
+def moved_name(version: int, flow: str) -> str:
+    """The name of the mark that the versions up to one are ``flow``'s now, which bore this name before."""
+    return f"{version:05d}{_MOVED}{flow}"
+
+
+def moved_until(names: Iterable[str], flow: str) -> int:
+    """The newest of the versions that another flow than ``flow`` took with it; 0 if there is none."""
+    marks = (name.partition(_MOVED) for name in names)
+    return max((int(version) for version, mark, taker in marks if mark and taker != flow), default=0)
+
+
+def versions_of(names: Iterable[str]) -> list[int]:
     """The versions whose files are among these names, ascending."""
     stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
     return sorted(int(stem) for stem in stems if stem.isdecimal() and stem.isascii())
@@ -108,12 +122,19 @@ class Difference:
     refused: tuple[str, ...] = field(default=())
 
 
-def difference(kept: T.StructType, found: T.StructType) -> Difference:
+Numbers = Mapping[tuple[str, ...], NumberBounds]
+
+
+def difference(
+    kept: T.StructType, found: T.StructType, *, numbers: Numbers | None = None, pinned: Collection[str] = ()
+) -> Difference:
     """How the kept schema must change to take what was found; a column that was not found stays.
 
     Args:
         kept: The kept schema.
         found: As ``Inferred.found``: void where nothing but null was seen.
+        numbers: As ``Inferred.numbers``: a column may take numbers for which another type was inferred.
+        pinned: Names, in lower case, of kept columns whose types are none of what is inferred.
     """
     fields = list(kept.fields)
     places = {name_in_json(each): place for place, each in enumerate(fields)}
@@ -128,18 +149,26 @@ def difference(kept: T.StructType, found: T.StructType) -> Difference:
             continue
         mine = fields[place]
         wanted = settled(each.dataType)
-        if takes(mine.dataType, each.dataType):
+        if mine.name.lower() in pinned or takes(mine.dataType, each.dataType, numbers or {}, (name_in_json(each),)):
             continue
         if widens(mine.dataType, wanted):
             fields[place] = T.StructField(mine.name, wanted, mine.nullable, mine.metadata)
             changes.append(f"widens {mine.name} to {wanted.simpleString()}")
         else:
-            refused.append(f"column {mine.name} is {_told(mine.dataType)}, and there are values of {_told(wanted)}")
+            refused.append(f"column {mine.name} is {_told(mine.dataType)}, and there are {_values(mine, wanted)}")
     return Difference(T.StructType(fields), tuple(changes), tuple(refused))
 
 
-def takes(kept: T.DataType, found: T.DataType) -> bool:
-    """Whether a column of the kept type takes every value for which the other type was inferred."""
+def takes(kept: T.DataType, found: T.DataType, numbers: Numbers, path: tuple[str, ...]) -> bool:
+    """Whether a column of the kept type takes every value for which the other type was inferred.
+
+    Args:
+        kept: The kept type.
+        found: The inferred type.
+        numbers: Bounds of the numbers, as far as they are known; else their type is all that is known of them.
+        path: Where the values are, as in ``numbers``.
+    """
+    bounds = numbers.get(path)
     match kept, found:
         case (_, T.NullType()):
             return True
@@ -147,18 +176,24 @@ def takes(kept: T.DataType, found: T.DataType) -> bool:
             return True
         case (T.StructType(), T.StructType()):
             mine = {each.name: each.dataType for each in kept.fields}
-            return all(each.name in mine and takes(mine[each.name], each.dataType) for each in found.fields)
+            return all(
+                each.name in mine and takes(mine[each.name], each.dataType, numbers, (*path, each.name))
+                for each in found.fields
+            )
         case (T.MapType(), T.StructType()):
-            return all(takes(kept.valueType, each.dataType) for each in found.fields)
+            return all(takes(kept.valueType, each.dataType, numbers, (*path, each.name)) for each in found.fields)
         case (T.MapType(), T.MapType()):
-            return takes(kept.valueType, found.valueType)
+            return takes(kept.valueType, found.valueType, numbers, (*path, "{}"))
         case (T.ArrayType(), T.ArrayType()):
-            return takes(kept.elementType, found.elementType)
+            return takes(kept.elementType, found.elementType, numbers, (*path, "[]"))
+        case (T.DecimalType(), T.LongType() | T.DecimalType() | T.DoubleType()) if bounds is not None:
+            return bounds.fit_into(kept)
         case (T.DecimalType(), T.LongType() | T.DecimalType()):
             precision, scale = (found.precision, found.scale) if isinstance(found, T.DecimalType) else _BIGINT
             return kept.scale >= scale and kept.precision - kept.scale >= precision - scale
-    pairs = ((T.DoubleType, T.LongType), (T.TimestampNTZType, T.DateType))
-    return kept == found or (type(kept), type(found)) in pairs
+        case (T.DoubleType(), T.LongType()):
+            return bounds is None or not bounds.inexact_integers
+    return kept == found or (isinstance(kept, T.TimestampNTZType) and isinstance(found, T.DateType))
 
 
 def _added(found: T.StructField, taken: set[str]) -> T.StructField:
@@ -168,6 +203,12 @@ def _added(found: T.StructField, taken: set[str]) -> T.StructField:
         name = f"{found.name}_{number}"
     metadata = {**found.metadata, "json_name": name_in_json(found)} if name != name_in_json(found) else {}
     return T.StructField(name, settled(found.dataType), True, metadata)
+
+
+def _values(mine: T.StructField, wanted: T.DataType) -> str:
+    if isinstance(mine.dataType, T.DoubleType) and isinstance(wanted, T.LongType):
+        return "whole numbers of which a double would lose digits"
+    return f"values of {_told(wanted)}"
 
 
 def _told(declared: T.DataType) -> str:

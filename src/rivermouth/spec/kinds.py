@@ -61,6 +61,11 @@ class Format(Noun):
         """How what is read is judged for that: ``times`` and ``max_fields``, as far as they are given."""
         return {}
 
+    @property
+    def pinned(self) -> frozenset[str]:
+        """Names, in lower case, of columns whose types are declared though the others are inferred."""
+        return frozenset()
+
     def with_schema(self, schema: StructType) -> Self:
         """The same format with columns that were inferred.
 
