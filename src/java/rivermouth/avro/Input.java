@@ -3,8 +3,8 @@ package rivermouth.avro;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The bytes of one record, read strictly: nothing is taken that an encoder would not have written, and no length is
- * believed that the bytes do not hold.
+ * The bytes of one record, read strictly: nothing is taken for a value that the schema has not, and no length is
+ * believed that the bytes do not hold. A number may have more bytes than it needs, as Avro's other readers take it.
  */
 final class Input {
     /** So many items without bytes of their own (nulls, empty records) may a record have in its arrays and maps. */

@@ -31,7 +31,7 @@ final class Leaves {
     /** The reader of a value that the writer has as one type, and the table by another that it may be promoted to. */
     static Reader of(Schema writer, Schema reader) {
         if (!agree(writer, reader)) {
-            String message = "the writer's logical type " + Columns.logical(writer) + " is not " + Columns.logical(reader);
+            String message = "the writer's type " + named(writer) + " is not " + named(reader);
             return in -> {
                 throw Refused.mismatch(message);
             };
@@ -61,16 +61,43 @@ final class Leaves {
         }
     }
 
-    /** Whether two logical types say the same of a number, or one of them says nothing. */
+    /**
+     * Whether two types say the same of a number. A writer that says nothing may be read as a date or a time of the
+     * table's unit; what has a scale or a unit is never read without it.
+     */
     private static boolean agree(Schema writer, Schema reader) {
+        if (isDecimal(writer) || isDecimal(reader)) {
+            return isDecimal(writer) && isDecimal(reader) && scale(writer) == scale(reader);
+        }
         String one = Columns.logical(writer);
         String other = Columns.logical(reader);
-        if (writer.getLogicalType() instanceof LogicalTypes.Decimal
-                && reader.getLogicalType() instanceof LogicalTypes.Decimal) {
-            int scale = ((LogicalTypes.Decimal) writer.getLogicalType()).getScale();
-            return scale == ((LogicalTypes.Decimal) reader.getLogicalType()).getScale();
+        if (one.equals(other) || isTimestamp(one) && family(one).equals(family(other))) {
+            return true;
         }
-        return one.isEmpty() || other.isEmpty() || one.equals(other) || isTimestamp(one) && family(one).equals(family(other));
+        boolean scaled = one.equals("big-decimal") || other.equals("big-decimal");
+        return !scaled && (one.isEmpty() || other.isEmpty() && !isTime(one));
+    }
+
+    private static boolean isDecimal(Schema schema) {
+        return schema.getLogicalType() instanceof LogicalTypes.Decimal;
+    }
+
+    private static int scale(Schema schema) {
+        return ((LogicalTypes.Decimal) schema.getLogicalType()).getScale();
+    }
+
+    /** A type as a reader of messages knows it. */
+    private static String named(Schema schema) {
+        if (isDecimal(schema)) {
+            return "decimal(" + ((LogicalTypes.Decimal) schema.getLogicalType()).getPrecision() + "," + scale(schema) + ")";
+        }
+        String logical = Columns.logical(schema);
+        return logical.isEmpty() ? schema.getType().getName() : logical;
+    }
+
+    /** Whether a logical type gives a number a unit of time. */
+    private static boolean isTime(String logical) {
+        return logical.equals("date") || logical.startsWith("time") || logical.startsWith("local-timestamp-");
     }
 
     private static boolean isTimestamp(String logical) {

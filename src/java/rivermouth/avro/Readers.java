@@ -29,10 +29,13 @@ final class Readers {
 
     private Readers() {}
 
-    /** The reader of a whole record; it gives a {@code GenericInternalRow}. */
+    /**
+     * The reader of a whole record; it gives a {@code GenericInternalRow}.
+     *
+     * @throws Refused a record of this writer cannot be read
+     */
     static Reader of(Schema writer, Schema reader) {
-        Schema known = Schema.applyAliases(writer, reader);
-        return new Readers().of(Resolver.resolve(known, reader));
+        return new Readers().of(Resolver.resolve(writer, Aliases.usable(writer, reader)));
     }
 
     private Reader of(Resolver.Action action) {
@@ -51,7 +54,7 @@ final class Readers {
                 return written((Resolver.WriterUnion) action);
             case READER_UNION:
                 Resolver.ReaderUnion union = (Resolver.ReaderUnion) action;
-                return branch(action.reader, union.firstMatch, of(union.actualAction));
+                return branch(action.reader, union.firstMatch, chosen(union));
             case SKIP:
                 return skips.of(action.writer);
             default:
@@ -62,6 +65,15 @@ final class Readers {
                     throw Refused.mismatch(message);
                 };
         }
+    }
+
+    /** The value of the branch that Avro takes: of float and double the first, which holds fewer whole numbers. */
+    private Reader chosen(Resolver.ReaderUnion action) {
+        boolean promoted = action.actualAction.type == Resolver.Action.Type.PROMOTE;
+        if (promoted && Columns.union(action.reader) == Columns.Union.FLOATS) {
+            return Leaves.of(action.actualAction.writer, Schema.create(Schema.Type.DOUBLE));
+        }
+        return of(action.actualAction);
     }
 
     private Reader record(Resolver.RecordAdjust action) {
@@ -130,7 +142,7 @@ final class Readers {
 
     private Reader array(Resolver.Container action) {
         Reader item = of(action.elementAction);
-        int least = Skips.least(action.writer.getElementType());
+        int least = skips.least(action.writer.getElementType());
         return in -> {
             List<Object> items = new ArrayList<>();
             for (int count = in.readBlock(least); count > 0; count = in.readBlock(least)) {
@@ -147,7 +159,7 @@ final class Readers {
     /** A map; of a key that stands twice the last value wins. */
     private Reader map(Resolver.Container action) {
         Reader item = of(action.elementAction);
-        int least = 1 + Skips.least(action.writer.getValueType());
+        int least = 1 + skips.least(action.writer.getValueType());
         return in -> {
             Map<UTF8String, Object> items = new LinkedHashMap<>();
             for (int count = in.readBlock(least); count > 0; count = in.readBlock(least)) {

@@ -10,10 +10,38 @@ final class Skips {
     private static final int MOST_BYTES = 1 << 20;
 
     private final Map<Schema, Reader> known = new IdentityHashMap<>();
+    private final Map<Schema, Integer> least = new IdentityHashMap<>();
 
     /** The fewest bytes that a value of the schema has. */
-    static int least(Schema schema) {
-        return least(schema, new IdentityHashMap<>());
+    int least(Schema schema) {
+        switch (schema.getType()) {
+            case NULL:
+                return 0;
+            case FLOAT:
+                return Float.BYTES;
+            case DOUBLE:
+                return Double.BYTES;
+            case FIXED:
+                return Math.min(schema.getFixedSize(), MOST_BYTES);
+            case RECORD:
+                return leastOfRecord(schema);
+            default:
+                return 1;
+        }
+    }
+
+    /** Types are shared: each is counted once, or their number would double with every level. */
+    private int leastOfRecord(Schema schema) {
+        Integer there = least.putIfAbsent(schema, 1);
+        if (there != null) {
+            return there;
+        }
+        int sum = 0;
+        for (Schema.Field field : schema.getFields()) {
+            sum = Math.min(sum + least(field.schema()), MOST_BYTES);
+        }
+        least.put(schema, sum);
+        return sum;
     }
 
     /** A reader that reads nothing. */
@@ -99,30 +127,5 @@ final class Skips {
             over.accept(in);
             return null;
         };
-    }
-
-    private static int least(Schema schema, Map<Schema, Boolean> around) {
-        switch (schema.getType()) {
-            case NULL:
-                return 0;
-            case FLOAT:
-                return Float.BYTES;
-            case DOUBLE:
-                return Double.BYTES;
-            case FIXED:
-                return Math.min(schema.getFixedSize(), MOST_BYTES);
-            case RECORD:
-                if (around.put(schema, Boolean.TRUE) != null) {
-                    return 1;
-                }
-                int sum = 0;
-                for (Schema.Field field : schema.getFields()) {
-                    sum = Math.min(sum + least(field.schema(), around), MOST_BYTES);
-                }
-                around.remove(schema);
-                return sum;
-            default:
-                return 1;
-        }
     }
 }
