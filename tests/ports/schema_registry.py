@@ -23,7 +23,7 @@ class SchemaRegistry:
     Attributes:
         url: Where it is.
         asked: How often each path was asked for.
-        fault: What the next answers are instead: slow, oversized, or one of ``_faulty``.
+        fault: What the next answers are instead: slow, dripping, oversized, or one of ``_faulty``.
         faults: So many answers have the fault.
 
     Args:
@@ -41,6 +41,8 @@ class SchemaRegistry:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # Head and body are sent apart: the body would wait for the head to be confirmed.
+            disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
                 registry.asked[self.path] += 1
@@ -90,12 +92,25 @@ class SchemaRegistry:
             status, body = serve([unquote(part) for part in handler.path.strip("/").split("/")])
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         handler.send_response(status)
+        if self.fault == "dripping" and self.faults:
+            self._drip(handler)
         if status == 302:
             handler.send_header("Location", f"{self.url}/elsewhere")
         handler.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
         handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
         handler.wfile.write(content)
+
+    def _drip(self, handler: Any) -> None:
+        """A header that has no end, byte by byte."""
+        handler.flush_headers()
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            try:
+                handler.wfile.write(b"x")
+            except OSError:
+                return
+            time.sleep(0.1)
 
     def _faulty(self) -> tuple[int, Any]:
         if self.fault == "slow":
@@ -104,6 +119,7 @@ class SchemaRegistry:
         if self.fault == "oversized":
             return 200, b'{"schema": "' + b" " * (1 << 21) + b'"}'
         bodies: dict[str, tuple[int, Any]] = {
+            "dripping": (200, {}),
             "500": (500, {"error_code": 50001}),
             "404": (404, b"<html>not found</html>"),
             "redirect": (302, {}),

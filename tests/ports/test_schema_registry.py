@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import struct
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cryptography import x509
@@ -86,6 +89,7 @@ def test_a_schema_that_refers_to_others(spark, registry):
     ("fault", "detail"),
     [
         ("slow", "it does not answer (SocketTimeoutException), for 0.6 s"),
+        ("dripping", "it does not answer (SocketTimeoutException), for 0.6 s"),
         ("500", "it answers with status 500, for 0.6 s"),
         ("404", "its answer to version 1 of subject orders/ä b is no JSON object"),
         ("another_404", "it answers 404 to version 1 of subject orders/ä b, and not as a schema registry"),
@@ -99,8 +103,102 @@ def test_a_schema_that_refers_to_others(spark, registry):
 )
 def test_what_it_should_not_answer(spark, registry, fault, detail):
     registry.order(fault)
+    begun = time.monotonic()
     assert asked(spark, registry) == detail
+    assert time.monotonic() - begun < 4
     assert not any("elsewhere" in path for path in registry.asked)
+
+
+def decoder(spark, registry, **settings):
+    """Our class, of a flow with this registry."""
+    access = RegistryAccess(url=registry.url, **{"timeout_s": 30.0, **settings})
+    return avro_document._decoder(spark, avro_document.Encoding(json.dumps(SCHEMA), "confluent", (), access))
+
+
+def verdict(decoder, number):
+    """Why a record of the writer with the id is refused; None if it is not."""
+    row = decoder.explain(struct.pack(">bI", 0, number) + b"\x02")
+    return None if row.isNullAt(0) else (row.getUTF8String(0).toString(), row.getUTF8String(2).toString())
+
+
+def test_what_it_has_and_nobody_can_use_refuses_the_records_alone(spark, registry):
+    field = {"name": "id", "type": "int", "default": "none"}
+    old = registry.register("old", {"type": "record", "name": "a.R", "fields": [field]})
+    missing = {"name": "b.B", "subject": "none", "version": 1}
+    circle = {"name": "c.C", "subject": "circle", "version": 1}
+    numbers = [
+        registry.register("no", {"type": "reccord"}),
+        registry.register("text", "...", kind="JSON"),
+        registry.register("dangling", SCHEMA, references=(missing,)),
+        registry.register("circle", SCHEMA, references=(circle,)),
+    ]
+    ours = decoder(spark, registry)
+    assert verdict(ours, old) is None
+    none = [f"the schema registry has no Avro schema with the id {number}" for number in numbers]
+    usable = [f"{each} that can be used: schema {number}" for each, number in zip(none, numbers, strict=True)]
+    dangling = f"{usable[2]} refers to version 1 of subject none, which is no Avro schema of it"
+    deep = f"{none[3]} that can be used: version 1 of subject circle refers to others more than 16 deep"
+    told = [f"{usable[0]} is no Avro schema", none[1], dangling, deep]
+    assert [verdict(ours, number) for number in numbers] == [("UNKNOWN_SCHEMA", each) for each in told]
+
+
+def test_bytes_of_others_are_no_flood_of_questions(spark, registry):
+    number = registry.register("s", SCHEMA)
+    ours = decoder(spark, registry)
+    assert verdict(ours, number) is None
+    told = [verdict(ours, 1000 + other) for other in range(300)]
+    assert told[0] == ("UNKNOWN_SCHEMA", "the schema registry has no Avro schema with the id 1000")
+    assert told[299] == (
+        "UNKNOWN_SCHEMA",
+        "the schema registry was not asked for the id 1299: it had none of 100 others within 10 s",
+    )
+    assert registry.asked.total() == 101
+    # What is known serves on; who begins anew asks again.
+    assert verdict(ours, number) is None
+    assert verdict(decoder(spark, registry), 1299) == (
+        "UNKNOWN_SCHEMA",
+        "the schema registry has no Avro schema with the id 1299",
+    )
+
+
+def test_no_task_waits_for_the_question_of_another(spark, registry):
+    numbers = [registry.register("s", {**SCHEMA, "doc": str(number)}) for number in range(2)]
+    ours = decoder(spark, registry)
+    registry.order("slow", times=1)
+    with ThreadPoolExecutor(4) as tasks:
+        same = [tasks.submit(verdict, ours, numbers[0]) for _ in range(3)]
+        while registry.faults:
+            time.sleep(0.01)
+        assert tasks.submit(verdict, ours, numbers[1]).result() is None
+        assert not any(task.done() for task in same)
+        assert [task.result() for task in same] == [None] * 3
+    # The slow answer was none, so that one of them asked twice.
+    assert dict(registry.asked) == {f"/schemas/ids/{numbers[0]}": 2, f"/schemas/ids/{numbers[1]}": 1}
+
+
+def test_who_waits_for_an_outage_shares_it(spark, registry):
+    number = registry.register("s", SCHEMA)
+    ours = decoder(spark, registry, timeout_s=1.0)
+    registry.order("500")
+    begun = time.monotonic()
+    with ThreadPoolExecutor(8) as tasks:
+        found = [tasks.submit(verdict, ours, number) for _ in range(8)]
+        assert all("RegistryFailure: it answers with status 500" in str(task.exception()) for task in found)
+    assert time.monotonic() - begun < 4
+
+
+@pytest.mark.parametrize(
+    ("url", "detail"),
+    [
+        ("http://localhost:1/a|b", "schema_registry.url is no address"),
+        ("file:///nowhere", "it cannot be asked (ClassCastException)"),
+    ],
+)
+def test_an_address_that_is_none_refuses_no_record(spark, url, detail):
+    access = RegistryAccess(url=url)
+    with pytest.raises(SchemaRegistryFailed) as caught:
+        avro_document.of_registry(spark, access, "s", 1)
+    assert caught.value.facts["detail"] == detail
 
 
 def test_what_passes_is_waited_for(spark, registry):

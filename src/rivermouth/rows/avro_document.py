@@ -83,9 +83,8 @@ def of_registry(spark: SparkSession, registry: RegistryAccess, subject: str, ver
     """
     try:
         found: str = _registry(spark, registry).version(subject, version)
-    except Py4JJavaError as error:
-        failure = schema_registry.failure(str(error.java_exception))
-        raise failure or _told(error) from None
+    except _JAVA_ERRORS as error:
+        raise _told(error) from None
     return found
 
 
@@ -115,8 +114,8 @@ def is_path(declared: str | dict[str, Any]) -> bool:
 
 
 def _decoder(spark: SparkSession, encoding: Encoding) -> Any:
-    registry = None if encoding.registry is None else _registry(spark, encoding.registry)
     try:
+        registry = None if encoding.registry is None else _registry(spark, encoding.registry)
         return _java(spark, "Decoder")(encoding.schema, encoding.framing, list(encoding.writers), registry)
     except _JAVA_ERRORS as error:
         raise _told(error) from None
@@ -138,5 +137,8 @@ def _java(spark: SparkSession, name: str) -> Any:
 def _told(error: Exception) -> Exception:
     """An error of our classes as one of Python's; others are what they are."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    failed = None if java is None else schema_registry.failure(str(java.toString()))
+    if failed is not None:
+        return failed
     text = str(java.getMessage()) if java is not None else str(error)
     return ValueError(text.strip().splitlines()[0]) if text.strip() else error

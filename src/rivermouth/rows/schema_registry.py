@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from rivermouth.spec import SchemaRegistry
 
 _FAILURE: Final = "rivermouth.avro.RegistryFailure: "
+# What an address consists of, by RFC 3986: host and port, and a path.
+_ADDRESS: Final = re.compile(
+    r"[a-z]+://(?:[\w.~:@!$&'()*+,;=\[\]-]|%[0-9a-f]{2})+(?:[\w.~:/?#@!$&'()*+,;=-]|%[0-9a-f]{2})*",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ def problems(spec: SchemaRegistry, url: str) -> Iterator[tuple[str, str, str]]:
         known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         known = False
-    if not known or any(each.isspace() for each in url):
+    if not known or not _ADDRESS.fullmatch(url):
         yield "url", "it is no address of a registry", example
     elif parts.username is not None or parts.password is not None:
         yield "url", "a login does not belong into the address", "write username and password beside it"

@@ -284,14 +284,28 @@ public final class Decoder implements Serializable {
         Reader byId(int id, Registry registry) {
             Reader found = byId.get(id);
             if (found == null) {
-                Schema writer = registry.schema(id);
-                if (writer == null) {
-                    throw new Refused("UNKNOWN_SCHEMA", "the schema registry has no Avro schema with the id " + id);
-                }
-                found = Readers.of(writer, reader);
+                found = resolved(registry.schema(id));
                 byId.put(id, found);
             }
             return found;
+        }
+
+        /** A schema that cannot be resolved is found out once, not for each of its records. */
+        private Reader resolved(Schema writer) {
+            try {
+                return Readers.of(writer, reader);
+            } catch (Refused refused) {
+                return refusing(refused.reason, refused.getMessage());
+            } catch (RuntimeException | StackOverflowError error) {
+                String why = error.getClass().getSimpleName();
+                return refusing("SCHEMA_MISMATCH", "the writer's schema does not resolve: " + why);
+            }
+        }
+
+        private static Reader refusing(String reason, String message) {
+            return in -> {
+                throw new Refused(reason, message);
+            };
         }
     }
 }

@@ -5,12 +5,19 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.HttpURLConnection;
+import java.net.SocketTimeoutException;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.KeyStore;
 import java.security.cert.Certificate;
 import java.security.cert.CertificateFactory;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 
 import javax.net.ssl.HttpsURLConnection;
 import javax.net.ssl.SSLContext;
@@ -24,6 +31,7 @@ final class Http {
     private static final long LONGEST_PAUSE_MS = 2_000;
     private static final long NANOS = 1_000_000;
     private static final int PIECE = 8_192;
+    private static final ExecutorService ASKING = Executors.newCachedThreadPool(Http::thread);
 
     private final String authorization;
     private final String authorities;
@@ -78,8 +86,29 @@ final class Http {
         }
     }
 
+    /** One answer, by the deadline whatever comes: the timeouts of a connection are begun anew by each byte. */
     private Answer once(URI address, long deadline) throws IOException {
         HttpURLConnection connection = (HttpURLConnection) address.toURL().openConnection();
+        Future<Answer> answer = ASKING.submit(() -> answer(connection, deadline));
+        try {
+            return answer.get(Math.max(1, deadline - System.nanoTime()), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException late) {
+            // To close it may wait for who reads it.
+            ASKING.execute(connection::disconnect);
+            throw new SocketTimeoutException();
+        } catch (InterruptedException stopped) {
+            ASKING.execute(connection::disconnect);
+            throw RegistryFailure.stopped();
+        } catch (ExecutionException failed) {
+            Throwable cause = failed.getCause();
+            if (cause instanceof IOException) {
+                throw (IOException) cause;
+            }
+            throw cause instanceof RegistryFailure ? (RegistryFailure) cause : RegistryFailure.unasked(cause);
+        }
+    }
+
+    private Answer answer(HttpURLConnection connection, long deadline) throws IOException {
         if (connection instanceof HttpsURLConnection && !authorities.isEmpty()) {
             ((HttpsURLConnection) connection).setSSLSocketFactory(trusting());
         }
@@ -143,12 +172,18 @@ final class Http {
         }
     }
 
+    /** It keeps no process alive. */
+    private static Thread thread(Runnable question) {
+        Thread thread = new Thread(question, "rivermouth-schema-registry");
+        thread.setDaemon(true);
+        return thread;
+    }
+
     private static void sleep(long milliseconds) {
         try {
             Thread.sleep(milliseconds);
         } catch (InterruptedException stopped) {
-            Thread.currentThread().interrupt();
-            throw new RegistryFailure("the task was stopped while it waited");
+            throw RegistryFailure.stopped();
         }
     }
 }

@@ -23,11 +23,9 @@ public final class Registry implements Serializable {
     private static final long serialVersionUID = 1;
 
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final long ABSENT_NANOS = 10_000_000_000L;
-    private static final int MOST_ABSENT = 100_000;
     private static final int DEEPEST_REFERENCE = 16;
     private static final int NOT_FOUND = 404;
-    private static final Map<Registry, Cache> CACHES = new ConcurrentHashMap<>();
+    private static final Map<Registry, Answers> ANSWERS = new ConcurrentHashMap<>();
 
     private final String url;
     private final String authorization;
@@ -43,6 +41,7 @@ public final class Registry implements Serializable {
      * @param authorities certificates that it is trusted by, as PEM; empty for those of Java
      * @param timeoutMs bound on one question, repetitions included
      * @param maxBytes bound on one answer
+     * @throws RegistryFailure the address is none
      */
     public Registry(
             String url, String username, String password, String authorities, long timeoutMs, int maxBytes) {
@@ -52,6 +51,7 @@ public final class Registry implements Serializable {
         this.authorities = authorities;
         this.timeoutMs = timeoutMs;
         this.maxBytes = maxBytes;
+        address("/");
     }
 
     /**
@@ -62,7 +62,12 @@ public final class Registry implements Serializable {
     public String version(String subject, int version) {
         String what = "version " + version + " of subject " + subject;
         JsonNode found = ask(path(subject, version), what);
-        Schema schema = found == null ? null : schema(found, what, 0, new Schema.Parser());
+        Schema schema;
+        try {
+            schema = found == null ? null : schema(found, what, 0, new Schema.Parser());
+        } catch (Unusable unusable) {
+            throw new RegistryFailure(unusable.getMessage());
+        }
         if (schema == null) {
             throw new RegistryFailure("it has no Avro schema as " + what);
         }
@@ -70,39 +75,35 @@ public final class Registry implements Serializable {
     }
 
     /**
-     * The Avro schema that has an id; null if none has.
+     * The Avro schema that has an id.
      *
+     * @throws Refused the registry has none, or none that can be used
      * @throws RegistryFailure the registry does not say
      */
     Schema schema(int id) {
-        Cache cache = CACHES.computeIfAbsent(this, each -> new Cache());
-        Schema known = cache.schemas.get(id);
-        if (known != null) {
-            return known;
-        }
-        // One question at a time: the tasks of a batch all have the same one.
-        synchronized (cache) {
-            known = cache.schemas.get(id);
-            Long since = cache.absent.get(id);
-            if (known != null || since != null && System.nanoTime() - since < ABSENT_NANOS) {
-                return known;
-            }
-            String what = "schema " + id;
-            JsonNode found = ask("/schemas/ids/" + id, what);
-            Schema schema = found == null ? null : schema(found, what, 0, new Schema.Parser());
-            if (schema == null) {
-                cache.forgetSome();
-                cache.absent.put(id, System.nanoTime());
-            } else {
-                cache.schemas.put(id, schema);
-            }
-            return schema;
-        }
+        return answers().schema(id, this::asked);
     }
 
     /** Asks again for what it did not have, in this process. */
     void lookAgain() {
-        CACHES.computeIfAbsent(this, each -> new Cache()).absent.clear();
+        answers().forgetAbsent();
+    }
+
+    private Answers answers() {
+        return ANSWERS.computeIfAbsent(this, each -> new Answers());
+    }
+
+    private Answers.Answer asked(int id) {
+        String none = "the schema registry has no Avro schema with the id " + id;
+        String what = "schema " + id;
+        JsonNode found = ask("/schemas/ids/" + id, what);
+        try {
+            // A writer's defaults are used by nobody, and older registries took any.
+            Schema.Parser parser = new Schema.Parser().setValidateDefaults(false);
+            return new Answers.Answer(found == null ? null : schema(found, what, 0, parser), none);
+        } catch (Unusable unusable) {
+            return new Answers.Answer(null, none + " that can be used: " + unusable.getMessage());
+        }
     }
 
     private Schema schema(JsonNode answer, String what, int depth, Schema.Parser parser) {
@@ -110,7 +111,7 @@ public final class Registry implements Serializable {
             return null;
         }
         if (depth > DEEPEST_REFERENCE) {
-            throw new RegistryFailure(what + " refers to others more than " + DEEPEST_REFERENCE + " deep");
+            throw new Unusable(what + " refers to others more than " + DEEPEST_REFERENCE + " deep");
         }
         for (JsonNode reference : answer.path("references")) {
             String subject = reference.path("subject").asText();
@@ -120,7 +121,7 @@ public final class Registry implements Serializable {
                 String other = "version " + version + " of subject " + subject;
                 JsonNode found = ask(path(subject, version), other);
                 if (found == null || schema(found, other, depth + 1, parser) == null) {
-                    throw new RegistryFailure(what + " refers to " + other + ", which is no Avro schema of it");
+                    throw new Unusable(what + " refers to " + other + ", which is no Avro schema of it");
                 }
             }
         }
@@ -130,13 +131,20 @@ public final class Registry implements Serializable {
         try {
             return parser.parse(answer.path("schema").asText());
         } catch (RuntimeException | StackOverflowError error) {
-            throw new RegistryFailure(what + " is no Avro schema");
+            throw new Unusable(what + " is no Avro schema");
         }
     }
 
     /** What it answers; null if it says that there is no such thing. */
     private JsonNode ask(String path, String what) {
-        Http.Answer answer = new Http(authorization, authorities, timeoutMs, maxBytes).get(URI.create(url + path));
+        Http.Answer answer;
+        try {
+            answer = new Http(authorization, authorities, timeoutMs, maxBytes).get(address(path));
+        } catch (RegistryFailure told) {
+            throw told;
+        } catch (RuntimeException error) {
+            throw RegistryFailure.unasked(error);
+        }
         JsonNode found;
         try {
             found = JSON.readTree(answer.body);
@@ -154,6 +162,14 @@ public final class Registry implements Serializable {
             return null;
         }
         return found;
+    }
+
+    private URI address(String path) {
+        try {
+            return URI.create(url + path);
+        } catch (IllegalArgumentException error) {
+            throw new RegistryFailure("schema_registry.url is no address");
+        }
     }
 
     private static String path(String subject, int version) {
@@ -181,15 +197,12 @@ public final class Registry implements Serializable {
         return "schema registry";
     }
 
-    private static final class Cache {
-        final Map<Integer, Schema> schemas = new ConcurrentHashMap<>();
-        final Map<Integer, Long> absent = new ConcurrentHashMap<>();
+    /** What it has, and nobody can read. */
+    private static final class Unusable extends RuntimeException {
+        private static final long serialVersionUID = 1;
 
-        /** Garbage may name any number of ids. */
-        void forgetSome() {
-            if (absent.size() >= MOST_ABSENT) {
-                absent.clear();
-            }
+        Unusable(String message) {
+            super(message);
         }
     }
 }
