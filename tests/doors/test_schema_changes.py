@@ -129,11 +129,13 @@ def test_no_record_of_a_changing_source_is_lost(kind, spark, broker, topic, tmp_
     assert audit_flow(spark, new).problems == ()
 
     for schema, sink, detail in MISMATCHES:
+        kept = "keep the sink, keys and sequence_by that the table was made with"
+        fix = kept if sink else "declare the schema that the table has"
         refused = order_of(name, broker, tmp_path, kind, schema, **sink)
         outcome, _ = drain(spark, refused)
         assert str(outcome.error) == (
             f"[TABLE_MISMATCH] flow changing: table {refused.places.table} does not fit the flow: "
             f"{detail}; nothing was written\n"
             "  at: rivermouth.yml:9\n"
-            "  hint: write into a new table, or declare the schema that the table has"
+            f"  hint: write into a new table, or {fix}"
         )
