@@ -15,6 +15,7 @@ from rivermouth.errors import LedgerVoid, SourceBehind, SourceNotMade, SourceUnf
 from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.ports.table_source import TableSource
+from rivermouth.rows.sampling import Window
 from rivermouth.rows.source_table import SourceTable
 
 
@@ -95,6 +96,10 @@ def test_it_shows_what_was_there_at_the_last_look(scene, spark):
     assert outcome.error is None, str(outcome.error)
     assert source.topics(scene.flow) == before
     assert source.batch(spark, all_of_it).count() == 64
+    # Where rows are gone, the next ones count, up to the window's end.
+    windows = [Window(scene.topic, 0, 4, 33, 3), Window(scene.topic, 1, 0, 5, 3)]
+    found = [(each.partition, each.offset) for each in source.records(windows)]
+    assert found == [(0, 4), (0, 6), (1, 0), (1, 1), (1, 2), (0, 7)]
 
 
 def test_what_the_table_does_not_hold_any_more_is_not_taken_for_nothing(scene, spark):

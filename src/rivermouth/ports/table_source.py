@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _NEVER_CUT: Final = 2**63 - 1
 _BYTES: Final = "CAST({} AS BINARY)"
+_PLACE: Final = "row_number() OVER (PARTITION BY topic, `partition` ORDER BY `offset`)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +149,34 @@ class TableSource:
                 detail="its rows are read by Spark, and there is no session",
                 fix=f"rivermouth run {self._reader}",
             )
-        ranges: Ranges = {}
+        left = {(each.topic, each.partition): each.records for each in windows}
+        near: Ranges = {}
+        far: Ranges = {}
         for each in windows:
-            ranges.setdefault(each.topic, {})[each.partition] = (each.start, min(each.end, each.start + each.records))
-        wanted = self.batch(self._spark, ranges).select("topic", "partition", "offset", "key", "value")
-        for topic, partition, offset, key, value in wanted.orderBy("topic", "partition", "offset").toLocalIterator():
+            middle = min(each.end, each.start + each.records)
+            near.setdefault(each.topic, {})[each.partition] = (each.start, middle)
+            far.setdefault(each.topic, {})[each.partition] = (middle, each.end)
+        # A table of which every offset has its row is read no further. Behind gaps the next rows count.
+        for ranges in (near, far):
+            wanted = {
+                topic: found
+                for topic, parts in ranges.items()
+                if (found := {part: (a, b) for part, (a, b) in parts.items() if b > a and left[topic, part]})
+            }
+            if not wanted:
+                continue
+            for record in self._in_order(self._spark, wanted, None if ranges is near else max(left.values())):
+                if left[record.topic, record.partition]:
+                    left[record.topic, record.partition] -= 1
+                    yield record
+
+    def _in_order(self, spark: SparkSession, ranges: Ranges, records: int | None) -> Iterator[Record]:
+        """The first records of each partition of ``ranges``, or all."""
+        columns = ("topic", "partition", "offset", "key", "value")
+        rows = self.batch(spark, ranges)
+        if records is not None:
+            rows = rows.selectExpr(*columns, f"{_PLACE} AS __place").where(f"__place <= {records}")
+        for topic, partition, offset, key, value in rows.select(*columns).orderBy(*columns[:3]).toLocalIterator():
             yield Record(topic, partition, offset, key and bytes(key), None if value is None else bytes(value))
 
     def commit(self, group: str, offsets: Offsets) -> GroupCommit:  # noqa: ARG002 - nothing is committed
