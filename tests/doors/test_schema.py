@@ -177,11 +177,11 @@ def test_a_flow_infers_once_keeps_and_updates(spark, shop):
     (audit,) = project.audit()
     assert audit.problems == ()
 
-    shop.send((b"e", b'{"id": "not a number"}'))
+    shop.send((b"e", b'{"ID": "not a boolean"}'))
     with pytest.raises(FlowsFailed) as failure:
         project.run(update_schema=True)
     assert str(failure.value.__cause__) == (
-        "[SCHEMA_UPDATE_REFUSED] flow orders: the kept schema cannot become what was inferred: column id_2 is bigint, "
+        "[SCHEMA_UPDATE_REFUSED] flow orders: the kept schema cannot become what was inferred: column ID is boolean, "
         "and there are values of string; it is as before, and nothing was run\n  at: rivermouth.yml:4\n"
         "  hint: rivermouth run orders, without --update-schema: records that do not fit are dead letters"
     )
