@@ -29,7 +29,7 @@ from tests.crashes.test_checkpoint import DAMAGES
 from tests.crashes.test_kills import STEPS
 
 from rivermouth.errors import TableBusy
-from rivermouth.ports import delta
+from rivermouth.ports import delta_append
 from rivermouth.sinks import history, upsert
 
 Fault = Callable[[World, random.Random], Callable[[], None] | None]
@@ -200,7 +200,7 @@ def _committing(world: World, chance: random.Random, *, to: str, lands: bool) ->
     places = world.scene.places
     place = places.table if to == "table" else places.dead_letter_table
     # A keyed table is merged into, though an entry without records is still appended.
-    room, name = (_MERGING[world.sink], "merge") if world.keyed and to == "table" else (delta, "append")
+    room, name = (_MERGING[world.sink], "merge") if world.keyed and to == "table" else (delta_append, "append")
     honest = getattr(room, name)
     seen = 0
 
