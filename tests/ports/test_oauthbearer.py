@@ -107,6 +107,19 @@ def test_with_a_wrong_secret_nobody_comes_in(address, endpoint, tmp_path):
     assert not (tmp_path / "lake").exists()
 
 
+def test_a_refusal_that_comes_before_the_first_request_is_its_answer(address, endpoint):
+    wrong = cluster(address, endpoint, "wrong")["options"]
+    with Kafka(address, wrong, timeout_s=2) as kafka:
+        refused_before = endpoint.refused
+        assert kafka._client.admin is not None
+        # librdkafka asks again only after 10 s, longer than the request waits.
+        while endpoint.refused == refused_before:
+            time.sleep(0.1)
+        time.sleep(0.5)
+        with pytest.raises(KafkaRefused, match="Failed to acquire SASL OAUTHBEARER token"):
+            kafka.describe(["any"])
+
+
 @pytest.fixture
 def role(monkeypatch):
     """Credentials as a machine's role gives them; the signature needs no network."""

@@ -24,11 +24,13 @@ class TokenEndpoint:
     Attributes:
         url: Where clients ask for a token.
         asked: For which scopes a token was given, in turn.
+        refused: How many times none was given.
     """
 
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.asked: list[str] = []
+        self.refused = 0
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -65,6 +67,7 @@ class TokenEndpoint:
     def _answer(self, login: str, form: dict[str, list[str]]) -> tuple[int, dict[str, Any]]:
         known = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
         if login != f"Basic {known}" or form.get("grant_type") != ["client_credentials"]:
+            self.refused += 1
             return 401, {"error": "invalid_client"}
         scope = form.get("scope", [""])[0]
         self.asked.append(scope)

@@ -76,6 +76,7 @@ class KafkaClient:
         self._admin: AdminClient | None = None
         self._refusal: KafkaError | None = None
         self._suspicion: str | None = None
+        self._asked = False
 
     @property
     def config(self) -> dict[str, Any]:
@@ -105,6 +106,8 @@ class KafkaClient:
                 if self._tokens is not None:
                     # librdkafka would wait for one, and then not say what is wrong.
                     self._tokens.check()
+                self._refusal = self._suspicion = None
+                self._asked = False
                 try:
                     self._admin = AdminClient(self.config)
                 except KafkaException as error:
@@ -189,9 +192,12 @@ class KafkaClient:
 
     def _wait(self, pending: set[concurrent.futures.Future[Any]], request: str) -> None:
         deadline = time.monotonic() + self.timeout_s
-        # What happened before this request says nothing about it.
         self.admin.poll(0)
-        self._refusal = self._suspicion = None
+        if self._asked:
+            # What happened between two requests says nothing about the second. A new handle fetches its first token at
+            # once, and the next one only after 10 s: that one's fate is the first request's.
+            self._refusal = self._suspicion = None
+        self._asked = True
         while pending:
             left_s = deadline - time.monotonic()
             _done, pending = concurrent.futures.wait(pending, timeout=max(0.0, min(_SLICE_S, left_s)))
