@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.events import Listener
-    from rivermouth.engine.table import TableShape
+    from rivermouth.engine.table import TableChanges, TableShape
     from rivermouth.ports.sources import Topic, Topics
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import Found
@@ -104,12 +104,10 @@ def takeover(
         AdoptionRefused: There is no table, or nobody can say how far it was read.
         TableMismatch: It cannot take what the flow writes.
     """
-    wish = _Wish(spark, flow, places, wanted, found_of(kafka, flow, topics))
-    state = _foreign(wish)
-    if state is None:
+    looked = _looked_at(_Wish(spark, flow, places, wanted, found_of(kafka, flow, topics)), shape)
+    if looked is None:
         return None
-    changes = table_changes(flow, places.table, state, shape, adopting=True)
-    start = _start(wish, state)
+    _state, changes, start = looked
     doubts = [start.doubt] if start.doubt else []
     return Takeover(start.offsets, start.basis, (*doubts, *([f"taking it over {changes}"] if changes else [])))
 
@@ -138,12 +136,11 @@ def adopt(
         may have been added, and it is done again.
     """
     wish = _Wish(spark, flow, places, wanted, found_of(kafka, flow, topics))
-    state = _foreign(wish)
-    if state is None:
+    looked = _looked_at(wish, shape)  # all of it: nothing is changed that is refused afterwards
+    if looked is None:
         listener(Warned(flow.name, WITHOUT_EFFECT))
         return
-    changes = table_changes(flow, places.table, state, shape, adopting=True)
-    _start(wish, state)  # nothing is changed that is refused afterwards
+    state, changes, _first_look = looked
     if changes:
         change_table(spark, flow, places.table, changes)
         state = delta.table_state(spark, places.table)
@@ -172,6 +169,20 @@ def adopt(
         raise wish.refused("another program wrote to it meanwhile", "stop that program, then run this again")
     for decision in entry.decisions:
         listener(DecisionRecorded(flow.name, entry.number, decision))
+
+
+def _looked_at(wish: _Wish, shape: TableShape) -> tuple[delta.TableState, TableChanges, _Start] | None:
+    """The table that is to be taken over, how it must be changed, and where the flow begins; None if it has a ledger.
+
+    Raises:
+        AdoptionRefused: There is no table, or nobody can say how far it was read.
+        TableMismatch: It cannot take what the flow writes.
+    """
+    state = _foreign(wish)
+    if state is None:
+        return None
+    changes = table_changes(wish.flow, wish.places.table, state, shape, adopting=True)
+    return state, changes, _start(wish, state)
 
 
 def _foreign(wish: _Wish) -> delta.TableState | None:

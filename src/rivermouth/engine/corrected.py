@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.engine.audit_keyed import calmed
-from rivermouth.engine.steps import judged, table_order, table_rows
+from rivermouth.engine.steps import first_held, judged, table_order, table_rows
 from rivermouth.rows import envelope, ledger, routing
 from rivermouth.rows.epochs import epoch_now
 
@@ -49,10 +49,7 @@ def forget_what_is_no_deletion(run: RunningFlow, again: Ranges) -> None:
 
 def _readable(run: RunningFlow, again: Ranges) -> Ranges:
     """What Kafka holds of ``again`` by now: a decision may be finished long after it was made."""
-    described = run.kafka.describe(again.keys())
-    known = run.standing.entry.topic_ids
-    topics = {name: topic for name, topic in described.items() if topic.id == known.get(name, topic.id)}
-    first = run.kafka.beginning_offsets(topics)
+    first = first_held(run, again.keys())
     starts = {
         topic: {p: max(start, first[topic][p]) for p, (start, _end) in parts.items() if p in first[topic]}
         for topic, parts in again.items()
@@ -63,9 +60,7 @@ def _readable(run: RunningFlow, again: Ranges) -> Ranges:
 
 def _within(run: RunningFlow, facts: DataFrame, ranges: Ranges, order: Order) -> DataFrame:
     """What is remembered of records within ``ranges``, of the epoch of now."""
-    place = zip(names.IN_TABLE, order.place, strict=True)
-    found = facts.withColumns({name: F.col(names.quoted(column)) for name, column in place})
-    found = found.where(envelope.inside(ranges))
+    found = facts.select("*", *order.coordinates).where(envelope.inside(ranges))
     if order.epochs:
         now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
         found = found.where(F.coalesce(names.EPOCH_COLUMN, F.lit(0)) == now)

@@ -14,6 +14,7 @@ from rivermouth import names
 from rivermouth.engine.audit_keyed import calmed
 from rivermouth.engine.steps import (
     as_coordinates,
+    first_held,
     judged,
     table_coordinates,
     table_order,
@@ -319,8 +320,7 @@ def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
     held = unerased(envelope.read(source.batch(run.spark, ranges)), run, ranges)
     routed = judged(held, calmed(run)).where((F.col(names.ROUTE) == routing.TABLE) & ~F.col(names.TRUNCATE))
     found = _of_keys(table_rows(routed, run), keys, order)
-    called = zip((*names.IN_TABLE, names.TIMESTAMP), (*order.place, order.timestamp), strict=True)
-    columns = (F.col(names.quoted(column)).alias(name) for name, column in called)
+    columns = (*order.coordinates, F.col(names.quoted(order.timestamp)).alias(names.TIMESTAMP))
     now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
     records = found.select(*columns).withColumn(names.EPOCH, now)
     if run.dead_letters.exists():
@@ -331,8 +331,5 @@ def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
 
 def _readable(run: RunningFlow) -> Ranges:
     """What Kafka still holds of what the flow has read."""
-    newest = run.standing.entry
-    described = run.kafka.describe(newest.next_offsets.keys())
-    # One that is gone from Kafka, or another by now, holds nothing.
-    topics = {name: topic for name, topic in described.items() if topic.id == newest.topic_ids.get(name, topic.id)}
-    return ledger.between(run.kafka.beginning_offsets(topics), newest.next_offsets)
+    read = run.standing.entry.next_offsets
+    return ledger.between(first_held(run, read.keys()), read)

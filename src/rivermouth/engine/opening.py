@@ -75,25 +75,11 @@ def open_flow(
         at all; dead letters that a crash left out are added once.
     """
     session = for_flow(spark)
-
     files = PlacedFiles(session)
 
-    def judge(wanted: Flow) -> None:
-        shape = table_shape(session, wanted)
-        if delta.exists(files, places.table):
-            state = delta.table_state(session, places.table)
-            table_changes(wanted, places.table, state, shape, adopting=adoption is not None)
-
-    flow = ensured(
-        session,
-        flow,
-        files,
-        places,
-        kafka,
-        update=update_schema,
-        judge=judge,
-        tell=lambda update: listener(kept_schema(flow.name, update)),
-        warn=lambda words: listener(Warned(flow.name, words)),
+    adopting = adoption is not None
+    flow = _with_schema(
+        session, flow, files, places, kafka=kafka, listener=listener, update=update_schema, adopting=adopting
     )
     shape = table_shape(session, flow)
     topics = kafka.topics(flow)
@@ -134,6 +120,38 @@ def open_flow(
     why = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
     run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, why))
     return run
+
+
+def _with_schema(
+    spark: SparkSession,
+    flow: Flow,
+    files: LakeFiles,
+    places: FlowPlaces,
+    *,
+    kafka: Topics,
+    listener: Listener,
+    update: bool,
+    adopting: bool,
+) -> Flow:
+    """The flow with the schema that counts from now on; one that its table cannot be changed to is not kept."""
+
+    def judge(wanted: Flow) -> None:
+        shape = table_shape(spark, wanted)
+        if delta.exists(files, places.table):
+            state = delta.table_state(spark, places.table)
+            table_changes(wanted, places.table, state, shape, adopting=adopting)
+
+    return ensured(
+        spark,
+        flow,
+        files,
+        places,
+        kafka,
+        update=update,
+        judge=judge,
+        tell=lambda done: listener(kept_schema(flow.name, done)),
+        warn=lambda words: listener(Warned(flow.name, words)),
+    )
 
 
 def kept_schema(flow: str, update: SchemaUpdate) -> SchemaKept:

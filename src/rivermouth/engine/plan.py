@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.table import TableShape
     from rivermouth.ports.sources import Records, Topic, Topics
     from rivermouth.rows.gone import Found
-    from rivermouth.rows.ledger import Offsets, Ranges
+    from rivermouth.rows.ledger import Entry, Offsets, Ranges
     from rivermouth.spec import Flow
 
 
@@ -141,7 +141,7 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
     else:
         entry = standing_still.standing.entry.number
         found = found_of(kafka, flow, topics)
-        next_offsets, said = _decided(standing_still, found)
+        next_offsets, said = _decided(flow, standing_still.standing.entry, standing_still.standing.needed, found)
         warnings += said
         start = ledger.filled(next_offsets, found.first)
         why = f"ledger entry {entry} of the table"
@@ -164,15 +164,10 @@ def _after_takeover(
 ) -> tuple[Offsets, tuple[str, ...]]:
     """Where a run would go on once it had taken the table over, and what would be decided, or stop it, then."""
     ids = {name: topic.id for name, topic in topics.items() if name in taken.offsets}
-    entry = ledger.first_entry(flow.name, taken.offsets, ids)
-    records = flow.on_data_loss == "record"
     try:
-        ruling = decisions.foreseen(flow.name, entry, entry.next_offsets, found, records=records, at=now())
+        return _decided(flow, ledger.first_entry(flow.name, taken.offsets, ids), taken.offsets, found)
     except RivermouthError as error:
         return taken.offsets, (f"the run would take the table over, and then stop: {error.message.partition('; ')[0]}",)
-    if ruling is None:
-        return taken.offsets, ()
-    return ruling.next_offsets, tuple(f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
 
 
 def _inferred(inference: Inference | None) -> tuple[str, ...]:
@@ -190,17 +185,16 @@ def _shaped(plan: FlowPlan, flow: Flow, shape: TableShape) -> FlowPlan:
     )
 
 
-def _decided(run: RunningFlow, found: Found) -> tuple[Offsets, tuple[str, ...]]:
-    """Where a run would go on, and what ``on_data_loss: record`` would decide before.
+def _decided(flow: Flow, entry: Entry, needed: Offsets, found: Found) -> tuple[Offsets, tuple[str, ...]]:
+    """Where a run would go on behind ``entry``, and what ``on_data_loss: record`` would decide before.
 
     Raises:
         RivermouthError: What would stop the run.
     """
-    flow, standing = run.flow, run.standing
     records = flow.on_data_loss == "record"
-    ruling = decisions.foreseen(flow.name, standing.entry, standing.needed, found, records=records, at=now())
+    ruling = decisions.foreseen(flow.name, entry, needed, found, records=records, at=now())
     if ruling is None:
-        return standing.entry.next_offsets, ()
+        return entry.next_offsets, ()
     return ruling.next_offsets, tuple(f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
 
 

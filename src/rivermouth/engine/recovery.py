@@ -201,8 +201,7 @@ def _remembered(run: RunningFlow) -> DataFrame | None:
     if facts is None or order is None:
         return None
     epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if order.epochs else F.lit(0)
-    place = (F.col(names.quoted(column)).alias(name) for name, column in zip(names.IN_TABLE, order.place, strict=True))
-    return facts.select(*place, epoch.alias(names.EPOCH))
+    return facts.select(*order.coordinates, epoch.alias(names.EPOCH))
 
 
 def _facts(run: RunningFlow) -> DataFrame | None:
@@ -273,8 +272,7 @@ def _unmerged_parts(
 
 
 def _places(rows: DataFrame, order: Order) -> DataFrame:
-    place = zip(names.IN_TABLE, order.place, strict=True)
-    return rows.select(*(F.col(names.quoted(column)).alias(name) for name, column in place)).distinct()
+    return rows.select(*order.coordinates).distinct()
 
 
 def _with_vanished(run: RunningFlow, letters: DataFrame, read: DataFrame) -> tuple[DataFrame, int]:

@@ -127,9 +127,10 @@ def foreseen(
     Raises:
         RivermouthError: As ``ensured``.
     """
-    if not flow.format.infers or newest(flow, files, places) is not None:
+    try:
         return settled(spark, flow, files, places), None
-    return inferred_now(flow, topics)
+    except SchemaNotKept:
+        return inferred_now(flow, topics)
 
 
 def inferred_now(flow: Flow, topics: Topics) -> tuple[Flow, Inference]:
@@ -250,8 +251,9 @@ def _versions(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Iterator[Kept
 def _versions_in(flow: Flow, files: LakeFiles, folder: str) -> Iterator[KeptSchema]:
     """The flow's versions in a folder; a flow that bore its name before may have left some there."""
     found = files.names(folder)
+    gone = moved_until(found, flow.name)
     for version in reversed(versions_of(found)):
-        if version <= moved_until(found, flow.name):
+        if version <= gone:
             return
         kept = _read(flow, files, folder, version)
         if kept.flow not in (flow.name, flow.previously):

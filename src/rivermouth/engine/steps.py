@@ -21,14 +21,14 @@ from rivermouth.sinks._target import Target
 from rivermouth.sinks.append import Append
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import Column, DataFrame
 
     from rivermouth.engine.running import RunningFlow
     from rivermouth.ports.delta import Commit
     from rivermouth.rows.changes import Order
-    from rivermouth.rows.ledger import Counts, Entry, Ranges
+    from rivermouth.rows.ledger import Counts, Entry, Offsets, Ranges
     from rivermouth.spec import Flow
 
 # Not the function now(), which Spark fills in batch by batch. Rather one batch too many built anew.
@@ -70,6 +70,13 @@ def unerased(rows: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
     """Envelope rows of ``ranges`` without the records that were erased: reading again does not bring them back."""
     gone = run.erased.within(run.spark, run.standing.entry, ranges)
     return rows if gone is None else erased.without(rows, gone)
+
+
+def first_held(run: RunningFlow, topics: Collection[str]) -> Offsets:
+    """The first offset that Kafka holds of each partition; of topics that are gone, or others by now, nothing."""
+    known = run.standing.entry.topic_ids
+    found = {name: topic for name, topic in run.kafka.describe(topics).items() if topic.id == known.get(name, topic.id)}
+    return run.kafka.beginning_offsets(found)
 
 
 def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:

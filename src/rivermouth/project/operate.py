@@ -14,10 +14,10 @@ from pyspark.sql.types import StructType
 from rivermouth.engine.events import Event, FlowFailed, Listener
 from rivermouth.engine.plan import FlowPlan, ahead, plan_flow
 from rivermouth.engine.requests import serve
-from rivermouth.engine.schemas import newest, settled, with_columns
+from rivermouth.engine.schemas import settled, with_columns
 from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
 from rivermouth.engine.table import table_shape
-from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, RivermouthError
+from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, RivermouthError, SchemaNotKept
 from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.storage import files_for
@@ -296,16 +296,22 @@ def validate(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -
     with Spark(project, door) as spark:
         for order in wanted:
             try:
-                files = files_for(order.places.lake, spark)
-                if order.flow.format.infers and newest(order.flow, files, order.places) is None:
-                    # Its columns come with its first run. What it says of them itself can be read.
-                    with_columns(order.flow, StructType([]))
-                    continue
-                table_shape(session.for_flow(spark), settled(spark, order.flow, files, order.places))
+                _check_shape(spark, order)
             except RivermouthError as error:
                 problems.append(error.located(order.at))
     raise_all(problems, project.file)
     return [order.flow for order in wanted]
+
+
+def _check_shape(spark: SparkSession, order: FlowOrder) -> None:
+    """Nothing, if Spark takes the flow's schema, expectations and table layout."""
+    try:
+        flow = settled(spark, order.flow, files_for(order.places.lake, spark), order.places)
+    except SchemaNotKept:
+        # Its columns come with its first run. What it says of them itself can be read.
+        with_columns(order.flow, StructType([]))
+    else:
+        table_shape(session.for_flow(spark), flow)
 
 
 def plan(

@@ -95,6 +95,12 @@ class Order:
         """The columns that say which record a row is, but for its epoch."""
         return self.topic, self.partition, self.offset
 
+    @property
+    def coordinates(self) -> list[Column]:
+        """``__topic``, ``__partition`` and ``__offset`` of the table's columns."""
+        called = zip(names.IN_TABLE, self.place, strict=True)
+        return [F.col(names.quoted(column)).alias(name) for name, column in called]
+
     def in_partition(self, frame: str = "") -> str:
         """SQL: what orders the rows of one partition: epoch and offset."""
         before = f"{frame}." if frame else ""

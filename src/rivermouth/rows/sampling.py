@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from rivermouth.rows.ledger import flat, size
 
 if TYPE_CHECKING:
     from rivermouth.rows.ledger import Ranges
@@ -51,7 +52,7 @@ class Record:
 
 def whole(ranges: Ranges) -> list[list[Window]]:
     """One round with all records."""
-    return [[Window(topic, part, start, end, end - start) for topic, part, start, end in _flat(ranges)]]
+    return [[Window(topic, part, start, end, end - start) for topic, part, start, end in flat(ranges) if end > start]]
 
 
 def spread(ranges: Ranges, records: int) -> list[list[Window]]:
@@ -61,26 +62,20 @@ def spread(ranges: Ranges, records: int) -> list[list[Window]]:
     beginning to its end: offsets without a record, compacted ones for example, use nothing of the sample up. The
     last window begins so late that its records are the newest, if there is one at each offset.
     """
-    flat = list(_flat(ranges))
-    total = sum(end - start for _, _, start, end in flat)
+    total = size(ranges)
     if total <= records:
         return whole(ranges)
     rounds: list[list[Window]] = [[] for _ in range(WINDOWS)]
-    for topic, partition, start, end in flat:
-        size = end - start
-        wanted = min(size, max(1, round(records * size / total)))
+    for topic, partition, start, end in flat(ranges):
+        if end <= start:
+            continue
+        offsets = end - start
+        wanted = min(offsets, max(1, round(records * offsets / total)))
         windows = min(WINDOWS, wanted)
         # The records of the windows before one, and its part of the offsets that nobody wants.
         taken = [wanted * number // windows for number in range(windows + 1)]
-        begins = [start + taken[each] + (size - wanted) * each // max(1, windows - 1) for each in range(windows)]
+        begins = [start + taken[each] + (offsets - wanted) * each // max(1, windows - 1) for each in range(windows)]
         for number, (begin, until) in enumerate(zip(begins, [*begins[1:], end], strict=True)):
             place = number * _STRIDE % WINDOWS
             rounds[place].append(Window(topic, partition, begin, until, taken[number + 1] - taken[number]))
     return [part for part in rounds if part]
-
-
-def _flat(ranges: Ranges) -> Iterable[tuple[str, int, int, int]]:
-    for topic in sorted(ranges):
-        for partition, (start, end) in sorted(ranges[topic].items()):
-            if end > start:
-                yield topic, partition, start, end
