@@ -9,8 +9,8 @@ import signal
 import pytest
 from confluent_kafka import Producer
 from tests.crashes import oracle
+from tests.crashes.keyed import assert_accounted
 
-from rivermouth.engine.audit import audit_flow
 from rivermouth.engine.events import BatchRetried, StepReached
 
 SCHEMA = "id bigint, v bigint, seq bigint, op string"
@@ -83,18 +83,7 @@ def assert_is_the_fold(scene, spark):
     found = oracle.rows_of(scene.table)
     assert {row["id"]: (row["v"], row["seq"], row["kafka_offset"]) for row in found} == rows
     assert len(found) == len(rows)
-    counts = oracle.counted(scene.table, scene.side_file)
-    told = {name: counts[name] for name in ("consumed", "written", "merged", "dropped", "dead_lettered")}
-    assert told == {
-        "consumed": sum(places.values()),
-        "written": 0,
-        "merged": places["table"],
-        "dropped": places["dropped"],
-        "dead_lettered": places["dead_letter"],
-    }
-    letters = [(each["kafka_partition"], each["kafka_offset"]) for each in oracle.rows_of(scene.dead_letters)]
-    assert len(set(letters)) == len(letters) == places["dead_letter"]
-    assert audit_flow(spark, scene.order).problems == ()
+    assert_accounted(scene, spark, places)
 
 
 @pytest.mark.long

@@ -8,8 +8,6 @@ import pytest
 from confluent_kafka import Producer
 from tests.crashes import oracle
 
-from rivermouth.cli.main import invoke
-
 PROJECT = """\
 lake: ./lake
 kafka:
@@ -27,36 +25,24 @@ SINK = "rows: items, keys: [id], sequence_by: at"
 
 
 @pytest.fixture
-def stock(topic):
-    """A topic with one partition."""
-    return topic(partitions=1)
-
-
-@pytest.fixture
-def say(tmp_path, monkeypatch, capsys, broker, stock, spark):
+def say(say_over):
     """Runs a command over a project whose flow has this sink: exit code, what it prints, what it complains of."""
-    monkeypatch.chdir(tmp_path)
 
     def say(sink, *arguments, kind="upsert", schema=DOCUMENT, expectations=""):
-        said = {"sink": sink, "kind": kind, "schema": schema, "expectations": expectations}
-        project = PROJECT.format(servers=broker.bootstrap_servers, topic=stock, **said)
-        (tmp_path / "rivermouth.yml").write_text(project)
-        code = invoke(list(arguments))
-        out, err = capsys.readouterr()
-        return code, out, err
+        return say_over(PROJECT, *arguments, sink=sink, kind=kind, schema=schema, expectations=expectations)
 
     return say
 
 
 @pytest.fixture
-def send(broker, stock):
+def send(broker, orders):
     """Sends values: JSON of what is no bytes."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
     def send(*values):
         for value in values:
             plain = value is None or isinstance(value, bytes)
-            producer.produce(stock, value=value if plain else json.dumps(value).encode(), key=b"stock")
+            producer.produce(orders, value=value if plain else json.dumps(value).encode(), key=b"stock")
         assert producer.flush(30) == 0
 
     return send
@@ -126,7 +112,7 @@ def state(at, /, **values):
     return {"at": at, "items": [{"id": int(name[1:]), "v": value} for name, value in values.items()]}
 
 
-def test_the_table_is_the_newest_snapshot(say, send, rows, stock):
+def test_the_table_is_the_newest_snapshot(say, send, rows, orders):
     send(state(10, r1=1, r2=2), state(30, r2=3, r3=3), state(20, r1=9, r4=9))
     code, _out, err = say(SINK, "run")
     assert code == 0, err
@@ -149,7 +135,7 @@ def test_the_table_is_the_newest_snapshot(say, send, rows, stock):
     code, out, err = say(SINK, "audit")
     assert (code, err) == (0, "")
     assert "13 records in Kafka: 5 in the table, 7 in the dead letters, 1 in neither (1 counted as dropped)" in out
-    code, _out, err = say(SINK, "run", "stock", "--rewind", f"{stock}-0:0", "--why", "to see it twice")
+    code, _out, err = say(SINK, "run", "stock", "--rewind", f"{orders}-0:0", "--why", "to see it twice")
     assert code == 0, err
     assert rows("id", "v", "__sequence", "kafka_offset") == now
 

@@ -9,8 +9,6 @@ import pytest
 from confluent_kafka import Producer
 from tests.crashes import oracle
 
-from rivermouth.cli.main import invoke
-
 PROJECT = """\
 lake: ./lake
 kafka:
@@ -25,22 +23,11 @@ flows:
 
 
 @pytest.fixture
-def orders(topic):
-    """A topic with one partition."""
-    return topic(partitions=1)
-
-
-@pytest.fixture
-def say(tmp_path, monkeypatch, capsys, broker, orders, spark):
+def say(say_over):
     """Runs a command over a project whose flow has this sink: exit code, what it prints, what it complains of."""
-    monkeypatch.chdir(tmp_path)
 
     def say(sink, *arguments):
-        project = PROJECT.format(servers=broker.bootstrap_servers, topic=orders, sink=sink)
-        (tmp_path / "rivermouth.yml").write_text(project)
-        code = invoke(list(arguments))
-        out, err = capsys.readouterr()
-        return code, out, err
+        return say_over(PROJECT, *arguments, sink=sink)
 
     return say
 
