@@ -361,7 +361,8 @@ def _reasons() -> Iterator[tuple[str, str, str]]:
     sources += [inspect.getsource(find_kind("formats", name).explain) for name in kind_names("formats")]
     sources += [
         path.read_text(encoding="utf-8")
-        for path in (Path(__file__).parents[1] / "src/java/rivermouth/avro").glob("*.java")
+        for folder in ("avro", "values")
+        for path in (Path(__file__).parents[1] / "src/java/rivermouth" / folder).glob("*.java")
     ]
     found = {code for source in sources for code in re.findall(r"""["']([A-Z][A-Z0-9_]{5,})["']""", source)}
     reasons = _WORDS["reasons"]

@@ -18,6 +18,16 @@ EXAMPLES = {
         [b'{"id": 1, "name": "a"}', b'{"id": null}', b"{}", b'{"more": [1]}'],
         [b"", b"{", b"[]", b"1", b'{"id": "x"}', b'{"id": 1} {"id": 2}', b"{'id': 1}", b'{"name": "\xff"}'],
     ),
+    "csv": (
+        {"schema": "id bigint, name string"},
+        [b"1,a", b'"1","a,""b""\nc"', b",", b"2,\r\n"],
+        [b"", b"x,a", b"1", b"1,a,b", b'1,"a', b'1,"a"b', b"1,a\n2,b", b"1,\xff", b"1.5,a"],
+    ),
+    "regex": (
+        {"pattern": "(?<id>[^ ]*) ?(?<name>.*)?", "schema": "id bigint NOT NULL, name string"},
+        [b"1 a", b"1", b"-7 \xe2\x9c\x93"],
+        [b"", b"x a", b"1 a\n", b"1 \xff", b"1.5"],
+    ),
     "avro": (
         {
             "schema": {

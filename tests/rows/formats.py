@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rivermouth import names
@@ -61,3 +63,25 @@ def outcomes(spark, form, values):
 def outcome(spark, form, value):
     """``outcomes`` for one value."""
     return outcomes(spark, form, [value])[0]
+
+
+def of_several(spark, cases):
+    """What several formats with the same columns made of a value each, in one Spark job.
+
+    Args:
+        spark: The session.
+        cases: Pairs of a format and a value. Equal formats share a frame.
+    """
+    forms = {form.model_dump_json(by_alias=True): form for form, _ in cases}
+    frames = []
+    for form in forms.values():
+        mine = [(place, value) for place, (other, value) in enumerate(cases) if other == form]
+        rows = spark.createDataFrame(mine, f"place int, {names.VALUE} binary").coalesce(1)
+        told = form.explain(form.decode(rows))
+        frames.append(told.select("place", names.DECODED, names.DATA, names.REASON, names.FIELD, names.MESSAGE))
+    found = {row[0]: tuple(row)[1:] for row in reduce(DataFrame.unionAll, frames).collect()}
+    made = []
+    for place in range(len(cases)):
+        decoded, data, *told = found[place]
+        made.append(Outcome(data.asDict(True)) if decoded else Outcome(None, *told))
+    return made

@@ -5,26 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import JavaClass
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import StructType
 
-from rivermouth.rows import schema_registry
+from rivermouth.rows import our_classes, schema_registry
+from rivermouth.rows.our_classes import JAVA_ERRORS
 from rivermouth.rows.schema_registry import RegistryAccess
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
-
-_PACKAGE: Final = "rivermouth.avro"
-_JAVA_ERRORS: Final = (Py4JJavaError, PySparkException)
-_NOT_THERE: Final = (
-    "the classes of rivermouth are not in this session, which somebody else has started: start it with "
-    '--jars "$(rivermouth jars paths)"'
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +43,7 @@ def columns(spark: SparkSession, schema: str) -> StructType:
     """
     try:
         found = _java(spark, "Decoder").columns(schema)
-    except _JAVA_ERRORS as error:
+    except JAVA_ERRORS as error:
         raise _told(error) from None
     return StructType.fromJson(json.loads(found))
 
@@ -83,7 +74,7 @@ def of_registry(spark: SparkSession, registry: RegistryAccess, subject: str, ver
     """
     try:
         found: str = _registry(spark, registry).version(subject, version)
-    except _JAVA_ERRORS as error:
+    except JAVA_ERRORS as error:
         raise _told(error) from None
     return found
 
@@ -117,7 +108,7 @@ def _decoder(spark: SparkSession, encoding: Encoding) -> Any:
     try:
         registry = None if encoding.registry is None else _registry(spark, encoding.registry)
         return _java(spark, "Decoder")(encoding.schema, encoding.framing, list(encoding.writers), registry)
-    except _JAVA_ERRORS as error:
+    except JAVA_ERRORS as error:
         raise _told(error) from None
 
 
@@ -127,18 +118,11 @@ def _registry(spark: SparkSession, access: RegistryAccess) -> Any:
 
 
 def _java(spark: SparkSession, name: str) -> Any:
-    found = getattr(spark._jvm, f"{_PACKAGE}.{name}")  # noqa: SLF001
-    reaches = getattr(spark._jvm, "rivermouth.plan.Observer")  # noqa: SLF001
-    if not isinstance(found, JavaClass) or not reaches.reaches(spark.range(0)._jdf):  # noqa: SLF001
-        raise ValueError(_NOT_THERE)
-    return found
+    return our_classes.found(spark, f"avro.{name}")
 
 
 def _told(error: Exception) -> Exception:
     """An error of our classes as one of Python's; others are what they are."""
-    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    java = our_classes.java_error(error)
     failed = None if java is None else schema_registry.failure(str(java.toString()))
-    if failed is not None:
-        return failed
-    text = str(java.getMessage()) if java is not None else str(error)
-    return ValueError(text.strip().splitlines()[0]) if text.strip() else error
+    return our_classes.told(error) if failed is None else failed

@@ -63,8 +63,16 @@ class DeclaredFormat(Format):
         if isinstance(declared, str) and declared.endswith(".json"):
             declared = _from_file(declared)
         schema = _from_ddl(declared) if isinstance(declared, str) else _from_json(declared)
-        json_types.check(schema, renames=self.renames)
+        self.check_types(schema)
         return schema
+
+    def check_types(self, schema: StructType) -> None:
+        """Makes sure that values can be read as these columns.
+
+        Raises:
+            ValueError: They cannot; the text says which, and why.
+        """
+        json_types.check(schema, renames=self.renames)
 
 
 def hinted_columns(schema: StructType, hints: str | None) -> StructType:

@@ -17,6 +17,24 @@ _ISO_8859_1: Final = r"^[\x00-\xFF]*\z"
 
 WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 FLOATING: Final = (T.FloatType, T.DoubleType)
+_OTHERS: Final = (T.StringType, T.BooleanType, T.BinaryType, T.DecimalType, T.DateType, T.TimestampType)
+_READ: Final = (*WHOLE, *FLOATING, *_OTHERS, T.TimestampNTZType)
+
+
+def check(schema: T.StructType) -> None:
+    """Makes sure that every column can be read from a text, and that names are unambiguous.
+
+    Raises:
+        ValueError: One cannot, or two differ in nothing but case; the text says which.
+    """
+    for field in schema.fields:
+        if type(field.dataType) not in _READ or (
+            isinstance(field.dataType, T.StringType) and field.dataType != T.StringType()
+        ):
+            kind = field.dataType.simpleString()
+            msg = f"column {field.name}: type {kind} is not read from text: declare string"
+            raise ValueError(msg)
+    json_types.check(schema)
 
 
 def of_text(text: str, declared: T.DataType) -> str:

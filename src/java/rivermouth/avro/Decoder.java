@@ -17,21 +17,13 @@ import org.apache.avro.Schema;
 import org.apache.avro.SchemaNormalization;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
-import org.apache.spark.sql.classic.ExpressionUtils;
-import org.apache.spark.sql.functions;
-import org.apache.spark.sql.types.AbstractDataType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-import scala.collection.immutable.ArraySeq$;
-import scala.collection.immutable.Seq;
+import rivermouth.plan.Calls;
 
 /**
  * Records in Avro's binary encoding as rows of one schema, in whatever framing says who wrote them.
@@ -107,12 +99,12 @@ public final class Decoder implements Serializable {
     public Column decoded(String column) {
         StructType columns = Columns.of(known().reader);
         DataType row = new StructType().add("decoded", DataTypes.BooleanType, false).add("data", columns, false);
-        return invoke("decode", column, row);
+        return Calls.of(this, "decode", column, row);
     }
 
     /** Of a column with values: {@code reason}, {@code field} and {@code message} why one is refused. */
     public Column explained(String column) {
-        return invoke("explain", column, WHY);
+        return Calls.of(this, "explain", column, WHY);
     }
 
     /** A row for Spark: whether the value is a record of the schema, and its columns. */
@@ -163,20 +155,6 @@ public final class Decoder implements Serializable {
 
     private List<Object> key() {
         return List.of(schema, framing, writers, registry == null ? "" : registry);
-    }
-
-    private Column invoke(String method, String column, DataType type) {
-        Expression decoder = new Literal(this, new ObjectType(Decoder.class));
-        Expression value = ExpressionUtils.expression(functions.col(column));
-        Seq<AbstractDataType> unsaid = sequence();
-        Expression call = new Invoke(decoder, method, type, sequence(value), unsaid, false, false, true);
-        return ExpressionUtils.column(call);
-    }
-
-    @SafeVarargs
-    @SuppressWarnings("unchecked")
-    private static <T> Seq<T> sequence(T... items) {
-        return (Seq<T>) (Seq<?>) ArraySeq$.MODULE$.unsafeWrapArray(items);
     }
 
     private Object read(byte[] value, Known state) {

@@ -1,0 +1,60 @@
+"""Lines of delimited fields (CSV), strictly: a value is one line that fits the schema wholly, or it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from rivermouth.rows.line_format import LineFormat
+
+_LINE_ENDS = "\r\n"
+
+
+class Csv(LineFormat):
+    """Lines of delimited fields: a value is one line, and its fields are the columns of the schema in their order.
+
+    Attributes:
+        type: ``csv``.
+        delimiter: What stands between fields: one character, or a few, such as ``||``.
+        quote: The character that may stand around a field, so that it can hold the delimiter and line breaks; null
+            if none does.
+        escape: The character before a quote that is part of a field. If not given, it is the quote: such quotes are
+            doubled. Any other also stands before itself and the delimiter, in fields without quotes too. Null if
+            there is none.
+        null_value: A field that is this text, and not quoted, is null; null itself means that no field is.
+    """
+
+    type: Literal["csv"] = "csv"
+    delimiter: str = Field(default=",", min_length=1, max_length=10)
+    quote: str | None = Field(default='"', min_length=1, max_length=1)
+    escape: str | None = Field(default='"', min_length=1, max_length=1)
+    null_value: str | None = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _doubled_quotes(cls, value: Any) -> Any:
+        return {"escape": value.get("quote", '"'), **value} if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        signs = {"delimiter": self.delimiter, "quote": self.quote or "", "escape": self.escape or ""}
+        broken = [name for name, sign in signs.items() if any(end in sign for end in _LINE_ENDS)]
+        msg = None
+        if broken:
+            msg = f"the {broken[0]} is a line break, and a value is one line: name another character"
+        elif any(sign and sign in self.delimiter for sign in (self.quote, self.escape)):
+            msg = "the delimiter has the quote or the escape in it, so nothing tells them apart: name another one"
+        elif any(sign in (self.null_value or "") for sign in (self.delimiter, *_LINE_ENDS)):
+            msg = "null_value has the delimiter or a line break in it, so no field is ever that text: name another one"
+        if msg is not None:
+            raise ValueError(msg)
+        return self
+
+    def splitter(self, columns: Sequence[str]) -> tuple[Any, ...]:
+        """The class that takes lines apart, with this dialect."""
+        return ("values.Csv", list(columns), self.delimiter, self.quote or "", self.escape or "", self.null_value)
+
+
+KIND = Csv

@@ -1,0 +1,126 @@
+"""What the formats of text lines share: a text for each column, read as the column's type, or a reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.names import literal, quoted
+from rivermouth.rows import our_classes, text_types
+from rivermouth.rows.declared import DeclaredFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_LINE: Final = ("__texts", "__why", "__where", "__told")
+_NOW: Final = "it can be read now, and could not when its batch was written"
+
+
+class LineFormat(DeclaredFormat):
+    """Base of the formats whose values are text that is taken apart into a text, or nothing, for each column."""
+
+    def splitter(self, columns: Sequence[str]) -> tuple[Any, ...]:
+        """Name and arguments of the class of ours (a ``values.Step``) that makes an array of texts of a value."""
+        raise NotImplementedError
+
+    def check_types(self, schema: T.StructType) -> None:
+        """Makes sure that every column can be read from a text.
+
+        Raises:
+            ValueError: One cannot; the text says which.
+        """
+        text_types.check(schema)
+
+    def columns(self, spark: SparkSession) -> T.StructType:
+        """The declared columns, in order, all nullable.
+
+        Raises:
+            ValueError: The schema cannot be read, or the settings do not fit it; the text says why.
+        """
+        found = super().columns(spark)
+        name, *arguments = self.splitter(found.names)
+        our_classes.made(spark, name, *arguments)
+        return found
+
+    def decode(self, rows: DataFrame) -> DataFrame:
+        """Values to texts in one pass, and texts to columns."""
+        fields = list(enumerate(self.schema_as_declared().fields))
+        read = self._read(rows)
+        typed = read.selectExpr("*", *(f"{_typed(number, field)} AS __done_{number}" for number, field in fields))
+        misfits = [sql for number, field in fields for sql, _ in _misfits(number, field, f"__done_{number}")]
+        fits = f"__texts IS NOT NULL AND NOT coalesce({' OR '.join(misfits) or 'false'}, false)"
+        data = ", ".join(f"__done_{number} AS {quoted(field.name)}" for number, field in fields)
+        ours = ", ".join([*_LINE, *(f"__done_{number}" for number, _ in fields)])
+        return typed.selectExpr(
+            f"* EXCEPT ({ours})",
+            f"{names.VALUE} IS NULL OR ({fits}) AS {names.DECODED}",
+            f"struct({data}) AS {names.DATA}",
+        )
+
+    def explain(self, rows: DataFrame) -> DataFrame:
+        """Each value is taken apart again; of several columns that do not fit the first one is named.
+
+        Reasons: those of the format itself, ``FIELD_TYPE``, ``FIELD_MISSING``, and ``UNEXPLAINED`` where it can be
+        read by now.
+        """
+        fields = enumerate(self.schema_as_declared().fields)
+        found = [
+            (sql, reason, field)
+            for number, field in fields
+            for sql, reason in _misfits(number, field, _typed(number, field))
+        ]
+        parts = {
+            names.REASON: ("__why", "'UNEXPLAINED'", [literal(reason) for _, reason, _ in found]),
+            names.FIELD: ("__where", "NULL", [literal(field.name) for _, _, field in found]),
+            names.MESSAGE: ("__told", literal(_NOW), [literal(_message(reason, field)) for _, reason, field in found]),
+        }
+        read = self._read(rows).withColumn("__first", F.expr(_first([sql for sql, *_ in found])))
+        told = (
+            f"CASE WHEN __texts IS NULL THEN {own} "
+            f"ELSE coalesce(get(CAST(array({', '.join(texts)}) AS array<string>), __first), {none}) END AS {name}"
+            for name, (own, none, texts) in parts.items()
+        )
+        return read.selectExpr(f"* EXCEPT ({', '.join((*_LINE, '__first'))})", *told)
+
+    def _read(self, rows: DataFrame) -> DataFrame:
+        """Rows with ``_LINE``: the texts of a value, or why there are none."""
+        name, *arguments = self.splitter(self.schema_as_declared().names)
+        made = our_classes.step(rows.sparkSession, names.VALUE, name, *arguments)
+        # Else Spark might take a value apart once for each of its columns.
+        return rows.select("*", F.inline(F.array(made)).alias(*_LINE))
+
+
+def _text(number: int) -> str:
+    return f"get(__texts, {number})"
+
+
+def _typed(number: int, field: T.StructField) -> str:
+    return text_types.of_text(_text(number), field.dataType)
+
+
+def _misfits(number: int, field: T.StructField, done: str) -> list[tuple[str, str]]:
+    """SQL that is true where a column of a value that was taken apart is refused, and the reason."""
+    text = _text(number)
+    found = []
+    if not isinstance(field.dataType, T.StringType):
+        found.append((f"({text} IS NOT NULL AND {done} IS NULL)", "FIELD_TYPE"))
+    if not field.nullable:
+        found.append((f"{text} IS NULL", "FIELD_MISSING"))
+    return found
+
+
+def _first(misfits: Sequence[str]) -> str:
+    """SQL: the number of the first misfit that is true; null if none is."""
+    cases = " ".join(f"WHEN {sql} THEN {number}" for number, sql in enumerate(misfits))
+    return f"CASE {cases} END" if cases else "CAST(NULL AS INT)"
+
+
+def _message(reason: str, field: T.StructField) -> str:
+    if reason == "FIELD_MISSING":
+        return f"field {field.name} is declared NOT NULL and is null"
+    return f"field {field.name} is declared {field.dataType.simpleString()} and holds a text that does not fit"

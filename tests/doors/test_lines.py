@@ -1,0 +1,105 @@
+"""Formats of text lines at the command line: from a topic into a table, what is refused, and replayed."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+from tests.crashes import oracle
+
+from rivermouth.cli.main import invoke
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
+    """A project with one flow: ``send`` puts values into its topic, ``say`` runs a command over it."""
+    monkeypatch.chdir(tmp_path)
+    name = topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    class Project:
+        def write(self, *lines):
+            settings = "".join(f"    {line}\n" for line in lines)
+            text = f"""\
+lake: ./lake
+kafka: {{bootstrap_servers: "{broker.bootstrap_servers}"}}
+flows:
+  lines:
+    topics: [{name}]
+    table: silver.lines
+{settings}"""
+            (tmp_path / "rivermouth.yml").write_text(text)
+
+        def send(self, *values):
+            for value in values:
+                producer.produce(name, value=value)
+            assert producer.flush(30) == 0
+
+        def say(self, *arguments):
+            code = invoke(list(arguments))
+            out, err = capsys.readouterr()
+            return code, out + err
+
+        def rows(self, *columns, table="lines"):
+            found = oracle.rows_of(str(tmp_path / "lake/silver" / table))
+            kept = sorted(found, key=lambda row: row["kafka_offset"])
+            return [(row["kafka_offset"], *(row[column] for column in columns)) for row in kept]
+
+        def letters(self, *columns):
+            return self.rows(*columns, table="lines__dead_letters")
+
+    return Project()
+
+
+def test_csv(project):
+    project.write("format: {type: csv, schema: 'id bigint NOT NULL, note string, price decimal(6,2)', delimiter: ;}")
+    project.send(b'1;"a;b";2.50', b"2;;\r\n", b"x;;", b"3;c", b"4;d;none", b'5;"e;', None)
+    assert project.say("run")[0] == 0
+    assert [(*row[:-1], str(row[-1])) for row in project.rows("id", "note", "price")] == [
+        (0, 1, "a;b", "2.50"),
+        (1, 2, None, "None"),
+    ]
+    assert project.letters("kafka_value", "reason", "field") == [
+        (2, b"x;;", "FIELD_TYPE", "id"),
+        (3, b"3;c", "FIELD_COUNT", None),
+        (4, b"4;d;none", "FIELD_TYPE", "price"),
+        (5, b'5;"e;', "INVALID_LINE", "note"),
+    ]
+    code, said = project.say("dead-letters", "list")
+    assert code == 0
+    assert all(word in said for word in ("FIELD_TYPE", "FIELD_COUNT", "INVALID_LINE"))
+    # What corrected settings take comes into the table.
+    project.write(
+        "format: {type: csv, schema: 'id bigint NOT NULL, note string, price decimal(6,2)', delimiter: ;,"
+        " null_value: none}"
+    )
+    assert project.say("dead-letters", "replay", "lines", "--reason", "FIELD_TYPE")[0] == 0
+    assert project.rows("id") == [(0, 1), (1, 2), (4, 4)]
+    assert project.letters("status") == [(2, "open"), (3, "open"), (4, "replayed"), (5, "open")]
+
+
+def test_regex(project):
+    project.write("format: {type: regex, pattern: '(?<host>[^ ]+) (?<status>.*)', schema: 'host string'}")
+    code, said = project.say("run")
+    assert code == 1
+    assert (
+        "[SCHEMA_INVALID] flow lines: the schema cannot be used: the group status of the pattern is no column of the "
+        "schema; nothing was run\n"
+    ) in said
+    project.write(
+        "format:",
+        "  type: regex",
+        r"  pattern: '(?<host>\S+) (?<status>\d+)(?: (?<user_id>(?:\w+\s?)+))?'",
+        "  schema: host string, status smallint, user_id string",
+    )
+    project.send(b"a 200", b"b 404 ann lee", b"c", b"d 40000", b"e 1 " + b"x" * 50_000 + b"!", b"f 5")
+    assert project.say("run")[0] == 0
+    assert project.rows("host", "status", "user_id") == [
+        (0, "a", 200, None),
+        (1, "b", 404, "ann lee"),
+        (5, "f", 5, None),
+    ]
+    assert project.letters("reason", "field") == [
+        (2, "NO_MATCH", None),
+        (3, "FIELD_TYPE", "status"),
+        (4, "TOO_MANY_READS", None),
+    ]
