@@ -19,7 +19,7 @@ from rivermouth.errors import (
 )
 from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
-from rivermouth.rows import ledger, schema_registry
+from rivermouth.rows import ledger, worker_failures
 from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _attempt(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog:
     except RivermouthError:
         raise
     except Exception as error:
-        typed = expectation_failure(run.flow, str(error)) or schema_registry.failure(str(error))
+        typed = expectation_failure(run.flow, str(error)) or worker_failures.failure(str(error))
         if typed is not None:
             raise typed from error
         if has_ended(run.spark):
