@@ -33,7 +33,19 @@ from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project import dump
 from rivermouth.project.json_schema import project_schema
-from rivermouth.rows import change_format, changes, dead_letter, json_reasons, ledger, maintenance, schema, snapshots
+from rivermouth.rows import (
+    change_format,
+    changes,
+    dead_letter,
+    json_reasons,
+    ledger,
+    maintenance,
+    python_arrays,
+    python_decoding,
+    python_values,
+    schema,
+    snapshots,
+)
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _COMMAND: Final = "python tools/docs_reference.py"
@@ -358,6 +370,7 @@ def _reasons() -> Iterator[tuple[str, str, str]]:
     sources = [
         inspect.getsource(each) for each in (dead_letter._reason, json_reasons, changes, snapshots, change_format)
     ]
+    sources += [inspect.getsource(each) for each in (python_arrays, python_decoding, python_values)]
     sources += [inspect.getsource(find_kind("formats", name).explain) for name in kind_names("formats")]
     sources += [
         path.read_text(encoding="utf-8")

@@ -29,6 +29,11 @@ EXAMPLES = {
         [b"\x00\x00", b"\x02\x02\x02a"],
         [b"", b"\x00", b"\x04\x00", b"\x00\x02\xff", b"\x00\x00\x00", b"\x00\x01", b"\x02" + b"\xff" * 11],
     ),
+    "python": (
+        {"function": "json:loads", "schema": "id bigint, name string"},
+        [b'{"id": 1, "name": "a"}', b'{"name": null, "id": null}', b"null"],
+        [b"", b"{", b"[]", b"1", b'{"id": 1}', b'{"id": "x", "name": ""}', b'{"id": 1, "name": "", "more": "x"}'],
+    ),
     "debezium": (
         {"schema": "id bigint, name string, price decimal(9,2)"},
         [
@@ -98,6 +103,7 @@ def test_decode_keeps_every_row_and_column_and_says_what_it_refused(spark, case)
     rows = frame(spark, [*good, None, *bad]).withColumn("mine", F.lit("kept"))
     decoded = form.decode(rows)
     told = (CHANGES | (SPLITS if form.splits else {names.MOVED})) if form.changes else set()
+    told |= {names.VERDICT} if form.tells else set()
     assert set(rows.columns) | {names.DATA, names.DECODED} | told == set(decoded.columns)
     found = decoded.select(names.VALUE, names.DECODED, names.DATA, "mine").collect()
     assert [row[0] if row[0] is None else bytes(row[0]) for row in found] == [*good, None, *bad]

@@ -1,9 +1,11 @@
-"""``format: python`` at the command line: a user's own function from a topic into a table, and what becomes of the rest."""
+"""``format: python`` at the command line: a user's own function from a topic into a table."""
 
 from __future__ import annotations
 
 import json
 import sys
+import types
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -39,6 +41,7 @@ NEIGHBOUR = """
 def said(topic, key, headers):
     return f"{topic} {key} {headers}"
 """
+COLUMNS = ("id", "amount", "said")
 AT_ONCE = """
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -102,48 +105,97 @@ flows:
     return Project()
 
 
+DIGITS = "a number with more digits than that, before or after the point"
+INEXACT = "a float, which is no exact number: return a decimal.Decimal"
+
+
 def order(**fields):
     return json.dumps(fields).encode()
 
 
 def test_each_record_ends_in_the_table_in_the_dead_letters_or_in_a_count(project):
-    project.write(
-        ", timeout_s: 1", ONE_BY_ONE.format(module=project.module), "id bigint, amount decimal(6,2), said string"
-    )
-    project.send(order(id=1, amount="1.50"), key=b"k", headers=[("h", b"\\x00"), ("h", None)])
+    code = ONE_BY_ONE.format(module=project.module)
+    project.write(", timeout_s: 1", code, "id bigint, amount decimal(6,2), said string")
+    project.send(order(id=1, amount="1.50"), key=b"k", headers=[("h", b"\x00"), ("h", None)])
     project.send(order(id=None, amount=0), b"secret-1", None, b"sleep", order(id="1", amount="2"))
     project.send(order(id=2, amount="1.505"), order(id=3, amount="1", more=1), order(id=4, amount=1.5))
     project.send(order(id=5, amount="-9999.99"))
-    assert project.say("validate")[0] == 0
     code, text = project.say("run", "--output", "json")
     assert code == 0, text
+    # What a function says stands in the dead letter, and nowhere else.
     assert "secret-1" not in text
-    first = f"{project.topic} b'k' [('h', b'\\\\x00'), ('h', None)]"
-    assert [
-        (at, number, str(amount), said)
-        for at, number, amount, said in project.rows("kafka_offset", "id", "amount", "said")
-    ] == [
-        (0, 1, "1.50", first),
+    assert [(at, number, str(amount), said) for at, number, amount, said in project.rows("kafka_offset", *COLUMNS)] == [
+        (0, 1, "1.50", f"{project.topic} b'k' [('h', b'\\x00'), ('h', None)]"),
         (9, 5, "-9999.99", f"{project.topic} None []"),
     ]
     assert project.letters() == [
         (2, "FUNCTION_FAILED", None, "ValueError: no such order: secret-1"),
         (4, "FUNCTION_FAILED", None, "it did not return within 1 s"),
         (5, "FIELD_TYPE", "id", "field id is declared bigint and holds a str"),
-        (
-            6,
-            "FIELD_TYPE",
-            "amount",
-            "field amount is declared decimal(6,2) and holds a number with more digits than that, before or after the point",
-        ),
+        (6, "FIELD_TYPE", "amount", f"field amount is declared decimal(6,2) and holds {DIGITS}"),
         (7, "FIELD_UNKNOWN", None, "the dict has a key that the schema lacks: 'more'"),
-        (
-            8,
-            "FIELD_TYPE",
-            "amount",
-            "field amount is declared decimal(6,2) and holds a float, which is no exact number: return a decimal.Decimal",
-        ),
+        (8, "FIELD_TYPE", "amount", f"field amount is declared decimal(6,2) and holds {INEXACT}"),
     ]
-    told = json.loads(project.say("status", "--output", "json")[1])
-    print(told)
-    assert project.module not in sys.path
+    (flow,) = json.loads(project.say("status", "--output", "json")[1])["flows"]
+    counts = {name: count for name, count in flow["last_batch"].items() if count}
+    assert counts == {"consumed": 10, "written": 2, "dropped": 2, "dead_lettered": 6, "null_values": 1}
+
+
+def test_a_function_over_arrays(project):
+    project.write(", arrow: true", AT_ONCE, "id bigint NOT NULL, amount double")
+    project.send(*(f"{number},{number / 4}".encode() for number in range(200)), b"x,1", b"7", None, b"\xff,1")
+    assert project.say("run")[0] == 0
+    assert project.rows("id", "amount") == [(number, number / 4) for number in range(1, 200)]
+    assert [(at, reason) for at, reason, *_ in project.letters()] == [(at, "FUNCTION_FAILED") for at in (200, 201, 203)]
+
+
+def test_a_function_that_ends_its_worker_stops_the_flow_and_loses_nothing(project):
+    code = ONE_BY_ONE.format(module=project.module)
+    project.write("", code, "id bigint, amount decimal(6,2), said string")
+    project.send(order(id=1, amount="1"), order(id=2, amount="2"), b"exit", order(id=3, amount="3"))
+    status, text = project.say("run")
+    assert status == 1
+    failed = (
+        "failed 5 times: the function ended Spark's Python worker, or took all of its memory; they were not written"
+    )
+    assert f"[BATCH_FAILED] flow orders: offsets {project.topic}-0:2..3 {failed}" in text, text
+    assert project.rows("id") == [(1,), (2,)]
+    (flow,) = json.loads(project.say("status", "--output", "json")[1])["flows"]
+    assert (flow["partitions"][0]["next_offset"], flow["lag"]) == (2, 2)
+
+
+def test_a_function_that_cannot_be_used_is_refused_before_anything_runs(project):
+    project.write("", "def orders(value, more):\n    return {}\n", "id bigint")
+    code, text = project.say("validate")
+    assert (code, text) == (
+        1,
+        f"""\
+[FUNCTION_UNUSABLE] function '{project.module}:orders' cannot be used: it has a parameter 'more', and nothing is known \
+to pass for it; nothing was run
+  at: rivermouth.yml:4
+  hint: def orders(value, *, topic, key, headers), or fewer of these; or give it a default
+""",
+    )
+    assert project.say("run")[0] == 1
+    assert not list(Path().glob("lake/silver/*"))
+
+
+def test_a_function_that_only_the_driver_has_ends_the_batch(project, monkeypatch):
+    module = types.ModuleType(project.module)
+    module.orders = dict
+    project.write("", "", "id bigint")
+    Path(f"{project.module}.py").unlink()
+    monkeypatch.setitem(sys.modules, project.module, module)
+    project.send(b"1")
+    code, text = project.say("run")
+    assert code == 1
+    assert (
+        f"""\
+  orders: failed: [FUNCTION_LOST] a worker of Spark cannot use function '{project.module}:orders': module \
+{project.module} cannot be imported: ModuleNotFoundError: No module named '{project.module}'; the batch was not written
+      at: rivermouth.yml:4
+      hint: spark: {{conf: {{spark.submit.pyFiles: {project.module}.py}}}}
+"""
+        in text
+    ), text
+    assert project.rows("id") == []

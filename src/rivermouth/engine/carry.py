@@ -19,7 +19,7 @@ from rivermouth.errors import (
 )
 from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
-from rivermouth.rows import ledger, worker_failures
+from rivermouth.rows import ledger, python_function, worker_failures
 from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
@@ -64,12 +64,18 @@ def carry(ranges: Ranges, run: RunningFlow, *, batch: DataFrame | None = None, b
         smaller = ledger.halved(part)
         if halvings >= HALVINGS or smaller is None:
             raise BatchFailed(
-                flow=run.flow.name, ranges=ledger.text(part), attempts=ATTEMPTS + halvings, detail=first_line(error)
+                flow=run.flow.name, ranges=ledger.text(part), attempts=ATTEMPTS + halvings, detail=_cause(error)
             ) from error
         halvings += 1
         parts = [*smaller, *parts]
-        run.emit(BatchRetried(run.flow.name, part, attempts, first_line(error), ledger.size(smaller[0])))
+        run.emit(BatchRetried(run.flow.name, part, attempts, _cause(error), ledger.size(smaller[0])))
     return batches
+
+
+def _cause(error: Exception) -> str:
+    if python_function.ended_a_worker(str(error)):
+        return "the function ended Spark's Python worker, or took all of its memory"
+    return first_line(error)
 
 
 def max_offsets(flow: Flow) -> int:
@@ -95,7 +101,7 @@ def _tried(
         _look_again(run)
         if attempt >= attempts or run.stopping.is_set():
             return error
-        run.emit(BatchRetried(run.flow.name, ranges, attempt, first_line(error), ledger.size(ranges)))
+        run.emit(BatchRetried(run.flow.name, ranges, attempt, _cause(error), ledger.size(ranges)))
         run.stopping.wait(delay_s)
         delay_s *= 2
 

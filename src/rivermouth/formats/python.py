@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows import python_decoding, python_function
+from rivermouth.rows import python_decoding, python_function, python_values
 from rivermouth.rows.declared import DeclaredFormat
 from rivermouth.rows.python_decoding import COLUMNS, Call
 
@@ -67,6 +67,14 @@ class Python(DeclaredFormat):
         """
         self.call()
         return super().columns(spark)
+
+    def check(self, schema: StructType) -> None:
+        """Makes sure that Python has values for all declared types, and that names are unambiguous.
+
+        Raises:
+            ValueError: It has not, or they are not; the text says which.
+        """
+        python_values.check(schema)
 
     @property
     def reads_headers(self) -> bool:

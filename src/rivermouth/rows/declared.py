@@ -63,8 +63,16 @@ class DeclaredFormat(Format):
         if isinstance(declared, str) and declared.endswith(".json"):
             declared = _from_file(declared)
         schema = _from_ddl(declared) if isinstance(declared, str) else _from_json(declared)
-        json_types.check(schema, renames=self.renames)
+        self.check(schema)
         return schema
+
+    def check(self, schema: StructType) -> None:
+        """Makes sure that values of all declared types can be read, and that names are unambiguous.
+
+        Raises:
+            ValueError: They cannot, or are not; the text says which.
+        """
+        json_types.check(schema, renames=self.renames)
 
 
 def hinted_columns(schema: StructType, hints: str | None) -> StructType:

@@ -47,6 +47,49 @@ def arrow_type(declared: T.DataType) -> pa.DataType:
     return to_arrow_type(nullable(declared), timezone="UTC")
 
 
+def check(declared: T.StructType, path: str = "") -> None:
+    """Makes sure that Python has values for every type and that names are unambiguous.
+
+    Args:
+        declared: The schema, or a struct within it.
+        path: Of that struct.
+
+    Raises:
+        ValueError: It has not; or two fields differ in nothing but case; the text says which.
+    """
+    if not declared.fields:
+        msg = f"{f'column {path}' if path else 'the schema'} has no fields"
+        raise ValueError(msg)
+    seen: dict[str, str] = {}
+    for each in declared.fields:
+        name = _below(path, each.name)
+        if "json_name" in each.metadata:
+            msg = f"column {name}: json_name is for columns of the table itself, in the format json"
+            raise ValueError(msg)
+        twin = seen.setdefault(each.name.lower(), each.name)
+        if twin is not each.name:
+            msg = f"columns {twin!r} and {each.name!r} are the same to Spark and Delta"
+            raise ValueError(msg)
+        _check_type(each.dataType, name)
+
+
+def _check_type(declared: T.DataType, path: str) -> None:
+    match declared:
+        case T.StructType():
+            check(declared, path)
+        case T.ArrayType():
+            _check_type(declared.elementType, f"{path}[]")
+        case T.MapType():
+            if type(declared.keyType) in _NESTED:
+                msg = f"column {path}: the keys of a dict are no {declared.keyType.simpleString()}"
+                raise ValueError(msg)
+            _check_type(declared.keyType, f"{path}[]")
+            _check_type(declared.valueType, f"{path}[]")
+        case _ if type(declared) not in _LEAVES or (isinstance(declared, T.StringType) and declared != T.StringType()):
+            msg = f"column {path}: no values of Python become type {declared.simpleString()}"
+            raise ValueError(msg)
+
+
 def rows(values: Sequence[Any], declared: T.StructType) -> pa.StructArray:
     """Dicts with the declared columns, and no others, as rows.
 
