@@ -191,10 +191,10 @@ def test_a_function_that_only_the_driver_has_ends_the_batch(project, monkeypatch
     assert code == 1
     assert (
         f"""\
-  orders: failed: [FUNCTION_LOST] a worker of Spark cannot use function '{project.module}:orders': module \
+orders: failed: [FUNCTION_LOST] a worker of Spark cannot use function '{project.module}:orders': module \
 {project.module} cannot be imported: ModuleNotFoundError: No module named '{project.module}'; the batch was not written
-      at: rivermouth.yml:4
-      hint: spark: {{conf: {{spark.submit.pyFiles: {project.module}.py}}}}
+  at: rivermouth.yml:4
+  hint: spark: {{conf: {{spark.submit.pyFiles: {project.module}.py}}}}
 """
         in text
     ), text

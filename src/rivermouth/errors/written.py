@@ -168,6 +168,14 @@ class FunctionUnusable(RivermouthError):
     hint = "{fix}"
 
 
+class DescriptorUnusable(RivermouthError):
+    """A Protobuf descriptor file that is none, lacks something, or has what no table can hold."""
+
+    code = "DESCRIPTOR_UNUSABLE"
+    what = "the descriptor file {file} cannot be used: {detail}; nothing was run"
+    hint = "{fix}"
+
+
 class ColumnCollision(RivermouthError):
     """A payload column bears the name of a metadata column."""
 

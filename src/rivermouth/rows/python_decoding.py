@@ -98,6 +98,14 @@ class Outcome:
     skipped: set[int] = field(default_factory=set)
     refused: dict[int, Misfit] = field(default_factory=dict)
 
+    def fitted(self, found: Sequence[Any], schema: T.StructType) -> Outcome:
+        """The same outcome with those of ``found``, the dicts of its places, that fit the schema; why others do not."""
+        self.rows, misfits = python_values.sifted(found, schema)
+        if misfits:
+            self.refused |= {self.places[number]: misfit for number, misfit in misfits.items()}
+            self.places = [place for number, place in enumerate(self.places) if number not in misfits]
+        return self
+
     def to_arrow(self, target: pa.StructType) -> pa.StructArray:
         """One row a value, of (decoded, data, verdict); none of them is null, nor is their data."""
         data, verdict = target.field("data").type, target.field("verdict").type
@@ -169,16 +177,7 @@ def _one_by_one(call: _Limited, values: pa.Array, asked: Mapping[str, pa.Array],
         else:
             outcome.places.append(place)
             found.append(result)
-    return _fitted(outcome, found, schema)
-
-
-def _fitted(outcome: Outcome, found: Sequence[Any], schema: T.StructType) -> Outcome:
-    """The outcome with those of ``found``, which stand at its places, that fit."""
-    outcome.rows, misfits = python_values.sifted(found, schema)
-    if misfits:
-        outcome.refused |= {outcome.places[number]: misfit for number, misfit in misfits.items()}
-        outcome.places = [place for number, place in enumerate(outcome.places) if number not in misfits]
-    return outcome
+    return outcome.fitted(found, schema)
 
 
 def _headers(array: pa.Array) -> list[list[tuple[str, bytes | None]]]:
@@ -245,7 +244,7 @@ def _unlike(outcome: Outcome, present: pa.StructArray, schema: T.StructType) -> 
             places.append(place)
             found.append(row)
     outcome.places = places
-    return _fitted(outcome, found, schema)
+    return outcome.fitted(found, schema)
 
 
 # --- calls that end ---------------------------------------------------------------------------------

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rivermouth.rows import python_function, schema_registry
+from rivermouth.rows import protobuf_values, python_function, schema_registry
 
 if TYPE_CHECKING:
     from rivermouth.errors import RivermouthError
 
 
 def failure(error_text: str) -> RivermouthError | None:
-    """The typed error behind it: no schema registry, or no function of the user's; None if it is neither."""
-    return schema_registry.failure(error_text) or python_function.failure(error_text)
+    """The typed error behind it: no schema registry, no function of the user's, no library; else None."""
+    readers = (schema_registry.failure, python_function.failure, protobuf_values.failure)
+    return next(filter(None, (read(error_text) for read in readers)), None)
