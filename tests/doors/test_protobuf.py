@@ -115,8 +115,8 @@ def test_messages_of_a_descriptor_file(project):
 def test_a_message_that_is_not_there_is_refused_before_anything_runs(project, tmp_path):
     project.write(message="shop.Ordr")
     told = f"""\
-[DESCRIPTOR_UNUSABLE] the descriptor file {tmp_path / "shop.desc"} cannot be used: it has no message shop.Ordr; nothing \
-was run
+[DESCRIPTOR_UNUSABLE] the descriptor file {tmp_path / "shop.desc"} cannot be used: it has no message \
+shop.Ordr; nothing was run
   at: rivermouth.yml:4
   hint: did you mean 'shop.Order'?
 """
