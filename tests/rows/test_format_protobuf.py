@@ -47,9 +47,9 @@ def message(content, name="shop.M"):
     return protobuf_descriptor.message_class(content, name)
 
 
-def outcome(content, *values, name="shop.M"):
+def outcome(content, *values, name="shop.M", framing="plain"):
     """Of each value its row, or (reason, field, message)."""
-    found = protobuf_values.decoded(Encoding(content, name), pa.array(values, pa.binary()))
+    found = protobuf_values.decoded(Encoding(content, name, framing), pa.array(values, pa.binary()))
     rows = dict(zip(found.places, found.rows.to_pylist(), strict=True)) if found.rows is not None else {}
     told = {place: (each.reason, each.field, str(each)) for place, each in found.refused.items()}
     return [(rows | told)[place] for place in range(len(values))]
@@ -224,6 +224,35 @@ def test_fields_are_columns_in_the_order_of_their_numbers():
     content = descriptor_set({"M": ["int32 c = 3", "int32 a = 1", "string class = 2"]})
     assert protobuf_descriptor.columns(content, "shop.M").names == ["a", "class", "c"]
     assert outcome(content, b"\x18\x03\x12\x01x") == [{"a": 0, "class": "x", "c": 3}]
+
+
+HEADER = b"\0\0\0\1\x2c"
+MAGIC = "the value does not begin with a zero, the id of a schema and the place of a message"
+LENGTH = "the place of the message in its file has a length that is none"
+OTHER = "the value is another message of its file than shop.N"
+FRAMED = [
+    (HEADER + b"\x02\x02\x08\x05", {"a": 5, "b": None}),
+    (HEADER + b"\x02\x02", {"a": 0, "b": None}),
+    (HEADER + b"\x00\x08\x05", ("SCHEMA_MISMATCH", None, OTHER)),
+    (HEADER + b"\x04\x02\x00\x08\x05", ("SCHEMA_MISMATCH", None, OTHER)),
+    (HEADER + b"\x02\x02\x08", ("TRUNCATED", "a", END)),
+    (HEADER + b"\x04\x02", ("TRUNCATED", None, END)),
+    (HEADER + b"\x01", ("WRONG_MAGIC", None, LENGTH)),
+    (HEADER + b"\xff\xff\x7f", ("WRONG_MAGIC", None, LENGTH)),
+    (HEADER, ("WRONG_MAGIC", None, MAGIC)),
+    (b"", ("WRONG_MAGIC", None, MAGIC)),
+    (b"\x08\x05\x08\x05\x08\x05", ("WRONG_MAGIC", None, MAGIC)),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), FRAMED)
+def test_the_framing_of_confluent(value, expected):
+    assert outcome(one("int32"), value, name="shop.N", framing="confluent") == [expected]
+
+
+def test_the_first_message_of_a_file_is_a_zero():
+    for place in (b"\x00", b"\x02\x00"):
+        assert outcome(one("int32"), HEADER + place + b"\x08\x05", framing="confluent") == [{"x": 5}]
 
 
 CANNOT = [

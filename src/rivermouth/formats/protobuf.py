@@ -27,12 +27,16 @@ class Protobuf(Format):
         descriptor: The path of a file with a ``FileDescriptorSet``, as ``protoc --include_imports
             --descriptor_set_out`` writes it.
         message: Full name of the message that each value is: ``shop.Order``. Its fields are the table's columns.
+        framing: What stands before each message: nothing (``plain``), or as Confluent's serializers write it a zero,
+            the id of the writer's schema and which message of its file it is (``confluent``). The id is not looked up:
+            fields are told apart by their numbers.
     """
 
     tells: ClassVar[bool] = True
     type: Literal["protobuf"] = "protobuf"
     descriptor: str = Field(min_length=1)
     message: str = Field(min_length=1)
+    framing: Literal["plain", "confluent"] = "plain"
     _content: bytes | None = PrivateAttr(default=None)
 
     def below(self, base: Path) -> Self:
@@ -62,14 +66,15 @@ class Protobuf(Format):
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Messages to columns; what is said of the others stands beside them."""
-        made = protobuf_values.decoder(Encoding(self._read(), self.message))(F.col(names.VALUE))
+        made = protobuf_values.decoder(Encoding(self._read(), self.message, self.framing))(F.col(names.VALUE))
         # Else Spark might decode once for each column that is taken out of it.
         return rows.select("*", F.inline(F.array(made)).alias(names.DECODED, names.DATA, names.VERDICT))
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """What was said when the value was decoded.
 
-        Reasons: ``TRUNCATED``, ``INVALID_PROTOBUF``, ``INVALID_UTF8``, ``FIELD_TYPE``, ``FIELD_MISSING``, ``TOO_DEEP``.
+        Reasons: ``TRUNCATED``, ``INVALID_PROTOBUF``, ``INVALID_UTF8``, ``FIELD_TYPE``, ``FIELD_MISSING``, ``TOO_DEEP``,
+        ``WRONG_MAGIC``, ``SCHEMA_MISMATCH``.
         """
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"{names.VERDICT}.{part} AS {name}" for name, part in parts.items())

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rivermouth.errors import ProtobufMissing
 from rivermouth.rows import protobuf_descriptor
-from rivermouth.rows.protobuf_wire import wrong_bytes
+from rivermouth.rows.protobuf_wire import confluent, wrong_bytes
 from rivermouth.rows.python_decoding import Outcome, python_udf
 from rivermouth.rows.python_values import Misfit
 
@@ -25,10 +25,12 @@ class Encoding:
     Attributes:
         content: What the descriptor file holds.
         message: Full name of the message.
+        framing: plain or confluent.
     """
 
     content: bytes = field(repr=False)
     message: str
+    framing: str = "plain"
 
 
 def decoder(encoding: Encoding) -> Callable[..., Any]:
@@ -48,8 +50,6 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
         protobuf_descriptor.check_library()
     except ProtobufMissing:
         raise RuntimeError(_MARK) from None
-    from google.protobuf.message import DecodeError  # noqa: PLC0415 - an extra
-
     kind = protobuf_descriptor.message_class(encoding.content, encoding.message)
     read = protobuf_descriptor.reader(encoding.content, encoding.message)
     outcome, found = Outcome(len(values)), []
@@ -57,16 +57,7 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
         if value is None:
             continue
         try:
-            message = kind.FromString(value)
-            if not message.IsInitialized():
-                raise _not_set(message)
-            # The same bytes again: nothing was cut off, whatever number it was read as.
-            wrong = None if message.SerializeToString() == value else wrong_bytes(value, kind.DESCRIPTOR)
-            if wrong is not None:
-                raise wrong
-            row = read(message)
-        except DecodeError:
-            outcome.refused[place] = wrong_bytes(value, kind.DESCRIPTOR) or _invalid()
+            row = read(_message(value, kind, encoding.framing))
         except Misfit as misfit:
             outcome.refused[place] = misfit
         else:
@@ -75,15 +66,30 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
     return outcome.fitted(found, _schema(encoding))
 
 
+def _message(value: bytes, kind: Any, framing: str) -> Any:
+    """The message that a value is.
+
+    Raises:
+        Misfit: It is none, or not wholly.
+    """
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - of an extra
+
+    body = confluent(value, kind.DESCRIPTOR) if framing == "confluent" else value
+    try:
+        message = kind.FromString(body)
+    except DecodeError:
+        invalid = Misfit("INVALID_PROTOBUF", None, "the bytes are no message of the descriptor")
+        raise wrong_bytes(body, kind.DESCRIPTOR) or invalid from None
+    if not message.IsInitialized():
+        name = next(iter(message.FindInitializationErrors()))
+        raise Misfit("FIELD_MISSING", name, f"field {name} is required, and not set")
+    # The same bytes again: nothing was cut off, whatever number it was read as.
+    wrong = None if message.SerializeToString() == body else wrong_bytes(body, kind.DESCRIPTOR)
+    if wrong is not None:
+        raise wrong
+    return message
+
+
 @functools.lru_cache(maxsize=32)
 def _schema(encoding: Encoding) -> Any:
     return protobuf_descriptor.columns(encoding.content, encoding.message)
-
-
-def _not_set(message: Any) -> Misfit:
-    name = next(iter(message.FindInitializationErrors()))
-    return Misfit("FIELD_MISSING", name, f"field {name} is required, and not set")
-
-
-def _invalid() -> Misfit:
-    return Misfit("INVALID_PROTOBUF", None, "the bytes are no message of the descriptor")

@@ -12,6 +12,8 @@ from rivermouth.rows.python_values import Misfit
 _VARINT, _I64, _LEN, _START, _END, _I32 = range(6)
 _SIZES: Final = {_I64: 8, _I32: 4}
 _MOST_BYTES: Final = 10
+# A zero and four bytes of an id.
+_HEADER: Final = 5
 _MAX_DEPTH: Final = 100
 _FIRST_FIELD, _LAST_FIELD = 1, (1 << 29) - 1
 
@@ -36,11 +38,46 @@ def wrong_bytes(value: bytes, descriptor: Any) -> Misfit | None:
     return None
 
 
+def confluent(value: bytes, descriptor: Any) -> bytes:
+    """What stands behind Confluent's framing: a zero, the id of a schema, and which message of its file this is.
+
+    Raises:
+        Misfit: There is no such framing, or it is another message than the descriptor's.
+    """
+    if len(value) < _HEADER + 1 or value[0] != 0:
+        text = "the value does not begin with a zero, the id of a schema and the place of a message"
+        raise Misfit("WRONG_MAGIC", None, text)
+    walk = _Walk(value)
+    count, at = walk.signed(_HEADER)
+    if not 0 <= count <= _MAX_DEPTH:
+        raise Misfit("WRONG_MAGIC", None, "the place of the message in its file has a length that is none")
+    places = []
+    for _ in range(count):
+        place, at = walk.signed(at)
+        places.append(place)
+    if (places or [0]) != _place(descriptor):
+        text = f"the value is another message of its file than {descriptor.full_name}"
+        raise Misfit("SCHEMA_MISMATCH", None, text)
+    return value[at:]
+
+
+def _place(descriptor: Any) -> list[int]:
+    """Where a message stands in its file: its number among its siblings, behind that of what it is nested in."""
+    if descriptor.containing_type is None:
+        return [list(descriptor.file.message_types_by_name).index(descriptor.name)]
+    return [*_place(descriptor.containing_type), descriptor.containing_type.nested_types.index(descriptor)]
+
+
 class _Walk:
     """One way through the bytes of a value."""
 
     def __init__(self, value: bytes) -> None:
         self._value = value
+
+    def signed(self, at: int) -> tuple[int, int]:
+        """A number in the zigzag encoding, and where it ends."""
+        found, at = self._varint(at, len(self._value), "")
+        return (found >> 1) ^ -(found & 1), at
 
     def message(self, at: int, end: int, descriptor: Any, path: str, depth: int, group: int | None = None) -> int:
         """Where the message ends that begins at ``at``: at ``end``, or behind the end of its group."""
