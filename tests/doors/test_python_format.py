@@ -155,9 +155,7 @@ def test_a_function_that_ends_its_worker_stops_the_flow_and_loses_nothing(projec
     project.send(order(id=1, amount="1"), order(id=2, amount="2"), b"exit", order(id=3, amount="3"))
     status, text = project.say("run")
     assert status == 1
-    failed = (
-        "failed 5 times: the function ended Spark's Python worker, or took all of its memory; they were not written"
-    )
+    failed = "failed 5 times: a Python worker of Spark ended, by the code it ran or for lack of memory; they were not"
     assert f"[BATCH_FAILED] flow orders: offsets {project.topic}-0:2..3 {failed}" in text, text
     assert project.rows("id") == [(1,), (2,)]
     (flow,) = json.loads(project.say("status", "--output", "json")[1])["flows"]
@@ -199,3 +197,27 @@ orders: failed: [FUNCTION_LOST] a worker of Spark cannot use function '{project.
         in text
     ), text
     assert project.rows("id") == []
+
+
+KEYED = """\
+import json
+
+
+def orders(value):
+    order = json.loads(value)
+    return None if order.pop("skip", False) else order
+"""
+
+
+def test_a_record_that_is_left_out_deletes_nothing_and_meets_no_expectation(project):
+    schema, sink = "id bigint, amount bigint", "    sink: {type: upsert, keys: [id], sequence_by: amount}"
+    checks = "    expectations: [{name: positive, condition: amount > 0, action: fail}]"
+    project.write("", KEYED, schema, f"{sink}\n{checks}")
+    project.send(order(id=1, amount=1), order(id=2, amount=2), order(id=1, amount=3), order(skip=True), b"{}", None)
+    project.send(order(skip=True), key=b"1")
+    assert project.say("run")[0] == 0
+    assert sorted(project.rows("id", "amount")) == [(1, 3), (2, 2)]
+    assert [letter[:3] for letter in project.letters()] == [(4, "FIELD_MISSING", "id"), (5, "KEY_NULL", None)]
+    (flow,) = json.loads(project.say("status", "--output", "json")[1])["flows"]
+    counts = {name: flow["last_batch"][name] for name in ("consumed", "merged", "dropped", "dead_lettered")}
+    assert counts == {"consumed": 7, "merged": 3, "dropped": 2, "dead_lettered": 2}

@@ -19,7 +19,7 @@ from rivermouth.errors import (
 )
 from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
-from rivermouth.rows import ledger, python_function, worker_failures
+from rivermouth.rows import ledger, worker_failures
 from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ def carry(ranges: Ranges, run: RunningFlow, *, batch: DataFrame | None = None, b
 
 
 def _cause(error: Exception) -> str:
-    if python_function.ended_a_worker(str(error)):
-        return "the function ended Spark's Python worker, or took all of its memory"
-    return first_line(error)
+    return worker_failures.end_of_a_worker(str(error)) or first_line(error)
 
 
 def max_offsets(flow: Flow) -> int:

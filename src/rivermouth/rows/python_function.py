@@ -121,11 +121,6 @@ def failure(error_text: str) -> FunctionLost | None:
     return FunctionLost(function=f"{module}:{attribute}", detail=detail.strip(), file=file)
 
 
-def ended_a_worker(error_text: str) -> bool:
-    """Whether a Spark job ended because a Python worker of its did, whatever ended that."""
-    return "Python worker exited unexpectedly" in error_text
-
-
 @contextlib.contextmanager
 def _beside(folder: str | None) -> Iterator[None]:
     """Modules in ``folder`` can be imported in the block."""
