@@ -48,6 +48,7 @@ ACCEPTED = [
     project("format: {type: python, function: 'decode:orders', schema: 'id int', timeout_s: 0.5}", drop="format"),
     project("format: {type: python, function: orders, schema: {type: struct}, arrow: true}", drop="format"),
     project("format: {type: protobuf, descriptor: shop.desc, message: shop.Order}", drop="format"),
+    project("format: {type: protobuf, message: a.B, framing: confluent, subject: s, version: 1}", drop="format"),
     project("sink: append"),
     project("sink: {type: append}"),
     project("table: {name: x.y, partition_by: [a, {day: date(b)}], properties: {delta.x: true}}", drop="table"),

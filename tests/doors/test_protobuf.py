@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
+import struct
 from decimal import Decimal
 
 import pytest
 from confluent_kafka import Producer
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from tests.crashes import oracle
+from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
 from tests.rows.protobuf_files import descriptor_set
 
 from rivermouth.cli.main import invoke
@@ -32,11 +36,12 @@ CONTENT = descriptor_set(
 AT = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 FILE = """\
 lake: ./lake
+{registry}
 kafka: {{bootstrap_servers: "{servers}"}}
 flows:
   orders:
     topics: [{topic}]
-    format: {{type: protobuf, descriptor: {file}, message: {message}}}
+    format: {{type: protobuf, message: {message}, {schema}}}
     table: silver.orders
 """
 
@@ -49,8 +54,9 @@ def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
     (tmp_path / "shop.desc").write_bytes(CONTENT)
 
     class Project:
-        def write(self, message="shop.Order", file="shop.desc"):
-            text = FILE.format(servers=broker.bootstrap_servers, topic=name, message=message, file=file)
+        def write(self, message="shop.Order", schema="descriptor: shop.desc", registry=""):
+            made = {"servers": broker.bootstrap_servers, "topic": name}
+            text = FILE.format(message=message, schema=schema, registry=registry, **made)
             (tmp_path / "rivermouth.yml").write_text(text)
 
         def send(self, *values):
@@ -115,9 +121,45 @@ def test_messages_of_a_descriptor_file(project):
 def test_a_message_that_is_not_there_is_refused_before_anything_runs(project, tmp_path):
     project.write(message="shop.Ordr")
     told = f"""\
-[DESCRIPTOR_UNUSABLE] the descriptor file {tmp_path / "shop.desc"} cannot be used: it has no message \
+[DESCRIPTOR_UNUSABLE] the descriptor {tmp_path / "shop.desc"} cannot be used: it has no message \
 shop.Ordr; nothing was run
-  at: rivermouth.yml:4
+  at: rivermouth.yml:5
   hint: did you mean 'shop.Order'?
 """
     assert project.say("validate") == (1, told)
+
+
+def told(content):
+    """The file in a descriptor set, as a registry tells it; with a name of its own."""
+    (file,) = FileDescriptorSet.FromString(content).file
+    file.name = "default"
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+def test_records_of_confluent_with_the_schema_of_a_registry(project):
+    base = descriptor_set({"Money": ["int64 cents = 1"]})
+    fields = ["int32 id = 1", "Money paid = 2"]
+    second = descriptor_set({"Other": ["int32 x = 1"], "Order": [*fields, "string note = 3"]}, imports=["base.proto"])
+    with SchemaRegistry(login=True) as registry:
+        registry.register("base", told(base), kind="PROTOBUF")
+        references = ({"name": "base.proto", "subject": "base", "version": 1},)
+        number = registry.register("orders-value", told(second), kind="PROTOBUF", references=references)
+        registry.register("avro", {"type": "string"})
+        login = f'schema_registry: {{url: "{registry.url}", username: {USERNAME}, password: "{PASSWORD}"}}'
+        schema = "framing: confluent, subject: {}, version: 1"
+        project.write(schema=schema.format("avro"), registry=login)
+        told_of = (
+            "[SCHEMA_REGISTRY_FAILED] the schema registry does not serve: it has no Protobuf schema as version 1 of"
+        )
+        assert project.say("validate")[1].startswith(f"{told_of} subject avro; no record was refused for it\n")
+        project.write(schema=schema.format("orders-value"), registry=login)
+        header = struct.pack(">bI", 0, number)
+        good = b"\x08\x05\x12\x02\x08\x07\x1a\x01n"
+        # Of a writer before, whose schema nobody asks for; without a frame; another message of the file.
+        older = struct.pack(">bI", 0, 999) + b"\x02\x02\x08\x06"
+        project.send(header + b"\x02\x02" + good, older, good, header + b"\x00\x08\x01")
+        assert project.say("run")[0] == 0
+    rows = [(row["id"], row["paid"], row["note"]) for row in project.kept("orders")]
+    assert rows == [(5, {"cents": 7}, "n"), (6, None, "")]
+    letters = project.kept("orders__dead_letters")
+    assert [(row["kafka_offset"], row["reason"]) for row in letters] == [(2, "WRONG_MAGIC"), (3, "SCHEMA_MISMATCH")]

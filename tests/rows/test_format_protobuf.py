@@ -293,7 +293,7 @@ def test_descriptor_files_that_cannot_be_used(tmp_path, content, name, detail, f
     with pytest.raises(DescriptorUnusable) as caught:
         form.fixed(None).columns(None)
     file = tmp_path / "shop.desc"
-    told = f"[DESCRIPTOR_UNUSABLE] the descriptor file {file} cannot be used: {detail}; nothing was run\n  hint: {fix}"
+    told = f"[DESCRIPTOR_UNUSABLE] the descriptor {file} cannot be used: {detail}; nothing was run\n  hint: {fix}"
     assert str(caught.value) == told
 
 
@@ -301,7 +301,7 @@ def test_a_descriptor_file_that_is_not_there(tmp_path):
     with pytest.raises(DescriptorUnusable) as caught:
         Protobuf(descriptor="shop.desc", message="M").below(tmp_path).fixed(None)
     assert str(caught.value) == (
-        f"[DESCRIPTOR_UNUSABLE] the descriptor file {tmp_path / 'shop.desc'} cannot be used: it cannot be read: "
+        f"[DESCRIPTOR_UNUSABLE] the descriptor {tmp_path / 'shop.desc'} cannot be used: it cannot be read: "
         "No such file or directory; nothing was run\n  hint: protoc --include_imports --descriptor_set_out=FILE ..., "
         "and its path: descriptor: FILE"
     )

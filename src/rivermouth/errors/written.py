@@ -172,7 +172,7 @@ class DescriptorUnusable(RivermouthError):
     """A Protobuf descriptor file that is none, lacks something, or has what no table can hold."""
 
     code = "DESCRIPTOR_UNUSABLE"
-    what = "the descriptor file {file} cannot be used: {detail}; nothing was run"
+    what = "the descriptor {file} cannot be used: {detail}; nothing was run"
     hint = "{fix}"
 
 
