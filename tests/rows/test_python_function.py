@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import sys
 import uuid
 
 import pytest
 
-from rivermouth import extend
 from rivermouth.errors import FunctionUnusable
 from rivermouth.rows import python_function
 from rivermouth.rows.python_function import Reference
@@ -140,9 +138,12 @@ def test_what_a_module_prints_is_no_output_of_the_command(tmp_path, module, caps
     assert capsys.readouterr() == ("", "hello\n")
 
 
-def test_a_function_of_an_entry_point(monkeypatch):
-    points = [importlib.metadata.EntryPoint("orders", "shop.decode:orders [extra]", "rivermouth.functions")]
-    monkeypatch.setattr(extend.importlib.metadata, "entry_points", lambda group: points if "functions" in group else [])
+def test_a_function_of_an_entry_point(tmp_path, monkeypatch):
+    installed = tmp_path / "shop-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[rivermouth.functions]\norders = shop.decode:orders [extra]\n")
+    monkeypatch.syspath_prepend(tmp_path)
     assert python_function.reference("orders", "/f") == Reference("shop.decode", "orders", "/f")
     with pytest.raises(FunctionUnusable) as caught:
         python_function.reference("order", None)

@@ -207,6 +207,20 @@ def test_those_that_fit_are_sifted_from_the_others(values):
     assert found.field("x").to_pylist() == [value for place, value in enumerate(values) if place not in misfits]
 
 
+class Odd(dt.tzinfo):
+    def utcoffset(self, _):
+        raise ZeroDivisionError
+
+
+def test_values_of_classes_that_raise_refuse_their_records_alone():
+    good = NOON.replace(tzinfo=UTC)
+    found, misfits = python_values.sifted([{"x": good}, {"x": NOON.replace(tzinfo=Odd())}, {"x": good}], one(INSTANT))
+    assert found.field("x").to_pylist() == [good, good]
+    assert [(place, each.reason, str(each)) for place, each in misfits.items()] == [
+        (1, "FUNCTION_FAILED", "what it returned cannot be read: ZeroDivisionError")
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
@@ -318,7 +332,7 @@ def test_arrays_of_other_types_are_taken_as_far_as_nothing_is_lost(column, kind,
 
 def test_strings_that_are_no_utf_8_are_refused():
     bad = pa.StringArray.from_buffers(2, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), pa.py_buffer(b"a\xff"))
-    failed = ("FUNCTION_FAILED", None, "what it returned cannot be read as Python values: UnicodeDecodeError")
+    failed = ("FUNCTION_FAILED", None, "what it returned cannot be read: UnicodeDecodeError")
     assert made(lambda _: pa.StructArray.from_arrays([bad], ["x"]), [b"", b""], one(TEXT)) == [{"x": "a"}, failed]
 
 
@@ -334,7 +348,7 @@ def test_strings_that_are_no_utf_8_are_refused():
         ),
         (
             pa.StructArray.from_arrays([pa.array([1, 1])] * 2, ["x", "x"]),
-            ("FUNCTION_FAILED", None, "what it returned cannot be read as Python values: ValueError"),
+            ("FUNCTION_FAILED", None, "what it returned cannot be read: ValueError"),
         ),
     ],
 )

@@ -47,8 +47,7 @@ def rows_of(found: pa.StructArray) -> Iterator[Any]:
         try:
             yield found[place].as_py()
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the record is a dead letter
-            text = f"what it returned cannot be read as Python values: {type(error).__name__}"
-            yield Misfit("FUNCTION_FAILED", None, text)
+            yield Misfit("FUNCTION_FAILED", None, f"what it returned cannot be read: {type(error).__name__}")
 
 
 def _keeps(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -304,4 +304,4 @@ def _limited(timeout_s: float) -> Iterator[float | None]:
         yield timeout_s
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)

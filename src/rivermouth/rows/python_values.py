@@ -108,13 +108,17 @@ def sifted(values: Sequence[Any], declared: T.StructType) -> tuple[pa.StructArra
         start, end = waiting.pop()
         try:
             parts.append(rows(values[start:end], declared))
-        except Misfit as misfit:
+        except Exception as error:  # noqa: BLE001 - methods of a user's own classes may raise whatever they like
             if end - start == 1:
-                misfits[start] = misfit
+                misfits[start] = error if isinstance(error, Misfit) else _unreadable(error)
             else:
                 middle = (start + end) // 2
                 waiting += [(middle, end), (start, middle)]
     return pa.concat_arrays(parts) if parts else pa.array([], arrow_type(declared)), misfits
+
+
+def _unreadable(error: Exception) -> Misfit:
+    return Misfit("FUNCTION_FAILED", None, f"what it returned cannot be read: {type(error).__name__}")
 
 
 def has_required(declared: T.DataType) -> bool:
