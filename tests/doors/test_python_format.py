@@ -221,3 +221,28 @@ def test_a_record_that_is_left_out_deletes_nothing_and_meets_no_expectation(proj
     (flow,) = json.loads(project.say("status", "--output", "json")[1])["flows"]
     counts = {name: flow["last_batch"][name] for name in ("consumed", "merged", "dropped", "dead_lettered")}
     assert counts == {"consumed": 7, "merged": 3, "dropped": 2, "dead_lettered": 2}
+
+
+FICKLE = """\\
+import pathlib
+
+
+def orders(value):
+    seen = pathlib.Path(value.decode())
+    if seen.exists():
+        return {{"id": 1}}
+    seen.touch()
+    raise ValueError("the first time")
+"""
+
+
+def test_a_function_that_changes_its_mind_loses_nothing(project, tmp_path):
+    (tmp_path / "known").touch()
+    project.write("", FICKLE.format(), "id bigint")
+    project.send(str(tmp_path / "known").encode(), str(tmp_path / "new").encode())
+    assert project.say("run")[0] == 0
+    assert project.rows("kafka_offset", "id") == [(0, 1)]
+    passes = "it passes the flow's rules now, and did not when its batch was written"
+    assert project.letters() == [(1, "RULES_CHANGED", None, passes)]
+    (flow,) = json.loads(project.say("status", "--output", "json")[1])["flows"]
+    assert (flow["last_batch"]["written"], flow["last_batch"]["dead_lettered"]) == (1, 1)
