@@ -246,3 +246,25 @@ def test_a_function_that_changes_its_mind_loses_nothing(project, tmp_path):
     assert project.letters() == [(1, "RULES_CHANGED", None, passes)]
     (flow,) = json.loads(project.say("status", "--output", "json")[1])["flows"]
     assert (flow["last_batch"]["written"], flow["last_batch"]["dead_lettered"]) == (1, 1)
+
+
+def test_a_flow_over_a_table_has_the_headers_that_it_keeps(project):
+    code = "def orders(value, *, topic, headers):\n    return {'said': f'{topic} {value} {headers}'}\n"
+    more = f"""\
+  raw:
+    topics: [{project.topic}]
+    format: raw
+    metadata_columns: [kafka_topic, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_headers]
+    table: bronze.orders"""
+    project.write("", code, "said string", more)
+    text = (
+        Path("rivermouth.yml")
+        .read_text()
+        .replace(f"    topics: [{project.topic}]\n", "    source: {table: bronze.orders}\n", 1)
+    )
+    Path("rivermouth.yml").write_text(text)
+    project.send(b"1", headers=[("h", b"x")])
+    project.send(b"2")
+    code, text = project.say("run")
+    assert code == 0, text
+    assert project.rows("said") == [(f"{project.topic} b'1' [('h', b'x')]",), (f"{project.topic} b'2' []",)]
