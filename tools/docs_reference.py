@@ -33,7 +33,22 @@ from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project import dump
 from rivermouth.project.json_schema import project_schema
-from rivermouth.rows import change_format, changes, dead_letter, json_reasons, ledger, maintenance, schema, snapshots
+from rivermouth.rows import (
+    change_format,
+    changes,
+    dead_letter,
+    json_reasons,
+    ledger,
+    maintenance,
+    protobuf_descriptor,
+    protobuf_values,
+    protobuf_wire,
+    python_arrays,
+    python_decoding,
+    python_values,
+    schema,
+    snapshots,
+)
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _COMMAND: Final = "python tools/docs_reference.py"
@@ -64,6 +79,15 @@ _LINK_WORDS: Final[Mapping[str, str]] = {
     "Vacuum": "time or mapping",
 }
 
+# Where formats whose values are read by Python say their reasons.
+_IN_PYTHON: Final = (
+    python_arrays,
+    python_decoding,
+    python_values,
+    protobuf_descriptor,
+    protobuf_values,
+    protobuf_wire,
+)
 _WORDS: Final = tomllib.loads(Path(__file__).with_name("docs_words.toml").read_text("utf-8"))
 _PROSE: Final[Mapping[str, str]] = _WORDS["prose"]
 _CHANGES: Final = {
@@ -358,6 +382,7 @@ def _reasons() -> Iterator[tuple[str, str, str]]:
     sources = [
         inspect.getsource(each) for each in (dead_letter._reason, json_reasons, changes, snapshots, change_format)
     ]
+    sources += [inspect.getsource(each) for each in _IN_PYTHON]
     sources += [inspect.getsource(find_kind("formats", name).explain) for name in kind_names("formats")]
     sources += [
         path.read_text(encoding="utf-8")

@@ -48,3 +48,14 @@ def _own(family: str) -> set[str]:
 
 def _installed(family: str) -> dict[str, importlib.metadata.EntryPoint]:
     return {point.name: point for point in importlib.metadata.entry_points(group=f"rivermouth.{family}")}
+
+
+def function_names() -> list[str]:
+    """The names of all functions that installed packages bring for ``format: python``, sorted."""
+    return sorted(_installed("functions"))
+
+
+def installed_function(name: str) -> str | None:
+    """Where the function of that name is, as ``module:function``; None if no package brings one."""
+    point = _installed("functions").get(name)
+    return None if point is None else f"{point.module}:{point.attr}"

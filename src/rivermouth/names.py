@@ -44,6 +44,10 @@ OLD: Final = "__old"
 OLD_PRIMARY_KEY: Final = "__old_primary_key"
 ORDINAL: Final = "__ordinal"
 MOVED: Final = "__moved"
+# What a format whose values are read by Python says of each: whether it is left out, or why it was refused.
+VERDICT: Final = "__verdict"
+SKIPPED: Final = f"coalesce({VERDICT}.skipped, false)"
+"""SQL over that, never null: whether a record is left out."""
 
 # The column of a snapshot that is nothing but an array of rows.
 ROWS: Final = "rows"

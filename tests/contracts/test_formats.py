@@ -1,5 +1,7 @@
 """What every format promises, whatever it decodes. A new format adds a line to EXAMPLES."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -9,6 +11,7 @@ from rivermouth.extend import find_kind, kind_names
 from rivermouth.rows import envelope
 from rivermouth.rows.aggregates import Aggregate
 
+DATA = Path(__file__).resolve().parents[1] / "data"
 # Kind: what the YAML says, values that it decodes, values that it refuses.
 EXAMPLES = {
     "raw": ({}, [b"", b"\xff\x00", b"text"], []),
@@ -38,6 +41,16 @@ EXAMPLES = {
         },
         [b"\x00\x00", b"\x02\x02\x02a"],
         [b"", b"\x00", b"\x04\x00", b"\x00\x02\xff", b"\x00\x00\x00", b"\x00\x01", b"\x02" + b"\xff" * 11],
+    ),
+    "python": (
+        {"function": "json:loads", "schema": "id bigint, name string"},
+        [b'{"id": 1, "name": "a"}', b'{"name": null, "id": null}', b"null"],
+        [b"", b"{", b"[]", b"1", b'{"id": 1}', b'{"id": "x", "name": ""}', b'{"id": 1, "name": "", "more": "x"}'],
+    ),
+    "protobuf": (
+        {"descriptor": str(DATA / "protobuf/pair.desc"), "message": "shop.Pair"},
+        [b"", b"\x08\x01", b"\x08\x01\x12\x01a", b"\x12\x00\x18\x07"],
+        [b"\x08", b"\x12\x02a", b"\x12\x01\xff", b"\x0a\x01x", b"\x00", b"\x08" + b"\xff" * 11],
     ),
     "debezium": (
         {"schema": "id bigint, name string, price decimal(9,2)"},
@@ -108,6 +121,7 @@ def test_decode_keeps_every_row_and_column_and_says_what_it_refused(spark, case)
     rows = frame(spark, [*good, None, *bad]).withColumn("mine", F.lit("kept"))
     decoded = form.decode(rows)
     told = (CHANGES | (SPLITS if form.splits else {names.MOVED})) if form.changes else set()
+    told |= {names.VERDICT} if form.tells else set()
     assert set(rows.columns) | {names.DATA, names.DECODED} | told == set(decoded.columns)
     found = decoded.select(names.VALUE, names.DECODED, names.DATA, "mine").collect()
     assert [row[0] if row[0] is None else bytes(row[0]) for row in found] == [*good, None, *bad]

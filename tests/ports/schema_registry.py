@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections import Counter
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -73,7 +74,8 @@ class SchemaRegistry:
 
     def register(self, subject: str, schema: Any, *, kind: str = "AVRO", references: tuple[Any, ...] = ()) -> int:
         """The id of a schema, which is a version of the subject afterwards."""
-        body = {"schema": json.dumps(schema), "schemaType": kind, "references": list(references)}
+        text = schema if kind == "PROTOBUF" else json.dumps(schema)
+        body = {"schema": text, "schemaType": kind, "references": list(references)}
         found: int = self._registered(subject, body)["id"]
         return found
 
@@ -89,7 +91,11 @@ class SchemaRegistry:
             self.faults -= 1
             status, body = self._faulty()
         else:
-            status, body = serve([unquote(part) for part in handler.path.strip("/").split("/")])
+            path, _, query = handler.path.partition("?")
+            status, body = serve([unquote(part) for part in path.strip("/").split("/")])
+            if status == HTTPStatus.OK and "schema" in body and body.get("schemaType") == "PROTOBUF" and not query:
+                # Only who asks for format=serialized gets the descriptor; others the text of the file.
+                body = {**body, "schema": 'syntax = "proto3";'}
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         handler.send_response(status)
         if self.fault == "dripping" and self.faults:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 import struct
@@ -12,10 +13,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
 
 from rivermouth.errors import SchemaRegistryFailed
-from rivermouth.rows import avro_document
+from rivermouth.rows import avro_document, protobuf_registry
 from rivermouth.rows.schema_registry import RegistryAccess
 
 SCHEMA = {"type": "record", "name": "a.R", "fields": [{"name": "id", "type": "int"}]}
@@ -235,3 +237,54 @@ def test_tls_by_its_own_authority(spark, tmp_path):
             avro_document.of_registry(spark, named, "s", 1)
         no_pem = "schema_registry.ca_file holds no certificates"
         assert asked(spark, registry, subject="s", authorities="nothing") == no_pem
+
+
+# --- Protobuf: descriptors, asked for by the driver alone ------------------------------------------------
+
+
+def descriptor(spark, registry, subject):
+    """The messages of a subject's descriptor, or why there is none."""
+    access = RegistryAccess(url=registry.url, timeout_s=5.0, max_bytes=100_000)
+    try:
+        found = FileDescriptorSet.FromString(protobuf_registry.descriptor_set(spark, access, subject, 1))
+    except SchemaRegistryFailed as error:
+        return error.facts["detail"]
+    return {each.name: [message.name for message in each.message_type] for each in found.file}
+
+
+def test_a_protobuf_schema_with_what_it_refers_to(spark, registry):
+    def register(subject, name, *references):
+        file = FileDescriptorProto(name="default", dependency=[each["name"] for each in references])
+        file.message_type.add(name=name)
+        text = base64.b64encode(file.SerializeToString()).decode()
+        registry.register(subject, text, kind="PROTOBUF", references=references)
+
+    def to(name, subject, version=1):
+        return {"name": name, "subject": subject, "version": version}
+
+    register("base", "Base")
+    register("middle", "Middle", to("base.proto", "base"))
+    register("top", "Top", to("middle.proto", "middle"), to("base.proto", "base"))
+    found = {"the schema": ["Top"], "middle.proto": ["Middle"], "base.proto": ["Base"]}
+    assert descriptor(spark, registry, "top") == found
+    register("dangling", "D", to("none.proto", "none"))
+    register("old", "O", to("base.proto", "base", version=7))
+    register("odd", "Odd", {"name": "x.proto"} | to("x.proto", "base", version="x"))
+    registry.register("text", "no descriptor", kind="PROTOBUF")
+    none = "it has no Protobuf schema as version {} of subject {}"
+    assert descriptor(spark, registry, "dangling") == none.format(1, "none")
+    assert descriptor(spark, registry, "old") == none.format(7, "base")
+    assert descriptor(spark, registry, "orders/ä b") == none.format(1, "orders/ä b")
+    assert descriptor(spark, registry, "odd") == "its answer to version 1 of subject odd has references that are none"
+    told = "it does not give version 1 of subject text as a descriptor (format=serialized)"
+    assert descriptor(spark, registry, "text") == told
+    registry.order("500")
+    assert descriptor(spark, registry, "top").startswith("it answers with status 500")
+
+
+def test_protobuf_schemas_that_refer_to_each_other_without_end(spark, registry):
+    for place in range(20):
+        reference = {"name": f"{place}.proto", "subject": f"s{place + 1}", "version": 1}
+        text = base64.b64encode(FileDescriptorProto(name=f"f{place}").SerializeToString()).decode()
+        registry.register(f"s{place}", text, kind="PROTOBUF", references=(reference,))
+    assert descriptor(spark, registry, "s0") == "version 1 of subject s17 is referred to more than 16 deep"

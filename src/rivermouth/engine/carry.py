@@ -19,7 +19,7 @@ from rivermouth.errors import (
 )
 from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
-from rivermouth.rows import ledger, schema_registry
+from rivermouth.rows import ledger, worker_failures
 from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
@@ -64,12 +64,16 @@ def carry(ranges: Ranges, run: RunningFlow, *, batch: DataFrame | None = None, b
         smaller = ledger.halved(part)
         if halvings >= HALVINGS or smaller is None:
             raise BatchFailed(
-                flow=run.flow.name, ranges=ledger.text(part), attempts=ATTEMPTS + halvings, detail=first_line(error)
+                flow=run.flow.name, ranges=ledger.text(part), attempts=ATTEMPTS + halvings, detail=_cause(error)
             ) from error
         halvings += 1
         parts = [*smaller, *parts]
-        run.emit(BatchRetried(run.flow.name, part, attempts, first_line(error), ledger.size(smaller[0])))
+        run.emit(BatchRetried(run.flow.name, part, attempts, _cause(error), ledger.size(smaller[0])))
     return batches
+
+
+def _cause(error: Exception) -> str:
+    return worker_failures.end_of_a_worker(str(error)) or first_line(error)
 
 
 def max_offsets(flow: Flow) -> int:
@@ -95,7 +99,7 @@ def _tried(
         _look_again(run)
         if attempt >= attempts or run.stopping.is_set():
             return error
-        run.emit(BatchRetried(run.flow.name, ranges, attempt, first_line(error), ledger.size(ranges)))
+        run.emit(BatchRetried(run.flow.name, ranges, attempt, _cause(error), ledger.size(ranges)))
         run.stopping.wait(delay_s)
         delay_s *= 2
 
@@ -110,7 +114,7 @@ def _attempt(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog:
     except RivermouthError:
         raise
     except Exception as error:
-        typed = expectation_failure(run.flow, str(error)) or schema_registry.failure(str(error))
+        typed = expectation_failure(run.flow, str(error)) or worker_failures.failure(str(error))
         if typed is not None:
             raise typed from error
         if has_ended(run.spark):

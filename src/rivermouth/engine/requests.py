@@ -16,7 +16,7 @@ from rivermouth.engine import replay
 from rivermouth.engine.forget import forget
 from rivermouth.errors import RequestUnanswered, RivermouthError, first_line
 from rivermouth.ports.session import has_ended
-from rivermouth.rows import schema_registry
+from rivermouth.rows import worker_failures
 from rivermouth.rows.dead_letter import DeadLetterFilter
 from rivermouth.rows.erasure import ForgetRequest
 from rivermouth.rows.routing import expectation_failure
@@ -189,5 +189,5 @@ def _answered(run: RunningFlow, text: str) -> dict[str, Any]:
         # Told to who asked: nobody else waits for it, and the flow has work of its own.
         if has_ended(run.spark):
             raise
-        typed = expectation_failure(run.flow, str(error)) or schema_registry.failure(str(error))
+        typed = expectation_failure(run.flow, str(error)) or worker_failures.failure(str(error))
         return {"error": first_line(error) if typed is None else typed.message}

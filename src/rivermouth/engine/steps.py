@@ -59,7 +59,7 @@ def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
     """Steps 2 to 5 over envelope rows, made anew; ``beside`` stays as it is."""
     rows = envelope.decode(rows, flow)
     rows = splitting.split(rows, flow)
-    rows = schema.conform(rows, flow, beside)
+    rows = schema.conform(rows, flow, (*beside, *((names.VERDICT,) if flow.value_format.tells else ())))
     rows = partial.tell(changes.tell(rows, flow), flow)
     rows = checks.check(rows, flow.expectations)
     rows = splitting.agreed(rows, flow, beside)

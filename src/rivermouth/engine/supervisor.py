@@ -38,7 +38,7 @@ from rivermouth.ports.fencing import check_fenced
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import abandon, has_ended
 from rivermouth.ports.storage import PlacedFiles, files_for
-from rivermouth.rows import schema_registry
+from rivermouth.rows import worker_failures
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ class _Worker(threading.Thread):
             if not (isinstance(error, TableBusy) and self._supervisor.stopped):
                 self._error = error.located(self._order.at)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
-            registry = schema_registry.failure(str(error))
+            registry = worker_failures.failure(str(error))
             self._error = registry or FlowBroken(flow=name, detail=first_line(error))
             self._error = self._error.located(self._order.at)
             self._error.__cause__ = error

@@ -107,6 +107,14 @@ class MskSignerMissing(RivermouthError):
     hint = "pip install aws-msk-iam-sasl-signer-python"
 
 
+class ProtobufMissing(RivermouthError):
+    """The library that reads Protobuf is not installed here, or not where Spark's workers are."""
+
+    code = "PROTOBUF_MISSING"
+    what = "format: protobuf needs the package protobuf, here and on Spark's workers; no record was refused for it"
+    hint = "pip install protobuf"
+
+
 class SessionSettled(RivermouthError):
     """The project wants a setting that a session which is there already has otherwise, and cannot change."""
 

@@ -13,6 +13,14 @@ class ExpectationFailed(RivermouthError):
     hint = "rivermouth run {flow}, once the record is explained; or action: dead_letter"
 
 
+class FunctionLost(RivermouthError):
+    """A worker of Spark cannot use the function that decodes its values, though the driver can."""
+
+    code = "FUNCTION_LOST"
+    what = "a worker of Spark cannot use function {function!r}: {detail}; the batch was not written"
+    hint = "spark: {{conf: {{spark.submit.pyFiles: {file}}}}}"
+
+
 class BatchFailed(RivermouthError):
     """A batch failed again and again, also when it was made smaller."""
 

@@ -160,6 +160,22 @@ class SchemaInvalid(RivermouthError):
     hint = 'write it as DDL, for example: schema: "id bigint, at timestamp"'
 
 
+class FunctionUnusable(RivermouthError):
+    """A function that the project names and that cannot be used."""
+
+    code = "FUNCTION_UNUSABLE"
+    what = "function {function!r} cannot be used: {detail}; nothing was run"
+    hint = "{fix}"
+
+
+class DescriptorUnusable(RivermouthError):
+    """A Protobuf descriptor file that is none, lacks something, or has what no table can hold."""
+
+    code = "DESCRIPTOR_UNUSABLE"
+    what = "the descriptor {file} cannot be used: {detail}; nothing was run"
+    hint = "{fix}"
+
+
 class ColumnCollision(RivermouthError):
     """A payload column bears the name of a metadata column."""
 

@@ -25,7 +25,7 @@ from rivermouth.project.ingest import Switch, parse_switch
 from rivermouth.project.load import Project, raise_all
 from rivermouth.project.resolved import standing
 from rivermouth.project.validate import validate_static
-from rivermouth.rows import ledger, schema_registry
+from rivermouth.rows import ledger, worker_failures
 from rivermouth.spec import EndingOffsets
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Spark:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         # Asked first: what Java says of it is lost with the session.
         foreign = error is not None and not isinstance(error, RivermouthError)
-        registry = schema_registry.failure(str(error)) if foreign else None
+        registry = worker_failures.failure(str(error)) if foreign else None
         if self._owned and self._session is not None:
             session.end(self._session)
         if registry is not None:

@@ -161,7 +161,7 @@ _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
     ),
 }
 _FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
-    "formats": frozenset({"canal", "csv", "debezium", "maxwell", "protobuf", "xml"}),
+    "formats": frozenset({"canal", "csv", "debezium", "maxwell", "xml"}),
     "sinks": frozenset({"kafka", "merge", "scd2"}),
     "actions": frozenset(),
 }

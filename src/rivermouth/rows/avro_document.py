@@ -79,6 +79,28 @@ def of_registry(spark: SparkSession, registry: RegistryAccess, subject: str, ver
     return found
 
 
+def said_by_registry(
+    spark: SparkSession, registry: RegistryAccess, subject: str, version: int, form: str
+) -> dict[str, Any] | None:
+    """What a registry says of a version of a subject; None if it has none.
+
+    Args:
+        spark: Any session with our classes.
+        registry: How it is reached.
+        subject: The subject.
+        version: Its version.
+        form: How the schema shall be written in it: ``serialized``.
+
+    Raises:
+        SchemaRegistryFailed: It does not say.
+    """
+    try:
+        found = _registry(spark, registry).said(subject, version, form)
+    except JAVA_ERRORS as error:
+        raise _told(error) from None
+    return None if found is None else dict(json.loads(found))
+
+
 def text_of(declared: str | dict[str, Any]) -> str:
     """The text of a schema: JSON, or a mapping, or the path of a file.
 

@@ -32,6 +32,8 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     judgeable = f"{JUDGEABLE} AND {_BRINGS_A_ROW}" if names.PROBLEM in rows.columns else JUDGEABLE
     if names.OPERATION in rows.columns:
         judgeable += f" AND {_TELLS_A_ROW}"
+    if names.VERDICT in rows.columns:
+        judgeable += f" AND NOT {names.SKIPPED}"
     failed = (f"{judgeable} AND NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations))
     return rows.selectExpr("*", *failed)
 

@@ -40,7 +40,8 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
 
     A failed expectation whose action is ``fail`` ends the Spark job; ``expectation_failure`` reads its error.
     """
-    cases = [f"WHEN NOT ({names.DECODED} AND {names.KEY_VALID}) THEN '{DEAD_LETTER}'"]
+    cases = [f"WHEN {names.SKIPPED} THEN '{DROPPED}'"] if flow.value_format.tells else []
+    cases.append(f"WHEN NOT ({names.DECODED} AND {names.KEY_VALID}) THEN '{DEAD_LETTER}'")
     if flow.format.changes:
         cases.append(f"WHEN {names.OPERATION} = '{names.SKIP}' THEN '{DROPPED}'")
     if flow.keyed is None:

@@ -41,6 +41,7 @@ class Format(Noun):
         several_rows: Whether one record may hold several rows of the source, so that only a keyed table can take it.
         truncates: Whether a change may take all rows of the source away.
         whole_deletions: Whether a deletion has its row as it was, and not made-up values in some columns.
+        tells: Whether ``decode`` itself says why it refuses a value, and may say that a record is left out.
     """
 
     type: str
@@ -50,6 +51,7 @@ class Format(Noun):
     several_rows: ClassVar[bool] = False
     truncates: ClassVar[bool] = False
     whole_deletions: ClassVar[bool] = True
+    tells: ClassVar[bool] = False
 
     @property
     def infers(self) -> bool:
@@ -81,6 +83,11 @@ class Format(Noun):
     @property
     def reads_registry(self) -> bool:
         """Whether the schemas of its records are in the project's schema registry."""
+        return False
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether values are decoded with the headers of their records."""
         return False
 
     def reaching(self, _registry: object) -> Self:
@@ -128,6 +135,9 @@ class Format(Noun):
             row of the source; the first of a record has the ordinal 0. One that does not split adds ``__moved``, the
             names of the columns that an update changed (array of strings), as far as the row before it is known;
             null where it is not. Columns that hold more than one value are not among them.
+
+            A format that ``tells`` adds ``__verdict``, a struct of ``skipped`` (boolean: the record is left out and
+            counted as dropped) and of what ``explain`` says of the value.
         """
         raise NotImplementedError
 

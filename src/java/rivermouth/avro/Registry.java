@@ -75,6 +75,18 @@ public final class Registry implements Serializable {
     }
 
     /**
+     * What it says of one version of a subject, as JSON; null if it has none.
+     *
+     * @param format how the schema shall be written in it: a registry's word
+     * @throws RegistryFailure the registry does not say
+     */
+    public String said(String subject, int version, String format) {
+        String what = "version " + version + " of subject " + subject;
+        JsonNode found = ask(path(subject, version) + "?format=" + format, what);
+        return found == null ? null : found.toString();
+    }
+
+    /**
      * The Avro schema that has an id.
      *
      * @throws Refused the registry has none, or none that can be used

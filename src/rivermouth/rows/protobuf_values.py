@@ -1,0 +1,95 @@
+"""Protobuf values in Spark's Python workers: an Arrow batch of bytes in, verdicts and rows out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from rivermouth.errors import ProtobufMissing
+from rivermouth.rows import protobuf_descriptor
+from rivermouth.rows.protobuf_wire import confluent, wrong_bytes
+from rivermouth.rows.python_decoding import Outcome, python_udf
+from rivermouth.rows.python_values import Misfit
+
+_MARK: Final = "RIVERMOUTH_PROTOBUF_MISSING|"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How values are encoded.
+
+    Attributes:
+        content: What the descriptor file holds.
+        message: Full name of the message.
+        framing: plain or confluent.
+    """
+
+    content: bytes = field(repr=False)
+    message: str
+    framing: str = "plain"
+
+
+def decoder(encoding: Encoding) -> Callable[..., Any]:
+    """A Spark function from the value to (decoded, data, verdict), which is never null."""
+    schema = protobuf_descriptor.columns(encoding.content, encoding.message)
+    return python_udf(schema, functools.partial(decoded, encoding))
+
+
+def failure(error_text: str) -> ProtobufMissing | None:
+    """The typed error behind a Spark job that ended because a worker has no google.protobuf; else None."""
+    return ProtobufMissing() if _MARK in error_text else None
+
+
+def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
+    """What becomes of the values of one batch."""
+    try:
+        protobuf_descriptor.check_library()
+    except ProtobufMissing:
+        raise RuntimeError(_MARK) from None
+    kind = protobuf_descriptor.message_class(encoding.content, encoding.message)
+    read = protobuf_descriptor.reader(encoding.content, encoding.message)
+    outcome, found = Outcome(len(values)), []
+    for place, value in enumerate(values.to_pylist()):
+        if value is None:
+            continue
+        try:
+            row = read(_message(value, kind, encoding.framing))
+        except Misfit as misfit:
+            outcome.refused[place] = misfit
+        else:
+            outcome.places.append(place)
+            found.append(row)
+    return outcome.fitted(found, _schema(encoding))
+
+
+def _message(value: bytes, kind: Any, framing: str) -> Any:
+    """The message that a value is.
+
+    Raises:
+        Misfit: It is none, or not wholly.
+    """
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - of an extra
+
+    body = confluent(value, kind.DESCRIPTOR) if framing == "confluent" else value
+    try:
+        message = kind.FromString(body)
+    except DecodeError:
+        invalid = Misfit("INVALID_PROTOBUF", None, "the bytes are no message of the descriptor")
+        raise wrong_bytes(body, kind.DESCRIPTOR) or invalid from None
+    if not message.IsInitialized():
+        name = next(iter(message.FindInitializationErrors()))
+        raise Misfit("FIELD_MISSING", name, f"field {name} is required, and not set")
+    # The same bytes again: nothing was cut off, whatever number it was read as.
+    wrong = None if message.SerializeToString() == body else wrong_bytes(body, kind.DESCRIPTOR)
+    if wrong is not None:
+        raise wrong
+    return message
+
+
+@functools.lru_cache(maxsize=32)
+def _schema(encoding: Encoding) -> Any:
+    return protobuf_descriptor.columns(encoding.content, encoding.message)
