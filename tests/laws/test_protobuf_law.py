@@ -44,6 +44,7 @@ ENCODING = Encoding(CONTENT, "shop.Outer")
 OUTER_CLASS = message_class(CONTENT, "shop.Outer")
 INNER_CLASS = GetMessageClass(OUTER_CLASS.DESCRIPTOR.file.message_types_by_name["Inner"])
 
+BEYOND_64_BITS = "a number has more than 64 bits"
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=6)
 MICROS = st.integers(-62_135_596_800 * 10**6, 253_402_300_799 * 10**6)
 VALUES = {
@@ -198,7 +199,7 @@ def test_columns_hold_what_google_reads(made, wounds):
             assert found[place] is None
         elif found[place] is None:
             # What google takes all the same: enums without names, other wire types, nanoseconds, numbers cut off.
-            assert refused[place].reason == "FIELD_TYPE"
+            assert refused[place].reason == "FIELD_TYPE" or str(refused[place]) == BEYOND_64_BITS
         else:
             assert has_nan(expected) or found[place] == expected
     SEEN.extend([*good, *bad])
