@@ -34,6 +34,7 @@ _KINDS: Final = {
     events.TableEmptied: "table_emptied",
     events.Warned: "warned",
     events.SchemaKept: "schema_kept",
+    events.SchemaEvolved: "schema_evolved",
     events.Replayed: "replayed",
     events.Forgotten: "forgotten",
     events.Maintained: "maintained",
@@ -228,6 +229,7 @@ def event_text(event: events.Event) -> str | None:
             | events.Maintained()
             | events.Forgotten()
             | events.SchemaKept()
+            | events.SchemaEvolved()
         ):
             return f"{event.flow}: {_said(event)}"
         case events.Replayed():
@@ -249,8 +251,11 @@ def _said(
     | events.Warned
     | events.Maintained
     | events.Forgotten
-    | events.SchemaKept,
+    | events.SchemaKept
+    | events.SchemaEvolved,
 ) -> str:
+    if isinstance(event, events.SchemaEvolved):
+        return f"schema evolved: version {event.version} {', '.join(event.changes)}"
     if isinstance(event, events.SchemaKept):
         return _schema(event)
     if isinstance(event, events.Forgotten):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine import microbatch
 from rivermouth.engine.decide import check_topics
 from rivermouth.engine.events import BatchDone, BatchRetried
+from rivermouth.engine.evolve import evolve
 from rivermouth.engine.recovery import recover
 from rivermouth.errors import (
     BatchFailed,
@@ -19,7 +20,7 @@ from rivermouth.errors import (
 )
 from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
-from rivermouth.rows import ledger, worker_failures
+from rivermouth.rows import envelope, ledger, worker_failures
 from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
@@ -88,11 +89,14 @@ def _tried(
     delay_s = _FIRST_DELAY_S
     attempt = 0
     while True:
-        attempt += 1
         error = _attempt(ranges, run, batch, backlog)
         if error is None:
             return None
         batch = None
+        if envelope.needs_look(str(error)):
+            run.looked_at = None if evolve(run, ranges) else ranges
+            continue
+        attempt += 1
         # Nothing that was at hand when it failed is trusted.
         run.source = run.source.with_new_consumers()
         run.prepared.clear()

@@ -174,6 +174,23 @@ class SchemaKept(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaEvolved(Event):
+    """The flow's schema grew in front of a batch, and its table has the new columns.
+
+    Attributes:
+        version: The kept version that counts from here on.
+        changes: What is different from the version before.
+        records: Records that were looked at.
+        seconds: How long it took.
+    """
+
+    version: int
+    changes: tuple[str, ...]
+    records: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed(Event):
     """Dead letters were tried again.
 

@@ -55,7 +55,7 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     rows = envelope.read(batch, None if ranges == planned else ranges)  # 1 coordinates, key, value
     rows = unerased(rows, run, ranges)
     rows = envelope.in_few_tasks(rows, ranges, run.flow)
-    routed = judged(rows, run)  # 2-5 decode, conform, check, route
+    routed = judged(rows, run, watched=run.watches(planned))  # 2-5 decode, conform, check, route
     block = routing.block_size(ledger.size(ranges))
     observed = Observed(routed, routing.counting(run.flow, block))
 

@@ -45,6 +45,8 @@ def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
     _check_newest(order.flow)
     with Kafka(order.bootstrap_servers, order.options) as kafka:
         flow = inferred_now(order.flow, kafka)[0] if order.flow.format.infers else fixed(spark, order.flow)
+        # Whatever becomes of the flow's own schema: what is there is to be seen.
+        flow = flow.model_copy(update={"evolution": None})
         ranges = _ranges(flow, kafka)
     shape = table_shape(spark, flow)
     if not ranges:

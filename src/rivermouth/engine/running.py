@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.sources import Records, Topics
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.ports.table_ledger import Standing, TableLedger
+    from rivermouth.rows.ledger import Ranges
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.sinks.append import Append
     from rivermouth.sinks.dead_letters import DeadLetterTable
@@ -60,6 +61,7 @@ class RunningFlow:
         left: Columns that the table has and the flow does not write.
         starts: Since when the flow reads columns that it has not read all the time, where records bring parts of rows.
         prepared: Steps 2 to 5 as they stand ready, by the columns that stay beside.
+        looked_at: Of what its schema did not grow any more; written as it is.
     """
 
     flow: Flow
@@ -87,6 +89,11 @@ class RunningFlow:
     left: tuple[str, ...] = ()
     starts: ColumnStarts = field(default_factory=ColumnStarts)
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
+    looked_at: Ranges | None = None
+
+    def watches(self, ranges: Ranges) -> bool:
+        """Whether a batch of ``ranges`` ends where the policies for the flow's schema say more about a record."""
+        return self.flow.policies.says("evolve", "widen", "fail") and ranges != self.looked_at
 
     def emit(self, event: Event) -> None:
         """Tells the listener."""

@@ -59,11 +59,17 @@ def settled(spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlace
         SchemaFileBroken: The kept version cannot be used.
     """
     if not flow.format.infers:
-        return fixed(spark, flow)
+        return _grown(fixed(spark, flow), files, places)
     kept = newest(flow, files, places)
     if kept is None:
         raise SchemaNotKept(flow=flow.name)
     return with_columns(flow, kept.schema)
+
+
+def _grown(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Flow:
+    """A flow of a declared schema with what has grown out of that, where it may grow."""
+    kept = newest(flow, files, places) if flow.policies.grows else None
+    return flow if kept is None else with_columns(flow, kept.schema)
 
 
 def ensured(
@@ -103,7 +109,10 @@ def ensured(
         half-way: a version is kept whole or not at all.
     """
     if not flow.format.infers:
-        return fixed(spark, flow)
+        flow = fixed(spark, flow)
+        if flow.policies.grows and (kept := newest(flow, files, places)) is not None:
+            flow = with_columns(flow, _taken_along(flow, files, places, kept).schema)
+        return flow
     kept = newest(flow, files, places)
     if kept is None or update:
         try:
@@ -146,7 +155,10 @@ def with_columns(flow: Flow, schema: StructType) -> Flow:
         SchemaInvalid: The hints cannot be read.
     """
     try:
-        return flow.model_copy(update={"format": flow.format.with_schema(schema)})
+        found = flow.format.with_schema(schema)
+        # Settled first: what is not given differs by whether the schema is inferred, which is done now.
+        evolution = {"evolution": flow.policies} if flow.takes_evolution else {}
+        return flow.model_copy(update={"format": found, **evolution})
     except ValueError as error:
         raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
 

@@ -35,15 +35,18 @@ if TYPE_CHECKING:
 _OF_THE_DAY: Final = re.compile(r"(?i)today|tomorrow|yesterday|\bnow\b(?!\s*\()")
 
 
-def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) -> DataFrame:
-    """Envelope rows with their columns, failed expectations and route: steps 2 to 5; ``beside`` stays as it is."""
+def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
+    """Envelope rows with their columns, failed expectations and route: steps 2 to 5; ``beside`` stays as it is.
+
+    Where they are ``watched``, the job ends at a record that the flow's policies for its schema say more about.
+    """
     for step in ("decode", "conform", "check", "route"):
         run.reached(step)
-    flow, key = run.flow, tuple(beside)
+    flow, key = run.flow, (*beside, *(("watched",) if watched else ()))
     if of_the_day(flow):
-        return judge(rows, flow, key)
+        return judge(rows, flow, beside, watched=watched)
     if key not in run.prepared:
-        run.prepared[key] = Prepared(lambda frame: judge(frame, flow, key))
+        run.prepared[key] = Prepared(lambda frame: judge(frame, flow, beside, watched=watched))
     return run.prepared[key].over(rows)
 
 
@@ -55,9 +58,10 @@ def of_the_day(flow: Flow) -> bool:
     return any(_OF_THE_DAY.search(text) for text in texts)
 
 
-def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
+def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
     """Steps 2 to 5 over envelope rows, made anew; ``beside`` stays as it is."""
     rows = envelope.decode(rows, flow)
+    rows = envelope.watch(rows, flow) if watched else rows
     rows = splitting.split(rows, flow)
     rows = schema.conform(rows, flow, (*beside, *((names.VERDICT,) if flow.value_format.tells else ())))
     rows = partial.tell(changes.tell(rows, flow), flow)

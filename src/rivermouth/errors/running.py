@@ -21,6 +21,14 @@ class FunctionLost(RivermouthError):
     hint = "spark: {{conf: {{spark.submit.pyFiles: {file}}}}}"
 
 
+class SchemaChanged(RivermouthError):
+    """A document is not as its flow's schema says, and a policy stops the flow for that."""
+
+    code = "SCHEMA_CHANGED"
+    what = "flow {flow}: {change}: {topic}-{partition} offset {offset}; the batch was not written"
+    hint = "evolution: {{{policy}: {other}}}, then: rivermouth run {flow}"
+
+
 class BatchFailed(RivermouthError):
     """A batch failed again and again, also when it was made smaller."""
 

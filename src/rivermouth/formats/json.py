@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.names import quoted
-from rivermouth.rows import json_document, json_reasons, json_types
+from rivermouth.rows import evolution, json_document, json_reasons, json_types, undeclared
 from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, names_in_ddl
 from rivermouth.rows.json_document import SAMPLE_EVERY
+from rivermouth.spec import Evolution
+
+_REFUSED = frozenset({"evolve", "dead_letter", "fail"})
+_RESCUED = frozenset({"rescue"})
+_GROWN = frozenset({"evolve"})
 
 
 class Json(DeclaredFormat):
@@ -30,11 +36,13 @@ class Json(DeclaredFormat):
     """
 
     renames: ClassVar[bool] = True
+    evolves: ClassVar[bool] = True
     type: Literal["json"] = "json"
     schema_hints: str | None = None
     infer_times: bool = False
     max_fields: int | None = Field(default=None, ge=1, le=5000)
     _array: ClassVar[str | None] = None
+    _evolution: Evolution = Evolution().settled(infers=False)
 
     @model_validator(mode="after")
     def _check_inference(self) -> Self:
@@ -60,21 +68,44 @@ class Json(DeclaredFormat):
         return frozenset(name.lower() for name in names_in_ddl(self.schema_hints or ""))
 
     def with_schema(self, schema: T.StructType) -> Self:
-        """The same format with the columns that were inferred, and what the hints say of them.
+        """The same format with the columns that were kept.
+
+        Inferred ones with what the hints say of them, or declared ones with what has grown out of them.
 
         Raises:
-            ValueError: The hints cannot be read.
+            ValueError: The hints, or the schema, cannot be read.
         """
-        hinted = hinted_columns(schema, self.schema_hints)
-        return self.model_copy(update={"declared": hinted.jsonValue()})
+        if self.infers:
+            wanted = hinted_columns(schema, self.schema_hints)
+        else:
+            wanted = evolution.overlaid(self.schema_as_declared(), schema)
+        return self.model_copy(update={"declared": wanted.jsonValue()})
+
+    def evolving(self, evolution: Evolution) -> Self:
+        """The same format under policies."""
+        if evolution == self._evolution:
+            return self
+        same = self.model_copy()
+        same._evolution = evolution  # noqa: SLF001
+        return same
+
+    def columns(self, spark: SparkSession) -> T.StructType:
+        """The declared columns, all nullable, and ``_rescued`` where fields are rescued."""
+        found = super().columns(spark)
+        if not self._evolution.rescues:
+            return found
+        if undeclared.RESCUED in (name.lower() for name in found.names):
+            msg = f"a column is named {undeclared.RESCUED}, and that is the column of rescued fields"
+            raise ValueError(msg)
+        return T.StructType([*found.fields, T.StructField(undeclared.RESCUED, T.StringType())])
 
     def arrays(self) -> Json:
         """This format for arrays of objects."""
         return _Arrays.model_validate({"type": "json", "schema": self.declared})
 
     def decode(self, rows: DataFrame) -> DataFrame:
-        """Values to columns in one parse."""
-        schema = self.schema_as_declared()
+        """Values to columns in one parse, and a scan for undeclared fields where a policy asks for them."""
+        schema = self._strict_schema()
         reads = [f"__read_{number}" for number in range(len(schema.fields))]
         dones = [f"__done_{number}" for number in range(len(schema.fields))]
         fields = list(zip(reads, dones, schema.fields, strict=True))
@@ -93,19 +124,55 @@ class Json(DeclaredFormat):
         )
         fits = f"coalesce(__sound AND NOT coalesce({misfits or 'false'}, false), false)"
         data = ", ".join(f"{done} AS {quoted(field.name)}" for _, done, field in fields)
-        decoded = f"{names.VALUE} IS NULL OR {fits} AS {names.DECODED}"
         ours = ", ".join([*json_document.OURS, *reads, "__sound", *dones])
-        return converted.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
+        if not self._evolution.says(*_REFUSED, *_RESCUED):
+            decoded = f"{names.VALUE} IS NULL OR {fits} AS {names.DECODED}"
+            return converted.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
+        judged = converted.selectExpr("*", f"{fits} AS __fits")
+        spark, what = rows.sparkSession, (schema, self._evolution)
+        found = {"__surplus": undeclared.fields(spark, *what, _REFUSED, names.VALUE)}
+        if self._evolution.rescues:
+            found["__rescued"] = undeclared.fields(spark, *what, _RESCUED, names.VALUE)
+            data += f", __rescued AS {quoted(undeclared.RESCUED)}"
+        scanned = judged.withColumns({name: F.when(F.col("__fits"), column) for name, column in found.items()})
+        return scanned.selectExpr(
+            f"* EXCEPT ({ours}, __fits, {', '.join(found)})",
+            f"{names.VALUE} IS NULL OR (__fits AND __surplus IS NULL) AS {names.DECODED}",
+            f"struct({data}) AS {names.DATA}",
+        )
+
+    def suspects(self, spark: SparkSession) -> Column:
+        """Refused documents with fields or numbers that the schema may grow by; all that are JSON, if one may fail."""
+        schema, policies = self.schema_as_declared(), self._evolution
+        signs = [
+            undeclared.fields(spark, schema, policies, _GROWN, names.VALUE).isNotNull(),
+            undeclared.wider_numbers(spark, schema, policies, names.VALUE),
+        ]
+        if policies.says("fail"):
+            signs.append(undeclared.sound(spark, names.VALUE))
+        refused = ~F.col(names.DECODED) & F.col(names.VALUE).isNotNull()
+        return refused & F.greatest(*signs) if len(signs) > 1 else refused & signs[0]
+
+    def _strict_schema(self) -> T.StructType:
+        """The schema as declared; a column whose absence stops the flow is NOT NULL."""
+        strict = [
+            T.StructField(each.name, each.dataType, False, each.metadata)
+            if self._evolution.missing_column(each.name) == "fail"
+            else each
+            for each in self.schema_as_declared().fields
+        ]
+        return T.StructType(strict)
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """Each value is read again in Python, which names the first thing that is wrong with it.
 
         Reasons: ``INVALID_UTF8``, ``INVALID_JSON``, ``LONE_SURROGATE``, ``TOO_DEEP``, ``TOO_LONG``,
-        ``NOT_AN_OBJECT``, ``NOT_AN_ARRAY``, ``FIELD_MISSING``, ``FIELD_TYPE``, and ``UNEXPLAINED`` where Python finds
-        nothing.
+        ``NOT_AN_OBJECT``, ``NOT_AN_ARRAY``, ``FIELD_MISSING``, ``FIELD_TYPE``, ``FIELD_UNDECLARED``, and
+        ``UNEXPLAINED`` where Python finds nothing.
         """
-        schema = self.schema_as_declared().json()
-        verdict = json_reasons.explainer(schema, array=self._array)
+        schema = self._strict_schema()
+        known = undeclared.fields_tree(schema, self._evolution, _REFUSED)
+        verdict = json_reasons.explainer(schema.json(), array=self._array, known=json.dumps(known))
         refused = F.expr(f"CASE WHEN NOT {names.DECODED} THEN {names.VALUE} END")
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"__verdict.{part} AS {name}" for name, part in parts.items())
@@ -114,8 +181,11 @@ class Json(DeclaredFormat):
     def observations(self) -> dict[str, str]:
         """``undeclared_fields`` (bigint): fields of the records at one offset in 1,024 that the schema lacks.
 
-        Only fields of the document itself are counted, not those of nested objects.
+        Only fields of the document itself are counted, not those of nested objects; and none where they are not
+        ignored.
         """
+        if self._evolution.on_new_column != "ignore":
+            return {}
         declared = ", ".join(
             names.literal(json_types.name_in_json(field)) for field in self.schema_as_declared().fields
         )

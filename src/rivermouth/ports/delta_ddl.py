@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivermouth.names import quoted
 from rivermouth.ports.delta import MAPPING, needs_mapping, table_state
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructField
+    from pyspark.sql.types import DataType, StructField
 
 
 def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], widened: Sequence[StructField]) -> None:
@@ -22,19 +23,57 @@ def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], w
         location: The table's folder.
         added: New columns, at the end; old rows have nulls there. Where one has a name that stands in no Parquet file
             as it is, the table then needs readers that know Delta's column mapping.
-        widened: Columns with their new, wider type. The table then needs readers that know Delta's type widening.
+        widened: Columns with their new, wider type: other numbers, or structs with further fields. With other numbers
+            the table then needs readers that know Delta's type widening.
     """
     from rivermouth.rows.schema import ddl  # noqa: PLC0415 - loads Spark, which reading a log does not need
 
     table = f"delta.{quoted(location)}"
-    if needs_mapping(added) and table_state(spark, location).properties.get(MAPPING, "none") == "none":
+    if needs_mapping((*added, *widened)) and table_state(spark, location).properties.get(MAPPING, "none") == "none":
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{MAPPING}' = 'name')")
     for column in added:
         spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({quoted(column.name)} {ddl(column.dataType)})")
-    if widened:
+    there = {each.name.lower(): each.dataType for each in table_state(spark, location).columns} if widened else {}
+    steps = [step for each in widened for step in _steps(quoted(each.name), there[each.name.lower()], each.dataType)]
+    if any(not step.is_new for step in steps):
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
-    for column in widened:
-        spark.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(column.name)} TYPE {column.dataType.simpleString()}")
+    for step in steps:
+        what = (
+            f"ADD COLUMNS ({step.path} {ddl(step.to)})"
+            if step.is_new
+            else f"ALTER COLUMN {step.path} TYPE {ddl(step.to)}"
+        )
+        spark.sql(f"ALTER TABLE {table} {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One change within a column: a new field, or another type of one."""
+
+    path: str
+    to: DataType
+    is_new: bool
+
+
+def _steps(path: str, old: DataType, new: DataType) -> Iterator[_Step]:
+    """What makes ``new`` of ``old``, which it holds."""
+    from pyspark.sql.types import ArrayType, MapType, StructType  # noqa: PLC0415 - as above
+
+    match old, new:
+        case StructType(), StructType():
+            there = {each.name: each.dataType for each in old.fields}
+            for each in new.fields:
+                name = f"{path}.{quoted(each.name)}"
+                if each.name in there:
+                    yield from _steps(name, there[each.name], each.dataType)
+                else:
+                    yield _Step(name, each.dataType, is_new=True)
+        case ArrayType(), ArrayType():
+            yield from _steps(f"{path}.element", old.elementType, new.elementType)
+        case MapType(), MapType():
+            yield from _steps(f"{path}.value", old.valueType, new.valueType)
+        case _ if old.simpleString() != new.simpleString():
+            yield _Step(path, new, is_new=False)
 
 
 def set_property(spark: SparkSession, location: str, name: str, value: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
 from rivermouth import names
 from rivermouth.rows.ledger import Ranges, flat, size
 from rivermouth.rows.utf8 import is_utf8
@@ -27,6 +29,7 @@ _SOURCE_COLUMNS = {
 # So many offsets are worth a task; and so many partitions, one after the other, are soon fetched.
 _TASK_OFFSETS: Final = 1_000
 _TASK_PARTITIONS: Final = 8
+_LOOK: Final = "RIVERMOUTH_SCHEMA_NEEDS_A_LOOK"
 
 
 def read(batch: DataFrame, within: Ranges | None = None) -> DataFrame:
@@ -83,6 +86,22 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
     checked = flow.key_as_text and "kafka_key" in flow.metadata_columns
     valid = f"coalesce({is_utf8(names.KEY)}, true)" if checked else "true"
     return decoded.selectExpr("*", f"{valid} AS {names.KEY_VALID}")
+
+
+def watch(rows: DataFrame, flow: Flow) -> DataFrame:
+    """Decoded rows; the Spark job ends at one that the flow's policies for its schema say more about.
+
+    ``needs_look`` reads its error.
+    """
+    rest = [name for name in rows.columns if name != names.DECODED]
+    stop = F.raise_error(F.lit(_LOOK)).cast("boolean")
+    suspect = flow.value_format.suspects(rows.sparkSession)
+    return rows.select(*rest, F.when(suspect, stop).otherwise(F.col(names.DECODED)).alias(names.DECODED))
+
+
+def needs_look(error_text: str) -> bool:
+    """Whether a Spark job ended by ``watch``."""
+    return _LOOK in error_text
 
 
 def inside(ranges: Ranges) -> str:

@@ -22,12 +22,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL, name_in_json
+from rivermouth.rows.undeclared import first_pointer
 
 # Jackson's limits; the parser is held to them too.
 MAX_DEPTH: Final = 1000
 MAX_NUMBER: Final = 1000
 MAX_NAME: Final = 50_000
 MAX_STRING: Final = 20_000_000
+MAX_POINTER: Final = 200
 
 VERDICT: Final = T.StructType([T.StructField(name, T.StringType()) for name in ("reason", "field", "message")])
 _RANGES: Final = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
@@ -74,17 +76,18 @@ class _NotJson(ValueError):
     """A word that Python's parser takes for a number, and JSON does not know."""
 
 
-def explainer(schema_json: str, *, array: str | None = None) -> Callable[..., Any]:
+def explainer(schema_json: str, *, array: str | None = None, known: str = "{}") -> Callable[..., Any]:
     """A Spark function from ``__value`` (binary) to a struct (reason, field, message) that is never null.
 
     Args:
         schema_json: The declared schema in Spark's JSON form.
         array: The one column that it has, where a value is nothing but the array of that; None for objects.
+        known: The names that documents may have, as JSON text of ``undeclared.fields_tree``.
     """
 
     def verdict(value: bytes | bytearray | None) -> tuple[str, str | None, str]:
         try:
-            found = explain(bytes(value or b""), _schema(schema_json), array)
+            found = explain(bytes(value or b""), _schema(schema_json), array, _tree(known))
         except Exception:  # noqa: BLE001 - the record is a dead letter in any case; its reason must not stop the flow
             return ("UNEXPLAINED", None, "the value was refused, and naming the reason failed")
         return (found.reason, found.field, found.message)
@@ -98,7 +101,15 @@ def _schema(schema_json: str) -> T.StructType:
     return T.StructType.fromJson(json.loads(schema_json))
 
 
-def explain(value: bytes, schema: T.StructType, array: str | None = None) -> Verdict:
+@functools.cache
+def _tree(known: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(known)
+    return found
+
+
+def explain(
+    value: bytes, schema: T.StructType, array: str | None = None, known: dict[str, Any] | None = None
+) -> Verdict:
     """The first thing that is wrong with a value that was refused."""
     try:
         text = value.decode("utf-8")
@@ -118,10 +129,10 @@ def explain(value: bytes, schema: T.StructType, array: str | None = None) -> Ver
         return Verdict("TOO_DEEP", None, "the value is nested too deeply to be explained")
     except ValueError as error:
         return Verdict("INVALID_JSON", None, _syntax(error, text))
-    return _judge(document, schema, array)
+    return _judge(document, schema, array, known or {})
 
 
-def _judge(document: Any, schema: T.StructType, array: str | None) -> Verdict:
+def _judge(document: Any, schema: T.StructType, array: str | None, known: dict[str, Any]) -> Verdict:
     long = next(_too_long(document), None)
     if long is not None:
         return Verdict("TOO_LONG", None, long)
@@ -134,6 +145,10 @@ def _judge(document: Any, schema: T.StructType, array: str | None) -> Verdict:
     if not isinstance(document, _Object):
         return Verdict("NOT_AN_OBJECT", None, f"the value is {_kind(document)}, not an object")
     found = list(_object(document, schema, ""))
+    if not any(verdict.sure for verdict in found):
+        pointer = first_pointer(document, known, lambda part: part if isinstance(part, _Object) else None)
+        if pointer is not None:
+            return Verdict("FIELD_UNDECLARED", pointer[:MAX_POINTER], "the value has a field that is not in the schema")
     unexplained = Verdict("UNEXPLAINED", None, "the value was refused, and no field could be named for it")
     return next((verdict for verdict in found if verdict.sure), next(iter(found), unexplained))
 

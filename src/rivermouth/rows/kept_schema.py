@@ -143,7 +143,7 @@ def difference(
     for each in found.fields:
         place = places.get(name_in_json(each))
         if place is None:
-            new = _added(each, {known.name.lower() for known in fields})
+            new = added_field(each, {known.name.lower() for known in fields})
             fields.append(new)
             changes.append(f"adds column {new.name} {new.dataType.simpleString()}")
             continue
@@ -196,7 +196,8 @@ def takes(kept: T.DataType, found: T.DataType, numbers: Numbers, path: tuple[str
     return kept == found or (isinstance(kept, T.TimestampNTZType) and isinstance(found, T.DateType))
 
 
-def _added(found: T.StructField, taken: set[str]) -> T.StructField:
+def added_field(found: T.StructField, taken: set[str]) -> T.StructField:
+    """A new column of a table that has columns of the names in ``taken``, in lower case."""
     name, number = found.name, 1
     while name.lower() in taken:
         number += 1

@@ -23,6 +23,7 @@ from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved
 from rivermouth.rows import history, snapshots
 from rivermouth.rows.generated_code import by_reference
+from rivermouth.rows.undeclared import RESCUED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -145,7 +146,7 @@ def is_taken(flow: Flow, name: str) -> bool:
     The way has it, or the table: as a metadata or a derived column, as that of epochs, or as the bounds of a version.
     """
     lower = name.lower()
-    if _is_reserved(name) or lower == names.EPOCH_COLUMN:
+    if _is_reserved(name) or lower in (names.EPOCH_COLUMN, RESCUED):
         return True
     if flow.keyed is not None and flow.keyed.versions:
         bounds = {names.START_AT.lower(), names.END_AT.lower()}
@@ -239,8 +240,25 @@ _WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 def widens(old: DataType, new: DataType) -> bool:
     """Whether Delta can change a column from ``old`` to ``new``, a wider type that holds each of its values.
 
-    The rules are those of Delta's type widening: https://docs.delta.io/delta-type-widening/
+    The rules are those of Delta's type widening: https://docs.delta.io/delta-type-widening/. A struct is wider with
+    further fields, and whatever is nested with wider types in it.
     """
+    return _holds(old, new) and not _holds(new, old)
+
+
+def _holds(old: DataType, new: DataType) -> bool:
+    match old, new:
+        case StructType(), StructType():
+            mine = {each.name: each.dataType for each in new.fields}
+            return all(each.name in mine and _holds(each.dataType, mine[each.name]) for each in old.fields)
+        case ArrayType(), ArrayType():
+            return _holds(old.elementType, new.elementType)
+        case MapType(), MapType():
+            return _holds(old.keyType, new.keyType) and _holds(old.valueType, new.valueType)
+    return old.simpleString() == new.simpleString() or _number_widens(old, new)
+
+
+def _number_widens(old: DataType, new: DataType) -> bool:
     before, after = old.simpleString(), new.simpleString()
     whole = list(_WHOLE_DIGITS)
     if before in whole and after in whole:

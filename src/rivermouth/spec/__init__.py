@@ -7,6 +7,7 @@ here and is resolved only where it is used, so that no printout of these objects
 from __future__ import annotations
 
 from rivermouth.spec.catalog import Catalog
+from rivermouth.spec.evolution import ColumnEvolution, Evolution
 from rivermouth.spec.flow import Expectation, Flow, Source, Table, Trigger
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink
@@ -19,8 +20,10 @@ from rivermouth.spec.values import DurationS, Noun, duration_s, duration_text
 __all__ = [
     "Action",
     "Catalog",
+    "ColumnEvolution",
     "DurationS",
     "EndingOffsets",
+    "Evolution",
     "Expectation",
     "Flow",
     "Format",

@@ -18,6 +18,7 @@ from rivermouth.names import (
     METADATA_COLUMNS,
     did_you_mean,
 )
+from rivermouth.spec.evolution import Evolution
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
 from rivermouth.spec.maintenance import Maintenance
@@ -147,6 +148,7 @@ class Flow(Noun):
         key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8.
         null_values: What happens to a record without a value.
         metadata_columns: Which of Kafka's coordinates the table gets, and under which names.
+        evolution: What happens to documents that the schema does not foresee.
         expectations: Conditions that each record should meet.
         table: The Delta table.
         sink: How rows get into the table.
@@ -169,6 +171,7 @@ class Flow(Noun):
     key_format: Literal["raw", "text"] | None = None
     null_values: Literal["drop", "keep", "dead_letter"] = "drop"
     metadata_columns: dict[str, str] = {name: name for name in DEFAULT_METADATA_COLUMNS}
+    evolution: Evolution | None = None
     expectations: tuple[Expectation, ...] = ()
     table: Table
     sink: Annotated[SerializeAsAny[Sink], BeforeValidator(kind_from_yaml("sinks"))]
@@ -211,6 +214,7 @@ class Flow(Noun):
             msg = f"expectation {twice[0]!r} stands twice: each name once"
             raise ValueError(msg)
         self._check_source()
+        self._check_evolution()
         self._check_changes()
         self._check_keyed()
         if self.table.cluster_by and self.zorder:
@@ -238,7 +242,17 @@ class Flow(Noun):
     def value_format(self) -> Format:
         """How a value is read: by the flow's format, or as an array of what that reads."""
         in_array = self.keyed is not None and self.keyed.snapshots and self.keyed.rows is None
-        return (self.format.arrays() if in_array else None) or self.format
+        return ((self.format.arrays() if in_array else None) or self.format).evolving(self.policies)
+
+    @property
+    def policies(self) -> Evolution:
+        """What happens to documents that the schema does not foresee, every word of it given."""
+        return (self.evolution or Evolution()).settled(infers=self.format.infers and self.takes_evolution)
+
+    @property
+    def takes_evolution(self) -> bool:
+        """Whether its schema can grow while it runs."""
+        return self.format.evolves and not (self.keyed is not None and self.keyed.snapshots)
 
     @property
     def default_key(self) -> str:
@@ -273,6 +287,13 @@ class Flow(Noun):
             if value is not None:
                 msg = f"{name} is about Kafka's consumers, and a flow over a table has none: remove it"
                 raise ValueError(msg)
+
+    def _check_evolution(self) -> None:
+        if self.evolution is None or self.takes_evolution:
+            return
+        what = f"the format {self.format.type}" if not self.format.evolves else "a sink from: snapshot"
+        msg = f"evolution is for documents of the format json, and not for {what}: remove it"
+        raise ValueError(msg)
 
     def _check_changes(self) -> None:
         kind = self.format.type

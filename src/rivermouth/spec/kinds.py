@@ -10,8 +10,10 @@ from rivermouth.extend import find_kind
 from rivermouth.spec.values import Noun
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from rivermouth.spec.evolution import Evolution
 
 
 class Action(Noun):
@@ -42,6 +44,7 @@ class Format(Noun):
         truncates: Whether a change may take all rows of the source away.
         whole_deletions: Whether a deletion has its row as it was, and not made-up values in some columns.
         tells: Whether ``decode`` itself says why it refuses a value, and may say that a record is left out.
+        evolves: Whether it takes the policies of ``evolution``.
     """
 
     type: str
@@ -52,6 +55,7 @@ class Format(Noun):
     truncates: ClassVar[bool] = False
     whole_deletions: ClassVar[bool] = True
     tells: ClassVar[bool] = False
+    evolves: ClassVar[bool] = False
 
     @property
     def infers(self) -> bool:
@@ -79,6 +83,25 @@ class Format(Noun):
     def below(self, _base: Path) -> Self:
         """The same format with the files that it names resolved against the project file's folder."""
         return self
+
+    def schema_as_declared(self) -> StructType:
+        """The columns as they are declared, or were inferred, NOT NULL and all.
+
+        Raises:
+            ValueError: They cannot be read; the text says why.
+        """
+        raise NotImplementedError
+
+    def evolving(self, _evolution: Evolution) -> Self:
+        """The same format under the policies for what its schema does not foresee; they are settled."""
+        return self
+
+    def suspects(self, _spark: SparkSession) -> Column:
+        """Of rows as ``decode`` returns them: whether a value was refused that the policies say more about.
+
+        Never null. A schema that grows may take it, or it stops the flow.
+        """
+        raise NotImplementedError
 
     @property
     def reads_registry(self) -> bool:

@@ -1,0 +1,201 @@
+"""How a schema grows by what documents have besides: new fields, and wider types where Delta can change a column.
+
+A schema only ever grows: each type holds every value that the one before it held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.rows.inferred import settled
+from rivermouth.rows.inferred_numbers import MAX_DIGITS, NumberBounds
+from rivermouth.rows.json_types import name_in_json
+from rivermouth.rows.kept_schema import Numbers, added_field, takes
+from rivermouth.rows.schema import widens
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rivermouth.spec.evolution import Evolution
+
+_WHOLE_DIGITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 20}
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A schema, and what is new in it.
+
+    Attributes:
+        schema: The columns, in their order, new ones behind them.
+        changes: What is new, in words; empty where nothing is.
+        is_full: Whether there were fields for which there was no room.
+    """
+
+    schema: T.StructType
+    changes: tuple[str, ...]
+    is_full: bool
+
+
+def grown(
+    declared: T.StructType,
+    found: T.StructType,
+    numbers: Numbers,
+    evolution: Evolution,
+    *,
+    pinned: Collection[str] = (),
+) -> Growth:
+    """A schema that takes more of what was found; what no policy wants, or Delta cannot change, stays as it is.
+
+    Args:
+        declared: The schema as it is.
+        found: As ``Inferred.found``.
+        numbers: As ``Inferred.numbers``.
+        evolution: The policies, settled.
+        pinned: Names, in lower case, of columns that stay as they are.
+    """
+    grower = _Grower(numbers, evolution, evolution.max_columns - size(declared))
+    fields = list(declared.fields)
+    places = {name_in_json(each): place for place, each in enumerate(fields)}
+    for each in found.fields:
+        name = name_in_json(each)
+        place = places.get(name)
+        if place is None:
+            if each.name.lower() not in pinned and evolution.new_column(name) == "evolve" and grower.has_room(each):
+                new = added_field(each, {known.name.lower() for known in fields})
+                fields.append(new)
+                grower.changes.append(f"adds column {new.name} {new.dataType.simpleString()}")
+            continue
+        mine = fields[place]
+        if mine.name.lower() in pinned:
+            continue
+        wider = grower.type_of(mine.dataType, each.dataType, (name,), column=mine.name, shown=mine.name)
+        fields[place] = T.StructField(mine.name, wider, mine.nullable, mine.metadata)
+    return Growth(T.StructType(fields), tuple(grower.changes), grower.is_full)
+
+
+def overlaid(declared: T.StructType, kept: T.StructType) -> T.StructType:
+    """A declared schema with what has grown out of it since: wider types, and further columns.
+
+    A column that was declared anew, with a type that the kept one is not a wider one of, is what it is declared.
+    """
+    known = {each.name.lower(): each for each in kept.fields}
+    names = {each.name.lower() for each in declared.fields}
+    fields = []
+    for each in declared.fields:
+        since = known.get(each.name.lower())
+        grew = since is not None and widens(each.dataType, since.dataType)
+        fields.append(
+            T.StructField(each.name, since.dataType, each.nullable, each.metadata) if since and grew else each
+        )
+    return T.StructType([*fields, *(each for each in kept.fields if each.name.lower() not in names)])
+
+
+def size(declared: T.DataType) -> int:
+    """How many fields a type has, those within others included."""
+    match declared:
+        case T.StructType():
+            return sum(1 + size(each.dataType) for each in declared.fields)
+        case T.ArrayType():
+            return size(declared.elementType)
+        case T.MapType():
+            return size(declared.valueType)
+    return 0
+
+
+class _Grower:
+    """Types that take more, and what is told of them on the way."""
+
+    def __init__(self, numbers: Numbers, evolution: Evolution, room: int) -> None:
+        self.changes: list[str] = []
+        self.is_full = False
+        self._numbers = numbers
+        self._evolution = evolution
+        self._room = room
+
+    def has_room(self, field: T.StructField) -> bool:
+        needed = 1 + size(field.dataType)
+        if needed > self._room:
+            self.is_full = True
+            return False
+        self._room -= needed
+        return True
+
+    def type_of(
+        self, mine: T.DataType, found: T.DataType, path: tuple[str, ...], *, column: str, shown: str
+    ) -> T.DataType:
+        match mine, found:
+            case T.StructType(), T.StructType():
+                return self._struct(mine, found, path, column=column, shown=shown)
+            case T.ArrayType(), T.ArrayType():
+                inner = self.type_of(
+                    mine.elementType, found.elementType, (*path, "[]"), column=column, shown=f"{shown}[]"
+                )
+                return T.ArrayType(inner, mine.containsNull)
+            case T.MapType(), T.MapType():
+                inner = self.type_of(mine.valueType, found.valueType, (*path, "{}"), column=column, shown=f"{shown}[]")
+                return T.MapType(mine.keyType, inner, mine.valueContainsNull)
+            case T.MapType(), T.StructType():
+                inner = mine.valueType
+                for each in found.fields:
+                    inner = self.type_of(inner, each.dataType, (*path, each.name), column=column, shown=f"{shown}[]")
+                return T.MapType(mine.keyType, inner, mine.valueContainsNull)
+        if self._evolution.type_change(column) != "widen" or takes(mine, found, self._numbers, path):
+            return mine
+        wider = wider_number(mine, self._numbers.get(path))
+        if wider is None:
+            return mine
+        self.changes.append(f"widens {shown} to {wider.simpleString()}")
+        return wider
+
+    def _struct(
+        self, mine: T.StructType, found: T.StructType, path: tuple[str, ...], *, column: str, shown: str
+    ) -> T.StructType:
+        fields = list(mine.fields)
+        places = {each.name: place for place, each in enumerate(fields)}
+        taken = {each.name.lower() for each in fields}
+        for each in found.fields:
+            place = places.get(each.name)
+            name = f"{shown}.{each.name}"
+            if place is not None:
+                known = fields[place]
+                inner = self.type_of(known.dataType, each.dataType, (*path, each.name), column=column, shown=name)
+                fields[place] = T.StructField(known.name, inner, known.nullable, known.metadata)
+            elif (
+                each.name.lower() not in taken
+                and self._evolution.new_column(column) == "evolve"
+                and self.has_room(each)
+            ):
+                taken.add(each.name.lower())
+                fields.append(T.StructField(each.name, settled(each.dataType)))
+                self.changes.append(f"adds {name} {fields[-1].dataType.simpleString()}")
+        return T.StructType(fields)
+
+
+def wider_number(mine: T.DataType, bounds: NumberBounds | None) -> T.DataType | None:
+    """The first type of numbers that Delta can change a column to and that takes the numbers; None if none does."""
+    if bounds is None:
+        return None
+    candidates: list[tuple[T.DataType, Callable[[], bool]]] = [
+        (T.LongType(), lambda: not bounds.fractions and not bounds.beyond_bigint),
+        (T.DoubleType(), lambda: bounds.fractions and not (bounds.inexact_fractions or bounds.inexact_integers)),
+    ]
+    decimal = _decimal(mine, bounds)
+    if decimal is not None:
+        candidates.append((decimal, lambda: bounds.fit_into(decimal)))
+    return next((each for each, holds in candidates if widens(mine, each) and holds()), None)
+
+
+def _decimal(mine: T.DataType, bounds: NumberBounds) -> T.DecimalType | None:
+    """The least decimal with the digits of the column and of the numbers."""
+    scale, whole = bounds.scale, max(bounds.before, len(str(bounds.largest)))
+    if isinstance(mine, T.DecimalType):
+        scale, whole = max(scale, mine.scale), max(whole, mine.precision - mine.scale)
+    elif type(mine) in _WHOLE_DIGITS:
+        whole = max(whole, _WHOLE_DIGITS[type(mine)])
+    else:
+        return None
+    return T.DecimalType(whole + scale, scale) if whole + scale <= MAX_DIGITS else None

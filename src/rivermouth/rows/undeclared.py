@@ -1,0 +1,144 @@
+"""What documents have that the schema does not: found by our class in Spark's JVM, in a scan beside the parse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from rivermouth.rows.json_types import name_in_json
+from rivermouth.rows import our_classes
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+    from rivermouth.spec.evolution import Evolution
+
+RESCUED: Final = "_rescued"
+"""The column for fields that the schema does not have: text of a JSON object, from JSON pointers to values."""
+_NUMBERS: Final[dict[type[T.DataType], str]] = {
+    T.ByteType: "tinyint",
+    T.ShortType: "smallint",
+    T.IntegerType: "int",
+    T.LongType: "bigint",
+    T.FloatType: "float",
+    T.DecimalType: "decimal",
+}
+
+
+def fields(spark: SparkSession, declared: T.StructType, evolution: Evolution, words: frozenset[str], of: str) -> Column:
+    """Text of the undeclared fields of a binary column with documents, those whose policy is one of ``words``.
+
+    A JSON object from JSON pointers (https://datatracker.ietf.org/doc/html/rfc6901) to the values as they were sent;
+    null where there are none. A null is none.
+
+    Raises:
+        ValueError: The session lacks our classes; the text says what to do.
+    """
+    tree = json.dumps(fields_tree(declared, evolution, words))
+    return ClassicColumn(our_classes.found(spark, "json.Undeclared")(tree).found(of))
+
+
+def wider_numbers(spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str) -> Column:
+    """Whether a document has a number that its column does not hold and a wider one may; never null.
+
+    Raises:
+        ValueError: As ``fields``.
+    """
+    tree = json.dumps(numbers_tree(declared, evolution))
+    return ClassicColumn(our_classes.found(spark, "json.Undeclared")(tree).wider(of))
+
+
+def sound(spark: SparkSession, of: str) -> Column:
+    """Whether a binary column is a JSON object and nothing else; never null.
+
+    Raises:
+        ValueError: As ``fields``.
+    """
+    return ClassicColumn(our_classes.found(spark, "json.Undeclared")("{}").sound(of))
+
+
+def fields_tree(declared: T.StructType, evolution: Evolution, words: frozenset[str]) -> dict[str, Any]:
+    """The names that a schema declares, and which others are told, for our class and for ``pointers``."""
+    members = {}
+    for field in declared.fields:
+        others = evolution.new_column(field.name) in words
+        members[name_in_json(field)] = _names_in(field.dataType, others=others)
+    return {
+        "fields": members,
+        "others": evolution.on_new_column in words,
+        "named": {name: evolution.new_column(name) in words for name in evolution.columns},
+    }
+
+
+def _names_in(declared: T.DataType, *, others: bool) -> dict[str, Any]:
+    match declared:
+        case T.StructType():
+            inner = {each.name: _names_in(each.dataType, others=others) for each in declared.fields}
+            return {"fields": inner, "others": others}
+        case T.ArrayType():
+            return {"items": _names_in(declared.elementType, others=others)}
+        case T.MapType():
+            return {"values": _names_in(declared.valueType, others=others)}
+    return {}
+
+
+def numbers_tree(declared: T.StructType, evolution: Evolution) -> dict[str, Any]:
+    """The types of the numbers in the columns that may be widened."""
+    widened = (each for each in declared.fields if evolution.type_change(each.name) == "widen")
+    return {"fields": {name_in_json(each): _numbers_in(each.dataType) for each in widened}}
+
+
+def _numbers_in(declared: T.DataType) -> dict[str, Any]:
+    match declared:
+        case T.StructType():
+            return {"fields": {each.name: _numbers_in(each.dataType) for each in declared.fields}}
+        case T.ArrayType():
+            return {"items": _numbers_in(declared.elementType)}
+        case T.MapType():
+            return {"values": _numbers_in(declared.valueType)}
+        case T.DecimalType():
+            return {"number": "decimal", "precision": declared.precision, "scale": declared.scale}
+    number = _NUMBERS.get(type(declared))
+    return {} if number is None else {"number": number}
+
+
+def first_pointer(
+    document: Any, tree: dict[str, Any], members: Callable[[Any], list[tuple[str, Any]] | None]
+) -> str | None:
+    """The JSON pointer of the first undeclared field of a document; None if there is none.
+
+    Args:
+        document: As Python read it.
+        tree: As ``fields_tree``.
+        members: Of an object its names and values; None for what is no object.
+    """
+    found = members(document)
+    if found is not None:
+        known = tree.get("fields")
+        for name, value in found:
+            inner = tree.get("values") if known is None else known.get(name)
+            step = "/" + name.replace("~", "~0").replace("/", "~1")
+            if inner is not None:
+                below = first_pointer(value, inner, members)
+                if below is not None:
+                    return step + below
+            elif known is not None and value is not None and tree.get("named", {}).get(name, tree["others"]):
+                return step
+    elif isinstance(document, list) and "items" in tree:
+        for index, value in enumerate(document):
+            below = first_pointer(value, tree["items"], members)
+            if below is not None:
+                return f"/{index}{below}"
+    return None
+
+
+def column_of(field: str, columns: Collection[str]) -> str:
+    """The column, or the undeclared field, within which a dead letter's ``field`` lies: a pointer, or a path."""
+    if field.startswith("/"):
+        return field[1:].partition("/")[0].replace("~1", "/").replace("~0", "~")
+    inside = (name for name in columns if field == name or field.startswith((f"{name}.", f"{name}[]")))
+    return max(inside, key=len, default=field)

@@ -1,0 +1,109 @@
+"""What happens to documents that a flow's schema does not foresee."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from rivermouth.spec.values import Noun
+
+OnNewColumn = Literal["ignore", "evolve", "rescue", "dead_letter", "fail"]
+OnTypeChange = Literal["widen", "dead_letter", "fail"]
+OnMissingColumn = Annotated[
+    Literal["null", "fail"],
+    # YAML's own null is the word here.
+    BeforeValidator(lambda word: "null" if word is None else word),
+]
+
+
+class ColumnEvolution(Noun):
+    """What one column does otherwise than its flow.
+
+    Attributes:
+        on_new_column: As of the flow: where the column is not declared, or for fields within it.
+        on_type_change: As of the flow.
+        on_missing_column: As of the flow.
+    """
+
+    on_new_column: OnNewColumn | None = None
+    on_type_change: OnTypeChange | None = None
+    on_missing_column: OnMissingColumn | Literal[""] = ""
+
+
+class Evolution(Noun):
+    """What happens to documents that a flow's schema does not foresee.
+
+    What is not given is ``evolve`` and ``widen`` where the schema is inferred, and ``ignore`` and ``dead_letter``
+    where it is declared.
+
+    Attributes:
+        on_new_column: A field that is not declared, other than null: ``evolve`` adds it to the schema and the table
+            before its record is written, ``rescue`` keeps it as JSON in the column ``_rescued``, ``dead_letter``
+            refuses the record, ``fail`` stops the flow, ``ignore`` leaves the field out, and counts it.
+        on_type_change: A value that its column's type does not hold: ``widen`` widens the column where Delta can, and
+            else refuses the record, ``dead_letter`` refuses it, ``fail`` stops the flow.
+        on_missing_column: A document that does not have a column, or has null there: ``null``, or ``fail`` to stop
+            the flow.
+        max_columns: ``evolve`` adds no field where the schema would have more than that, fields within columns
+            included; records with further ones are dead letters.
+        columns: By name, what single columns do otherwise.
+    """
+
+    on_new_column: OnNewColumn | None = None
+    on_type_change: OnTypeChange | None = None
+    on_missing_column: OnMissingColumn = "null"
+    max_columns: int = Field(default=1000, ge=1, le=5000)
+    columns: dict[str, ColumnEvolution] = {}
+
+    @model_validator(mode="after")
+    def _tells_columns_apart(self) -> Self:
+        seen: dict[str, str] = {}
+        for name in self.columns:
+            twin = seen.setdefault(name.lower(), name)
+            if twin != name:
+                msg = f"columns {twin!r} and {name!r} are the same to Spark and Delta: keep one"
+                raise ValueError(msg)
+        return self
+
+    def settled(self, *, infers: bool) -> Evolution:
+        """The same with every word given."""
+        new, change = ("evolve", "widen") if infers else ("ignore", "dead_letter")
+        given = {"on_new_column": self.on_new_column or new, "on_type_change": self.on_type_change or change}
+        return self.model_copy(update=given)
+
+    def new_column(self, name: str) -> OnNewColumn:
+        """What happens to fields of a name, and to those within its column; only of one that is settled."""
+        mine = self._of(name).on_new_column or self.on_new_column
+        return mine or "ignore"
+
+    def type_change(self, name: str) -> OnTypeChange:
+        """What happens to values that a column does not hold; only of one that is settled."""
+        return self._of(name).on_type_change or self.on_type_change or "dead_letter"
+
+    def missing_column(self, name: str) -> OnMissingColumn:
+        """What happens to documents without a column."""
+        return self._of(name).on_missing_column or self.on_missing_column
+
+    @property
+    def grows(self) -> bool:
+        """Whether the schema may change while the flow runs; only of one that is settled."""
+        return self.says("evolve", "widen")
+
+    @property
+    def rescues(self) -> bool:
+        """Whether the table has a column ``_rescued``."""
+        return self.says("rescue")
+
+    def says(self, *words: str) -> bool:
+        """Whether one of the words stands for the flow or for a column."""
+        every: list[Evolution | ColumnEvolution] = [self, *self.columns.values()]
+        return any(
+            word in (each.on_new_column, each.on_type_change, each.on_missing_column)
+            for each in every
+            for word in words
+        )
+
+    def _of(self, name: str) -> ColumnEvolution:
+        lower = name.lower()
+        return next((each for known, each in self.columns.items() if known.lower() == lower), ColumnEvolution())
