@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows import our_classes
+from rivermouth.rows.json_types import name_in_json
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
