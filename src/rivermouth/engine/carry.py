@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.engine import microbatch
@@ -24,6 +25,8 @@ from rivermouth.rows import envelope, ledger, worker_failures
 from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.running import RunningFlow
@@ -89,13 +92,14 @@ def _tried(
     delay_s = _FIRST_DELAY_S
     attempt = 0
     while True:
-        error = _attempt(ranges, run, batch, backlog)
+        error = _attempt(functools.partial(_once, ranges, run, batch, backlog), run)
         if error is None:
             return None
         batch = None
         if envelope.needs_look(str(error)):
-            run.looked_at = None if evolve(run, ranges) else ranges
-            continue
+            error = _attempt(functools.partial(evolve, run, ranges), run)
+            if error is None:
+                continue
         attempt += 1
         # Nothing that was at hand when it failed is trusted.
         run.source = run.source.with_new_consumers()
@@ -108,10 +112,10 @@ def _tried(
         delay_s *= 2
 
 
-def _attempt(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None) -> Exception | None:
-    """None once the ranges are in the table, else an error after which another try may help."""
+def _attempt(action: Callable[[], None], run: RunningFlow) -> Exception | None:
+    """None once it is done, else an error after which another try may help."""
     try:
-        _once(ranges, run, batch, backlog)
+        action()
     except (CommitLost, LakeNotReadable, LakeNotWritable) as error:
         # A writer that was thought dead committed this entry, or the lake was away. The ledger says what is left to do.
         return error

@@ -45,8 +45,10 @@ LOOKED_BYTES: Final = 64 << 20
 """So much of what is new is looked at before the batch is tried again; the rest is met then."""
 
 
-def evolve(run: RunningFlow, ranges: Ranges) -> bool:
-    """Whether the flow's schema grew by what records of ``ranges`` have; its table then has the new columns.
+def evolve(run: RunningFlow, ranges: Ranges) -> None:
+    """The flow's schema grown by what records of ``ranges`` have, and its table with the new columns.
+
+    Where it cannot grow by them, ``ranges`` are ready to be written as it is.
 
     Args:
         run: The flow; afterwards it has the new schema.
@@ -57,8 +59,8 @@ def evolve(run: RunningFlow, ranges: Ranges) -> bool:
         RivermouthError: The table cannot be changed.
 
     Guarantees:
-        No row is written. Run twice: the second time nothing grows. Stopped half-way: a version that is kept and that
-        the table does not have yet is made up for when the flow is opened.
+        No row is written. Run twice: the second time nothing grows. Stopped half-way: the table is given what the
+        newest kept version has when this is run again, or when the flow is opened.
     """
     began_at = time.monotonic()
     with run.lock:
@@ -68,13 +70,18 @@ def evolve(run: RunningFlow, ranges: Ranges) -> bool:
         if run.flow.policies.says("fail"):
             _stop_on_change(run.flow, suspects)
         shape = _seen(run.flow, suspects)
-        growth = _growth(run.flow, shape)
-        if growth is None or not growth.changes:
-            return False
-        kept = _keep(run, growth.schema, growth.changes, shape.records)
-        reshape(run, with_columns(run.flow, kept.schema))
+        kept = newest(run.flow, run.files, run.places)
+        flow = run.flow if kept is None else with_columns(run.flow, kept.schema)
+        growth = _growth(flow, shape)
+        if growth is not None and growth.changes:
+            kept = _keep(run, growth.schema, growth.changes, shape.records)
+            flow = with_columns(flow, kept.schema)
+        if kept is None or flow == run.flow:
+            run.looked_at = ranges
+            return
+        reshape(run, flow)
+        run.looked_at = None
     run.emit(SchemaEvolved(run.flow.name, kept.version, kept.changes, shape.records, time.monotonic() - began_at))
-    return True
 
 
 def reshape(run: RunningFlow, flow: Flow) -> None:

@@ -19,8 +19,8 @@ from rivermouth.rows.json_document import SAMPLE_EVERY
 from rivermouth.spec import Evolution
 
 _REFUSED = frozenset({"evolve", "dead_letter", "fail"})
-_RESCUED = frozenset({"rescue"})
 _GROWN = frozenset({"evolve"})
+_SENT = "__sent"
 
 
 class Json(DeclaredFormat):
@@ -104,54 +104,88 @@ class Json(DeclaredFormat):
         return _Arrays.model_validate({"type": "json", "schema": self.declared})
 
     def decode(self, rows: DataFrame) -> DataFrame:
-        """Values to columns in one parse, and a scan for undeclared fields where a policy asks for them."""
-        schema = self._strict_schema()
+        """Values to columns in one parse, and scans for what a policy asks for."""
+        schema, policies = self._strict_schema(), self._evolution
         reads = [f"__read_{number}" for number in range(len(schema.fields))]
         dones = [f"__done_{number}" for number in range(len(schema.fields))]
         fields = list(zip(reads, dones, schema.fields, strict=True))
+        spared = {read for read, _, field in fields if undeclared.is_rescued(field, policies)}
 
-        parsed = json_document.parsed(rows, json_types.read_columns(schema), reads)
+        prepared = self._fitted(rows, schema) if spared else rows
+        parsed = json_document.parsed(prepared, json_types.read_columns(schema), reads)
         converted = parsed.selectExpr(
             "*",
             f"{json_document.SOUND} AS __sound",
             *(f"{json_types.convert(read, field.dataType)} AS {done}" for read, done, field in fields),
         )
-        misfits = json_types.any_of(
-            [
-                *(json_types.field_misfit(read, done, field) for read, done, field in fields),
-                json_types.infinite((read, field.dataType) for read, _, field in fields),
-            ]
-        )
+        each_misfits = {read: json_types.field_misfit(read, done, field) for read, done, field in fields}
+        infinite = json_types.infinite((read, field.dataType) for read, _, field in fields)
+        misfits = json_types.any_of([*(text for read, text in each_misfits.items() if read not in spared), infinite])
         fits = f"coalesce(__sound AND NOT coalesce({misfits or 'false'}, false), false)"
-        data = ", ".join(f"{done} AS {quoted(field.name)}" for _, done, field in fields)
         ours = ", ".join([*json_document.OURS, *reads, "__sound", *dones])
-        if not self._evolution.says(*_REFUSED, *_RESCUED):
+        if not policies.says(*_REFUSED) and not policies.rescues:
+            data = ", ".join(f"{done} AS {quoted(field.name)}" for _, done, field in fields)
             decoded = f"{names.VALUE} IS NULL OR {fits} AS {names.DECODED}"
             return converted.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
-        judged = converted.selectExpr("*", f"{fits} AS __fits")
-        spark, what = rows.sparkSession, (schema, self._evolution)
-        found = {"__surplus": undeclared.fields(spark, *what, _REFUSED, names.VALUE)}
+        rescues = {
+            read: f"coalesce({misfit or 'false'}, false)" for read, misfit in each_misfits.items() if read in spared
+        }
+        judged = converted.selectExpr(
+            "*", f"{fits} AS __fits", *(f"{sql} AS __not{read}" for read, sql in rescues.items())
+        )
+        return self._scanned(judged, schema, fields, spared).selectExpr(
+            f"* EXCEPT ({ours}, __fits{''.join(f', __not{read}' for read in rescues)})"
+        )
+
+    def _fitted(self, rows: DataFrame, schema: T.StructType) -> DataFrame:
+        """The documents without what is rescued and Spark's parser would not take; as they were sent in ``__sent``."""
+        document = undeclared.fitted(rows.sparkSession, schema, self._evolution, names.VALUE)
+        kept = (name for name in rows.columns if name != names.VALUE)
+        return rows.select(*kept, F.col(names.VALUE).alias(_SENT), document.alias(names.VALUE))
+
+    def _scanned(
+        self, judged: DataFrame, schema: T.StructType, fields: list[tuple[str, str, T.StructField]], spared: set[str]
+    ) -> DataFrame:
+        """Rows with ``__decoded`` and ``__data``, of which undeclared fields and misfits are told as policies say."""
+        spark, sent = judged.sparkSession, _SENT if spared else names.VALUE
+        data = [
+            f"{f'CASE WHEN NOT __not{read} THEN {done} END' if read in spared else done} AS {quoted(field.name)}"
+            for read, done, field in fields
+        ]
+        found = {}
+        if self._evolution.says(*_REFUSED):
+            found["__surplus"] = undeclared.fields(spark, schema, self._evolution, _REFUSED, sent)
         if self._evolution.rescues:
-            found["__rescued"] = undeclared.fields(spark, *what, _RESCUED, names.VALUE)
-            data += f", __rescued AS {quoted(undeclared.RESCUED)}"
+            told = (
+                f"CASE WHEN __not{read} THEN {names.literal(json_types.name_in_json(field))} END"
+                for read, _, field in fields
+                if read in spared
+            )
+            misfits = f"CAST(array_compact(array({', '.join(told)})) AS array<string>)"
+            found["__rescued"] = undeclared.rescued(spark, schema, self._evolution, sent, misfits)
+            data.append(f"__rescued AS {quoted(undeclared.RESCUED)}")
         scanned = judged.withColumns({name: F.when(F.col("__fits"), column) for name, column in found.items()})
+        complete = "__fits AND __surplus IS NULL" if "__surplus" in found else "__fits"
         return scanned.selectExpr(
-            f"* EXCEPT ({ours}, __fits, {', '.join(found)})",
-            f"{names.VALUE} IS NULL OR (__fits AND __surplus IS NULL) AS {names.DECODED}",
-            f"struct({data}) AS {names.DATA}",
+            f"* EXCEPT ({', '.join([*found, names.VALUE, *([_SENT] if spared else [])])})",
+            f"{sent} AS {names.VALUE}",
+            f"{sent} IS NULL OR ({complete}) AS {names.DECODED}",
+            f"struct({', '.join(data)}) AS {names.DATA}",
         )
 
     def suspects(self, spark: SparkSession) -> Column:
-        """Refused documents with fields or numbers that the schema may grow by; all that are JSON, if one may fail."""
+        """Documents with fields or numbers that the schema may grow by; all that are refused, if one may fail."""
         schema, policies = self.schema_as_declared(), self._evolution
+        looked = ~F.col(names.DECODED)
+        if policies.rescues:
+            looked |= F.col(f"{names.DATA}.{undeclared.RESCUED}").isNotNull()
         signs = [
             undeclared.fields(spark, schema, policies, _GROWN, names.VALUE).isNotNull(),
             undeclared.wider_numbers(spark, schema, policies, names.VALUE),
         ]
         if policies.says("fail"):
-            signs.append(undeclared.sound(spark, names.VALUE))
-        refused = ~F.col(names.DECODED) & F.col(names.VALUE).isNotNull()
-        return refused & F.greatest(*signs) if len(signs) > 1 else refused & signs[0]
+            signs.append(~F.col(names.DECODED) & undeclared.sound(spark, names.VALUE))
+        return looked & F.col(names.VALUE).isNotNull() & F.greatest(*signs)
 
     def _strict_schema(self) -> T.StructType:
         """The schema as declared; a column whose absence stops the flow is NOT NULL."""
@@ -172,7 +206,8 @@ class Json(DeclaredFormat):
         """
         schema = self._strict_schema()
         known = undeclared.fields_tree(schema, self._evolution, _REFUSED)
-        verdict = json_reasons.explainer(schema.json(), array=self._array, known=json.dumps(known))
+        judged = T.StructType([each for each in schema.fields if not undeclared.is_rescued(each, self._evolution)])
+        verdict = json_reasons.explainer(judged.json(), array=self._array, known=json.dumps(known))
         refused = F.expr(f"CASE WHEN NOT {names.DECODED} THEN {names.VALUE} END")
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"__verdict.{part} AS {name}" for name, part in parts.items())

@@ -16,6 +16,7 @@ from rivermouth.rows.inferred_numbers import MAX_DIGITS, NumberBounds
 from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows.kept_schema import Numbers, added_field, takes
 from rivermouth.rows.schema import widens
+from rivermouth.rows.undeclared import WIDENS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -143,7 +144,7 @@ class _Grower:
                 for each in found.fields:
                     inner = self.type_of(inner, each.dataType, (*path, each.name), column=column, shown=f"{shown}[]")
                 return T.MapType(mine.keyType, inner, mine.valueContainsNull)
-        if self._evolution.type_change(column) != "widen" or takes(mine, found, self._numbers, path):
+        if self._evolution.type_change(column) not in WIDENS or takes(mine, found, self._numbers, path):
             return mine
         wider = wider_number(mine, self._numbers.get(path))
         if wider is None:

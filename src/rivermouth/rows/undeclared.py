@@ -10,7 +10,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth.rows import our_classes
-from rivermouth.rows.json_types import name_in_json
+from rivermouth.rows.json_types import name_in_json, read_as
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 RESCUED: Final = "_rescued"
 """The column for fields that the schema does not have: text of a JSON object, from JSON pointers to values."""
+RESCUES: Final = frozenset({"rescue", "widen_or_rescue"})
+WIDENS: Final = frozenset({"widen", "widen_or_rescue"})
 _NUMBERS: Final[dict[type[T.DataType], str]] = {
     T.ByteType: "tinyint",
     T.ShortType: "smallint",
@@ -38,8 +40,35 @@ def fields(spark: SparkSession, declared: T.StructType, evolution: Evolution, wo
     Raises:
         ValueError: The session lacks our classes; the text says what to do.
     """
-    tree = json.dumps(fields_tree(declared, evolution, words))
-    return ClassicColumn(our_classes.found(spark, "json.Undeclared")(tree).found(of))
+    return ClassicColumn(_class(spark, fields_tree(declared, evolution, words)).found(of))
+
+
+def rescued(spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str, misfits: str) -> Column:
+    """As ``fields``, of those that are rescued, with the declared fields whose value is none of their column's type.
+
+    Args:
+        spark: Has our classes.
+        declared: The schema.
+        evolution: Its policies.
+        of: The column with the documents as they were sent.
+        misfits: SQL of the names of fields that are rescued though Spark's parser takes them: an array of strings.
+
+    Raises:
+        ValueError: As ``fields``.
+    """
+    tree = fields_tree(declared, evolution, RESCUES)
+    for name, kinds in kinds_tree(declared, evolution)["fields"].items():
+        tree["fields"][name] = _merged(tree["fields"][name], kinds)
+    return ClassicColumn(_class(spark, tree).found(of, misfits))
+
+
+def fitted(spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str) -> Column:
+    """The documents of a binary column, with null for each rescued field that Spark's parser would not take.
+
+    Raises:
+        ValueError: As ``fields``.
+    """
+    return ClassicColumn(_class(spark, kinds_tree(declared, evolution)).fitted(of))
 
 
 def wider_numbers(spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str) -> Column:
@@ -48,8 +77,7 @@ def wider_numbers(spark: SparkSession, declared: T.StructType, evolution: Evolut
     Raises:
         ValueError: As ``fields``.
     """
-    tree = json.dumps(numbers_tree(declared, evolution))
-    return ClassicColumn(our_classes.found(spark, "json.Undeclared")(tree).wider(of))
+    return ClassicColumn(_class(spark, numbers_tree(declared, evolution)).wider(of))
 
 
 def sound(spark: SparkSession, of: str) -> Column:
@@ -58,7 +86,11 @@ def sound(spark: SparkSession, of: str) -> Column:
     Raises:
         ValueError: As ``fields``.
     """
-    return ClassicColumn(our_classes.found(spark, "json.Undeclared")("{}").sound(of))
+    return ClassicColumn(_class(spark, {}).sound(of))
+
+
+def _class(spark: SparkSession, tree: dict[str, Any]) -> Any:
+    return our_classes.made(spark, "json.Undeclared", json.dumps(tree))
 
 
 def fields_tree(declared: T.StructType, evolution: Evolution, words: frozenset[str]) -> dict[str, Any]:
@@ -86,9 +118,46 @@ def _names_in(declared: T.DataType, *, others: bool) -> dict[str, Any]:
     return {}
 
 
+def kinds_tree(declared: T.StructType, evolution: Evolution) -> dict[str, Any]:
+    """The types as which Spark's parser reads the columns whose values are rescued."""
+    members = (each for each in declared.fields if is_rescued(each, evolution))
+    return {"fields": {name_in_json(each): _kinds_in(read_as(each.dataType)) for each in members}}
+
+
+def is_rescued(field: T.StructField, evolution: Evolution) -> bool:
+    """Whether a value of a column is rescued where it is none of its type; what is NOT NULL cannot be."""
+    return field.nullable and evolution.type_change(field.name) in RESCUES
+
+
+def _kinds_in(read: T.DataType) -> dict[str, Any]:
+    match read:
+        case T.StructType():
+            return {"kind": "struct", "fields": {each.name: _kinds_in(each.dataType) for each in read.fields}}
+        case T.ArrayType():
+            return {"kind": "array", "items": _kinds_in(read.elementType)}
+        case T.MapType():
+            return {"kind": "map", "values": _kinds_in(read.valueType)}
+        case T.FloatType():
+            return {"kind": "double"}
+        case T.StringType() | T.VariantType():
+            return {}
+    return {"kind": read.simpleString()}
+
+
+def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Two trees over the same schema."""
+    both = {**one, **other}
+    for part in ("items", "values"):
+        if part in one and part in other:
+            both[part] = _merged(one[part], other[part])
+    if "fields" in one and "fields" in other:
+        both["fields"] = {name: _merged(each, other["fields"][name]) for name, each in one["fields"].items()}
+    return both
+
+
 def numbers_tree(declared: T.StructType, evolution: Evolution) -> dict[str, Any]:
     """The types of the numbers in the columns that may be widened."""
-    widened = (each for each in declared.fields if evolution.type_change(each.name) == "widen")
+    widened = (each for each in declared.fields if evolution.type_change(each.name) in WIDENS)
     return {"fields": {name_in_json(each): _numbers_in(each.dataType) for each in widened}}
 
 

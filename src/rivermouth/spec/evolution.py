@@ -9,12 +9,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from rivermouth.spec.values import Noun
 
 OnNewColumn = Literal["ignore", "evolve", "rescue", "dead_letter", "fail"]
-OnTypeChange = Literal["widen", "dead_letter", "fail"]
-OnMissingColumn = Annotated[
-    Literal["null", "fail"],
-    # YAML's own null is the word here.
-    BeforeValidator(lambda word: "null" if word is None else word),
-]
+OnTypeChange = Literal["widen", "widen_or_rescue", "rescue", "dead_letter", "fail"]
+OnMissingColumn = Literal["null", "fail"]
+# YAML's own null is the word here.
+_NULL_IS_A_WORD = BeforeValidator(lambda word: "null" if word is None else word)
 
 
 class ColumnEvolution(Noun):
@@ -28,7 +26,7 @@ class ColumnEvolution(Noun):
 
     on_new_column: OnNewColumn | None = None
     on_type_change: OnTypeChange | None = None
-    on_missing_column: OnMissingColumn | Literal[""] = ""
+    on_missing_column: Annotated[OnMissingColumn | None, _NULL_IS_A_WORD] = None
 
 
 class Evolution(Noun):
@@ -42,7 +40,9 @@ class Evolution(Noun):
             before its record is written, ``rescue`` keeps it as JSON in the column ``_rescued``, ``dead_letter``
             refuses the record, ``fail`` stops the flow, ``ignore`` leaves the field out, and counts it.
         on_type_change: A value that its column's type does not hold: ``widen`` widens the column where Delta can, and
-            else refuses the record, ``dead_letter`` refuses it, ``fail`` stops the flow.
+            else refuses the record, ``rescue`` keeps it as JSON in the column ``_rescued`` and null in its own (what is
+            NOT NULL is refused), ``widen_or_rescue`` widens where Delta can, and else rescues, ``dead_letter`` refuses
+            the record, ``fail`` stops the flow.
         on_missing_column: A document that does not have a column, or has null there: ``null``, or ``fail`` to stop
             the flow.
         max_columns: ``evolve`` adds no field where the schema would have more than that, fields within columns
@@ -52,7 +52,7 @@ class Evolution(Noun):
 
     on_new_column: OnNewColumn | None = None
     on_type_change: OnTypeChange | None = None
-    on_missing_column: OnMissingColumn = "null"
+    on_missing_column: Annotated[OnMissingColumn, _NULL_IS_A_WORD] = "null"
     max_columns: int = Field(default=1000, ge=1, le=5000)
     columns: dict[str, ColumnEvolution] = {}
 
@@ -88,12 +88,12 @@ class Evolution(Noun):
     @property
     def grows(self) -> bool:
         """Whether the schema may change while the flow runs; only of one that is settled."""
-        return self.says("evolve", "widen")
+        return self.says("evolve", "widen", "widen_or_rescue")
 
     @property
     def rescues(self) -> bool:
         """Whether the table has a column ``_rescued``."""
-        return self.says("rescue")
+        return self.says("rescue", "widen_or_rescue")
 
     def says(self, *words: str) -> bool:
         """Whether one of the words stands for the flow or for a column."""

@@ -3,23 +3,25 @@ package rivermouth.json;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.Serializable;
-import java.io.UncheckedIOException;
-import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.io.JsonStringEncoder;
-import com.fasterxml.jackson.databind.ObjectMapper;
 
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.AbstractDataType;
@@ -32,17 +34,17 @@ import scala.collection.immutable.ArraySeq$;
 import scala.collection.immutable.Seq;
 
 /**
- * What JSON documents have that a schema does not: fields, and numbers beyond their types.
+ * What JSON documents have that a schema does not: fields, and values that are none of their column's type.
  *
  * <p>Nothing here decides whether a document is sound: of one that is not, nothing is found.
  */
 public final class Undeclared implements Serializable {
     private static final long serialVersionUID = 1;
     private static final JsonFactory FACTORY = new JsonFactory();
-    private static final ObjectMapper MAPPER = new ObjectMapper();
+    private static final byte[] NULL = "null".getBytes(StandardCharsets.US_ASCII);
 
     private final String tree;
-    private transient volatile Node root;
+    private transient volatile Known root;
 
     /**
      * Of one flow.
@@ -56,34 +58,82 @@ public final class Undeclared implements Serializable {
 
     /** Of a column with documents: a JSON object of JSON pointers and values that are not declared; null for none. */
     public Column found(String column) {
-        return invoke("find", column, DataTypes.StringType, true);
+        return found(column, "CAST(array() AS array<string>)");
+    }
+
+    /**
+     * As {@code found}, with some of the document's own fields besides, and those whose value is none of their type.
+     *
+     * @param column the documents
+     * @param names SQL of an array of names
+     */
+    public Column found(String column, String names) {
+        return invoke("find", DataTypes.StringType, true, functions.col(column), functions.expr(names));
+    }
+
+    /** Of a column with documents: the same with null for each of their own fields that is none of its type. */
+    public Column fitted(String column) {
+        return invoke("fit", DataTypes.BinaryType, true, functions.col(column));
     }
 
     /** Of a column with documents: whether a number in one needs a wider type than it is declared with. */
     public Column wider(String column) {
-        return invoke("needsWider", column, DataTypes.BooleanType, false);
+        return invoke("needsWider", DataTypes.BooleanType, false, functions.col(column));
     }
 
     /** Of a column with documents: whether one is a JSON object from its beginning to its end. */
     public Column sound(String column) {
-        return invoke("isSound", column, DataTypes.BooleanType, false);
+        return invoke("isSound", DataTypes.BooleanType, false, functions.col(column));
     }
 
-    /** For Spark: the fields that are not declared; a null is none. */
-    public UTF8String find(byte[] value) {
+    /** For Spark: the fields that are not declared, and those of their own that are told; a null is none. */
+    public UTF8String find(byte[] value, ArrayData names) {
         if (value == null) {
             return null;
         }
+        Findings found = new Findings(value);
         try (JsonParser in = FACTORY.createParser(value)) {
             if (in.nextToken() != JsonToken.START_OBJECT) {
                 return null;
             }
-            Findings found = new Findings(value);
-            found.object(in, root());
+            Set<String> whole = new HashSet<>();
+            for (int place = 0; place < names.numElements(); place++) {
+                whole.add(names.getUTF8String(place).toString());
+            }
+            for (Part each : parts(value, whole)) {
+                whole.add(each.name);
+                found.add(each);
+            }
+            found.object(in, root(), whole);
             return found.text();
         } catch (IOException | RuntimeException broken) {
             return null;
         }
+    }
+
+    /** For Spark: the document without what is none of its type; one that is not sound as it is. */
+    public byte[] fit(byte[] value) {
+        if (value == null) {
+            return null;
+        }
+        List<Part> parts;
+        try {
+            parts = parts(value, Set.of());
+        } catch (IOException | RuntimeException broken) {
+            return value;
+        }
+        ByteArrayOutputStream out = new ByteArrayOutputStream(value.length);
+        int kept = 0;
+        for (Part each : parts) {
+            out.write(value, kept, each.begin - kept);
+            out.write(NULL, 0, NULL.length);
+            kept = each.end;
+        }
+        if (kept == 0) {
+            return value;
+        }
+        out.write(value, kept, value.length - kept);
+        return out.toByteArray();
     }
 
     /** For Spark: whether a number stands where its declared type does not hold it, and a wider one may. */
@@ -92,7 +142,7 @@ public final class Undeclared implements Serializable {
             return false;
         }
         try (JsonParser in = FACTORY.createParser(value)) {
-            return in.nextToken() == JsonToken.START_OBJECT && wider(in, root()) && in.nextToken() == null;
+            return in.nextToken() == JsonToken.START_OBJECT && root().wider(in) && in.nextToken() == null;
         } catch (IOException | RuntimeException broken) {
             return false;
         }
@@ -126,24 +176,20 @@ public final class Undeclared implements Serializable {
         return "undeclared";
     }
 
-    private Node root() {
-        Node known = root;
+    private Known root() {
+        Known known = root;
         if (known == null) {
-            try {
-                known = MAPPER.readValue(tree, Node.class);
-            } catch (IOException error) {
-                throw new UncheckedIOException(error);
-            }
+            known = Known.of(tree);
             root = known;
         }
         return known;
     }
 
-    private Column invoke(String method, String column, DataType type, boolean nullable) {
+    private Column invoke(String method, DataType type, boolean nullable, Column... columns) {
         Expression self = new Literal(this, new ObjectType(Undeclared.class));
-        Expression value = ExpressionUtils.expression(functions.col(column));
+        Expression[] values = Arrays.stream(columns).map(ExpressionUtils::expression).toArray(Expression[]::new);
         Seq<AbstractDataType> unsaid = sequence();
-        return ExpressionUtils.column(new Invoke(self, method, type, sequence(value), unsaid, false, nullable, true));
+        return ExpressionUtils.column(new Invoke(self, method, type, sequence(values), unsaid, false, nullable, true));
     }
 
     @SafeVarargs
@@ -152,86 +198,38 @@ public final class Undeclared implements Serializable {
         return (Seq<T>) (Seq<?>) ArraySeq$.MODULE$.unsafeWrapArray(items);
     }
 
-    /** Reads one value to its end. */
-    private static boolean wider(JsonParser in, Node node) throws IOException {
-        boolean found = false;
-        switch (in.currentToken()) {
-            case START_OBJECT:
-                while (in.nextToken() == JsonToken.FIELD_NAME) {
-                    Node child = node.member(in.currentName());
-                    in.nextToken();
-                    found |= wider(in, child == null ? Node.ANY : child);
-                }
+    /** The document's own fields that are asked for by name, or whose value is none of its type. */
+    private List<Part> parts(byte[] value, Set<String> asked) throws IOException {
+        List<Part> found = new ArrayList<>();
+        try (JsonParser in = FACTORY.createParser(value)) {
+            if (in.nextToken() != JsonToken.START_OBJECT) {
                 return found;
-            case START_ARRAY:
-                while (in.nextToken() != JsonToken.END_ARRAY) {
-                    found |= wider(in, node.items == null ? Node.ANY : node.items);
-                }
-                return found;
-            case VALUE_NUMBER_INT:
-            case VALUE_NUMBER_FLOAT:
-                return node.number != null && !holds(node, in);
-            default:
+            }
+            while (in.nextToken() == JsonToken.FIELD_NAME) {
+                String name = in.currentName();
+                Known node = root().member(name);
+                in.nextToken();
+                int begin = (int) in.currentTokenLocation().getByteOffset();
+                boolean fits = (node == null ? Known.ANY : node).fits(in);
                 in.finishToken();
-                return false;
+                if (!fits || asked.contains(name)) {
+                    found.add(new Part(name, begin, (int) in.currentLocation().getByteOffset()));
+                }
+            }
         }
+        return found;
     }
 
-    private static boolean holds(Node node, JsonParser in) throws IOException {
-        boolean whole = in.currentToken() == JsonToken.VALUE_NUMBER_INT;
-        switch (node.number) {
-            case "tinyint":
-                return whole && fits(in, Byte.SIZE);
-            case "smallint":
-                return whole && fits(in, Short.SIZE);
-            case "int":
-                return whole && fits(in, Integer.SIZE);
-            case "bigint":
-                return whole && fits(in, Long.SIZE);
-            case "float":
-                return Math.abs(Double.parseDouble(in.getText())) <= Float.MAX_VALUE;
-            case "decimal":
-                BigDecimal value = new BigDecimal(in.getText()).stripTrailingZeros();
-                int places = Math.max(value.scale(), 0);
-                return places <= node.scale && value.precision() - value.scale() <= node.precision - node.scale;
-            default:
-                return true;
-        }
-    }
+    /** A field of a document, and where in its bytes the value stands. */
+    private static final class Part {
+        private final String name;
+        private final int begin;
+        private final int end;
 
-    private static boolean fits(JsonParser in, int bits) throws IOException {
-        return in.getBigIntegerValue().bitLength() < bits;
-    }
-
-    /** A part of the schema. */
-    static final class Node {
-        static final Node ANY = new Node();
-
-        /** Of an object: its declared fields. */
-        public Map<String, Node> fields;
-        /** Of an object: whether other fields are reported. */
-        public boolean others;
-        /** Of an object: other fields of which it is said one by one. */
-        public Map<String, Boolean> named = Map.of();
-        /** Of an array: its elements. */
-        public Node items;
-        /** Of an object whose fields are not declared by name: what is in them. */
-        public Node values;
-        /** The type of a number. */
-        public String number;
-        public int precision;
-        public int scale;
-
-        Node member(String name) {
-            return fields == null ? values : fields.get(name);
-        }
-
-        boolean reports(String name) {
-            return fields != null && named.getOrDefault(name, others);
-        }
-
-        boolean isLooked() {
-            return fields != null || items != null || values != null;
+        Part(String name, int begin, int end) {
+            this.name = name;
+            this.begin = begin;
+            this.end = end;
         }
     }
 
@@ -245,12 +243,15 @@ public final class Undeclared implements Serializable {
             this.document = document;
         }
 
-        void object(JsonParser in, Node node) throws IOException {
+        /** Those of an object, but for what is told as a whole. */
+        void object(JsonParser in, Known node, Set<String> whole) throws IOException {
             while (in.nextToken() == JsonToken.FIELD_NAME) {
                 String name = in.currentName();
-                Node child = node.member(name);
+                Known child = node.member(name);
                 JsonToken token = in.nextToken();
-                if (child != null) {
+                if (whole.contains(name)) {
+                    in.skipChildren();
+                } else if (child != null) {
                     within(in, child, name);
                 } else if (token != JsonToken.VALUE_NULL && node.reports(name)) {
                     add(in, name);
@@ -260,7 +261,7 @@ public final class Undeclared implements Serializable {
             }
         }
 
-        private void array(JsonParser in, Node items) throws IOException {
+        private void array(JsonParser in, Known items) throws IOException {
             int index = 0;
             while (in.nextToken() != JsonToken.END_ARRAY) {
                 within(in, items, Integer.toString(index));
@@ -268,7 +269,7 @@ public final class Undeclared implements Serializable {
             }
         }
 
-        private void within(JsonParser in, Node node, String name) throws IOException {
+        private void within(JsonParser in, Known node, String name) throws IOException {
             JsonToken token = in.currentToken();
             boolean object = token == JsonToken.START_OBJECT && (node.fields != null || node.values != null);
             boolean array = token == JsonToken.START_ARRAY && node.items != null && node.items.isLooked();
@@ -279,7 +280,7 @@ public final class Undeclared implements Serializable {
             int before = path.length();
             step(name);
             if (object) {
-                object(in, node);
+                object(in, node, Set.of());
             } else {
                 array(in, node.items);
             }
@@ -295,13 +296,16 @@ public final class Undeclared implements Serializable {
             int begin = (int) in.currentTokenLocation().getByteOffset();
             in.skipChildren();
             in.finishToken();
-            int end = (int) in.currentLocation().getByteOffset();
+            add(new Part(name, begin, (int) in.currentLocation().getByteOffset()));
+        }
+
+        void add(Part part) {
             int before = path.length();
-            step(name);
+            step(part.name);
             if (found == null) {
                 found = new LinkedHashMap<>();
             }
-            found.put(path.toString(), Arrays.copyOfRange(document, begin, end));
+            found.put(path.toString(), Arrays.copyOfRange(document, part.begin, part.end));
             path.setLength(before);
         }
 

@@ -1,0 +1,170 @@
+package rivermouth.json;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.math.BigDecimal;
+import java.util.Map;
+
+import com.fasterxml.jackson.core.Base64Variants;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.databind.ObjectMapper;
+
+/** A part of a schema, as far as it is asked for, and what it says of values. */
+final class Known {
+    static final Known ANY = new Known();
+    private static final ObjectMapper MAPPER = new ObjectMapper();
+
+    /** Of an object: its declared fields. */
+    public Map<String, Known> fields;
+    /** Of an object: whether other fields are reported. */
+    public boolean others;
+    /** Of an object: other fields of which it is said one by one. */
+    public Map<String, Boolean> named = Map.of();
+    /** Of an array: its elements. */
+    public Known items;
+    /** Of an object whose fields are not declared by name: what is in them. */
+    public Known values;
+    /** The type as which Spark's parser reads it; null where that takes whatever stands there. */
+    public String kind;
+    /** The type of a number. */
+    public String number;
+    public int precision;
+    public int scale;
+
+    Known member(String name) {
+        return fields == null ? values : fields.get(name);
+    }
+
+    boolean reports(String name) {
+        return fields != null && named.getOrDefault(name, others);
+    }
+
+    boolean isLooked() {
+        return fields != null || items != null || values != null;
+    }
+
+    static Known of(String tree) {
+        try {
+            return MAPPER.readValue(tree, Known.class);
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    /** Whether the value that begins here is one that Spark's parser takes for its type; reads it to its end. */
+    boolean fits(JsonParser in) throws IOException {
+        JsonToken token = in.currentToken();
+        boolean any = kind == null || token == JsonToken.VALUE_NULL;
+        if (!any && token == JsonToken.START_OBJECT && (kind.equals("struct") || kind.equals("map"))) {
+            return fieldsFit(in);
+        }
+        if (!any && token == JsonToken.START_ARRAY && kind.equals("array")) {
+            return itemsFit(in);
+        }
+        boolean fits = any || isOfKind(in);
+        in.skipChildren();
+        return fits;
+    }
+
+    private boolean isOfKind(JsonParser in) throws IOException {
+        JsonToken token = in.currentToken();
+        switch (kind) {
+            case "boolean":
+                return token.isBoolean();
+            case "smallint":
+                return token == JsonToken.VALUE_NUMBER_INT && fitsInto(in, Short.SIZE);
+            case "int":
+                return token == JsonToken.VALUE_NUMBER_INT && fitsInto(in, Integer.SIZE);
+            case "bigint":
+                return token == JsonToken.VALUE_NUMBER_INT && fitsInto(in, Long.SIZE);
+            case "double":
+                return token.isNumeric();
+            case "binary":
+                return token == JsonToken.VALUE_STRING && isBase64(in.getText());
+            case "struct":
+            case "map":
+            case "array":
+                return false;
+            default:
+                throw new IllegalStateException(kind);
+        }
+    }
+
+    private boolean fieldsFit(JsonParser in) throws IOException {
+        boolean fit = true;
+        while (in.nextToken() == JsonToken.FIELD_NAME) {
+            Known child = member(in.currentName());
+            in.nextToken();
+            fit &= (child == null ? ANY : child).fits(in);
+        }
+        return fit;
+    }
+
+    private boolean itemsFit(JsonParser in) throws IOException {
+        boolean fit = true;
+        while (in.nextToken() != JsonToken.END_ARRAY) {
+            fit &= (items == null ? ANY : items).fits(in);
+        }
+        return fit;
+    }
+
+    private static boolean isBase64(String text) {
+        try {
+            Base64Variants.getDefaultVariant().decode(text);
+            return true;
+        } catch (IllegalArgumentException none) {
+            return false;
+        }
+    }
+
+    /** Whether a number in the value that begins here is beyond its type; reads the value to its end. */
+    boolean wider(JsonParser in) throws IOException {
+        boolean found = false;
+        switch (in.currentToken()) {
+            case START_OBJECT:
+                while (in.nextToken() == JsonToken.FIELD_NAME) {
+                    Known child = member(in.currentName());
+                    in.nextToken();
+                    found |= (child == null ? ANY : child).wider(in);
+                }
+                return found;
+            case START_ARRAY:
+                while (in.nextToken() != JsonToken.END_ARRAY) {
+                    found |= (items == null ? ANY : items).wider(in);
+                }
+                return found;
+            case VALUE_NUMBER_INT:
+            case VALUE_NUMBER_FLOAT:
+                return number != null && !holds(in);
+            default:
+                in.finishToken();
+                return false;
+        }
+    }
+
+    private boolean holds(JsonParser in) throws IOException {
+        boolean whole = in.currentToken() == JsonToken.VALUE_NUMBER_INT;
+        switch (number) {
+            case "tinyint":
+                return whole && fitsInto(in, Byte.SIZE);
+            case "smallint":
+                return whole && fitsInto(in, Short.SIZE);
+            case "int":
+                return whole && fitsInto(in, Integer.SIZE);
+            case "bigint":
+                return whole && fitsInto(in, Long.SIZE);
+            case "float":
+                return Math.abs(Double.parseDouble(in.getText())) <= Float.MAX_VALUE;
+            case "decimal":
+                BigDecimal value = new BigDecimal(in.getText()).stripTrailingZeros();
+                return Math.max(value.scale(), 0) <= scale && value.precision() - value.scale() <= precision - scale;
+            default:
+                throw new IllegalStateException(number);
+        }
+    }
+
+    private static boolean fitsInto(JsonParser in, int bits) throws IOException {
+        return in.getBigIntegerValue().bitLength() < bits;
+    }
+}
