@@ -139,7 +139,8 @@ def test_of_a_compacted_topic_the_newest_record_of_each_key_counts(broker, topic
 
 def test_a_flow_infers_once_keeps_and_updates(spark, shop):
     shop.send(*RECORDS)
-    project = shop.write('{type: json, schema: infer, schema_hints: "v string, id_2 int"}')
+    stays = "    evolution: {on_new_column: ignore, on_type_change: dead_letter}\n"
+    project = shop.write('{type: json, schema: infer, schema_hints: "v string, id_2 int"}', stays)
     project.validate()
     (plan,) = project.plan()
     assert dict(plan.columns)["id_2"] == "int"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.rows.formats import outcomes
 
 from rivermouth.formats.json import Json
+from rivermouth.rows.evolution import difference
 from rivermouth.rows.inference import Limits, Shape
 from rivermouth.rows.inferred import schema_of
-from rivermouth.rows.kept_schema import difference
 
 NAMES = st.sampled_from(["a", "b", "A", "x.y", "s p", "", "q`t", "kafka_offset", "é"])
 NUMBERS = st.one_of(

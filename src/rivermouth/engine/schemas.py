@@ -15,7 +15,8 @@ from rivermouth.errors import (
     SchemaUpdateRefused,
     first_line,
 )
-from rivermouth.rows.kept_schema import KeptSchema, difference, file_name, moved_name, moved_until, versions_of
+from rivermouth.rows.evolution import difference
+from rivermouth.rows.kept_schema import KeptSchema, file_name, moved_name, moved_until, versions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

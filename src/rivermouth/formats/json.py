@@ -75,11 +75,8 @@ class Json(DeclaredFormat):
         Raises:
             ValueError: The hints, or the schema, cannot be read.
         """
-        if self.infers:
-            wanted = hinted_columns(schema, self.schema_hints)
-        else:
-            wanted = evolution.overlaid(self.schema_as_declared(), schema)
-        return self.model_copy(update={"declared": wanted.jsonValue()})
+        grown = schema if self.infers else evolution.overlaid(self.schema_as_declared(), schema)
+        return self.model_copy(update={"declared": hinted_columns(grown, self.schema_hints).jsonValue()})
 
     def evolving(self, evolution: Evolution) -> Self:
         """The same format under policies."""

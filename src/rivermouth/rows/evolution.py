@@ -5,24 +5,25 @@ A schema only ever grows: each type holds every value that the one before it hel
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows.inferred import settled
 from rivermouth.rows.inferred_numbers import MAX_DIGITS, NumberBounds
 from rivermouth.rows.json_types import name_in_json
-from rivermouth.rows.kept_schema import Numbers, added_field, takes
 from rivermouth.rows.schema import widens
 from rivermouth.rows.undeclared import WIDENS
+from rivermouth.spec import Evolution
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from rivermouth.spec.evolution import Evolution
-
+Numbers = Mapping[tuple[str, ...], NumberBounds]
+_BIGINT: Final = (19, 0)
+"""Digits of the widest whole number of 64 bits, as precision and scale."""
+_ALL_THAT_DELTA_CAN: Final = Evolution(on_new_column="evolve", on_type_change="widen").model_copy(
+    update={"max_columns": 1 << 31}
+)
 _WHOLE_DIGITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 20}
 
 
@@ -66,7 +67,7 @@ def grown(
         place = places.get(name)
         if place is None:
             if each.name.lower() not in pinned and evolution.new_column(name) == "evolve" and grower.has_room(each):
-                new = added_field(each, {known.name.lower() for known in fields})
+                new = _added(each, {known.name.lower() for known in fields})
                 fields.append(new)
                 grower.changes.append(f"adds column {new.name} {new.dataType.simpleString()}")
             continue
@@ -76,6 +77,44 @@ def grown(
         wider = grower.type_of(mine.dataType, each.dataType, (name,), column=mine.name, shown=mine.name)
         fields[place] = T.StructField(mine.name, wider, mine.nullable, mine.metadata)
     return Growth(T.StructType(fields), tuple(grower.changes), grower.is_full)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a newer inference makes of a kept schema.
+
+    Attributes:
+        schema: The kept columns, in their order, wider where need be, and behind them new ones.
+        changes: What is different, in words.
+        refused: What would be needed besides, and no table takes.
+    """
+
+    schema: T.StructType
+    changes: tuple[str, ...] = field(default=())
+    refused: tuple[str, ...] = field(default=())
+
+
+def difference(
+    kept: T.StructType, found: T.StructType, *, numbers: Numbers | None = None, pinned: Collection[str] = ()
+) -> Difference:
+    """How the kept schema must change to take what was found; a column that was not found stays.
+
+    Args:
+        kept: The kept schema.
+        found: As ``Inferred.found``: void where nothing but null was seen.
+        numbers: As ``Inferred.numbers``: a column may take numbers for which another type was inferred.
+        pinned: Names, in lower case, of kept columns whose types are none of what is inferred.
+    """
+    numbers = numbers or {}
+    growth = grown(kept, found, numbers, _ALL_THAT_DELTA_CAN, pinned=pinned)
+    fields = {name_in_json(each): each for each in growth.schema.fields if each.name.lower() not in pinned}
+    pairs = [(fields[name_in_json(each)], each.dataType) for each in found.fields if name_in_json(each) in fields]
+    refused = (
+        f"column {mine.name} is {_told(mine.dataType)}, and there are {_values(mine, settled(there))}"
+        for mine, there in pairs
+        if not takes(mine.dataType, there, numbers, (name_in_json(mine),))
+    )
+    return Difference(growth.schema, growth.changes, tuple(refused))
 
 
 def overlaid(declared: T.StructType, kept: T.StructType) -> T.StructType:
@@ -146,7 +185,8 @@ class _Grower:
                 return T.MapType(mine.keyType, inner, mine.valueContainsNull)
         if self._evolution.type_change(column) not in WIDENS or takes(mine, found, self._numbers, path):
             return mine
-        wider = wider_number(mine, self._numbers.get(path))
+        bounds, wanted = self._numbers.get(path), settled(found)
+        wider = wider_number(mine, bounds) if bounds else wanted if widens(mine, wanted) else None
         if wider is None:
             return mine
         self.changes.append(f"widens {shown} to {wider.simpleString()}")
@@ -176,10 +216,8 @@ class _Grower:
         return T.StructType(fields)
 
 
-def wider_number(mine: T.DataType, bounds: NumberBounds | None) -> T.DataType | None:
+def wider_number(mine: T.DataType, bounds: NumberBounds) -> T.DataType | None:
     """The first type of numbers that Delta can change a column to and that takes the numbers; None if none does."""
-    if bounds is None:
-        return None
     candidates: list[tuple[T.DataType, Callable[[], bool]]] = [
         (T.LongType(), lambda: not bounds.fractions and not bounds.beyond_bigint),
         (T.DoubleType(), lambda: bounds.fractions and not (bounds.inexact_fractions or bounds.inexact_integers)),
@@ -200,3 +238,62 @@ def _decimal(mine: T.DataType, bounds: NumberBounds) -> T.DecimalType | None:
     else:
         return None
     return T.DecimalType(whole + scale, scale) if whole + scale <= MAX_DIGITS else None
+
+
+def takes(kept: T.DataType, found: T.DataType, numbers: Numbers, path: tuple[str, ...]) -> bool:
+    """Whether a column of the kept type takes every value for which the other type was inferred.
+
+    Args:
+        kept: The kept type.
+        found: The inferred type.
+        numbers: Bounds of the numbers, as far as they are known; else their type is all that is known of them.
+        path: Where the values are, as in ``numbers``.
+    """
+    bounds = numbers.get(path)
+    match kept, found:
+        case (_, T.NullType()):
+            return True
+        case (T.StringType(), _):
+            return True
+        case (T.StructType(), T.StructType()):
+            mine = {each.name: each.dataType for each in kept.fields}
+            return all(
+                each.name in mine and takes(mine[each.name], each.dataType, numbers, (*path, each.name))
+                for each in found.fields
+            )
+        case (T.MapType(), T.StructType()):
+            return all(takes(kept.valueType, each.dataType, numbers, (*path, each.name)) for each in found.fields)
+        case (T.MapType(), T.MapType()):
+            return takes(kept.valueType, found.valueType, numbers, (*path, "{}"))
+        case (T.ArrayType(), T.ArrayType()):
+            return takes(kept.elementType, found.elementType, numbers, (*path, "[]"))
+        case (T.DecimalType(), T.LongType() | T.DecimalType() | T.DoubleType()) if bounds is not None:
+            return bounds.fit_into(kept)
+        case (T.DecimalType(), T.LongType() | T.DecimalType()):
+            precision, scale = (found.precision, found.scale) if isinstance(found, T.DecimalType) else _BIGINT
+            return kept.scale >= scale and kept.precision - kept.scale >= precision - scale
+        case (T.DoubleType(), T.LongType()):
+            return bounds is None or not bounds.inexact_integers
+    return kept == found or (isinstance(kept, T.TimestampNTZType) and isinstance(found, T.DateType))
+
+
+def _added(found: T.StructField, taken: set[str]) -> T.StructField:
+    """A new column of a table that has columns of the names in ``taken``, in lower case."""
+    name, number = found.name, 1
+    while name.lower() in taken:
+        number += 1
+        name = f"{found.name}_{number}"
+    metadata = {**found.metadata, "json_name": name_in_json(found)} if name != name_in_json(found) else {}
+    return T.StructField(name, settled(found.dataType), True, metadata)
+
+
+def _values(mine: T.StructField, wanted: T.DataType) -> str:
+    if isinstance(mine.dataType, T.DoubleType) and isinstance(wanted, T.LongType):
+        return "whole numbers of which a double would lose digits"
+    return f"values of {_told(wanted)}"
+
+
+def _told(declared: T.DataType) -> str:
+    """A type in a few words: a wide struct would fill pages."""
+    text = declared.simpleString()
+    return text if len(text) <= 60 else f"{declared.typeName()} ({len(text)} characters)"  # noqa: PLR2004 - a line
