@@ -139,8 +139,6 @@ def _kinds_in(read: T.DataType) -> dict[str, Any]:
             return {"kind": "map", "values": _kinds_in(read.valueType)}
         case T.FloatType():
             return {"kind": "double"}
-        case T.StringType() | T.VariantType():
-            return {}
     return {"kind": read.simpleString()}
 
 

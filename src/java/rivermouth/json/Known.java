@@ -80,6 +80,10 @@ final class Known {
                 return token == JsonToken.VALUE_NUMBER_INT && fitsInto(in, Long.SIZE);
             case "double":
                 return token.isNumeric();
+            case "string":
+                return token == JsonToken.VALUE_STRING || isFinite(in);
+            case "variant":
+                return token.isScalarValue();
             case "binary":
                 return token == JsonToken.VALUE_STRING && isBase64(in.getText());
             case "struct":
@@ -89,6 +93,18 @@ final class Known {
             default:
                 throw new IllegalStateException(kind);
         }
+    }
+
+    /** Whether no number is beyond all doubles, which Spark's parser would keep as text of infinity; reads to the end. */
+    private static boolean isFinite(JsonParser in) throws IOException {
+        boolean finite = true;
+        int depth = 0;
+        do {
+            JsonToken token = in.currentToken();
+            finite &= token != JsonToken.VALUE_NUMBER_FLOAT || Double.isFinite(Double.parseDouble(in.getText()));
+            depth += token.isStructStart() ? 1 : token.isStructEnd() ? -1 : 0;
+        } while (depth > 0 && in.nextToken() != null);
+        return finite;
     }
 
     private boolean fieldsFit(JsonParser in) throws IOException {

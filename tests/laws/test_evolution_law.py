@@ -1,0 +1,180 @@
+"""Schemas only grow, whatever comes in whatever order; and what is rescued is what alone would be refused."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import types as T
+from tests.laws import test_json_law as strict
+from tests.laws.test_inference_law import RECORDS, placed, shape_of
+from tests.rows.formats import outcomes
+
+from rivermouth.formats.json import Json
+from rivermouth.rows.evolution import grown
+from rivermouth.rows.inference import Limits
+from rivermouth.rows.inferred import schema_of
+from rivermouth.rows.json_types import name_in_json
+from rivermouth.rows.schema import widens
+from rivermouth.rows.undeclared import RESCUED
+from rivermouth.spec import Evolution
+
+GROWS = Evolution(on_new_column="evolve", on_type_change="widen", max_columns=5000)
+WIDE = Limits(max_fields=30)
+
+
+def after(schema, records):
+    """The schema once it has grown by these records."""
+    inferred = schema_of(shape_of(records, WIDE))
+    return grown(schema, inferred.found, inferred.numbers, GROWS)
+
+
+@given(RECORDS, st.lists(st.integers(0, 12), max_size=3))
+@settings(max_examples=200)
+def test_a_schema_only_grows_and_only_once(values, cuts):
+    records, schema = placed(values), T.StructType([])
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), 12], strict=True):
+        growth = after(schema, records[start:end])
+        before = {each.name: each.dataType for each in schema}
+        assert growth.schema.names[: len(before)] == schema.names
+        for each in growth.schema.fields[: len(before)]:
+            assert each.dataType == before[each.name] or widens(before[each.name], each.dataType)
+        again = after(growth.schema, records[start:end])
+        assert (again.schema, again.changes) == (growth.schema, ())
+        schema = growth.schema
+    whole = schema_of(shape_of(records, WIDE)).schema
+    seen = {name_in_json(each) for each in schema}
+    assert seen <= {name_in_json(each) for each in whole}
+    # What only ever was null is a column of the whole, and none that grows.
+    assert {name_in_json(each) for each in whole} - seen <= {
+        name_in_json(each) for each in whole if all_null(each, values)
+    }
+
+
+def all_null(field, values):
+    found = []
+    for value in values:
+        try:
+            document = json.loads(value.decode()) if value is not None else None
+        except ValueError:
+            continue
+        if isinstance(document, dict):
+            found.append(document.get(name_in_json(field)))
+    return all(each is None for each in found)
+
+
+# An array that is empty, or an object, says too little of its type.
+KINDS = {
+    "a": st.integers(-5, 5),
+    "b": st.booleans(),
+    "c": st.text(max_size=3),
+    "d": st.lists(st.integers(0, 9), min_size=1, max_size=2),
+}
+SOME = st.fixed_dictionaries({"z": st.integers(-5, 5)}, optional=KINDS)
+MORE = st.fixed_dictionaries({"y": st.booleans()}, optional={**KINDS, "e": SOME})
+ALIKE = st.fixed_dictionaries({}, optional={**KINDS, "e": SOME, "f": st.lists(MORE, min_size=1, max_size=2)})
+
+
+@given(st.lists(ALIKE, max_size=8), st.integers(1, 4), st.randoms(use_true_random=False))
+@settings(max_examples=200)
+def test_documents_of_one_kind_make_the_same_schema_in_any_order_and_all_at_once(documents, size, order):
+    values = [json.dumps(each).encode() for each in documents]
+    whole = sorted_by_name(after(T.StructType([]), placed(values)).schema)
+    order.shuffle(values)
+    schema = T.StructType([])
+    for start in range(0, len(values), size):
+        schema = after(schema, placed(values[start : start + size])).schema
+    assert sorted_by_name(schema) == whole
+
+
+def sorted_by_name(declared):
+    match declared:
+        case T.StructType():
+            fields = (T.StructField(each.name, sorted_by_name(each.dataType)) for each in declared)
+            return T.StructType(sorted(fields, key=lambda each: each.name))
+        case T.ArrayType():
+            return T.ArrayType(sorted_by_name(declared.elementType))
+    return declared
+
+
+def test_what_is_rescued_is_what_alone_would_be_refused(spark):
+    schema = T.StructType.fromDDL(strict.DDL)
+    values = [*strict.gathered(strict.documents(), 400), *strict.gathered(strict.wild(), 800)]
+    policies = Evolution(on_new_column="rescue", on_type_change="rescue")
+    found = outcomes(spark, Json(schema=strict.DDL).evolving(policies), values)
+    judged = rescued = 0
+    for raw, outcome in zip(values, found, strict=True):
+        wanted = expected(raw, schema)
+        if wanted is None:
+            continue
+        judged += 1
+        if wanted == strict.REFUSED:
+            assert outcome.data is None, raw
+            assert outcome.reason not in {None, "UNEXPLAINED"}, raw
+            continue
+        assert outcome.data is not None, f"{raw!r} {outcome}"
+        columns, beside = wanted
+        text = outcome.data.pop(RESCUED)
+        assert strict.same(outcome.data, columns), raw
+        assert (dict(read(text)) if text else {}) == beside, raw
+        rescued += bool(beside)
+    assert (judged > 800, rescued > 400) == (True, True), (judged, rescued)
+
+
+def expected(raw, schema):
+    """The columns and what stands beside them; REFUSED; None where the oracle cannot say."""
+    try:
+        members = read(raw.decode("utf-8"))
+        json.dumps(members, ensure_ascii=False).encode("utf-8")
+    except ValueError:
+        return strict.REFUSED
+    if len(dict(members)) < len(members):
+        return None
+    columns, beside = {}, {}
+    for field in schema:
+        given_value = dict(members).get(field.name)
+        alone = strict.Members([(field.name, given_value)])
+        try:
+            columns.update(strict.fields(alone, [field]))
+        except strict.Unsure:
+            return None
+        except (ValueError, strict.Refuse):
+            if not field.nullable:
+                return strict.REFUSED
+            columns[field.name] = None
+            beside[f"/{field.name}"] = given_value
+    whole = T.StructType([each for each in schema if f"/{each.name}" not in beside])
+    own = strict.Members(pair for pair in members if f"/{pair[0]}" not in beside)
+    beside.update(undeclared(own, whole, ""))
+    return columns, beside
+
+
+def read(text):
+    return json.loads(
+        text,
+        object_pairs_hook=strict.Members,
+        parse_int=strict.number,
+        parse_float=strict.number,
+        parse_constant=strict.refuse,
+    )
+
+
+def undeclared(item, declared, path):
+    """By pointer the parts that a type has no place for, other than null; of twins the last."""
+    found = {}
+    match declared:
+        case T.StructType() if type(item) is strict.Members:
+            known = {each.name: each.dataType for each in declared}
+            for key, part in item:
+                if key in known:
+                    found.update(undeclared(part, known[key], f"{path}/{key}"))
+                elif part is not None:
+                    found[f"{path}/{key}"] = part
+        case T.MapType() if type(item) is strict.Members:
+            for key, part in item:
+                found.update(undeclared(part, declared.valueType, f"{path}/{key}"))
+        case T.ArrayType() if type(item) is list:
+            for index, part in enumerate(item):
+                found.update(undeclared(part, declared.elementType, f"{path}/{index}"))
+    return found
