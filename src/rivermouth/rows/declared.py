@@ -103,6 +103,16 @@ def names_in_ddl(ddl: str) -> list[str]:
     return found
 
 
+def names_as_declared(declared: object) -> list[str] | None:
+    """The names of the columns of a schema as it stands in the YAML, without Spark; None if they are elsewhere."""
+    match declared:
+        case str() if declared != INFER and not declared.endswith(".json"):
+            return names_in_ddl(declared)
+        case {"fields": [*fields]}:
+            return [str(field["name"]) for field in fields if isinstance(field, dict) and "name" in field]
+    return None
+
+
 def _from_ddl(ddl: str) -> StructType:
     try:
         schema = StructType.fromDDL(ddl)
