@@ -66,6 +66,10 @@ def test_groups(spark):
         (form("(?<a>x)?"), b"", Outcome({"a": None})),
         (form("(?<a>x)?", "a string NOT NULL"), b"", missing),
         (form(r"(?<a>.) \k<a>"), "😀 😀".encode(), Outcome({"a": "😀"})),
+        # No half of a character is matched, of which no text could be made.
+        (form(r"(?<a>[\ud83d]?).*"), "😀".encode(), Outcome({"a": ""})),
+        (form(r"(?<a>\ud83d).*"), "😀".encode(), NO_MATCH),
+        (form(r"(?<a>[^x]\B).*"), "😀".encode(), Outcome({"a": "😀"})),
         (form(r"(?<a>.*)"), b"a\nb", NO_MATCH),
         (form(r"(?s)(?<a>.*)"), b"a\nb\n", Outcome({"a": "a\nb\n"})),
         (form(r"(?<=^)(?<a>[^\\]*)\\(?!c)\(\\\(?b"), rb"x\(\b", Outcome({"a": "x"})),
@@ -100,6 +104,20 @@ def test_names_of_groups_are_those_of_columns(spark):
         Outcome({"größe": 1, "user-agent": "x", "a.b": "x"}),
         NO_MATCH,
     ]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "`a` string COMMENT 'one, two', b decimal(10,2) NOT NULL",
+        "a: string, b: int",
+        "a string, -- one, two\n b int /* three, */",
+        " struct<a:string,b:int>",
+        {"type": "struct", "fields": [{"name": n, "type": "long", "nullable": True, "metadata": {}} for n in "ab"]},
+    ],
+)
+def test_ways_to_write_a_schema(spark, schema):
+    assert form("(?<b>.)(?<a>.)", schema).columns(spark).names == ["a", "b"]
 
 
 CLOSE_GROUP, OPEN_GROUP = r"write ) behind it, or \( for it", r"write ( before it, or \) for it"
