@@ -189,7 +189,9 @@ def _default(model: type[BaseModel], key: str, field: Any) -> str:
     if field is None:
         return ""
     # A key that the nouns fill in themselves has no default of its own: look at what they made of it.
-    value = getattr(_PLAINEST_FLOW, key) if field.is_required() else field.get_default(call_default_factory=True)
+    others = {name: each.default for name, each in model.model_fields.items() if each.default_factory is None}
+    default = field.get_default(call_default_factory=True, validated_data=others)
+    value = getattr(_PLAINEST_FLOW, key) if field.is_required() else default
     in_words = spec.every_text if model in (spec.Optimize, spec.Vacuum) and key == "every" else spec.duration_text
     text = in_words(value) if isinstance(value, float) and not key.endswith("_s") else dump.plain(value)
     if text in (None, {}, (), [], ""):

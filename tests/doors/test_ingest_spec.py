@@ -152,6 +152,18 @@ def test_only_an_inferred_schema_is_updated():
             id="envelopes without schema",
         ),
         pytest.param(
+            {"format": "csv"},
+            "[ARGUMENT_INVALID] schema: csv needs the schema of the columns; nothing was run\n"
+            '  hint: --schema "id bigint, at timestamp"',
+            id="lines without schema",
+        ),
+        pytest.param(
+            {"format": "regex", "schema": "id bigint"},
+            "[ARGUMENT_INVALID] format: regex needs pattern, and only a project file can say that; nothing was run\n"
+            "  hint: rivermouth init",
+            id="lines without a pattern",
+        ),
+        pytest.param(
             {"sink": "history", "schema": "id bigint"},
             "[ARGUMENT_INVALID] sequence_by: a history needs to know from when a record is valid; nothing was run\n"
             "  hint: --sequence-by updated_at, or Kafka's own time: --sequence-by kafka_timestamp",
@@ -169,9 +181,9 @@ def test_only_an_inferred_schema_is_updated():
             id="a slip in the format",
         ),
         pytest.param(
-            {"format": "protobuf"},
-            "[NOT_SUPPORTED] flows.orders.format: protobuf is not supported yet; nothing was run\n"
-            "  hint: remove flows.orders.format: protobuf",
+            {"format": "xml"},
+            "[NOT_SUPPORTED] flows.orders.format: xml is not supported yet; nothing was run\n"
+            "  hint: remove flows.orders.format: xml",
             id="a format that is not built yet",
         ),
         pytest.param(

@@ -79,12 +79,23 @@ def test_csv(project):
 
 def test_regex(project):
     project.write("format: {type: regex, pattern: '(?<host>[^ ]+) (?<status>.*)', schema: 'host string'}")
-    code, said = project.say("run")
+    code, said = project.say("validate")
     assert code == 1
     assert (
-        "[SCHEMA_INVALID] flow lines: the schema cannot be used: the group status of the pattern is no column of the "
-        "schema; nothing was run\n"
+        "[PROJECT_INVALID] flows.lines.format.pattern: its group status is no column of the schema; nothing was run\n"
+        "  at: rivermouth.yml:7\n"
+        "  hint: write (?: for (?<status>, or declare it\n"
     ) in said
+    project.write("format: {type: regex, pattern: '(?<host>[^ ]+*) .*', schema: 'host string'}")
+    for command in ("validate", "plan", "run"):
+        code, said = project.say(command)
+        assert code == 1
+        assert (
+            "[PATTERN_INVALID] flow lines: the pattern of its format cannot be used: it cannot be read: Dangling meta "
+            "character '*', near character 14; nothing was run\n"
+            "  at: rivermouth.yml:4\n"
+            "  hint: write it in the words of java.util.regex.Pattern, with a group (?<name>...) for each column\n"
+        ) in said
     project.write(
         "format:",
         "  type: regex",

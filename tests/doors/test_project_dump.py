@@ -100,6 +100,16 @@ def tables(draw):
 
 
 @st.composite
+def lines(draw):
+    signs = [None, "'", '"', "\\"]
+    dialect = {"quote": draw(st.sampled_from(signs)), "escape": draw(st.sampled_from(signs))}
+    left_out = draw(st.sets(st.sampled_from([*dialect, "null_value"])))
+    dialect["null_value"] = draw(st.sampled_from([None, "", "NULL", "null", "~", "a: b"]))
+    said = {name: value for name, value in dialect.items() if name not in left_out}
+    return {"type": "csv", "schema": "id bigint", "delimiter": draw(st.sampled_from([",", "\t", "||", "|"])), **said}
+
+
+@st.composite
 def flows(draw, name):
     source = draw(st.sampled_from(["topics", "topic_pattern", "assign", "source"]))
     sources = {
@@ -108,7 +118,7 @@ def flows(draw, name):
         "assign": st.dictionaries(TEXT, st.lists(st.integers(0, 9), max_size=3), min_size=1, max_size=2),
         "source": TEXT.map(lambda table: {"table": table}),
     }
-    plain = st.sampled_from(["raw", "text"]) | TEXT.map(lambda ddl: {"type": "json", "schema": ddl})
+    plain = st.sampled_from(["raw", "text"]) | lines() | TEXT.map(lambda ddl: {"type": "json", "schema": ddl})
     form = draw(plain | TEXT.map(lambda ddl: {"type": "debezium", "schema": ddl, "decimals": "base64"}))
     changes = isinstance(form, dict) and form["type"] == "debezium"
     told = METADATA_COLUMNS if changes else METADATA_COLUMNS[:-4]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import re
 from decimal import Decimal
@@ -37,6 +38,10 @@ HELD = [
     (b'1,"a ""b"", c\r\nd",,,,,,,', {"id": 1, "name": 'a "b", c\r\nd'}),
     (b'1, "a" b,,,,,,,', {"id": 1, "name": ' "a" b'}),
     (b'1,5" pipe,,,,,,,', {"id": 1, "name": '5" pipe'}),
+    (b"1,,,,.5,-.50,,,", {"id": 1, "ratio": 0.5, "price": Decimal("-0.50")}),
+    (b"1,,,,5.,5.,,,", {"id": 1, "ratio": 5.0, "price": Decimal("5.00")}),
+    (b"1,,,,,,,,//4=", {"id": 1, "raw": b"\xff\xfe"}),
+    (b"1,,,,,,,," + base64.b64encode(b"\xfb" * 100), {"id": 1, "raw": b"\xfb" * 100}),
     (b"1,\x00\xef\xbb\xbf\xef\xbf\xbd\\,,,,,,,", {"id": 1, "name": "\x00\ufeff\ufffd\\"}),
 ]
 FULL = {
@@ -84,7 +89,18 @@ REFUSED = [
     (b"1,,,,,12345,,,", *unfit("price", "decimal(6,2)")),
     (b"1,,,,,,2026-02-29,,", *unfit("day", "date")),
     (b"1,,,,,,,12:00,", *unfit("at", "timestamp")),
+    (b"1,,,,,.,,,", *unfit("price", "decimal(6,2)")),
+    (b"1,,,,.,,,,", *unfit("ratio", "double")),
+    (b"1,,,,,,, 2026-01-31T12:00:00Z,", *unfit("at", "timestamp")),
+    (b"1,,,,,,,2026-01-31T12:00:00Z ,", *unfit("at", "timestamp")),
+    (b"1,,,,,,,2026-01-31T12:00:00\x00,", *unfit("at", "timestamp")),
+    (b'1,,,,,,,"2026-01-31T12:00:00\n",', *unfit("at", "timestamp")),
+    (b"1,,,,,,,2026-01-31T12:00:00\x7f,", *unfit("at", "timestamp")),
     (b"1,,,,,,,,A", *unfit("raw", "binary")),
+    # Without padding, with a blank, and with bits that are part of no byte.
+    (b"1,,,,,,,,AAE", *unfit("raw", "binary")),
+    (b"1,,,,,,,,AA E=", *unfit("raw", "binary")),
+    (b"1,,,,,,,,AAF=", *unfit("raw", "binary")),
 ]
 
 
@@ -120,6 +136,19 @@ def test_dialects(spark):
     found = of_several(spark, [(form("a string, b string", **settings), value) for settings, value, _ in DIALECTS])
     told = [told for *_, told in DIALECTS]
     assert found == [Outcome(None, *t) if len(t) > 2 else Outcome({"a": t[0], "b": t[1]}) for t in told]
+
+
+def test_a_time_without_an_offset_ends_where_it_says(spark):
+    values = [b"2026-01-31T12:00:00.5", b'"2026-01-31T12:00:00\n"']
+    at = Outcome({"at": dt.datetime(2026, 1, 31, 12, 0, 0, 500_000)})
+    assert outcomes(spark, form("at timestamp_ntz"), values) == [at, Outcome(None, *unfit("at", "timestamp_ntz"))]
+
+
+def test_names_of_columns_are_anything_that_a_table_may_have(spark):
+    names = ("a.b", "ä ö", "`", "__texts", "kafka'")
+    schema = ", ".join(f"`{name.replace('`', '``')}` int" for name in names)
+    found = outcomes(spark, form(schema), [b"1,2,3,4,5", b"1,2,3,4,x"])
+    assert found == [Outcome(dict(zip(names, range(1, 6), strict=True))), Outcome(None, *unfit("kafka'", "int"))]
 
 
 def test_one_column_may_be_empty(spark):

@@ -188,7 +188,12 @@ MISFITS = {
         '""': NO_TIMESTAMP,
         "{}": OBJECT,
     },
-    "timestamp_ntz": {'"2026-01-02T03:04:05Z"': NO_NTZ, '"2026-01-02T03:04:05+01:00"': NO_NTZ, '"12:30"': NO_NTZ},
+    "timestamp_ntz": {
+        '"2026-01-02T03:04:05Z"': NO_NTZ,
+        '"2026-01-02T03:04:05+01:00"': NO_NTZ,
+        '"12:30"': NO_NTZ,
+        '"2026-01-02T03:04:05\\n"': NO_NTZ,
+    },
     "struct<x:int>": {"[]": ARRAY, '"{}"': STRING, "1": A_NUMBER},
     "array<int>": {"{}": OBJECT, '"[]"': STRING},
     "map<string,int>": {"[]": ARRAY},

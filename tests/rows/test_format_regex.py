@@ -6,9 +6,11 @@ import datetime as dt
 import re
 
 import pytest
+from pydantic import ValidationError
 from tests.rows.formats import Outcome, of_several, outcomes
 
 from rivermouth.formats.regex import Regex
+from rivermouth.rows.java_pattern import PatternRefused
 
 NO_MATCH = Outcome(None, "NO_MATCH", None, "the pattern does not match the value as a whole")
 TOO_MANY = Outcome(None, "TOO_MANY_READS", None, "the pattern looked at the value's characters too often")
@@ -64,10 +66,15 @@ def test_groups(spark):
         (form("(?<a>x)?"), b"", Outcome({"a": None})),
         (form("(?<a>x)?", "a string NOT NULL"), b"", missing),
         (form(r"(?<a>.) \k<a>"), "😀 😀".encode(), Outcome({"a": "😀"})),
+        # No half of a character is matched, of which no text could be made.
+        (form(r"(?<a>[\ud83d]?).*"), "😀".encode(), Outcome({"a": ""})),
+        (form(r"(?<a>\ud83d).*"), "😀".encode(), NO_MATCH),
+        (form(r"(?<a>[^x]\B).*"), "😀".encode(), Outcome({"a": "😀"})),
         (form(r"(?<a>.*)"), b"a\nb", NO_MATCH),
         (form(r"(?s)(?<a>.*)"), b"a\nb\n", Outcome({"a": "a\nb\n"})),
         (form(r"(?<=^)(?<a>[^\\]*)\\(?!c)\(\\\(?b"), rb"x\(\b", Outcome({"a": "x"})),
         (form(r"(?i)\Qa.b\E(?<a>.)"), b"A.Bc", Outcome({"a": "c"})),
+        (form(r"\Q(?<b>\\E\c(?(?<a>x)\Q)"), b"(?<b>\\x)", Outcome({"a": "x"})),
     ]
     assert of_several(spark, [(each, value) for each, value, _ in cases]) == [told for *_, told in cases]
 
@@ -89,20 +96,105 @@ def test_a_pattern_that_tries_without_end_is_a_refusal_and_no_more(spark):
     assert of_several(spark, [(each, value) for each, value, _ in cases]) == [told for *_, told in cases]
 
 
+def test_names_of_groups_are_those_of_columns(spark):
+    access = form(
+        r"(?<user-agent>\S+) (?<größe>\d+) (?<a.b>\k<user-agent>)", "`größe` int, `user-agent` string, `a.b` string"
+    )
+    assert outcomes(spark, access, [b"x 1 x", b"x 1 y"]) == [
+        Outcome({"größe": 1, "user-agent": "x", "a.b": "x"}),
+        NO_MATCH,
+    ]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "`a` string COMMENT 'one, two', b decimal(10,2) NOT NULL",
+        "a: string, b: int",
+        "a string, -- one, two\n b int /* three, */",
+        " struct<a:string,b:int>",
+        {"type": "struct", "fields": [{"name": n, "type": "long", "nullable": True, "metadata": {}} for n in "ab"]},
+    ],
+)
+def test_ways_to_write_a_schema(spark, schema):
+    assert form("(?<b>.)(?<a>.)", schema).columns(spark).names == ["a", "b"]
+
+
+CLOSE_GROUP, OPEN_GROUP = r"write ) behind it, or \( for it", r"write ( before it, or \) for it"
+NO_COLUMN = "its group {0} is no column of the schema: write (?: for (?<{0}>, or declare it"
+
+
 @pytest.mark.parametrize(
     ("pattern", "schema", "told"),
     [
-        ("(?<a>", "a string", "the pattern cannot be read: Unclosed group"),
-        ("(?<a>x)(?<a>y)", "a string", "the pattern has two groups of the name a"),
-        ("(?<a>x)(?<b_c>y)", "a string", "the group b_c of the pattern is no column of the schema"),
-        ("(?<a>x)(y)", "a string, b string", "the pattern has no group for the column b"),
-        ("(?<a>x)", "A string", "the group a of the pattern is no column of the schema"),
-        ("(?<a>x)", "a struct<b:int>", "column a: type struct<b:int> is not read from text: declare string"),
-        ("[(?<a>x]", "a string", r"(?<a> is no group where it stands in the pattern: write \(\?< for these signs"),
-        (r"x\k<a>", "a string", "the pattern cannot be read: named capturing group <g0> does not exist"),
-        (r"\Q(?<a>x\E", "a string", r"(?<a> is no group where it stands in the pattern: write \(\?< for these signs"),
+        ("x(?<a>", "a string", f"the ( at character 2 is not closed: {CLOSE_GROUP}"),
+        ("(?<a>x))", "a string", f"the ) at character 8 closes nothing: {OPEN_GROUP}"),
+        (r"\((?<a>x)[)]\Q)\E)", "a string", f"the ) at character 18 closes nothing: {OPEN_GROUP}"),
+        ("(?<a>[^]x)", "a string", r"the [ at character 6 is not closed: write ] behind it, or \[ for it"),
+        ("(?<a>x)\\", "a string", r"it ends with a \ that stands before nothing: write \\ for that sign itself"),
+        (
+            "(?<a>x)(?<a>y)",
+            "a string",
+            "it has two groups of the name a: give each group a name, and a column, of its own",
+        ),
+        (r"\k<a>(?<a>x)", "a string", r"\k<a> stands before any group of that name: write (?<a>...) before it"),
+        (
+            "(?P<a>x)",
+            "a string",
+            "(?P< at character 1 is Python's, and the pattern is one of Java's: write (?<name> instead",
+        ),
+        (
+            "(?<a>x)(?P=a)",
+            "a string",
+            r"(?P= at character 8 is Python's, and the pattern is one of Java's: write \k<name> instead",
+        ),
+        ("(?<a>x)(?<b_c>y)", "a string", NO_COLUMN.format("b_c")),
+        ("(?<a>x)", "A string", NO_COLUMN.format("a")),
+        ("(?<a>x)(y)", "a int, b int", "it has no group for the column b: write (?<b>...) where its text stands"),
+        (
+            "[(?<a>x]",
+            "a string",
+            r"(?<a> at character 2 stands within [ and ] and is no group: write \(\?< for these signs, or ] before it",
+        ),
+        (r"\Q(?<a>x\E", "a string", "it has no group for the column a: write (?<a>...) where its text stands"),
     ],
 )
-def test_a_pattern_that_is_not_of_the_schema(spark, pattern, schema, told):
+def test_a_pattern_that_is_refused_without_java(pattern, schema, told):
+    with pytest.raises(ValidationError) as caught:
+        form(pattern, schema)
+    (error,) = caught.value.errors()
+    assert (error["loc"], str(error["ctx"]["error"])) == (("pattern",), told)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("(?<a>x)*+*", "it cannot be read: Dangling meta character '*', near character 10"),
+        (r"(?<a>x)\k<a>\p{Foo}", "it cannot be read: Unknown character property name {Foo}, near character 19"),
+        # What blanks and # mean is Java's to say.
+        (r"(?x)(?<a>x)\k<bc>", "it cannot be read: named capturing group <bc> does not exist, near character 17"),
+        ("(?x)(?<a>x", "it cannot be read: Unclosed group, near character 11"),
+        ("(?x)(?<a>x)(?<a>y)", "it has two groups of the name a"),
+        ("(?x)(?<a>x)(?<b>y)", "its group b is no column of the schema"),
+        ("(?x)x", "it has no group for the column a"),
+        ("(?x)x # (?<a>y)", r"(?<a> is no group where it stands: write \(\?< for these signs"),
+    ],
+)
+def test_a_pattern_that_java_refuses(spark, pattern, told):
+    with pytest.raises(PatternRefused, match="^" + re.escape(told) + "$"):
+        form(pattern).columns(spark)
+
+
+def test_a_schema_that_no_text_has(spark):
+    told = "column a: type struct<b:int> is not read from text: declare string"
     with pytest.raises(ValueError, match="^" + re.escape(told) + "$"):
-        form(pattern, schema).columns(spark)
+        form("(?<a>x)", "a struct<b:int>").columns(spark)
+
+
+def test_a_schema_that_lies_elsewhere_is_compared_when_it_is_read(spark, tmp_path):
+    form("(?<a>x)", "a.json")
+    (tmp_path / "a.json").write_text(
+        '{"type": "struct", "fields": [{"name": "b", "type": "long", "nullable": true, "metadata": {}}]}'
+    )
+    with pytest.raises(PatternRefused, match=r"^its group a is no column of the schema$"):
+        form("(?<a>x)", str(tmp_path / "a.json")).columns(spark)

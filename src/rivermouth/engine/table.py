@@ -14,6 +14,7 @@ from rivermouth.errors import (
     ExpectationInvalid,
     LayoutInvalid,
     MetastoreUnavailable,
+    PatternInvalid,
     SchemaInvalid,
     TableMismatch,
     first_line,
@@ -21,6 +22,7 @@ from rivermouth.errors import (
 from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.expressions import forbidden
 from rivermouth.rows import checks, schema
+from rivermouth.rows.java_pattern import PatternRefused
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
 
     Raises:
         SchemaInvalid: The declared schema cannot be read.
+        PatternInvalid: The pattern of the format regex cannot be used.
         ColumnCollision: A payload column bears the name of a metadata column.
         ExpectationInvalid: A condition cannot be analysed, or is refused.
         LayoutInvalid: A partition or cluster column does not exist, or its expression is refused.
@@ -68,6 +71,8 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
     """
     try:
         payload = flow.value_format.columns(spark)
+    except PatternRefused as error:
+        raise PatternInvalid(flow=flow.name, detail=first_line(error)) from error
     except (ValueError, PySparkException) as error:
         raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
     payload = columns_of_rows(flow, payload)

@@ -160,6 +160,14 @@ class SchemaInvalid(RivermouthError):
     hint = 'write it as DDL, for example: schema: "id bigint, at timestamp"'
 
 
+class PatternInvalid(RivermouthError):
+    """A regular expression of the format regex that Java does not compile, or whose groups are not the columns."""
+
+    code = "PATTERN_INVALID"
+    what = "flow {flow}: the pattern of its format cannot be used: {detail}; nothing was run"
+    hint = "write it in the words of java.util.regex.Pattern, with a group (?<name>...) for each column"
+
+
 class FunctionUnusable(RivermouthError):
     """A function that the project names and that cannot be used."""
 

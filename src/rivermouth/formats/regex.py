@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
+from rivermouth.rows import java_pattern
+from rivermouth.rows.declared import names_as_declared
+from rivermouth.rows.java_pattern import PatternRefused
 from rivermouth.rows.line_format import LineFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Regex(LineFormat):
@@ -25,9 +31,31 @@ class Regex(LineFormat):
     pattern: str = Field(min_length=1)
     max_reads: int = Field(default=100_000, ge=1_000, le=1_000_000_000)
 
+    @field_validator("pattern")
+    @classmethod
+    def _readable(cls, value: str, info: ValidationInfo) -> str:
+        """What can be said of it before there is a Java; ``columns`` says the rest."""
+        found = java_pattern.groups(value)
+        columns = names_as_declared(info.data.get("declared"))
+        wrong = None if found is None or columns is None else java_pattern.misfit(found, columns)
+        if wrong is not None:
+            raise ValueError(wrong)
+        return value
+
     def splitter(self, columns: Sequence[str]) -> tuple[Any, ...]:
         """The class that matches values."""
         return ("values.Regex", self.pattern, list(columns), self.max_reads)
+
+    def check_splitter(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        """Compiles the pattern.
+
+        Raises:
+            PatternRefused: Java does not take it, or its groups are not the columns; the text says why.
+        """
+        try:
+            super().check_splitter(spark, columns)
+        except ValueError as error:
+            raise PatternRefused(str(error)) from None
 
 
 KIND = Regex

@@ -86,7 +86,8 @@ def _fields(model: BaseModel, always: tuple[str, ...] = ()) -> dict[str, Any]:
     body: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
-        if name not in always and not field.is_required() and value == field.get_default(call_default_factory=True):
+        default = field.get_default(call_default_factory=True, validated_data=texts)
+        if name not in always and not field.is_required() and value == default:
             continue
         # Numbers that have a unit are texts in the dump.
         body[field.alias or name] = texts[name] if isinstance(value, float) else plain(value)

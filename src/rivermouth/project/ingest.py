@@ -212,8 +212,13 @@ def derived_text(project: Project, why: str | None = None) -> str:
 def _format(kind: str | None, schema: str | None) -> str:
     if kind is None:
         return "json"
-    if schema is None and _needs_schema(kind):
-        detail = f"{kind} needs the schema of the rows that its envelopes tell of"
+    needed = _needed(kind)
+    if others := sorted(needed - {"schema"}):
+        detail = f"{kind} needs {' and '.join(others)}, and only a project file can say that"
+        raise ArgumentInvalid(argument="format", detail=detail, fix="rivermouth init")
+    if schema is None and needed:
+        rows = "rows that its envelopes tell of" if find_kind("formats", kind).changes else "columns"
+        detail = f"{kind} needs the schema of the {rows}"
         raise ArgumentInvalid(argument="schema", detail=detail, fix='--schema "id bigint, at timestamp"')
     if kind in ("raw", "text") and schema is not None:
         raise ArgumentInvalid(
@@ -222,11 +227,12 @@ def _format(kind: str | None, schema: str | None) -> str:
     return kind
 
 
-def _needs_schema(kind: str) -> bool:
+def _needed(kind: str) -> set[str]:
+    """The settings without which there is no such format."""
     if kind not in kind_names("formats"):
-        return False  # the judgement of the whole says more of it
+        return set()  # the judgement of the whole says more of it
     fields: Mapping[str, FieldInfo] = getattr(find_kind("formats", kind), "model_fields", {})
-    return any((each.alias or name) == "schema" and each.is_required() for name, each in fields.items())
+    return {each.alias or name for name, each in fields.items() if each.is_required()}
 
 
 def _check_history(sink: str | None, sequence_by: str | Sequence[str] | None) -> None:

@@ -36,6 +36,7 @@ _MISSING_FIXES: Final = {
     "table": "table: bronze.orders",
     "schema": 'schema: "id bigint, at timestamp"',
     "condition": "condition: amount > 0",
+    "pattern": "pattern: '(?<host>\\S+) (?<status>\\d+)'",
     "sequence_by": "sequence_by: updated_at, or Kafka's own time: sequence_by: kafka_timestamp",
 }
 # A separator between quotes is the user's text.
@@ -182,6 +183,8 @@ class _Judgement:
     def _translate(self, error: ValidationError, value: dict[Any, Any]) -> None:
         found: dict[Path, list[ErrorDetails]] = {}
         for detail in error.errors(include_url=False):
+            if detail["type"] == "default_factory_not_called":
+                continue  # another field has its own error, from which this one follows
             loc = detail["loc"]
             ends_in_key = detail["type"] in ("missing", "extra_forbidden")
             path = resolved(value, loc[:-1] if ends_in_key else loc)

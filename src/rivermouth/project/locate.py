@@ -33,6 +33,9 @@ _INT: Final = re.compile(r"^[-+]?(0|[1-9][0-9]*(_[0-9]+)*)$")
 _FLOAT: Final = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 _HEX: Final = re.compile(r"^0x[0-9a-fA-F]+$")
 _WORDS: Final = {"true": True, "false": False, "null": None, "~": None, "": None}
+# Of this setting null means that there is none; what people mean by these is most often the text.
+_NULL_VALUE: Final = "null_value"
+_NULLS: Final = ("", "NULL", "Null")
 _OTHERS: Final = "to some readers of YAML and"
 _TWO_MEANINGS: Final = (
     (re.compile(r"^(yes|no|on|off)$", re.IGNORECASE), f"means true or false {_OTHERS} is text to others"),
@@ -238,6 +241,10 @@ class _Values:
         return None
 
     def _in_doubt(self, node: _Node, path: Path) -> bool:
+        if node.plain and path[-1:] == (_NULL_VALUE,) and node.text in _NULLS:
+            fix = f'for fields that say so {_NULL_VALUE}: "{node.text}", and for none {_NULL_VALUE}: null'
+            self._problem(f"{node.text or 'nothing'} is YAML's null here, and no text", node.line, fix)
+            return True
         reason = two_meanings(node.text) if node.plain and node.text else None
         if reason is not None and SECRET & set(path):
             self._problem(f"this value {reason}", node.line, "write it in quotes")

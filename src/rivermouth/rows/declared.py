@@ -20,6 +20,9 @@ INFER: Final = "infer"
 _QUOTED: Final = r"""`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _WORD: Final = re.compile(_QUOTED + r"""|[(<)>,]|[^\s`'"(<)>,:]+:?""", re.DOTALL)
 
+# Comments, and one type for all columns.
+_MORE_THAN_COLUMNS: Final = re.compile(r"--|/\*|^\s*struct\s*<", re.IGNORECASE)
+
 
 class DeclaredFormat(Format):
     """Base of the formats with a declared schema.
@@ -101,6 +104,18 @@ def names_in_ddl(ddl: str) -> list[str]:
         begins = depth == 0 and word == ","
         depth += (word[0] in "(<") - (word[0] in ")>")
     return found
+
+
+def names_as_declared(declared: object) -> list[str] | None:
+    """The names of the columns of a schema as it stands in the YAML, without Spark; None if that does not tell them."""
+    match declared:
+        case str() if declared == INFER or declared.endswith(".json") or _MORE_THAN_COLUMNS.search(declared):
+            return None
+        case str():
+            return names_in_ddl(declared)
+        case {"fields": [*fields]}:
+            return [str(field["name"]) for field in fields if isinstance(field, dict) and "name" in field]
+    return None
 
 
 def _from_ddl(ddl: str) -> StructType:

@@ -24,7 +24,7 @@ _EXPONENT: Final = "^[^eE]*[eE][+-]?[0-9]{1,3}$"
 LONGEST_DECIMAL: Final = 400
 _SHORTEST_TIMESTAMP: Final = len("2026-01-31")
 _SHORTEST_INFINITE: Final = len('"Infinity"')
-_NTZ: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?$"
+_NTZ: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
 # A number that a double cannot hold (or nearly so), wherever a number may stand in a document.
 OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
 
@@ -177,7 +177,7 @@ def _convert_leaf(read: str, declared: T.DataType) -> str:
             form = f"octet_length({read}) >= {_SHORTEST_TIMESTAMP} AND ({dated})"
             return f"CASE WHEN {form} THEN try_cast({read} AS timestamp) END"
         case T.TimestampNTZType():
-            return f"CASE WHEN {read} RLIKE '{_NTZ}' THEN try_cast({read} AS timestamp_ntz) END"
+            return f"CASE WHEN {read} RLIKE r'{_NTZ}' THEN try_cast({read} AS timestamp_ntz) END"
     return read
 
 

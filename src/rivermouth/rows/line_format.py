@@ -40,12 +40,22 @@ class LineFormat(DeclaredFormat):
         """The declared columns, in order, all nullable.
 
         Raises:
-            ValueError: The schema cannot be read, or the settings do not fit it; the text says why.
+            ValueError: The schema cannot be read, our classes are not there, or the settings do not fit; the text says
+                why.
         """
         found = super().columns(spark)
-        name, *arguments = self.splitter(found.names)
-        our_classes.made(spark, name, *arguments)
+        our_classes.found(spark, str(self.splitter(found.names)[0]))
+        self.check_splitter(spark, found.names)
         return found
+
+    def check_splitter(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        """Makes sure that our class takes the settings.
+
+        Raises:
+            ValueError: It does not; the text says why.
+        """
+        name, *arguments = self.splitter(columns)
+        our_classes.made(spark, name, *arguments)
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to texts in one pass, and texts to columns."""

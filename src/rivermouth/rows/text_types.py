@@ -10,10 +10,14 @@ from rivermouth.rows import json_types
 
 # Not $, which also stands before a line break at the end.
 _WHOLE: Final = r"^[+-]?[0-9]{1,40}\z"
-_DECIMAL: Final = r"^[+-]?[0-9]{1,60}([.][0-9]{0,60})?\z"
-_FLOATING: Final = r"^[+-]?[0-9]{1,400}([.][0-9]{0,400})?([eE][+-]?[0-9]{1,3})?\z"
+# Oracle, for one, writes no zero before the point.
+_DECIMAL: Final = r"^[+-]?([0-9]{1,60}([.][0-9]{0,60})?|[.][0-9]{1,60})\z"
+_FLOATING: Final = r"^[+-]?([0-9]{1,400}([.][0-9]{0,400})?|[.][0-9]{1,400})([eE][+-]?[0-9]{1,3})?\z"
 _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _ISO_8859_1: Final = r"^[\x00-\xFF]*\z"
+
+_BLANK: Final = 0x20
+_DELETE: Final = 0x7F
 
 WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 FLOATING: Final = (T.FloatType, T.DoubleType)
@@ -47,12 +51,18 @@ def of_text(text: str, declared: T.DataType) -> str:
             no = f"WHEN lower({text}) IN ('0', 'false') THEN false"
             return f"CASE WHEN lower({text}) IN ('1', 'true') THEN true {no} END"
         case T.BinaryType():
-            return f"try_to_binary({text}, 'base64')"
+            # Spark passes over blanks, missing padding and bits that make no byte.
+            made = f"try_to_binary({text}, 'base64')"
+            whole = f"replace(base64({made}), concat(char(13), char(10)))"
+            return f"CASE WHEN {whole} = {text} THEN {made} END"
         case T.DecimalType():
             return decimal(text, declared)
         case T.DateType():
             return f"CASE WHEN {text} RLIKE r'{_DATE}' THEN try_cast({text} AS date) END"
-        case T.TimestampType() | T.TimestampNTZType():
+        case T.TimestampType():
+            # Spark takes signs away that nobody sees, at both ends.
+            return f"CASE WHEN {_bare(text)} THEN {json_types.convert(text, declared)} END"
+        case T.TimestampNTZType():
             return json_types.convert(text, declared)
         case _ if isinstance(declared, FLOATING):
             finite = f"nullif(nullif(try_cast({text} AS {sql}), {sql}('Infinity')), {sql}('-Infinity'))"
@@ -66,6 +76,11 @@ def decimal(text: str, declared: T.DecimalType) -> str:
     unrounded = f"{point} = 0 OR octet_length(rtrim('0', {text})) - {point} <= {declared.scale}"
     fits = f"{text} RLIKE r'{_DECIMAL}' AND ({unrounded})"
     return f"CASE WHEN {fits} THEN try_cast({text} AS {declared.simpleString()}) END"
+
+
+def _bare(text: str) -> str:
+    ends = (f"ascii({text})", f"ascii(right({text}, 1))")
+    return " AND ".join(f"{end} > {_BLANK} AND {end} != {_DELETE}" for end in ends)
 
 
 def bytes_as_characters(text: str) -> str:

@@ -23,8 +23,9 @@ import org.apache.spark.unsafe.types.UTF8String;
 public final class Regex extends Step {
     private static final long serialVersionUID = 1;
     private static final int READS_PER_CHARACTER = 10;
-    // Names of groups are letters and digits to Java, names of columns have underscores too.
-    private static final Pattern NAME = Pattern.compile("\\\\k<(\\w+)>|\\\\.|\\(\\?<([A-Za-z_]\\w*)>", Pattern.DOTALL);
+    // Names of groups are letters and digits to Java, names of columns have other signs too.
+    private static final Pattern NAME = Pattern.compile(
+            "\\\\Q.*?(?:\\\\E|\\z)|\\\\k<([^<>]+)>|\\\\c?.|\\(\\?<(?![=!])([^<>()\\\\\\[\\]]+)>", Pattern.DOTALL);
 
     private final String pattern;
     private final List<String> columns;
@@ -83,28 +84,33 @@ public final class Regex extends Step {
 
     private void compile() {
         Map<String, String> names = new LinkedHashMap<>();
+        // By how much what stands behind a place has moved, and that place.
+        List<int[]> moves = new ArrayList<>();
         String renamed = NAME.matcher(pattern).replaceAll(found -> {
             String name = found.group(1) == null ? found.group(2) : found.group(1);
             if (name == null) {
                 return Matcher.quoteReplacement(found.group());
             }
             if (found.group(1) == null && names.containsKey(name)) {
-                throw new IllegalArgumentException("the pattern has two groups of the name " + name);
+                throw new IllegalArgumentException("it has two groups of the name " + name);
             }
             String group = names.computeIfAbsent(name, each -> "g" + names.size());
-            return Matcher.quoteReplacement((found.group(1) == null ? "(?<" : "\\k<") + group + ">");
+            String written = (found.group(1) == null ? "(?<" : "\\k<") + group + ">";
+            int moved = moves.isEmpty() ? 0 : moves.get(moves.size() - 1)[0];
+            moves.add(new int[] {moved + found.group().length() - written.length(), found.start() - moved});
+            return Matcher.quoteReplacement(written);
         });
-        Pattern whole = compiled(renamed);
+        Pattern whole = compiled(renamed, names, moves);
         for (Map.Entry<String, String> name : names.entrySet()) {
             if (!columns.contains(name.getKey())) {
-                throw new IllegalArgumentException("the group " + name.getKey() + " of the pattern is no column of the schema");
+                throw new IllegalArgumentException("its group " + name.getKey() + " is no column of the schema");
             }
             checkIsGroup(renamed, name);
         }
         List<String> found = new ArrayList<>();
         for (String column : columns) {
             if (!names.containsKey(column)) {
-                throw new IllegalArgumentException("the pattern has no group for the column " + column);
+                throw new IllegalArgumentException("it has no group for the column " + column);
             }
             found.add(names.get(column));
         }
@@ -112,13 +118,23 @@ public final class Regex extends Step {
         groups = found.toArray(String[]::new);
     }
 
-    private Pattern compiled(String renamed) {
+    private static Pattern compiled(String renamed, Map<String, String> names, List<int[]> moves) {
         try {
             return Pattern.compile(renamed);
         } catch (PatternSyntaxException error) {
-            throw new IllegalArgumentException("the pattern cannot be read: " + error.getDescription());
+            String why = error.getDescription();
+            for (Map.Entry<String, String> name : names.entrySet()) {
+                why = why.replace("<" + name.getValue() + ">", "<" + name.getKey() + ">");
+            }
+            int place = error.getIndex();
+            int moved = 0;
+            for (int[] move : moves) {
+                moved = place > move[1] ? move[0] : moved;
+            }
+            String near = place < 0 ? "" : ", near character " + (place + moved + 1);
+            throw new IllegalArgumentException("it cannot be read: " + why + near);
         } catch (StackOverflowError error) {
-            throw new IllegalArgumentException("the pattern cannot be read: it nests too deeply");
+            throw new IllegalArgumentException("it cannot be read: it nests too deeply");
         }
     }
 
@@ -128,7 +144,7 @@ public final class Regex extends Step {
             Pattern.compile(renamed + "\n\\k<" + name.getValue() + ">");
         } catch (PatternSyntaxException error) {
             throw new IllegalArgumentException(
-                    "(?<" + name.getKey() + "> is no group where it stands in the pattern: write \\(\\?< for these signs");
+                    "(?<" + name.getKey() + "> is no group where it stands: write \\(\\?< for these signs");
         }
     }
 
