@@ -17,7 +17,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.errors import DescriptorUnusable, ProtobufMissing
 from rivermouth.names import did_you_mean
 from rivermouth.rows import python_values
-from rivermouth.rows.python_values import Misfit
+from rivermouth.rows.python_scalars import Misfit
 
 _IMPORTS: Final = "protoc --include_imports --descriptor_set_out=FILE ..."
 _WELL_KNOWN: Final = (

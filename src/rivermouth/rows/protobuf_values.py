@@ -13,7 +13,7 @@ from rivermouth.errors import ProtobufMissing
 from rivermouth.rows import protobuf_descriptor
 from rivermouth.rows.protobuf_wire import confluent, wrong_bytes
 from rivermouth.rows.python_decoding import Outcome, python_udf
-from rivermouth.rows.python_values import Misfit
+from rivermouth.rows.python_scalars import Misfit
 
 _MARK: Final = "RIVERMOUTH_PROTOBUF_MISSING|"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rivermouth.rows.python_values import Misfit
+from rivermouth.rows.python_scalars import Misfit
 
 _VARINT, _I64, _LEN, _START, _END, _I32 = range(6)
 _SIZES: Final = {_I64: 8, _I32: 4}
