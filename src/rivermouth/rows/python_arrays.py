@@ -15,7 +15,10 @@ from rivermouth.rows.python_scalars import Misfit, arrow_type
 from rivermouth.rows.python_values import has_required, keys_twice
 
 _UNITS: Final = ("s", "ms", "us")
-_ENDS: Final = tuple(end.replace(tzinfo=dt.UTC) for end in (dt.datetime.min, dt.datetime.max))
+_ENDS: Final = (
+    dt.datetime(dt.MINYEAR, 1, 1, tzinfo=dt.UTC),
+    dt.datetime(dt.MAXYEAR, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC),
+)
 
 
 class NotPlain(Exception):
