@@ -170,6 +170,7 @@ def test_a_function_of_an_entry_point(tmp_path, monkeypatch):
                 "name it with its module: function: decode:orders",
             ),
         ),
+        ("decode.py:orders", ("this names a file, and not its module", "function: decode:orders")),
         ("decode:", NO_NAME),
         ("a b:c", NO_NAME),
         ("./decode.py:orders", NO_NAME),

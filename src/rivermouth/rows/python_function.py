@@ -75,6 +75,9 @@ def reference(name: str, folder: str | None) -> Reference:
         fix = "write module:function, for example: function: decode:orders"
         raise FunctionUnusable(function=name, detail="this is no name of a module and a function", fix=fix)
     module, _, attribute = text.partition(":")
+    if module.endswith(".py"):
+        fix = f"function: {module.removesuffix('.py')}:{attribute}"
+        raise FunctionUnusable(function=name, detail="this names a file, and not its module", fix=fix)
     return Reference(module, attribute, folder)
 
 
