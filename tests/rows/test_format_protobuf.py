@@ -235,6 +235,12 @@ def test_messages_of_proto2():
     ]
 
 
+def test_keys_of_maps_of_proto2_that_are_no_utf_8():
+    content = descriptor_set({"M": ["map<string, int32> x = 1"]}, syntax="proto2")
+    told = ("INVALID_UTF8", None, "a string in the value is not valid UTF-8")
+    assert outcome(content, b"\x0a\x05\x0a\x01\xff\x10\x07", b"") == [told, {"x": []}]
+
+
 def test_fields_are_columns_in_the_order_of_their_numbers():
     content = descriptor_set({"M": ["int32 c = 3", "int32 a = 1", "string class = 2"]})
     assert protobuf_descriptor.columns(content, "shop.M").names == ["a", "class", "c"]

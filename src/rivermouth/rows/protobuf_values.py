@@ -60,6 +60,9 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
             row = read(_message(value, kind, encoding.framing))
         except Misfit as misfit:
             outcome.refused[place] = misfit
+        except UnicodeDecodeError:
+            # The keys of proto2's maps are not looked at when they are parsed.
+            outcome.refused[place] = Misfit("INVALID_UTF8", None, "a string in the value is not valid UTF-8")
         except (TypeError, ValueError, RecursionError) as error:
             # Not known to happen; a worker would not outlive it, nor would the records beside this one.
             text = f"google.protobuf cannot read it: {type(error).__name__}"
