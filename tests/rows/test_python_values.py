@@ -6,6 +6,8 @@ import datetime as dt
 import enum
 import math
 import re
+import signal
+import time
 from decimal import Decimal
 
 import numpy as np
@@ -452,6 +454,32 @@ def test_whatever_a_function_raises_is_a_verdict():
     assert found.field("decoded").to_pylist() == [False, True, False, False, False, False, False, True, False, False]
     assert found.field("data").to_pylist() == [none] * 7 + [{"x": 1, "y": "ok"}] + [none] * 2
     assert pc.all(found.field("verdict").is_valid()).as_py()
+
+
+class Slow(Exception):
+    def __str__(self):
+        time.sleep(60)
+        return ""
+
+
+def slow(value):
+    raise Slow
+
+
+def test_a_call_ends_in_time_whatever_its_exception_does():
+    call = Call(Reference(__name__, "slow"), SCHEMA.json(), (), arrow=False, timeout_s=0.2)
+    outcome = python_decoding._decoded(call, pa.array([b"1"]))
+    assert [str(each) for each in outcome.refused.values()] == ["it did not return within 0.2 s"]
+
+
+def test_a_worker_that_is_told_to_end_refuses_no_record():
+    before = signal.getsignal(signal.SIGINT)
+    with python_decoding._limited(30) as limit:
+        told = signal.getsignal(signal.SIGINT)
+        call = python_decoding._Limited(lambda _: told(signal.SIGINT, None), limit)
+        with pytest.raises(KeyboardInterrupt):
+            call(b"")
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 SAME = {"a": [], "m": {"k": [0]}, "s": {"x": 0}, "b": bytearray(1)}
