@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rivermouth.cli.options import format_with
 from rivermouth.errors import ArgumentInvalid, RivermouthError, TopicNameEmpty, TopicNameInvalid
 from rivermouth.project import locate
 from rivermouth.project.dump import to_yaml
@@ -43,6 +44,31 @@ def test_with_a_schema_the_values_are_json():
 
 def test_a_text_topic_is_decoded():
     assert ingest_spec("orders", format="text").flow("orders").table.name == "silver.orders"
+
+
+def test_a_format_may_have_options_of_its_own(tmp_path):
+    options = format_with("python", ("function=decode:orders", "arrow=true", "timeout_s=5"))
+    flow = ingest_spec("orders", format=options, schema="id bigint", base=tmp_path).flow("orders")
+    assert (flow.format.function, flow.format.arrow, flow.format.timeout_s) == ("decode:orders", True, 5.0)
+    options = {"type": "protobuf", "message": "shop.Order", "descriptor": "shop.desc"}
+    project = ingest_spec("orders", format=options)
+    assert "format: {type: protobuf, descriptor: shop.desc, message: shop.Order}" in to_yaml(project.spec)
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (
+            "function",
+            "an option of a format is written as NAME=VALUE; nothing was run\n  hint: --format-option function=",
+        ),
+        ("type=csv", "the name of a format is none of its options; nothing was run\n  hint: --format csv"),
+    ],
+)
+def test_what_is_no_option_of_a_format(option, told):
+    with pytest.raises(ArgumentInvalid) as caught:
+        format_with("python", (option,))
+    assert str(caught.value).startswith(f"[ARGUMENT_INVALID] --format-option: {told}")
 
 
 def test_a_table_can_be_named():
@@ -153,14 +179,14 @@ def test_only_an_inferred_schema_is_updated():
         ),
         pytest.param(
             {"format": "csv"},
-            "[ARGUMENT_INVALID] schema: csv needs the schema of the columns; nothing was run\n"
+            "[ARGUMENT_INVALID] schema: csv needs the schema of what its values hold; nothing was run\n"
             '  hint: --schema "id bigint, at timestamp"',
             id="lines without schema",
         ),
         pytest.param(
             {"format": "regex", "schema": "id bigint"},
-            "[ARGUMENT_INVALID] format: regex needs pattern, and only a project file can say that; nothing was run\n"
-            "  hint: rivermouth init",
+            "[ARGUMENT_INVALID] format: regex needs pattern; nothing was run\n"
+            "  hint: --format-option pattern='(?<id>[0-9]+) (?<text>.*)'",
             id="lines without a pattern",
         ),
         pytest.param(
@@ -185,6 +211,54 @@ def test_only_an_inferred_schema_is_updated():
             "[NOT_SUPPORTED] flows.orders.format: xml is not supported yet; nothing was run\n"
             "  hint: remove flows.orders.format: xml",
             id="a format that is not built yet",
+        ),
+        pytest.param(
+            {"format": "protobuf"},
+            "[ARGUMENT_INVALID] format: protobuf needs message; nothing was run\n"
+            "  hint: --format-option message=shop.Order",
+            id="a message without its name",
+        ),
+        pytest.param(
+            {"format": {"type": "protobuf", "message": "shop.Order"}},
+            "[PROJECT_INVALID] flows.orders.format: the table's schema is one of two; nothing was run\n"
+            "  hint: descriptor: shop.desc, or subject and version",
+            id="a message without its file",
+        ),
+        pytest.param(
+            {"format": "protobuf", "schema": "id bigint"},
+            "[ARGUMENT_INVALID] schema: format protobuf has no schema; nothing was run\n"
+            "  hint: --format json, or no --schema",
+            id="a message with a schema",
+        ),
+        pytest.param(
+            {"format": "python", "schema": "id bigint"},
+            "[ARGUMENT_INVALID] format: python needs function; nothing was run\n"
+            "  hint: --format-option function=decode:orders",
+            id="python without its function",
+        ),
+        pytest.param(
+            {"format": "python"},
+            "[ARGUMENT_INVALID] schema: python needs the schema of what its values hold; nothing was run\n"
+            '  hint: --schema "id bigint, at timestamp"',
+            id="python without a schema",
+        ),
+        pytest.param(
+            {"format": {"function": "decode:orders"}, "schema": "id bigint"},
+            "[ARGUMENT_INVALID] format: its options are there, and not its name; nothing was run\n"
+            "  hint: --format python --format-option function=decode:orders",
+            id="options of a format without name",
+        ),
+        pytest.param(
+            {"format": {"type": "json", "schema": "id int"}, "schema": "id bigint"},
+            "[ARGUMENT_INVALID] schema: it is given twice, as an option of the format, too; nothing was run\n"
+            "  hint: one of them",
+            id="two schemas",
+        ),
+        pytest.param(
+            {"format": {"type": "python", "function": "decode:orders", "speed": "5"}, "schema": "id bigint"},
+            "[UNKNOWN_KEY] unknown key 'speed' in flows.orders.format; nothing was run\n"
+            "  hint: known: arrow, function, schema, timeout_s, type",
+            id="an option that a format lacks",
         ),
         pytest.param(
             {"sink": "append", "keys": ["id"]},

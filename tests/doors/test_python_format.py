@@ -248,6 +248,34 @@ def test_a_function_that_changes_its_mind_loses_nothing(project, tmp_path):
     assert (flow["last_batch"]["written"], flow["last_batch"]["dead_lettered"]) == (1, 1)
 
 
+MENDED = """\
+import pathlib
+
+
+def orders(value, *, topic, key):
+    if value == b"2" and not pathlib.Path({file!r}).exists():
+        raise ValueError("not yet")
+    return {{"id": int(value), "said": f"{{topic}} {{key}}"}}
+"""
+
+
+def test_one_topic_without_a_file_and_a_replay_after_the_function_is_mended(project, broker, tmp_path):
+    project.write("", MENDED.format(file=str(tmp_path / "mended")), "id bigint")
+    Path("rivermouth.yml").unlink()
+    project.send(b"1", b"2", key=b"k")
+    servers = ("--bootstrap-servers", broker.bootstrap_servers, "--maintenance", "never")
+    options = ("--format", "python", "--format-option", f"function={project.module}:orders")
+    table = ("--table", "silver.orders", "--sink", "append", "--schema", "id bigint, said string")
+    code, text = project.say("ingest", project.topic, *servers, *options, *table, "--save")
+    assert code == 0, text
+    assert [letter[1:] for letter in project.letters()] == [("FUNCTION_FAILED", None, "ValueError: not yet")]
+    (tmp_path / "mended").touch()
+    (flow,) = json.loads(project.say("status", "--output", "json")[1])["flows"]
+    code, text = project.say("dead-letters", "replay", flow["flow"])
+    assert code == 0, text
+    assert project.rows("id", "said") == [(1, f"{project.topic} b'k'"), (2, f"{project.topic} b'k'")]
+
+
 def test_a_flow_over_a_table_has_the_headers_that_it_keeps(project):
     code = "def orders(value, *, topic, headers):\n    return {'said': f'{topic} {value} {headers}'}\n"
     more = f"""\

@@ -145,6 +145,8 @@ END = "the value ends before what a length in it announces"
 NANOS = "field x holds a time with nanoseconds, which a timestamp would cut off"
 YEARS = "field x holds a time that is none of the years 1 to 9999"
 NO_JSON = "field x holds what JSON has no word for"
+FRAMED_ONE = "the value begins with a zero, and no message does: framing: confluent is for those of a schema registry"
+HEADER = b"\0\0\0\1\x2c"
 # Before the number of {"a": ...} in a Struct.
 OF_A = b"\x0a\x0e\x0a\x01a\x12\x09\x11"
 REFUSED = [
@@ -169,7 +171,7 @@ REFUSED = [
     ("int64", b"\x08", "TRUNCATED", "x", END),
     ("N", b"\x0a\x02\x12\x05", "TRUNCATED", "x.b", END),
     ("int64", b"\x08" + b"\xff" * 10, "INVALID_PROTOBUF", None, "a number has more than 64 bits"),
-    ("int64", b"\x00\x01", "INVALID_PROTOBUF", None, "a field has a number or a wire type that is none"),
+    ("int64", b"\x00\x01", "INVALID_PROTOBUF", None, FRAMED_ONE),
     ("int64", b"\x0f", "INVALID_PROTOBUF", None, "a field has a number or a wire type that is none"),
     ("int64", b"\x14", "INVALID_PROTOBUF", None, "a group ends that did not begin"),
     ("int64", b"\x13\x08\x01", "TRUNCATED", None, END),
@@ -177,6 +179,19 @@ REFUSED = [
     ("Timestamp", b"\x0a\x02\x10\x01", "FIELD_TYPE", "x", NANOS),
     ("Timestamp", b"\x0a\x06\x10" + varint(10**9), "FIELD_TYPE", "x", YEARS),
     ("Timestamp", b"\x0a\x07\x08" + varint(253402300800), "FIELD_TYPE", "x", YEARS),
+    # What stands in the place of a message with a meaning of its own was another message.
+    ("Timestamp", b"\x0a\x03\x0a\x01a", "FIELD_TYPE", "x", WIRE),
+    ("repeated Timestamp", b"\x0a\x03\x0a\x01a", "FIELD_TYPE", "x[]", WIRE.replace("x", "x[]", 1)),
+    ("Int64Value", b"\x0a\x03\x0a\x01a", "FIELD_TYPE", "x", WIRE),
+    ("StringValue", b"\x0a\x02\x08\x05", "FIELD_TYPE", "x", WIRE),
+    ("Struct", b"\x0a\x02\x08\x05", "FIELD_TYPE", "x", WIRE),
+    ("Value", b"\x0a\x03\x0a\x01a", "FIELD_TYPE", "x", WIRE),
+    ("ListValue", b"\x0a\x05\x0a\x03\x0a\x01a", "FIELD_TYPE", "x", WIRE),
+    ("Struct", b"\x0a\x0a\x0a\x08\x0a\x01a\x12\x03\x0a\x01a", "FIELD_TYPE", "x", WIRE),
+    ("map<string, Timestamp>", b"\x0a\x08\x0a\x01k\x12\x03\x0a\x01a", "FIELD_TYPE", "x[]", WIRE.replace("x", "x[]", 1)),
+    ("map<string, int32>", b"\x0a\x06\x0a\x01k\x12\x01a", "FIELD_TYPE", "x", WIRE),
+    ("map<string, int32>", b"\x0a\x09\x0a\x01k\x10" + varint(1 << 32), "FIELD_TYPE", "x[]", BITS.replace("x", "x[]")),
+    ("int32", HEADER + b"\x00\x08\x05", "INVALID_PROTOBUF", None, FRAMED_ONE),
     ("Struct", b"\x0a\x10" + OF_A + struct.pack("<d", math.nan), "FIELD_TYPE", "x", NO_JSON),
 ]
 
@@ -220,13 +235,18 @@ def test_messages_of_proto2():
     ]
 
 
+def test_keys_of_maps_of_proto2_that_are_no_utf_8():
+    content = descriptor_set({"M": ["map<string, int32> x = 1"]}, syntax="proto2")
+    told = ("INVALID_UTF8", None, "a string in the value is not valid UTF-8")
+    assert outcome(content, b"\x0a\x05\x0a\x01\xff\x10\x07", b"") == [told, {"x": []}]
+
+
 def test_fields_are_columns_in_the_order_of_their_numbers():
     content = descriptor_set({"M": ["int32 c = 3", "int32 a = 1", "string class = 2"]})
     assert protobuf_descriptor.columns(content, "shop.M").names == ["a", "class", "c"]
     assert outcome(content, b"\x18\x03\x12\x01x") == [{"a": 0, "class": "x", "c": 3}]
 
 
-HEADER = b"\0\0\0\1\x2c"
 MAGIC = "the value does not begin with a zero, the id of a schema and the place of a message"
 LENGTH = "the place of the message in its file has a length that is none"
 OTHER = "the value is another message of its file than shop.N"
@@ -255,7 +275,28 @@ def test_the_first_message_of_a_file_is_a_zero():
         assert outcome(one("int32"), HEADER + place + b"\x08\x05", framing="confluent") == [{"x": 5}]
 
 
+# Names that google.protobuf's own methods have.
+METHODS = ("HasField", "IsInitialized", "SerializeToString", "DESCRIPTOR", "FromString")
+
+
+def test_fields_may_be_called_as_methods_are():
+    content = descriptor_set({"M": [f"optional int32 {name} = {at}" for at, name in enumerate(METHODS, start=1)]})
+    assert outcome(content, b"\x08\x01\x10\x02") == [dict.fromkeys(METHODS) | {"HasField": 1, "IsInitialized": 2}]
+
+
+def test_a_message_that_only_bears_the_name_of_a_timestamp_is_one_like_others():
+    mine = descriptor_set({"Timestamp": ["string seconds = 1"]}, package="google.protobuf")
+    files = descriptor_pb2.FileDescriptorSet.FromString(mine)
+    files.file[0].name = "google/protobuf/timestamp.proto"
+    files.MergeFromString(one("Timestamp"))
+    content = files.SerializeToString()
+    assert protobuf_descriptor.columns(content, "shop.M").simpleString() == "struct<x:struct<seconds:string>>"
+    assert outcome(content, b"\x0a\x03\x0a\x01a") == [{"x": {"seconds": "a"}}]
+
+
+IMPORTS = "protoc --include_imports --descriptor_set_out=FILE ..."
 CANNOT = [
+    (one("int32").replace(b"shop.proto", b"shop.prot\xff"), "shop.M", "it holds no FileDescriptorSet", IMPORTS),
     (b"", "shop.M", "it holds no FileDescriptorSet", "protoc --include_imports --descriptor_set_out=FILE ..."),
     (b"\xff\xff", "shop.M", "it holds no FileDescriptorSet", "protoc --include_imports --descriptor_set_out=FILE ..."),
     (one("int32"), "shop.Nothin", "it has no message shop.Nothin", "did you mean 'shop.Nothing'?"),

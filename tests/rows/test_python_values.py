@@ -6,6 +6,8 @@ import datetime as dt
 import enum
 import math
 import re
+import signal
+import time
 from decimal import Decimal
 
 import numpy as np
@@ -28,6 +30,8 @@ MONEY, BIG = T.DecimalType(5, 2), T.DecimalType(38, 0)
 DATE, INSTANT, CLOCK = T.DateType(), T.TimestampType(), T.TimestampNTZType()
 PAIR = T.StructType([T.StructField("a", INT), T.StructField("b", TEXT, nullable=False)])
 UTC, EAST = dt.UTC, dt.timezone(dt.timedelta(hours=5, minutes=30))
+WEST = dt.timezone(dt.timedelta(hours=-5))
+SLOW = dt.timezone(dt.timedelta(hours=1, microseconds=5))
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)
 NOON = dt.datetime(2026, 1, 31, 12, 0, 0, 123456)
 
@@ -75,6 +79,7 @@ FIT = [
     (INSTANT, NOON.replace(tzinfo=EAST), (NOON - dt.timedelta(hours=5, minutes=30)).replace(tzinfo=UTC)),
     (INSTANT, dt.datetime(9999, 12, 31, tzinfo=UTC), dt.datetime(9999, 12, 31, tzinfo=UTC)),
     (INSTANT, pd.Timestamp("2026-01-31T12:00:00.000001+01:00"), dt.datetime(2026, 1, 31, 11, 0, 0, 1, tzinfo=UTC)),
+    (INSTANT, NOON.replace(tzinfo=SLOW), NOON.replace(tzinfo=UTC) - SLOW.utcoffset(None)),
     (CLOCK, NOON, NOON),
     (CLOCK, dt.datetime(1, 1, 1), dt.datetime(1, 1, 1)),
     (PAIR, {"b": "x", "a": None}, {"a": None, "b": "x"}),
@@ -113,6 +118,7 @@ MISFITS = [
     (MONEY, Decimal("-Infinity"), "a Decimal that is no finite number"),
     (MONEY, Decimal("1.005"), DIGITS),
     (MONEY, Decimal(1000), DIGITS),
+    (MONEY, Decimal("1" + "0" * 1_000_000), DIGITS),
     (MONEY, Decimal("1E+999999"), DIGITS),
     (MONEY, Decimal("1E-999999"), DIGITS),
     (MONEY, 1000, "a value beyond its range"),
@@ -125,6 +131,8 @@ MISFITS = [
     (DATE, NOON, "a datetime"),
     (DATE, "2026-01-31", "a str"),
     (INSTANT, NOON, "a datetime without a time zone"),
+    (INSTANT, dt.datetime(1, 1, 1, tzinfo=EAST), "a value beyond its range"),
+    (INSTANT, dt.datetime(9999, 12, 31, 23, tzinfo=WEST), "a value beyond its range"),
     (INSTANT, dt.date(2026, 1, 31), "a date"),
     (INSTANT, 0, "an int"),
     (INSTANT, pd.NaT, "a NaTType"),
@@ -134,6 +142,7 @@ MISFITS = [
     (T.ArrayType(LONG), "12", "a str"),
     (T.ArrayType(LONG), {1}, "a set"),
     (T.MapType(TEXT, LONG), [("k", 1)], "a list"),
+    (T.MapType(DOUBLE, LONG), {float("nan"): 1, math.nan: 2}, "a key twice"),
 ]
 DEEPER = [
     (PAIR, {"a": 1}, "FIELD_MISSING", "x.b", "field x.b is declared, and the dict lacks it"),
@@ -208,16 +217,20 @@ def test_those_that_fit_are_sifted_from_the_others(values):
 
 
 class Odd(dt.tzinfo):
+    def __init__(self, error):
+        self.error = error
+
     def utcoffset(self, _):
-        raise ZeroDivisionError
+        raise self.error
 
 
-def test_values_of_classes_that_raise_refuse_their_records_alone():
-    good = NOON.replace(tzinfo=UTC)
-    found, misfits = python_values.sifted([{"x": good}, {"x": NOON.replace(tzinfo=Odd())}, {"x": good}], one(INSTANT))
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
+def test_values_of_classes_that_raise_refuse_their_records_alone(error):
+    good, odd = NOON.replace(tzinfo=UTC), NOON.replace(tzinfo=Odd(error))
+    found, misfits = python_values.sifted([{"x": good}, {"x": odd}, {"x": good}], one(INSTANT))
     assert found.field("x").to_pylist() == [good, good]
     assert [(place, each.reason, str(each)) for place, each in misfits.items()] == [
-        (1, "FUNCTION_FAILED", "what it returned cannot be read: ZeroDivisionError")
+        (1, "FUNCTION_FAILED", f"what it returned cannot be read: {error.__name__}")
     ]
 
 
@@ -247,6 +260,7 @@ def test_types_that_python_has_no_values_for(kind, message):
 
 
 NUMBERS, TEXTS = pa.int64(), pa.string()
+MAP, LARGE_MAP = pa.map_(TEXTS, NUMBERS), pa.map_(pa.large_string(), pa.int32())
 
 # --- functions over whole arrays: what they return, in which types, and what they raise -------------------
 
@@ -317,17 +331,44 @@ def test_a_batch_may_be_all_of_one_kind(values):
         (pa.array([b"a", b"b"]), TEXT, ["a bytes"] * 2),
         (pa.array([[1], [2, 300]]), T.ArrayType(BYTE), [[1], "!"]),
         (pa.nulls(2), PAIR, [None, None]),
+        (pa.array([[("a", 1)], [("a", 1), ("a", 2)]], MAP), T.MapType(TEXT, LONG), [[("a", 1)], "!"]),
+        (pa.array([[("a", 1)], None], LARGE_MAP), T.MapType(TEXT, LONG), [[("a", 1)], None]),
+        (pa.array([[[("a", 1)]], []], pa.list_(LARGE_MAP)), T.ArrayType(T.MapType(TEXT, LONG)), [[[("a", 1)]], []]),
+        (pa.array([0, 1 << 62], pa.timestamp("us", "UTC")), INSTANT, [EPOCH, "cannot be read"]),
+        (pa.array([0, 1 << 30], pa.date32()), DATE, [EPOCH.date(), "cannot be read"]),
         (pa.array([{"b": "", "a": 1}, {"a": 2, "b": None}]), PAIR, [{"a": 1, "b": ""}, "!"]),
     ],
 )  # fmt: skip
 def test_arrays_of_other_types_are_taken_as_far_as_nothing_is_lost(column, kind, expected):
     found = made(lambda _: pa.StructArray.from_arrays([column], ["x"]), [b"", b""], one(kind))
     for told, wanted in zip(found, expected, strict=True):
-        if (isinstance(wanted, str) and kind != TEXT) or wanted == "a bytes":
+        if wanted == "cannot be read":
+            assert told[0] == "FUNCTION_FAILED"
+        elif (isinstance(wanted, str) and kind != TEXT) or wanted == "a bytes":
             assert told[0] in ("FIELD_TYPE", "FIELD_MISSING")
             assert wanted == "!" or told[2] == f"field x is declared {kind.simpleString()} and holds {wanted}"
         else:
             assert told == {"x": wanted}
+
+
+def test_a_map_is_taken_whatever_the_columns_beside_it_hold():
+    both = T.StructType([T.StructField("m", T.MapType(TEXT, LONG)), T.StructField("x", FLOAT)])
+    arrays = [pa.array([[("a", 1)]] * 2, MAP), pa.array([0.5, 0.1], pa.float64())]
+    found = made(lambda _: pa.StructArray.from_arrays(arrays, ["m", "x"]), [b"", b""], both)
+    assert found[0] == {"m": [("a", 1)], "x": 0.5}
+    assert found[1][:2] == ("FIELD_TYPE", "x")
+
+
+def test_a_function_may_fill_the_same_memory_again():
+    buffer = np.zeros(1, dtype="int64")
+
+    def function(values):
+        if len(values) > 1:
+            raise Misfit("FUNCTION_FAILED", None, "one at a time")
+        buffer[0] = int(values[0].as_py())
+        return pa.StructArray.from_arrays([pa.array(buffer)], ["x"])
+
+    assert made(function, [b"1", b"2", b"3"], one(LONG)) == [{"x": 1}, {"x": 2}, {"x": 3}]
 
 
 def test_strings_that_are_no_utf_8_are_refused():
@@ -361,7 +402,7 @@ def test_what_is_no_array_of_the_declared_columns(result, told):
 
 class Silent(Exception):
     def __str__(self):
-        raise ZeroDivisionError
+        raise self.args[0]
 
 
 def worst(value):
@@ -369,7 +410,11 @@ def worst(value):
         case b"exit":
             raise SystemExit(4)
         case b"silent":
-            raise Silent
+            raise Silent(ZeroDivisionError)
+        case b"mute":
+            raise Silent(SystemExit)
+        case b"interrupt":
+            raise KeyboardInterrupt("told")
         case b"long":
             raise ValueError("ä" * 1000)
         case b"odd":
@@ -382,7 +427,7 @@ def worst(value):
 
 
 def test_whatever_a_function_raises_is_a_verdict():
-    values = [b"exit", None, b"silent", b"long", b"odd", b"empty", b"deep", b"ok"]
+    values = [b"exit", None, b"silent", b"long", b"odd", b"empty", b"deep", b"ok", b"mute", b"interrupt"]
     call = Call(Reference(__name__, "worst"), SCHEMA.json(), (), arrow=False, timeout_s=30)
     python_decoding.python_function.loaded.cache_clear()
     outcome = python_decoding._decoded(call, pa.array(values, pa.binary()))
@@ -393,6 +438,8 @@ def test_whatever_a_function_raises_is_a_verdict():
         4: "ValueError: \\ud800",
         5: "KeyError",
         6: "RecursionError: too deep",
+        8: "Silent",
+        9: "KeyboardInterrupt: told",
     }
     parts = T.StructType(
         [
@@ -403,6 +450,56 @@ def test_whatever_a_function_raises_is_a_verdict():
     )
     found = outcome.to_arrow(python_values.arrow_type(parts))
     found.validate(full=True)
-    assert found.field("decoded").to_pylist() == [False, True, False, False, False, False, False, True]
-    assert found.field("data").to_pylist() == [{"x": None, "y": None}] * 7 + [{"x": 1, "y": "ok"}]
+    none = {"x": None, "y": None}
+    assert found.field("decoded").to_pylist() == [False, True, False, False, False, False, False, True, False, False]
+    assert found.field("data").to_pylist() == [none] * 7 + [{"x": 1, "y": "ok"}] + [none] * 2
     assert pc.all(found.field("verdict").is_valid()).as_py()
+
+
+class Slow(Exception):
+    def __str__(self):
+        time.sleep(60)
+        return ""
+
+
+def slow(value):
+    raise Slow
+
+
+def test_a_call_ends_in_time_whatever_its_exception_does():
+    call = Call(Reference(__name__, "slow"), SCHEMA.json(), (), arrow=False, timeout_s=0.2)
+    outcome = python_decoding._decoded(call, pa.array([b"1"]))
+    assert [str(each) for each in outcome.refused.values()] == ["it did not return within 0.2 s"]
+
+
+def test_a_worker_that_is_told_to_end_refuses_no_record():
+    before = signal.getsignal(signal.SIGINT)
+    with python_decoding._limited(30) as limit:
+        told = signal.getsignal(signal.SIGINT)
+        call = python_decoding._Limited(lambda _: told(signal.SIGINT, None), limit)
+        with pytest.raises(KeyboardInterrupt):
+            call(b"")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+SAME = {"a": [], "m": {"k": [0]}, "s": {"x": 0}, "b": bytearray(1)}
+
+
+def again(value):
+    """The same dict each time, and the same values in it."""
+    number = int(value)
+    SAME["a"].append({"x": number})
+    SAME["m"]["k"][0] = SAME["s"]["x"] = SAME["b"][0] = number
+    return SAME
+
+
+def test_a_function_may_return_the_same_object_again():
+    inner = T.StructType([T.StructField("x", LONG)])
+    fields = {"a": T.ArrayType(inner), "m": T.MapType(TEXT, T.ArrayType(LONG)), "s": inner, "b": BYTES}
+    schema = T.StructType([T.StructField(name, kind) for name, kind in fields.items()])
+    call = Call(Reference(__name__, "again"), schema.json(), (), arrow=False, timeout_s=30)
+    outcome = python_decoding._decoded(call, pa.array([b"1", b"2"]))
+    assert outcome.rows.to_pylist() == [
+        {"a": [{"x": 1}], "m": [("k", [1])], "s": {"x": 1}, "b": b"\x01"},
+        {"a": [{"x": 1}, {"x": 2}], "m": [("k", [2])], "s": {"x": 2}, "b": b"\x02"},
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rivermouth.cli.options import FILE_NAME, listed, pairs, speaking, with_topic
+from rivermouth.cli.options import FILE_NAME, format_with, listed, pairs, speaking, with_topic
 from rivermouth.cli.output import Output, indented
 from rivermouth.errors import ArgumentInvalid, ProjectExists
 
@@ -39,7 +39,7 @@ class _Switch(click.Option):
 @click.option("--save", is_flag=True, help="Write the project file that says the same; then run.")
 @click.option("-f", "--file", default=FILE_NAME, show_default=True, help="The file that --save writes.")
 @speaking
-def ingest(output: Output, topic: str, format_: str | None, file: str, *, save: bool, **arguments: Any) -> None:
+def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, **arguments: Any) -> None:
     """Carry one TOPIC into one Delta table: one row a key, the newest.
 
     Without --format and --schema the schema of JSON documents is inferred at the first run and kept; a topic that is
@@ -53,6 +53,7 @@ def ingest(output: Output, topic: str, format_: str | None, file: str, *, save: 
     from rivermouth.project.schema import ingest_project
 
     options, keys = pairs(arguments.pop("kafka_options")), listed(arguments.pop("keys"))
+    format_ = format_with(format_, arguments.pop("format_options"))
     project, why = ingest_project(topic, format=format_, keys=keys, kafka_options=options, **arguments)
     if output.json:
         output.result("", {"event": "derived", "configuration": dict(derived(project, why))})

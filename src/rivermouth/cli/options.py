@@ -73,8 +73,8 @@ def with_flows(command: Command) -> Command:
 def with_topic(command: Command) -> Command:
     """A topic and how to read it, as the arguments of ``project.ingest.ingest_spec``.
 
-    The command gets ``topic``, ``format_``, ``keys`` and ``kafka_options`` as they were written, and what else there
-    is by its name.
+    The command gets ``topic``, ``format_``, ``format_options``, ``keys`` and ``kafka_options`` as they were written,
+    and what else there is by its name.
     """
     for option in reversed(
         (
@@ -84,6 +84,13 @@ def with_topic(command: Command) -> Command:
             ),
             click.option(
                 "--format", "format_", metavar="FORMAT", help="raw, text, json ...; by default what is found."
+            ),
+            click.option(
+                "--format-option",
+                "format_options",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="An option of the format, for example function=decode:orders.",
             ),
             click.option("--schema", help='Columns of the values as DDL, for example "id bigint, at timestamp".'),
             click.option("--key-format", type=click.Choice(["raw", "text"]), help="What becomes of the key."),
@@ -114,14 +121,30 @@ def pairs(options: tuple[str, ...]) -> Mapping[str, str]:
     Raises:
         ArgumentInvalid: One is not written as NAME=VALUE.
     """
+    return _pairs(options, "an option of Kafka", "--kafka-option", "security.protocol=SASL_SSL")
+
+
+def format_with(kind: str | None, options: tuple[str, ...]) -> str | Mapping[str, str] | None:
+    """A format as ``project.ingest.ingest_spec`` takes it.
+
+    Raises:
+        ArgumentInvalid: An option is not written as NAME=VALUE, or is the format's name.
+    """
+    found = _pairs(options, "an option of a format", "--format-option", "function=decode:orders")
+    if "type" in found:
+        detail = "the name of a format is none of its options"
+        raise ArgumentInvalid(argument="--format-option", detail=detail, fix=f"--format {found['type']}")
+    return {**({} if kind is None else {"type": kind}), **found} if found else kind
+
+
+def _pairs(options: tuple[str, ...], what: str, argument: str, example: str) -> dict[str, str]:
     found = {}
     for option in options:
         name, equals, value = option.partition("=")
         if not equals or not name:
             # What was written may be a secret: it is not repeated.
-            detail = "an option of Kafka is written as NAME=VALUE"
             raise ArgumentInvalid(
-                argument="--kafka-option", detail=detail, fix="--kafka-option security.protocol=SASL_SSL"
+                argument=argument, detail=f"{what} is written as NAME=VALUE", fix=f"{argument} {example}"
             )
         found[name] = value
     return found

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from rivermouth.cli.attend import door
-from rivermouth.cli.options import listed, pairs, speaking, with_topic
+from rivermouth.cli.options import format_with, listed, pairs, speaking, with_topic
 from rivermouth.cli.output import Output
 from rivermouth.cli.tables import show_rows
 
@@ -23,7 +23,7 @@ def topics() -> None:
 @click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many rows.")
 @speaking
-def read(output: Output, topic: str, format_: str | None, wanted: str | None, limit: int, **arguments: Any) -> None:
+def read(output: Output, topic: str, format_: Any, wanted: str | None, limit: int, **arguments: Any) -> None:
     """Print records of TOPIC as the rows that they would be in a table, in no order; nothing is written.
 
     Records that would be dead letters there, and those without a value, are left out. This prints what the records
@@ -33,6 +33,7 @@ def read(output: Output, topic: str, format_: str | None, wanted: str | None, li
     from rivermouth.project import topics as of_project
 
     options, keys = pairs(arguments.pop("kafka_options")), listed(arguments.pop("keys"))
+    format_ = format_with(format_, arguments.pop("format_options"))
     with door(output) as given:
         found = of_project.rows(
             topic,

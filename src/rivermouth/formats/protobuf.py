@@ -41,7 +41,7 @@ class Protobuf(Format):
     tells: ClassVar[bool] = True
     type: Literal["protobuf"] = "protobuf"
     descriptor: str | None = Field(default=None, min_length=1)
-    message: str = Field(min_length=1)
+    message: str = Field(min_length=1, examples=["shop.Order"])
     framing: Literal["plain", "confluent"] = "plain"
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)

@@ -37,7 +37,7 @@ class Python(DeclaredFormat):
 
     tells: ClassVar[bool] = True
     type: Literal["python"] = "python"
-    function: str = Field(min_length=1)
+    function: str = Field(min_length=1, examples=["decode:orders"])
     arrow: bool = False
     timeout_s: float = Field(default=_SECONDS, gt=0, le=86_400)
     _folder: str | None = PrivateAttr(default=None)

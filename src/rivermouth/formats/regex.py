@@ -28,7 +28,7 @@ class Regex(LineFormat):
     """
 
     type: Literal["regex"] = "regex"
-    pattern: str = Field(min_length=1)
+    pattern: str = Field(min_length=1, examples=["(?<id>[0-9]+) (?<text>.*)"])
     max_reads: int = Field(default=100_000, ge=1_000, le=1_000_000_000)
 
     @field_validator("pattern")

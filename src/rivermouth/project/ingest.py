@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,7 +45,7 @@ def ingest_spec(
     *,
     bootstrap_servers: str = "localhost:9092",
     lake: str = "./lake",
-    format: str | None = None,  # noqa: A002 - the word of the project file
+    format: str | Mapping[str, Any] | None = None,  # noqa: A002 - the word of the project file
     schema: str | None = None,
     key_format: str | None = None,
     table: str | None = None,
@@ -74,7 +75,8 @@ def ingest_spec(
         topic: Name of the topic.
         bootstrap_servers: ``host:port``, several parted by commas.
         lake: Root of the lake; a relative one is resolved against ``base``.
-        format: raw, text, json …; json by default.
+        format: raw, text, json …; json by default. One with options of its own is a mapping, as in a project file:
+            ``{"type": "python", "function": "decode:orders"}``.
         schema: The columns of the values, in the words of the format; those of JSON are inferred by default.
         key_format: ``raw`` or ``text``.
         table: ``schema.table`` instead of the derived name.
@@ -109,16 +111,23 @@ def ingest_spec(
     problem = topic_problem(topic, "topic")
     if problem is not None:
         raise problem
-    kind = _format(format, schema)
+    kind, options = format_of(format)
+    if schema is None:
+        schema = options.pop("schema", None)
+    elif "schema" in options:
+        detail = "it is given twice, as an option of the format, too"
+        raise ArgumentInvalid(argument="schema", detail=detail, fix="one of them")
+    kind = _format(kind, schema, options)
     _check_history(sink, sequence_by)
     schema = INFER if kind == "json" and schema is None else schema
+    told = {"type": kind, **({} if schema is None else {"schema": schema}), **options}
     if parse_switch("update_schema", update_schema) and schema != INFER:
         detail = "the schema is given, or there is none, so it is not inferred"
         raise ArgumentInvalid(argument="update_schema", detail=detail, fix="no --schema and no --format")
     name = name_of_topic(topic)
     flow: dict[str, Any] = {
         "topics": [topic],
-        "format": {"type": kind, "schema": schema} if schema is not None else kind,
+        "format": told if len(told) > 1 else kind,
         "table": table or f"{RAW_SCHEMA if kind == 'raw' else DECODED_SCHEMA}.{name}",
         "sink": _sink(sink or SINK, keys=_listed(keys), sequence_by=_one(sequence_by)),
         "key_format": key_format,
@@ -209,30 +218,42 @@ def derived_text(project: Project, why: str | None = None) -> str:
     return "\n".join(f"{name + ':':<{width}}{text}" for name, text in lines)
 
 
-def _format(kind: str | None, schema: str | None) -> str:
+def format_of(format_: str | Mapping[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
+    """The name of a format, and its options.
+
+    Raises:
+        ArgumentInvalid: There are options, and no name.
+    """
+    if format_ is None or isinstance(format_, str):
+        return format_, {}
+    options = dict(format_)
+    kind = options.pop("type", None)
+    if not isinstance(kind, str):
+        fix = "--format python --format-option function=decode:orders"
+        raise ArgumentInvalid(argument="format", detail="its options are there, and not its name", fix=fix)
+    return kind, options
+
+
+def _format(kind: str | None, schema: Any, options: Mapping[str, Any]) -> str:
     if kind is None:
         return "json"
-    needed = _needed(kind)
-    if others := sorted(needed - {"schema"}):
-        detail = f"{kind} needs {' and '.join(others)}, and only a project file can say that"
-        raise ArgumentInvalid(argument="format", detail=detail, fix="rivermouth init")
-    if schema is None and needed:
-        rows = "rows that its envelopes tell of" if find_kind("formats", kind).changes else "columns"
-        detail = f"{kind} needs the schema of the {rows}"
-        raise ArgumentInvalid(argument="schema", detail=detail, fix='--schema "id bigint, at timestamp"')
-    if kind in ("raw", "text") and schema is not None:
+    if kind not in kind_names("formats"):
+        return kind  # the judgement of the whole says more of it
+    model = find_kind("formats", kind)
+    fields: Mapping[str, FieldInfo] = {each.alias or name: each for name, each in model.model_fields.items()}
+    if schema is not None and "schema" not in fields:
         raise ArgumentInvalid(
             argument="schema", detail=f"format {kind} has no schema", fix="--format json, or no --schema"
         )
+    if schema is None and "schema" in fields and fields["schema"].is_required() and kind != "json":
+        whose = "the rows that its envelopes tell of" if model.changes else "what its values hold"
+        detail = f"{kind} needs the schema of {whose}"
+        raise ArgumentInvalid(argument="schema", detail=detail, fix='--schema "id bigint, at timestamp"')
+    for name, each in fields.items():
+        if each.is_required() and name not in (*options, "schema", "type"):
+            fix = f"--format-option {name}={shlex.quote((each.examples or ['...'])[0])}"
+            raise ArgumentInvalid(argument="format", detail=f"{kind} needs {name}", fix=fix)
     return kind
-
-
-def _needed(kind: str) -> set[str]:
-    """The settings without which there is no such format."""
-    if kind not in kind_names("formats"):
-        return set()  # the judgement of the whole says more of it
-    fields: Mapping[str, FieldInfo] = getattr(find_kind("formats", kind), "model_fields", {})
-    return {each.alias or name for name, each in fields.items() if each.is_required()}
 
 
 def _check_history(sink: str | None, sequence_by: str | Sequence[str] | None) -> None:

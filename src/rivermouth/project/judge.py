@@ -141,8 +141,8 @@ class _Judgement:
         """Whether pydantic can judge this format or sink itself."""
         if isinstance(value, dict):
             if value.get("schema") == INFER and family == "formats" and not _can_infer(value.get("type")):
-                setting = f"{words(path)}.schema: infer"
-                self.problems.append(NotSupported(at=self._at((*path, "schema")), setting=setting))
+                why = f"only JSON documents tell their columns, those of {value['type']} are declared"
+                self._invalid((*path, "schema"), f"{words(path)}.schema: {why}", _MISSING_FIXES["schema"])
                 return False
             path, value = (*path, "type"), value.get("type")
         if not isinstance(value, str) or value in kind_names(family):

@@ -10,7 +10,7 @@ from rivermouth.engine.read_table import picked, rows_of
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.ports.session import for_flow
-from rivermouth.project.ingest import NEVER, ingest_spec
+from rivermouth.project.ingest import NEVER, format_of, ingest_spec
 from rivermouth.project.look_after import TableRows
 from rivermouth.project.operate import NOBODY, Door, Spark, orders, reach
 
@@ -82,7 +82,7 @@ def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> 
         if arguments.get(name):
             detail = "without latest_per_key each record is a row, whatever its key"
             raise ArgumentInvalid(argument=name, detail=detail, fix="--latest-per-key")
-    kind = arguments.get("format")
+    kind, _ = format_of(arguments.get("format"))
     several = kind in kind_names("formats") and getattr(find_kind("formats", str(kind)), "splits", False)
     if several and not latest_per_key:
         detail = f"a record of the format {kind} may be several rows, and what they come to takes a table"

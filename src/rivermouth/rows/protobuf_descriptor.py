@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import importlib
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -17,7 +18,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.errors import DescriptorUnusable, ProtobufMissing
 from rivermouth.names import did_you_mean
 from rivermouth.rows import python_values
-from rivermouth.rows.python_values import Misfit
+from rivermouth.rows.python_scalars import Misfit
 
 _IMPORTS: Final = "protoc --include_imports --descriptor_set_out=FILE ..."
 _WELL_KNOWN: Final = (
@@ -89,7 +90,7 @@ def message_class(content: bytes, name: str, file: str = "") -> Any:
 
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(content).file
-    except DecodeError:
+    except (DecodeError, UnicodeDecodeError):
         files = []
     if not files:
         raise DescriptorUnusable(file=file, detail="it holds no FileDescriptorSet", fix=_IMPORTS)
@@ -125,6 +126,10 @@ def _pool(files: Any, file: str) -> Any:
             raise DescriptorUnusable(file=file, detail=f"{name}: {text}", fix=_IMPORTS) from None
         added.add(name)
 
+    for each in files:
+        # Names that are no UTF-8 are bytes.
+        if not all(isinstance(name, str) for name in (each.name, each.package, *each.dependency)):
+            raise DescriptorUnusable(file=file, detail="it holds no FileDescriptorSet", fix=_IMPORTS)
     for each in files:
         add(each.name, ())
     return pool
@@ -182,13 +187,13 @@ def _field(field: Any, within: tuple[str, ...], path: str) -> T.DataType:
     if _is_map(field):
         key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
         return T.MapType(_SCALARS[key.type], _single(value, within, f"{path}[]"))
-    return T.ArrayType(_single(field, within, f"{path}[]")) if field.is_repeated else _single(field, within, path)
+    return T.ArrayType(_single(field, within, f"{path}[]")) if is_repeated(field) else _single(field, within, path)
 
 
 def _single(field: Any, within: tuple[str, ...], path: str) -> T.DataType:
     if field.type not in (_MESSAGE, _GROUP):
         return _SCALARS[field.type]
-    name = field.message_type.full_name
+    name = _standard(field.message_type)
     if name == _TIMESTAMP:
         return T.TimestampType()
     if name in _JSON:
@@ -200,8 +205,28 @@ def _single(field: Any, within: tuple[str, ...], path: str) -> T.DataType:
     return _struct(field.message_type, within, path)
 
 
+def _standard(descriptor: Any) -> str | None:
+    """The name of a message that has a meaning of its own; None for others, also where they bear such a name."""
+    name = str(descriptor.full_name)
+    if name != _TIMESTAMP and name not in _JSON and name not in _WRAPPERS:
+        return None
+    file = "timestamp" if name == _TIMESTAMP else "struct" if name in _JSON else "wrappers"
+    ours = importlib.import_module(f"google.protobuf.{file}_pb2").DESCRIPTOR.message_types_by_name[descriptor.name]
+    return name if _shape(ours) == _shape(descriptor) else None
+
+
+def _shape(descriptor: Any) -> list[tuple[Any, ...]]:
+    return sorted((field.number, field.name, field.type, is_repeated(field)) for field in descriptor.fields)
+
+
+def is_repeated(field: Any) -> bool:
+    """Whether a field may stand several times; protobuf before 6.31 knows that as its label alone."""
+    told = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if told is None else told)
+
+
 def _is_map(field: Any) -> bool:
-    return bool(field.type == _MESSAGE and field.is_repeated and field.message_type.GetOptions().map_entry)
+    return bool(field.type == _MESSAGE and is_repeated(field) and field.message_type.GetOptions().map_entry)
 
 
 def _below(path: str, name: str) -> str:
@@ -218,20 +243,34 @@ def reader(content: bytes, name: str) -> Read:
 
 
 def _message(descriptor: Any, path: str) -> Read:
-    from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415
-
     parts = [(field.name, _reading(field, _below(path, field.name))) for field in descriptor.fields]
-    declared = {field.number: _below(path, field.name) for field in descriptor.fields}
+    check = _known(descriptor, {field.number: _below(path, field.name) for field in descriptor.fields})
 
     def read(message: Any) -> dict[str, Any]:
-        for unknown in UnknownFieldSet(message):
-            if unknown.field_number in declared:
-                where = declared[unknown.field_number]
-                text = f"field {where} came with another wire type, or a number that its enum lacks"
-                raise Misfit("FIELD_TYPE", where, text)
+        check(message)
         return {name: part(message) for name, part in parts}
 
     return read
+
+
+def _known(descriptor: Any, paths: Mapping[int, str]) -> Callable[[Any], None]:
+    """A function that makes sure that none of a message's unknown fields is one that its descriptor knows."""
+    from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415
+
+    declared = frozenset(descriptor.fields_by_number)
+
+    def check(message: Any) -> None:
+        for unknown in UnknownFieldSet(message):
+            if unknown.field_number in declared:
+                raise other_type(paths[unknown.field_number])
+
+    return check
+
+
+def other_type(path: str) -> Misfit:
+    """That the field of that path came as something else than it is."""
+    text = f"field {path} came with another wire type, or a number that its enum lacks"
+    return Misfit("FIELD_TYPE", path, text)
 
 
 def _reading(field: Any, path: str) -> Read:
@@ -241,14 +280,16 @@ def _reading(field: Any, path: str) -> Read:
         item = _value(field.message_type.fields_by_name["value"], f"{path}[]")
         key = _value(field.message_type.fields_by_name["key"], f"{path}[]")
         return lambda message: {key(each): item(value) for each, value in getattr(message, name).items()}
-    convert = _value(field, f"{path}[]" if field.is_repeated else path)
+    repeated = is_repeated(field)
+    convert = _value(field, f"{path}[]" if repeated else path)
     plain = field.type not in (_MESSAGE, _GROUP, _ENUM, _STRING)
-    if field.is_repeated:
+    if repeated:
         if plain:
             return lambda message: list(getattr(message, name))
         return lambda message: [convert(each) for each in getattr(message, name)]
     if field.has_presence:
-        return lambda message: convert(getattr(message, name)) if message.HasField(name) else None
+        # A field may be called HasField itself.
+        return lambda message: convert(getattr(message, name)) if type(message).HasField(message, name) else None
     if plain:
         return lambda message: getattr(message, name)
     return lambda message: convert(getattr(message, name))
@@ -270,14 +311,14 @@ def _value(field: Any, path: str) -> Read:
         return functools.partial(_text, path)
     if field.type not in (_MESSAGE, _GROUP):
         return _itself
-    name = field.message_type.full_name
+    name = _standard(field.message_type)
+    check = _known(field.message_type, defaultdict(lambda: path))
     if name == _TIMESTAMP:
-        return functools.partial(_instant, path)
+        return functools.partial(_instant, path, check)
     if name in _JSON:
         return functools.partial(_json, path)
     if name in _WRAPPERS:
-        inner = _value(field.message_type.fields_by_name["value"], path)
-        return lambda message: inner(message.value)
+        return functools.partial(_boxed, check, _value(field.message_type.fields_by_name["value"], path))
     if not field.message_type.fields:
         return lambda _message: True
     return _message(field.message_type, path)
@@ -294,7 +335,13 @@ def _text(path: str, value: Any) -> str:
     raise Misfit("INVALID_UTF8", path, f"field {path} is not valid UTF-8")
 
 
-def _instant(path: str, message: Any) -> dt.datetime:
+def _boxed(check: Callable[[Any], None], inner: Read, message: Any) -> Any:
+    check(message)
+    return inner(message.value)
+
+
+def _instant(path: str, check: Callable[[Any], None], message: Any) -> dt.datetime:
+    check(message)
     seconds, nanos = message.seconds, message.nanos
     if not (_FIRST_S <= seconds <= _LAST_S and 0 <= nanos < _NANOS_OF_A_SECOND):
         raise Misfit("FIELD_TYPE", path, f"field {path} holds a time that is none of the years 1 to 9999")
@@ -306,7 +353,24 @@ def _instant(path: str, message: Any) -> dt.datetime:
 def _json(path: str, message: Any) -> str:
     from google.protobuf import json_format  # noqa: PLC0415
 
+    _check_json(path, message)
     try:
         return str(json_format.MessageToJson(message, indent=None, ensure_ascii=False))
     except (json_format.SerializeToJsonError, ValueError):
         raise Misfit("FIELD_TYPE", path, f"field {path} holds what JSON has no word for") from None
+
+
+def _check_json(path: str, message: Any) -> None:
+    """Makes sure that nothing in a ``Struct``, ``Value`` or ``ListValue`` came with another wire type."""
+    waiting = [message]
+    while waiting:
+        each = waiting.pop()
+        _known(each.DESCRIPTOR, defaultdict(lambda: path))(each)
+        match each.DESCRIPTOR.name:
+            case "Struct":
+                waiting += each.fields.values()
+            case "ListValue":
+                waiting += each.values
+            case "Value":
+                kind = each.WhichOneof("kind")
+                waiting += [getattr(each, kind)] if kind in ("struct_value", "list_value") else []

@@ -13,7 +13,7 @@ from rivermouth.errors import ProtobufMissing
 from rivermouth.rows import protobuf_descriptor
 from rivermouth.rows.protobuf_wire import confluent, wrong_bytes
 from rivermouth.rows.python_decoding import Outcome, python_udf
-from rivermouth.rows.python_values import Misfit
+from rivermouth.rows.python_scalars import Misfit
 
 _MARK: Final = "RIVERMOUTH_PROTOBUF_MISSING|"
 
@@ -60,6 +60,13 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
             row = read(_message(value, kind, encoding.framing))
         except Misfit as misfit:
             outcome.refused[place] = misfit
+        except UnicodeDecodeError:
+            # The keys of proto2's maps are not looked at when they are parsed.
+            outcome.refused[place] = Misfit("INVALID_UTF8", None, "a string in the value is not valid UTF-8")
+        except (TypeError, ValueError, RecursionError) as error:
+            # Not known to happen; a worker would not outlive it, nor would the records beside this one.
+            text = f"google.protobuf cannot read it: {type(error).__name__}"
+            outcome.refused[place] = Misfit("INVALID_PROTOBUF", None, text)
         else:
             outcome.places.append(place)
             found.append(row)
@@ -75,16 +82,21 @@ def _message(value: bytes, kind: Any, framing: str) -> Any:
     from google.protobuf.message import DecodeError  # noqa: PLC0415 - of an extra
 
     body = confluent(value, kind.DESCRIPTOR) if framing == "confluent" else value
+    if framing == "plain" and body[:1] == b"\0":
+        text = "the value begins with a zero, and no message does: framing: confluent is for those of a schema registry"
+        raise Misfit("INVALID_PROTOBUF", None, text)
     try:
         message = kind.FromString(body)
-    except DecodeError:
+    except (DecodeError, UnicodeDecodeError):
+        # Where the library is not C, it raises the latter for strings.
         invalid = Misfit("INVALID_PROTOBUF", None, "the bytes are no message of the descriptor")
         raise wrong_bytes(body, kind.DESCRIPTOR) or invalid from None
-    if not message.IsInitialized():
-        name = next(iter(message.FindInitializationErrors()))
+    # Methods of the class: fields may bear their names.
+    if not kind.IsInitialized(message):
+        name = next(iter(kind.FindInitializationErrors(message)))
         raise Misfit("FIELD_MISSING", name, f"field {name} is required, and not set")
     # The same bytes again: nothing was cut off, whatever number it was read as.
-    wrong = None if message.SerializeToString() == body else wrong_bytes(body, kind.DESCRIPTOR)
+    wrong = None if kind.SerializeToString(message) == body else wrong_bytes(body, kind.DESCRIPTOR)
     if wrong is not None:
         raise wrong
     return message

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rivermouth.rows.python_values import Misfit
+from rivermouth.rows.protobuf_descriptor import is_repeated, other_type
+from rivermouth.rows.python_scalars import Misfit
 
 _VARINT, _I64, _LEN, _START, _END, _I32 = range(6)
 _SIZES: Final = {_I64: 8, _I32: 4}
@@ -17,7 +18,14 @@ _HEADER: Final = 5
 _MAX_DEPTH: Final = 100
 _FIRST_FIELD, _LAST_FIELD = 1, (1 << 29) - 1
 
-_INT32, _BOOL, _STRING, _GROUP, _MESSAGE, _UINT32, _ENUM, _SINT32 = 5, 8, 9, 10, 11, 13, 14, 17
+_DOUBLE, _FLOAT, _INT32, _FIXED64, _FIXED32, _BOOL, _STRING, _GROUP = 1, 2, 5, 6, 7, 8, 9, 10
+_MESSAGE, _BYTES, _UINT32, _ENUM, _SFIXED32, _SFIXED64, _SINT32 = 11, 12, 13, 14, 15, 16, 17
+_KINDS: Final = {
+    **dict.fromkeys((_DOUBLE, _FIXED64, _SFIXED64), _I64),
+    **dict.fromkeys((_FLOAT, _FIXED32, _SFIXED32), _I32),
+    **dict.fromkeys((_STRING, _MESSAGE, _BYTES), _LEN),
+    _GROUP: _START,
+}
 # A varint as it stands there, without a sign: what fits a field of fewer bits.
 _SIGNED: Final = ((0, (1 << 31) - 1), ((1 << 64) - (1 << 31), (1 << 64) - 1))
 _FITS: Final = {
@@ -84,6 +92,7 @@ class _Walk:
         if depth > _MAX_DEPTH:
             raise Misfit("TOO_DEEP", None, f"the value is nested deeper than {_MAX_DEPTH} levels")
         fields = {} if descriptor is None else descriptor.fields_by_number
+        of_map = descriptor is not None and descriptor.GetOptions().map_entry
         while at < end:
             tag, at = self._varint(at, end, path)
             number, kind = tag >> 3, tag & 7
@@ -94,7 +103,10 @@ class _Walk:
                     raise _invalid("a group ends that did not begin")
                 return at
             field = fields.get(number)
-            at = self._field(at, end, number, kind, field, _below(path, field), depth)
+            if of_map and field is not None and kind != _kind(field):
+                # Not every implementation keeps it as an unknown field.
+                raise other_type(path)
+            at = self._field(at, end, number, kind, field, f"{path}[]" if of_map else _below(path, field), depth)
         if group is not None:
             raise _truncated(path)
         return at
@@ -125,7 +137,7 @@ class _Walk:
                 self._value[at:end].decode("utf-8")
             except UnicodeDecodeError:
                 raise Misfit("INVALID_UTF8", path, f"field {path} is not valid UTF-8") from None
-        elif field.is_repeated and field.type in _FITS:
+        elif is_repeated(field) and field.type in _FITS:
             while at < end:
                 found, at = self._varint(at, end, path)
                 _check_number(found, field, path)
@@ -142,6 +154,11 @@ class _Walk:
                     break
                 return found, at + place + 1
         raise _invalid("a number has more than 64 bits")
+
+
+def _kind(field: Any) -> int:
+    """The wire type of a field that stands alone."""
+    return _KINDS.get(field.type, _VARINT)
 
 
 def _check_number(found: int, field: Any, path: str) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as kinds
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.rows.python_values import Misfit, arrow_type, has_required
+from rivermouth.rows.python_scalars import Misfit, arrow_type
+from rivermouth.rows.python_values import has_required, keys_twice
 
 _UNITS: Final = ("s", "ms", "us")
+_ENDS: Final = (
+    dt.datetime(dt.MINYEAR, 1, 1, tzinfo=dt.UTC),
+    dt.datetime(dt.MAXYEAR, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC),
+)
 
 
 class NotPlain(Exception):
@@ -36,6 +43,8 @@ def as_declared(found: pa.StructArray, declared: T.StructType) -> pa.StructArray
             if (column.null_count and not field.nullable) or not _keeps(column.type, wanted.type):
                 raise NotPlain
             columns.append(column.cast(wanted.type))
+            if _odd(columns[-1]):
+                raise NotPlain
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError):
         raise NotPlain from None
     return pa.StructArray.from_arrays(columns, fields=list(target))
@@ -45,9 +54,43 @@ def rows_of(found: pa.StructArray) -> Iterator[Any]:
     """Each row as a dict; or a ``Misfit`` where Python has no such values."""
     for place in range(len(found)):
         try:
-            yield found[place].as_py()
+            yield _with_dicts(found[place].as_py(), found.type)
+        except Misfit as twice:
+            yield twice
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the record is a dead letter
             yield Misfit("FUNCTION_FAILED", None, f"what it returned cannot be read: {type(error).__name__}")
+
+
+def _odd(array: pa.Array) -> bool:
+    """Whether it holds what Arrow allows and no reader expects: a key twice, a time beyond the years 1 to 9999."""
+    kind = array.type
+    if kinds.is_timestamp(kind) or kinds.is_date32(kind):
+        first, last = (pa.scalar(end).cast(kind) for end in _ENDS)
+        found = pc.min_max(array)
+        if not found["min"].is_valid:
+            return False
+        return bool(found["min"].value < first.value or found["max"].value > last.value)
+    if kinds.is_map(kind):
+        return keys_twice(array) or _odd(array.keys) or _odd(array.items)
+    if kinds.is_struct(kind):
+        return any(_odd(array.field(place)) for place in range(kind.num_fields))
+    return bool(kinds.is_list(kind) and _odd(array.values))
+
+
+def _with_dicts(value: Any, kind: pa.DataType) -> Any:
+    """A value of that Arrow type, the pairs of maps as dicts."""
+    if value is None:
+        return None
+    if kinds.is_struct(kind):
+        return {field.name: _with_dicts(value[field.name], field.type) for field in kind}
+    if kinds.is_map(kind):
+        made = {key: _with_dicts(each, kind.item_type) for key, each in value}
+        if len(made) < len(value):
+            raise Misfit("FIELD_TYPE", None, "what it returned has a map with a key twice")
+        return made
+    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        return [_with_dicts(each, kind.value_type) for each in value]
+    return value
 
 
 def _keeps(found: pa.DataType, wanted: pa.DataType) -> bool:

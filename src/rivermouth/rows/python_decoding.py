@@ -24,7 +24,7 @@ from rivermouth.rows import python_function, python_values
 from rivermouth.rows.json_types import nullable
 from rivermouth.rows.python_arrays import NotPlain, as_declared, rows_of
 from rivermouth.rows.python_function import Reference
-from rivermouth.rows.python_values import Misfit
+from rivermouth.rows.python_scalars import Misfit, arrow_type
 
 VERDICT: Final = T.StructType(
     [
@@ -67,7 +67,7 @@ def python_udf(schema: T.StructType, decode: Callable[..., Outcome]) -> Callable
     """A Spark function of what ``decode`` makes of Arrow arrays, the values first."""
     data = nullable(schema)
     made = [("decoded", T.BooleanType()), ("data", data), ("verdict", VERDICT)]
-    target = python_values.arrow_type(T.StructType([T.StructField(name, kind) for name, kind in made]))
+    target = arrow_type(T.StructType([T.StructField(name, kind) for name, kind in made]))
 
     def decoded(*arrays: pa.Array) -> pa.Array:
         return decode(*arrays).to_arrow(target)
@@ -147,10 +147,12 @@ def _decoded(call: Call, values: pa.Array, *beside: pa.Array) -> Outcome:
     if len(present) < len(values):
         values, beside = values.take(present), tuple(array.take(present) for array in beside)
     with _limited(call.timeout_s) as limit:
+        asked = dict(zip(call.asks, beside, strict=True))
         if call.arrow:
-            made = _by_arrays(_Limited(function, limit), values, dict(zip(call.asks, beside, strict=True)), schema)
+            made = _by_arrays(_Limited(function, limit), values, asked, schema)
         else:
-            made = _one_by_one(_Limited(function, limit), values, dict(zip(call.asks, beside, strict=True)), schema)
+            copied = python_values.copier(schema) or _itself
+            made = _one_by_one(_Limited(function, limit, copied), values, asked, schema)
     outcome.rows = made.rows
     outcome.places = [present[place] for place in made.places]
     outcome.skipped = {present[place] for place in made.skipped}
@@ -205,12 +207,17 @@ def _by_arrays(call: _Limited, values: pa.Array, asked: Mapping[str, pa.Array], 
             outcome.refused |= dict.fromkeys(range(start, end), wrong)
             continue
         part = _of_array(result, schema)
-        parts.append(part.rows)
+        parts.append(part.rows if end - start == len(values) else _kept(part.rows))
         outcome.places += [start + place for place in part.places]
         outcome.skipped |= {start + place for place in part.skipped}
         outcome.refused |= {start + place: misfit for place, misfit in part.refused.items()}
     outcome.rows = pa.concat_arrays(parts) if parts else None
     return outcome
+
+
+def _kept(rows: pa.StructArray) -> pa.StructArray:
+    """The same rows in memory of their own: the next call may fill the function's buffers again."""
+    return rows.take(pa.array(range(len(rows)), pa.int64()))
 
 
 def _no_rows(result: Any, wanted: int) -> Misfit | None:
@@ -254,39 +261,54 @@ class _TimedOut(BaseException):
     """Not an Exception: the function itself would catch it."""
 
 
+class _Interrupted(KeyboardInterrupt):
+    """The process was told to end. Any other one is raised by the function itself."""
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class _Limited:
     """The function; whatever it raises is a ``Misfit``."""
 
     function: Callable[..., Any]
     limit_s: float | None
+    copied: Callable[[Any], Any] = _itself
 
     def __call__(self, value: Any, **beside: Any) -> Any:
+        if self.limit_s is None:
+            return self._called(value, beside)
         try:
-            if self.limit_s is None:
-                return self.function(value, **beside)
             signal.setitimer(signal.ITIMER_REAL, self.limit_s, _REMINDER_S)
             try:
-                return self.function(value, **beside)
+                return self._called(value, beside)
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
         except _TimedOut:
             # Again: it may have come just before the timer was stopped.
             signal.setitimer(signal.ITIMER_REAL, 0)
             raise Misfit("FUNCTION_FAILED", None, f"it did not return within {self.limit_s:g} s") from None
+
+    def _called(self, value: Any, beside: Mapping[str, Any]) -> Any:
+        try:
+            return self.copied(self.function(value, **beside))
+        except (_TimedOut, _Interrupted):
+            raise
         except BaseException as error:  # noqa: BLE001 - sys.exit() and panics of extensions are no more than that, too
             raise Misfit("FUNCTION_FAILED", None, _said(error)) from None
 
 
 def _said(error: BaseException) -> str:
+    name = type(error).__name__
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - a user's class may do anything there
-        text = ""
-    name = type(error).__name__
-    return bounded(f"{name}: {text}" if text else name)
+        return bounded(f"{name}: {text}" if text else name)
+    except (_TimedOut, _Interrupted):
+        raise
+    except BaseException:  # noqa: BLE001 - a user's class may do anything there
+        return bounded(name)
 
 
 @contextmanager
@@ -296,12 +318,13 @@ def _limited(timeout_s: float) -> Iterator[float | None]:
         yield None
         return
 
-    def ring(_number: int, _frame: Any) -> None:
-        raise _TimedOut
+    def ring(number: int, _frame: Any) -> None:
+        raise _TimedOut if number == signal.SIGALRM else _Interrupted
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before = {number: signal.signal(number, ring) for number in (signal.SIGALRM, signal.SIGINT)}
     try:
         yield timeout_s
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

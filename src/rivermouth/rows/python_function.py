@@ -26,6 +26,7 @@ BESIDE: Final = ("topic", "key", "headers")
 
 _REFERENCE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_REST: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _MARK: Final = "RIVERMOUTH_FUNCTION_LOST"
 _FAILURE: Final = re.compile(_MARK + r"\|([\w.]+):([\w.]+)\|(.*)")
 _OF_ARROW: Final = re.compile(r"\b(pyarrow|pa)\.\w*Array\b")
@@ -74,6 +75,9 @@ def reference(name: str, folder: str | None) -> Reference:
         fix = "write module:function, for example: function: decode:orders"
         raise FunctionUnusable(function=name, detail="this is no name of a module and a function", fix=fix)
     module, _, attribute = text.partition(":")
+    if module.endswith(".py"):
+        fix = f"function: {module.removesuffix('.py')}:{attribute}"
+        raise FunctionUnusable(function=name, detail="this names a file, and not its module", fix=fix)
     return Reference(module, attribute, folder)
 
 
@@ -139,7 +143,9 @@ def _found(where: Reference) -> Any:
     importlib.invalidate_caches()
     try:
         module = importlib.import_module(where.module)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit() and panics of extensions are no Exceptions
         detail = f"module {where.module} cannot be imported: {type(error).__name__}: {first_line(error)}"
         file = f"{where.module.replace('.', '/')}.py"
         known = isinstance(error, ModuleNotFoundError) and error.name in where.module.split(".")[:1]
@@ -183,13 +189,14 @@ def _asked_for(found: Any, *, arrow: bool) -> tuple[str, ...]:
         raise _Unusable("its first parameter does not take the value", "write: def orders(value): ...")
     first, *others = parameters
     _check_annotations(first, signature, arrow=arrow)
-    asked = {each.name for each in others}
+    if first.name in BESIDE:
+        detail = f"its first parameter is called {first.name}, and takes the value"
+        raise _Unusable(detail, f"write: def orders(value, *, {first.name}): ...")
+    asked = {each.name for each in others if each.kind not in _REST}
     unknown = [
         each.name
         for each in others
-        if each.name not in BESIDE
-        and each.default is inspect.Parameter.empty
-        and each.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        if each.name not in BESIDE and each.default is inspect.Parameter.empty and each.kind not in _REST
     ]
     if unknown:
         detail = f"it has a parameter {unknown[0]!r}, and nothing is known to pass for it"

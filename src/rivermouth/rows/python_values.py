@@ -1,50 +1,20 @@
 """Python values as Arrow arrays of declared types: each fits wholly, or is named with its reason.
 
-A column is built at once where its values have the one Python type that its declared type is for. Nothing is cast,
-rounded or made null: what pyarrow would convert is looked at before. No text holds a value.
+A column is built at once where its values have the one Python type that its declared type is for. What single values
+become is the matter of ``python_scalars``. No text holds a value.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import functools
-import struct
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
-from pyspark.sql.pandas.types import to_arrow_type
 
-from rivermouth.rows.json_types import nullable
-
-_NAME_LENGTH: Final = 100
-# Scalars of numpy, which say by themselves what they are in Python.
-_NUMPY: Final = frozenset(
-    {"bool", "bool_", "float16", "float32", "float64"}
-    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-)
-
-
-class Misfit(Exception):
-    """A value does not fit its declared type.
-
-    Attributes:
-        reason: One of the closed codes.
-        field: Path of the declared field; None for the record as a whole.
-    """
-
-    def __init__(self, reason: str, field: str | None, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.field = field
-
-
-@functools.cache
-def arrow_type(declared: T.DataType) -> pa.DataType:
-    """The Arrow type that Spark takes for a declared one, all of it nullable."""
-    return to_arrow_type(nullable(declared), timezone="UTC")
+from rivermouth.rows import python_scalars
+from rivermouth.rows.python_scalars import NAME_LENGTH, SCALARS, Misfit, arrow_type, kind_of, wrong
 
 
 def check(declared: T.StructType, path: str = "") -> None:
@@ -85,7 +55,7 @@ def _check_type(declared: T.DataType, path: str) -> None:
                 raise ValueError(msg)
             _check_type(declared.keyType, f"{path}[]")
             _check_type(declared.valueType, f"{path}[]")
-        case _ if type(declared) not in _LEAVES or (isinstance(declared, T.StringType) and declared != T.StringType()):
+        case _ if type(declared) not in SCALARS or (isinstance(declared, T.StringType) and declared != T.StringType()):
             msg = f"column {path}: no values of Python become type {declared.simpleString()}"
             raise ValueError(msg)
 
@@ -108,7 +78,9 @@ def sifted(values: Sequence[Any], declared: T.StructType) -> tuple[pa.StructArra
         start, end = waiting.pop()
         try:
             parts.append(rows(values[start:end], declared))
-        except Exception as error:  # noqa: BLE001 - methods of a user's own classes may raise whatever they like
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - methods of a user's own classes may raise whatever they like
             if end - start == 1:
                 misfits[start] = error if isinstance(error, Misfit) else _unreadable(error)
             else:
@@ -117,8 +89,52 @@ def sifted(values: Sequence[Any], declared: T.StructType) -> tuple[pa.StructArra
     return pa.concat_arrays(parts) if parts else pa.array([], arrow_type(declared)), misfits
 
 
-def _unreadable(error: Exception) -> Misfit:
+def _unreadable(error: BaseException) -> Misfit:
     return Misfit("FUNCTION_FAILED", None, f"what it returned cannot be read: {type(error).__name__}")
+
+
+def copier(declared: T.DataType) -> Callable[[Any], Any] | None:
+    """A function that copies what may be changed in a value of the type before it is looked at; None if nothing may.
+
+    A function of the user's may return the same dict each time, or lists that it fills again.
+    """
+    match declared:
+        case T.StructType():
+            inner = {field.name: copier(field.dataType) for field in declared.fields}
+            parts = {name: part for name, part in inner.items() if part is not None}
+
+            def of_struct(value: Any) -> Any:
+                made = _plain_dict(value)
+                for name, part in parts.items() if isinstance(made, dict) else ():
+                    if name in made:
+                        made[name] = part(made[name])
+                return made
+
+            return of_struct
+        case T.ArrayType():
+            item = copier(declared.elementType) or _itself
+            return lambda value: list(map(item, value)) if isinstance(value, list | tuple) else value
+        case T.MapType():
+            item = copier(declared.valueType) or _itself
+
+            def of_map(value: Any) -> Any:
+                made = _plain_dict(value)
+                return {key: item(each) for key, each in made.items()} if isinstance(made, dict) else made
+
+            return of_map
+        case T.BinaryType():
+            return lambda value: bytes(value) if isinstance(value, bytearray | memoryview) else value
+    return None
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _plain_dict(value: Any) -> Any:
+    if type(value) is dict:
+        return value.copy()
+    return {key: value[key] for key in value} if isinstance(value, dict) else value
 
 
 def has_required(declared: T.DataType) -> bool:
@@ -147,25 +163,7 @@ def _column(values: Sequence[Any], declared: T.DataType, path: str, *, required:
             places.append(None if value is None else count)
             count += value is not None
         return array.take(pa.array(places, pa.int64()))
-    kinds = set(map(type, present))
-    if any(kind.__module__ == "numpy" and kind.__name__ in _NUMPY for kind in kinds):
-        values = [_plain(value) for value in values]
-        kinds = {type(value) for value in values if value is not None}
-    convert = _LEAVES[type(declared)]
-    return _array(convert(values, kinds, declared, path), declared, path)
-
-
-def _array(values: Sequence[Any], declared: T.DataType, path: str) -> pa.Array:
-    try:
-        array = pa.array(values, arrow_type(declared))
-    except (pa.ArrowInvalid, OverflowError):
-        raise _wrong(path, declared, "a value beyond its range") from None
-    except UnicodeEncodeError:
-        raise _wrong(path, declared, "a string with half a character (a surrogate without its pair)") from None
-    if isinstance(array, pa.ChunkedArray):
-        msg = f"the strings of field {path} in one batch are longer than 2 GiB"
-        raise MemoryError(msg)  # noqa: TRY004 - no type is wrong, there is too much of it
-    return array
+    return python_scalars.column(values, declared, path)
 
 
 def _struct(values: Sequence[Any], declared: T.StructType, path: str) -> pa.StructArray:
@@ -173,7 +171,7 @@ def _struct(values: Sequence[Any], declared: T.StructType, path: str) -> pa.Stru
     wanted = set(names)
     for value in values:
         if not isinstance(value, dict):
-            raise _wrong(path, declared, _kind(value))
+            raise wrong(path, declared, kind_of(value))
         if value.keys() != wanted:
             raise _other_fields(value, names, path)
     columns = [
@@ -194,7 +192,7 @@ def _other_fields(value: Mapping[Any, Any], names: Sequence[str], path: str) -> 
         name = _below(path, missing)
         return Misfit("FIELD_MISSING", name, f"field {name} is declared, and the dict lacks it")
     extra = next(iter(value.keys() - set(names)))
-    shown = repr(extra[:_NAME_LENGTH]) if isinstance(extra, str) else _kind(extra)
+    shown = repr(extra[:NAME_LENGTH]) if isinstance(extra, str) else kind_of(extra)
     where = f"the dict of field {path}" if path else "the dict"
     message = f"{where} has a key that the schema lacks: {shown}"
     return Misfit("FIELD_UNKNOWN", path or None, message.encode("utf-8", "backslashreplace").decode())
@@ -205,7 +203,7 @@ def _list(values: Sequence[Any], declared: T.ArrayType, path: str) -> pa.ListArr
     items: list[Any] = []
     for value in values:
         if not isinstance(value, list | tuple):
-            raise _wrong(path, declared, _kind(value))
+            raise wrong(path, declared, kind_of(value))
         items += value
         offsets.append(len(items))
     inner = _column(items, declared.elementType, f"{path}[]", required=not declared.containsNull)
@@ -218,188 +216,30 @@ def _map(values: Sequence[Any], declared: T.MapType, path: str) -> pa.MapArray:
     items: list[Any] = []
     for value in values:
         if not isinstance(value, dict):
-            raise _wrong(path, declared, _kind(value))
+            raise wrong(path, declared, kind_of(value))
         keys += value.keys()
         items += value.values()
         offsets.append(len(keys))
     keyed = _column(keys, declared.keyType, f"{path}[]", required=True)
     inner = _column(items, declared.valueType, f"{path}[]", required=not declared.valueContainsNull)
-    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keyed, inner, type=arrow_type(declared))
+    array = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keyed, inner, type=arrow_type(declared))
+    if keys_twice(array):
+        raise wrong(path, declared, "a key twice")
+    return array
 
 
-# --- leaves: each returns values that pyarrow puts into the declared type as they are -------------------
-
-_Kinds = set[type]
-
-
-def _boolean(values: Sequence[Any], kinds: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:
-    return _only(values, kinds, {bool}, declared, path)
-
-
-def _integer(values: Sequence[Any], kinds: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:
-    if kinds <= {int}:
-        return values
-    return [
-        _each(value, declared, path, lambda it: isinstance(it, int) and not isinstance(it, bool), int)
-        for value in values
-    ]
-
-
-def _double(values: Sequence[Any], kinds: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:
-    return values if kinds <= {float} else [_exact_float(value, declared, path) for value in values]
-
-
-def _float(values: Sequence[Any], _kinds: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:
-    found = [_exact_float(value, declared, path) for value in values]
-    for value in found:
-        if value is not None and value == value and not _fits_a_float(value):  # noqa: PLR0124 - NaN is not itself
-            raise _wrong(path, declared, "a number that a float would round: declare double")
-    return found
-
-
-def _fits_a_float(value: float) -> bool:
-    try:
-        return bool(struct.unpack("<f", struct.pack("<f", value))[0] == value)
-    except OverflowError:
-        return False
-
-
-def _exact_float(value: Any, declared: T.DataType, path: str) -> float | None:
-    if value is None or type(value) is float:
-        return value
-    if isinstance(value, float):
-        return float(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _wrong(path, declared, _kind(value))
-    try:
-        exact = float(value)
-    except OverflowError:
-        raise _wrong(path, declared, "a value beyond its range") from None
-    if int(exact) != value:
-        raise _wrong(path, declared, "a whole number that it would round")
-    return exact
-
-
-def _decimal(values: Sequence[Any], _kinds: _Kinds, declared: Any, path: str) -> Sequence[Any]:
-    return [_exact_decimal(value, declared, path) for value in values]
-
-
-def _exact_decimal(value: Any, declared: T.DecimalType, path: str) -> Decimal | None:
-    if value is None:
-        return None
-    if isinstance(value, float):
-        raise _wrong(path, declared, "a float, which is no exact number: return a decimal.Decimal")
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise _wrong(path, declared, _kind(value))
-    if isinstance(value, int) and abs(value) >= 10 ** (declared.precision - declared.scale):
-        raise _wrong(path, declared, "a value beyond its range")
-    number = Decimal(value)
-    if not number.is_finite():
-        raise _wrong(path, declared, "a Decimal that is no finite number")
-    sign, digits, exponent = number.as_tuple()
-    places = int(exponent)
-    while len(digits) > 1 and digits[-1] == 0:
-        digits, places = digits[:-1], places + 1
-    if digits == (0,):
-        return Decimal(0)
-    if -places > declared.scale or len(digits) + places > declared.precision - declared.scale:
-        raise _wrong(path, declared, "a number with more digits than that, before or after the point")
-    return Decimal((sign, digits, places))
-
-
-def _string(values: Sequence[Any], kinds: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:
-    if kinds <= {str}:
-        return values
-    return [_each(value, declared, path, lambda it: isinstance(it, str), str.__str__) for value in values]
-
-
-def _binary(values: Sequence[Any], kinds: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:
-    if kinds <= {bytes}:
-        return values
-    return [
-        _each(value, declared, path, lambda it: isinstance(it, bytes | bytearray | memoryview), bytes)
-        for value in values
-    ]
-
-
-def _date(values: Sequence[Any], kinds: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:
-    return _only(values, kinds, {dt.date}, declared, path)
-
-
-def _timestamp(values: Sequence[Any], kinds: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:
-    zoned = isinstance(declared, T.TimestampType)
-    if not kinds <= {dt.datetime}:
-        values = [_datetime(value, declared, path) for value in values]
-    for value in values:
-        if value is not None and (value.utcoffset() is not None) is not zoned:
-            raise _wrong(path, declared, f"a datetime {'without' if zoned else 'with'} a time zone")
-    return values
-
-
-def _datetime(value: Any, declared: T.DataType, path: str) -> dt.datetime | None:
-    if value is None or type(value) is dt.datetime:
-        return value
-    # Those of pandas: NaT is not itself.
-    if not isinstance(value, dt.datetime) or value != value:  # noqa: PLR0124
-        raise _wrong(path, declared, _kind(value))
-    if getattr(value, "nanosecond", 0):
-        raise _wrong(path, declared, "a time with nanoseconds, which it would cut off")
-    plain = getattr(value, "to_pydatetime", None)
-    return plain() if plain is not None else value
-
-
-def _only(values: Sequence[Any], kinds: _Kinds, allowed: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:
-    if not kinds <= allowed:
-        raise _wrong(
-            path, declared, next(_kind(value) for value in values if value is not None and type(value) not in allowed)
-        )
-    return values
-
-
-def _each(
-    value: Any, declared: T.DataType, path: str, fits: Callable[[Any], bool], convert: Callable[[Any], Any]
-) -> Any:
-    if value is None:
-        return None
-    if not fits(value):
-        raise _wrong(path, declared, _kind(value))
-    return convert(value)
-
-
-def _plain(value: Any) -> Any:
-    kind = type(value)
-    return value.item() if kind.__module__ == "numpy" and kind.__name__ in _NUMPY else value
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "None"
-    name = type(value).__name__[:_NAME_LENGTH]
-    return f"{'an' if name[:1] in 'aeiou' else 'a'} {name}"
-
-
-def _wrong(path: str, declared: T.DataType, what: str) -> Misfit:
-    if not path:
-        return Misfit("FUNCTION_FAILED", None, f"it returned {what}, and no dict or None")
-    return Misfit("FIELD_TYPE", path, f"field {path} is declared {declared.simpleString()} and holds {what}")
+def keys_twice(array: pa.MapArray) -> bool:
+    """Whether one of the maps has a key twice; those of nulls may count, too."""
+    keys = pa.ListArray.from_arrays(array.offsets, array.keys)
+    flat, of_map = keys.flatten(), pc.list_parent_indices(keys).cast(pa.int64())
+    told_apart = pc.add(pc.multiply(of_map, len(flat)), flat.dictionary_encode().indices.cast(pa.int64()))
+    return bool(pc.count_distinct(told_apart).as_py() < len(flat))
 
 
 def _below(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-_LEAVES: Final[Mapping[type[T.DataType], Callable[..., Sequence[Any]]]] = {
-    T.BooleanType: _boolean,
-    **dict.fromkeys((T.ByteType, T.ShortType, T.IntegerType, T.LongType), _integer),
-    T.FloatType: _float,
-    T.DoubleType: _double,
-    T.DecimalType: _decimal,
-    T.StringType: _string,
-    T.BinaryType: _binary,
-    T.DateType: _date,
-    T.TimestampType: _timestamp,
-    T.TimestampNTZType: _timestamp,
-}
 _NESTED: Final[Mapping[type[T.DataType], Callable[..., pa.Array]]] = {
     T.StructType: _struct,
     T.ArrayType: _list,
