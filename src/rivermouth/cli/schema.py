@@ -90,7 +90,7 @@ def infer(
 @click.option("--debug", is_flag=True, help="The kept schema of the flow's trial.")
 @with_project
 def show(output: Output, flow: str, file: str, *, history: bool, debug: bool) -> None:
-    """Show the schema that FLOW inferred and keeps."""
+    """Show the schema that FLOW keeps: inferred, or grown as it ran."""
     from rivermouth.project import schema as of_project
     from rivermouth.project.load import Project
 

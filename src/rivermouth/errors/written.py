@@ -256,6 +256,14 @@ class SchemaNotKept(RivermouthError):
     hint = "rivermouth run {flow}, or rivermouth schema infer {flow} --update"
 
 
+class SchemaNotGrown(RivermouthError):
+    """A flow declares its schema, and no version is kept of what has grown out of it."""
+
+    code = "SCHEMA_NOT_GROWN"
+    what = "flow {flow}: its schema is as declared, and nothing came that it grew by; nothing was done"
+    hint = "rivermouth plan {flow}"
+
+
 class SchemaFileBroken(RivermouthError):
     """The file of a kept schema cannot be used."""
 

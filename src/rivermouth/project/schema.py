@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth.engine import schemas
 from rivermouth.engine.infer import Inference, Look, infer, schema_of_seen, seen_of
 from rivermouth.engine.schemas import SchemaUpdate
-from rivermouth.errors import ArgumentInvalid, DocumentsTooWide, SchemaEmpty, SchemaNotKept
+from rivermouth.errors import ArgumentInvalid, DocumentsTooWide, SchemaEmpty, SchemaNotGrown, SchemaNotKept
 from rivermouth.names import EPOCH_COLUMN
 from rivermouth.ports import delta
 from rivermouth.ports.delta_files import read_snapshot
@@ -193,16 +193,19 @@ def history(project: Project, name: str) -> list[KeptSchema]:
     """The versions of a flow's kept schema, the newest first; without Spark.
 
     Raises:
-        ArgumentInvalid: The flow does not infer its schema.
-        SchemaNotKept: It did not yet.
+        ArgumentInvalid: The flow's schema is declared, and cannot grow.
+        SchemaNotKept: It is to be inferred, and was not yet.
+        SchemaNotGrown: It is declared, and did not grow yet.
         SchemaFileBroken: A version cannot be used.
     """
     flow = project.flow(name)
-    _check_infers(project, flow)
+    if not flow.policies.grows:
+        _check_infers(project, flow)
     reader = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S)
     found = schemas.history(flow, reader, project.places(name))
     if not found:
-        raise SchemaNotKept(at=project.at("flows", name), flow=name)
+        missing = SchemaNotKept if flow.format.infers else SchemaNotGrown
+        raise missing(at=project.at("flows", name), flow=name)
     return found
 
 
