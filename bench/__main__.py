@@ -13,11 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import report
+from bench.format_group import formats, inference
 from bench.groups import Bench, Sizes
 from bench.upsert_group import upserts
 from rivermouth.ports.broker import Broker
 
-GROUPS = ("bronze", "json", "small", "upserts", "memory")
+GROUPS = ("bronze", "json", "formats", "inference", "small", "upserts", "memory")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 QUICK = Sizes(
@@ -54,6 +55,10 @@ def main(arguments: list[str]) -> int:
                 _say(f"{group}:")
                 if group in {"bronze", "json"}:
                     results.backlogs += getattr(bench, group)()
+                elif group == "formats":
+                    results.formats = formats(bench)
+                elif group == "inference":
+                    results.inference = inference(bench)
                 elif group == "upserts":
                     results.upserts = upserts(bench)
                 else:

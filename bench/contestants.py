@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from bench import records
+from bench import encodings, records
 from rivermouth.engine.events import BatchDone, Event
 from rivermouth.engine.supervisor import FlowOrder, Supervisor
 from rivermouth.ports import jars, java, session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_source import KafkaSource
+from rivermouth.project.schema import infer_schema
 from rivermouth.rows.ledger import between
 from rivermouth.rows.places import resolve
 from rivermouth.spec import Flow, ProjectSpec, SparkSettings
@@ -186,22 +187,33 @@ def _usual(spark: SparkSession, job: Job, *, cached: bool) -> dict[str, Any]:
 def order(job: Job, kind: str, **changes: Any) -> FlowOrder:
     """The flow as ``rivermouth.yml`` would say it."""
     flow = Flow.model_validate(
-        {"name": "orders", "topics": [job.topic], "table": "main.orders", **_flow(kind), **changes}
+        {"name": "orders", "topics": [job.topic], "table": "main.orders", **_flow(kind, job), **changes}
     )
     project = ProjectSpec(lake=job.folder, flows={"orders": flow})
     places = resolve(project, flow, base=Path(job.folder), environ={})
     return FlowOrder(flow, places, job.servers, {})
 
 
-def _flow(kind: str) -> dict[str, Any]:
+def _flow(kind: str, job: Job) -> dict[str, Any]:
     if kind == "bronze":
         return {"format": "raw"}
     return {
-        "format": {"type": "json", "schema": records.SCHEMA},
+        "format": _format(kind, job),
         "expectations": [
             {"name": name, "condition": condition, "action": "dead_letter"} for name, condition in records.EXPECTATIONS
         ],
     }
+
+
+def _format(kind: str, job: Job) -> dict[str, Any]:
+    if kind == "avro":
+        return {"type": "avro", "schema": encodings.AVRO_SCHEMA}
+    if kind == "protobuf":
+        file = Path(job.folder) / "orders.desc"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encodings.descriptor())
+        return {"type": "protobuf", "descriptor": str(file), "message": encodings.MESSAGE}
+    return {"type": kind, "schema": records.SCHEMA}
 
 
 def _rivermouth(spark: SparkSession, job: Job, kind: str) -> dict[str, Any]:
@@ -234,6 +246,48 @@ def rivermouth_json(spark: SparkSession, job: Job) -> dict[str, Any]:
     return _rivermouth(spark, job, "json")
 
 
+def rivermouth_avro(spark: SparkSession, job: Job) -> dict[str, Any]:
+    """As ``rivermouth_json``, of Avro."""
+    return _rivermouth(spark, job, "avro")
+
+
+def rivermouth_protobuf(spark: SparkSession, job: Job) -> dict[str, Any]:
+    """As ``rivermouth_json``, of Protobuf."""
+    return _rivermouth(spark, job, "protobuf")
+
+
+def rivermouth_csv(spark: SparkSession, job: Job) -> dict[str, Any]:
+    """As ``rivermouth_json``, of CSV."""
+    return _rivermouth(spark, job, "csv")
+
+
+# --- schemas ---
+
+
+def rivermouth_infer(_spark: SparkSession, job: Job) -> dict[str, Any]:
+    """The schema of a sample; needs no Spark."""
+    return _inferred(job)
+
+
+def rivermouth_infer_all(_spark: SparkSession, job: Job) -> dict[str, Any]:
+    """The schema of everything."""
+    return _inferred(job, whole=True)
+
+
+def _inferred(job: Job, **asked: Any) -> dict[str, Any]:
+    found = infer_schema(job.topic, bootstrap_servers=job.servers, **asked)
+    return {"columns": found.inferred.schema.names}
+
+
+def usual_infer(spark: SparkSession, job: Job) -> dict[str, Any]:
+    """The whole topic as an RDD of strings into ``spark.read.json``."""
+    batch = (
+        spark.read.format("kafka").option("kafka.bootstrap.servers", job.servers).option("subscribe", job.topic).load()
+    )
+    lines = batch.select(F.col("value").cast("string")).rdd.map(lambda row: row[0])
+    return {"columns": spark.read.json(lines).schema.names}
+
+
 SESSIONS: dict[str, Callable[[], SparkSession]] = {"tuned": tuned_session, "default": default_session}
 
 CONTESTANTS: dict[str, tuple[str, Contestant]] = {
@@ -244,5 +298,11 @@ CONTESTANTS: dict[str, tuple[str, Contestant]] = {
     "usual_cached": ("default", usual_cached),
     "native_json": ("default", native_json),
     "rivermouth_json": ("tuned", rivermouth_json),
+    "rivermouth_avro": ("tuned", rivermouth_avro),
+    "rivermouth_protobuf": ("tuned", rivermouth_protobuf),
+    "rivermouth_csv": ("tuned", rivermouth_csv),
+    "rivermouth_infer": ("tuned", rivermouth_infer),
+    "rivermouth_infer_all": ("tuned", rivermouth_infer_all),
+    "usual_infer": ("default", usual_infer),
 }
 """Name to session and door."""

@@ -166,13 +166,14 @@ class Bench:
                         if name == "native_json" and bad_every:
                             continue  # it checks nothing: bad records become rows of nulls
                         series = found.setdefault((name, topic), Series(name, topic, self._count(topic)))
-                        self._timed(worker, series, bad_every)
+                        self.timed(worker, series, bad_every)
         return list(found.values())
 
     def _count(self, topic: str) -> int:
         return self.sizes.bronze if topic == "bronze" else self.sizes.json
 
-    def _timed(self, worker: Worker, series: Series, bad_every: int) -> None:
+    def timed(self, worker: Worker, series: Series, bad_every: int) -> None:
+        """One run more of a series; its tables are counted."""
         measured, folder = worker.run(series.contestant, series.topic)
         self._check(series.contestant, folder, series.records, records.bad(series.records, bad_every))
         remove(folder)

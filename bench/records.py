@@ -114,10 +114,11 @@ def producer(servers: str) -> Producer:
 def fill(servers: str, topic: str, count: int, *, bad_every: int = 0, first: int = 0) -> None:
     """Makes the topic and fills it, record by record into one partition after the other."""
     found = enumerate(values(count, bad_every=bad_every, first=first))
-    _send(servers, topic, ((number % PARTITIONS, key, value) for number, (key, value) in found))
+    send(servers, topic, ((number % PARTITIONS, key, value) for number, (key, value) in found))
 
 
-def _send(servers: str, topic: str, messages: Iterable[tuple[int, bytes, bytes]]) -> None:
+def send(servers: str, topic: str, messages: Iterable[tuple[int, bytes, bytes]]) -> None:
+    """Makes the topic and fills it with partition, key and value of each message."""
     create(servers, topic)
     client = producer(servers)
     for number, (partition, key, value) in enumerate(messages):
@@ -147,7 +148,7 @@ _STATUSES: Final = ("new", "paid", "packed", "sent", "returned")
 
 def fill_changes(servers: str, topic: str, changes: Iterable[tuple[int, int]]) -> None:
     """Makes the topic and fills it with changes of some 130 bytes: (id, version), all of an id in one partition."""
-    _send(servers, topic, ((key % PARTITIONS, b"%d" % key, _change(key, version)) for key, version in changes))
+    send(servers, topic, ((key % PARTITIONS, b"%d" % key, _change(key, version)) for key, version in changes))
 
 
 def _change(key: int, version: int) -> bytes:

@@ -26,6 +26,8 @@ class Results:
 
     command: str
     backlogs: list[Series] = field(default_factory=list)
+    formats: list[Series] = field(default_factory=list)
+    inference: list[Series] = field(default_factory=list)
     small: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     upserts: dict[str, Any] = field(default_factory=dict)
@@ -36,6 +38,8 @@ class Results:
             "command": self.command,
             "machine": machine(),
             "backlogs": [series.to_json() for series in self.backlogs],
+            "formats": [series.to_json() for series in self.formats],
+            "inference": [series.to_json() for series in self.inference],
             "small": self.small,
             "memory": self.memory,
             "upserts": self.upserts,
@@ -84,6 +88,7 @@ def targets(results: Results) -> list[Target]:
         for what, ours, theirs, bound in ratios
         if ours in rates and theirs in rates
     ]
+    found += _format_targets(results)
     small = results.small
     if small:
         found += [
@@ -99,6 +104,26 @@ def targets(results: Results) -> list[Target]:
             Target("produce to readable, p99", small["latency"]["p99_s"], 2, "s", at_least=False),
         ]
     return [*found, *_upsert_targets(results.upserts)]
+
+
+def _format_targets(results: Results) -> list[Target]:
+    formats = {series.contestant.removeprefix("rivermouth_"): series for series in results.formats}
+    inferred = {series.contestant: series for series in results.inference}
+    found = [
+        Target(
+            f"{form}: seconds / those of JSON",
+            formats["json"].rate / formats[form].rate,
+            bound,
+            "times",
+            at_least=False,
+        )
+        for form, bound in (("avro", 1.5), ("protobuf", 3.0))
+        if formats
+    ]
+    if inferred:
+        ratio = inferred["rivermouth_infer"].rate / inferred["usual_infer"].rate
+        found.append(Target("inference: rivermouth / the usual way", ratio, 10.0, "times", at_least=True))
+    return found
 
 
 def _upsert_targets(upserts: dict[str, Any]) -> list[Target]:
@@ -133,6 +158,10 @@ def text(results: Results) -> str:
         series = [each for each in results.backlogs if each.topic in topics]
         if series:
             parts += [f"### {title}", _backlog_table(series)]
+    if results.formats:
+        parts += ["### Formats", _formats_text(results.formats)]
+    if results.inference:
+        parts += ["### Inference", _inference_text(results.inference)]
     if results.small:
         parts += ["### Little to do", *_small_text(results.small)]
     if results.upserts:
@@ -186,6 +215,43 @@ def _backlog_table(series: Sequence[Series]) -> str:
         "peak RSS, GiB",
     )
     return _table(heads, rows)
+
+
+def _formats_text(series: Sequence[Series]) -> str:
+    json_rate = next(each.rate for each in series if each.contestant == "rivermouth_json")
+    rows = [
+        (
+            each.contestant.removeprefix("rivermouth_"),
+            f"{each.records:,}",
+            f"{each.rate:,.0f}",
+            "{:,.0f} to {:,.0f}".format(*each.spread),
+            f"{json_rate / each.rate:.2f}",
+            f"{each.cpu_us:.1f}",
+        )
+        for each in series
+    ]
+    heads = ("", "records", "rows/s, median", "slowest to fastest", "seconds / those of JSON", "CPU µs/row")
+    return _table(heads, rows)
+
+
+_INFERENCES = {
+    "rivermouth_infer": "**rivermouth**, a sample",
+    "rivermouth_infer_all": "**rivermouth**, `--all`",
+    "usual_infer": "`spark.read.json` over an RDD of all values",
+}
+
+
+def _inference_text(series: Sequence[Series]) -> str:
+    rows = [
+        (
+            _INFERENCES[each.contestant],
+            f"{each.records:,}",
+            f"{each.records / each.rate:.2f}",
+            f"{each.cpu_us * each.records / 1e6:.2f}",
+        )
+        for each in series
+    ]
+    return _table(("", "records in the topic", "seconds, median", "CPU seconds"), rows)
 
 
 def _small_text(small: dict[str, Any]) -> list[str]:

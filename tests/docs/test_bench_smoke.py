@@ -45,6 +45,17 @@ def test_every_contestant_carries_the_whole_backlog(quick):
     }
 
 
+def test_every_format_brings_the_same_orders(quick):
+    results, _printed = quick
+    told = {
+        each["contestant"]: [(run["answer"]["written"], run["answer"]["dead_lettered"]) for run in each["runs"]]
+        for each in results["formats"]
+    }
+    assert told == {f"rivermouth_{form}": [(RECORDS, 0)] for form in ("json", "avro", "protobuf", "csv")}
+    inferred = {each["contestant"]: len(each["runs"]) for each in results["inference"]}
+    assert inferred == {"rivermouth_infer": 1, "rivermouth_infer_all": 1, "usual_infer": 1}
+
+
 def test_rivermouth_counts_what_it_carried(quick):
     results, _printed = quick
     told = {
@@ -74,6 +85,9 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| json: rivermouth / the usual script",
         "| json, 1 % bad: rivermouth / the usual script",
         "| json: rivermouth / plain native sink",
+        "| avro: seconds / those of JSON",
+        "| protobuf: seconds / those of JSON",
+        "| inference: rivermouth / the usual way",
         "| a look without new offsets, median",
         "| a batch of 100, median",
         "| a batch of 100 with dead letters, median",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
@@ -176,13 +178,12 @@ class Json(DeclaredFormat):
         looked = ~F.col(names.DECODED)
         if policies.rescues:
             looked |= F.col(f"{names.DATA}.{undeclared.RESCUED}").isNotNull()
-        signs = [
-            undeclared.fields(spark, schema, policies, _GROWN, names.VALUE).isNotNull(),
-            undeclared.wider_numbers(spark, schema, policies, names.VALUE),
-        ]
+        signs = [undeclared.wider_numbers(spark, schema, policies, names.VALUE, pinned=self.pinned)]
+        if evolution.size(schema) < policies.max_columns:
+            signs.append(undeclared.fields(spark, schema, policies, _GROWN, names.VALUE).isNotNull())
         if policies.says("fail"):
             signs.append(~F.col(names.DECODED) & undeclared.sound(spark, names.VALUE))
-        return looked & F.col(names.VALUE).isNotNull() & F.greatest(*signs)
+        return looked & F.col(names.VALUE).isNotNull() & functools.reduce(operator.or_, signs)
 
     def _strict_schema(self) -> T.StructType:
         """The schema as declared; a column whose absence stops the flow is NOT NULL."""

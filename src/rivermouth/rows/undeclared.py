@@ -71,13 +71,22 @@ def fitted(spark: SparkSession, declared: T.StructType, evolution: Evolution, of
     return ClassicColumn(_class(spark, kinds_tree(declared, evolution)).fitted(of))
 
 
-def wider_numbers(spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str) -> Column:
+def wider_numbers(
+    spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str, *, pinned: Collection[str] = ()
+) -> Column:
     """Whether a document has a number that its column does not hold and a wider one may; never null.
+
+    Args:
+        spark: Has our classes.
+        declared: The schema.
+        evolution: Its policies.
+        of: The column with the documents.
+        pinned: Names, in lower case, of columns that stay as they are.
 
     Raises:
         ValueError: As ``fields``.
     """
-    return ClassicColumn(_class(spark, numbers_tree(declared, evolution)).wider(of))
+    return ClassicColumn(_class(spark, numbers_tree(declared, evolution, pinned)).wider(of))
 
 
 def sound(spark: SparkSession, of: str) -> Column:
@@ -153,9 +162,10 @@ def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
-def numbers_tree(declared: T.StructType, evolution: Evolution) -> dict[str, Any]:
+def numbers_tree(declared: T.StructType, evolution: Evolution, pinned: Collection[str] = ()) -> dict[str, Any]:
     """The types of the numbers in the columns that may be widened."""
-    widened = (each for each in declared.fields if evolution.type_change(each.name) in WIDENS)
+    open_ones = (each for each in declared.fields if each.name.lower() not in pinned)
+    widened = (each for each in open_ones if evolution.type_change(each.name) in WIDENS)
     return {"fields": {name_in_json(each): _numbers_in(each.dataType) for each in widened}}
 
 

@@ -14,6 +14,10 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 final class Known {
     static final Known ANY = new Known();
     private static final ObjectMapper MAPPER = new ObjectMapper();
+    /** Of a decimal. */
+    private static final int MAX_DIGITS = 38;
+    /** Before the point, where Delta widens a bigint to a decimal. */
+    private static final int BIGINT_DIGITS = 20;
 
     /** Of an object: its declared fields. */
     public Map<String, Known> fields;
@@ -134,7 +138,7 @@ final class Known {
         }
     }
 
-    /** Whether a number in the value that begins here is beyond its type; reads the value to its end. */
+    /** Whether a number in the value that begins here needs a wider type, and may get one; reads to its end. */
     boolean wider(JsonParser in) throws IOException {
         boolean found = false;
         switch (in.currentToken()) {
@@ -152,7 +156,7 @@ final class Known {
                 return found;
             case VALUE_NUMBER_INT:
             case VALUE_NUMBER_FLOAT:
-                return number != null && !holds(in);
+                return number != null && !holds(in) && mayWiden(in);
             default:
                 in.finishToken();
                 return false;
@@ -178,6 +182,28 @@ final class Known {
             default:
                 throw new IllegalStateException(number);
         }
+    }
+
+    /** Whether Delta may have a wider type for a number that its own does not hold. */
+    private boolean mayWiden(JsonParser in) throws IOException {
+        boolean fraction = in.currentToken() == JsonToken.VALUE_NUMBER_FLOAT;
+        switch (number) {
+            case "float":
+                return Double.isFinite(Double.parseDouble(in.getText()));
+            case "decimal":
+                return isDecimal(in, precision - scale, scale);
+            case "bigint":
+                return isDecimal(in, BIGINT_DIGITS, 0);
+            default:
+                return fraction || isDecimal(in, 0, 0);
+        }
+    }
+
+    /** Whether a decimal with at least so many digits before and behind the point takes a number. */
+    private static boolean isDecimal(JsonParser in, int before, int behind) throws IOException {
+        BigDecimal value = new BigDecimal(in.getText()).stripTrailingZeros();
+        long whole = Math.max(before, (long) value.precision() - value.scale());
+        return whole + Math.max(behind, value.scale()) <= MAX_DIGITS;
     }
 
     private static boolean fitsInto(JsonParser in, int bits) throws IOException {

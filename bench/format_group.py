@@ -1,0 +1,64 @@
+"""The group of formats: the same orders in each encoding into a table, and a schema that is inferred from a topic."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+from bench import encodings, records
+from bench.groups import Bench, Series, WrongRows
+from bench.parent import Worker, remove
+
+
+def formats(bench: Bench) -> list[Series]:
+    """Each format's own topic, drained in turns by one warm process each."""
+    count, warm_up = bench.sizes.json, bench.sizes.warm_up // 2
+    found = {form: Series(f"rivermouth_{form}", f"format_{form}", count) for form in encodings.FORMATS}
+    with ExitStack() as stack:
+        workers = {}
+        for form, series in found.items():
+            workers[form] = bench.worker(series.contestant, stack)
+            if warm_up:
+                _fill(bench, f"{series.topic}_warm_up", form, warm_up)
+                _, folder = workers[form].run(series.contestant, f"{series.topic}_warm_up")
+                remove(folder)
+            _fill(bench, series.topic, form, count)
+        for repetition in range(bench.sizes.repetitions):
+            for form in encodings.FORMATS[:: -1 if repetition % 2 else 1]:
+                bench.timed(workers[form], found[form], 0)
+    return list(found.values())
+
+
+def inference(bench: Bench) -> list[Series]:
+    """The schema of a topic: from a sample, from all of it, and the usual way."""
+    topic, count = "inference", bench.sizes.json
+    bench.fill(topic, count)
+    found = []
+    with ExitStack() as stack:
+        for name in ("rivermouth_infer", "rivermouth_infer_all", "usual_infer"):
+            series = Series(name, topic, count)
+            worker = bench.worker(name, stack)
+            if bench.sizes.warm_up:
+                _infer(bench, worker, series, timed=False)
+            for _ in range(bench.sizes.repetitions):
+                _infer(bench, worker, series, timed=True)
+            found.append(series)
+    return found
+
+
+def _infer(bench: Bench, worker: Worker, series: Series, *, timed: bool) -> None:
+    measured, folder = worker.run(series.contestant, series.topic)
+    remove(folder)
+    if sorted(measured.answer["columns"]) != sorted(records.COLUMNS):
+        message = f"{series.contestant}: found the columns {measured.answer['columns']}"
+        raise WrongRows(message)
+    if timed:
+        series.runs.append(measured)
+        bench.say(f"  {series.contestant}: {measured.seconds:.2f} s, {measured.cpu_s:.2f} CPU-s")
+
+
+def _fill(bench: Bench, topic: str, form: str, count: int) -> None:
+    started = time.monotonic()
+    messages = enumerate(encodings.values(form, count))
+    records.send(bench.servers, topic, ((number % records.PARTITIONS, key, value) for number, (key, value) in messages))
+    bench.say(f"  {topic}: {count:,} records in {time.monotonic() - started:.0f} s")
