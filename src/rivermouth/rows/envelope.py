@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-
 from rivermouth import names
 from rivermouth.rows.ledger import Ranges, flat, size
 from rivermouth.rows.utf8 import is_utf8
@@ -93,6 +91,8 @@ def watch(rows: DataFrame, flow: Flow) -> DataFrame:
 
     ``needs_look`` reads its error.
     """
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - status needs no Spark
+
     rest = [name for name in rows.columns if name != names.DECODED]
     stop = F.raise_error(F.lit(_LOOK)).cast("boolean")
     suspect = flow.value_format.suspects(rows.sparkSession)
