@@ -168,7 +168,6 @@ _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
         {
             "changes",
             "dead_letters_retention",
-            "evolution",
             "source",
             "transform",
             "watermark",

@@ -289,9 +289,17 @@ class Flow(Noun):
                 raise ValueError(msg)
 
     def _check_evolution(self) -> None:
-        if self.evolution is None or self.takes_evolution:
+        if self.evolution is None:
             return
-        what = f"the format {self.format.type}" if not self.format.evolves else "a sink from: snapshot"
+        if self.keyed is not None and self.keyed.partial_updates and self.policies.rescues:
+            msg = (
+                "what is rescued of a record stands in one column of its row, and here a row is of many records: "
+                "write dead_letter in the place of rescue"
+            )
+            raise ValueError(msg)
+        if self.takes_evolution:
+            return
+        what = f"the format {self.format.type}" if not self.format.evolves else "snapshots"
         msg = f"evolution is for documents of the format json, and not for {what}: remove it"
         raise ValueError(msg)
 
