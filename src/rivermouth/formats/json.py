@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.names import quoted
-from rivermouth.rows import evolution, json_document, json_reasons, json_types, undeclared
+from rivermouth.names import did_you_mean, quoted
+from rivermouth.rows import evolution, json_document, json_reasons, json_types, our_classes, undeclared
 from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, names_in_ddl
 from rivermouth.rows.json_document import SAMPLE_EVERY
 from rivermouth.spec import Evolution
@@ -89,14 +89,43 @@ class Json(DeclaredFormat):
         return same
 
     def columns(self, spark: SparkSession) -> T.StructType:
-        """The declared columns, all nullable, and ``_rescued`` where fields are rescued."""
+        """The declared columns, all nullable, and ``_rescued`` where fields are rescued.
+
+        Raises:
+            ValueError: The schema cannot be read, a policy is for a column that there never is, or our classes are not
+                there; the text says why.
+        """
         found = super().columns(spark)
+        if self._evolution.scans:
+            our_classes.found(spark, "json.Undeclared")
+        self._check_policies()
         if not self._evolution.rescues:
             return found
         if undeclared.RESCUED in (name.lower() for name in found.names):
             msg = f"a column is named {undeclared.RESCUED}, and that is the column of rescued fields"
             raise ValueError(msg)
         return T.StructType([*found.fields, T.StructField(undeclared.RESCUED, T.StringType())])
+
+    def _check_policies(self) -> None:
+        """Makes sure that no policy waits for a column that never comes.
+
+        Raises:
+            ValueError: One does; the text says for which.
+        """
+        fields = self.schema_as_declared().fields
+        there = {name.lower() for each in fields for name in (each.name, json_types.name_in_json(each))}
+        for name, policy in self._evolution.columns.items():
+            if name.lower() in there:
+                continue
+            column = name.partition(".")[0]
+            if column != name and column.lower() in there:
+                msg = f"evolution.columns names {name!r}: policies are for whole columns, so name {column!r}"
+                raise ValueError(msg)
+            waits = policy.on_type_change is not None or policy.on_missing_column is not None
+            if waits and self._evolution.new_column(name) != "evolve":
+                guess = did_you_mean(name, [each.name for each in fields])
+                msg = f"evolution.columns names {name!r}, which is no column: {guess}"
+                raise ValueError(msg)
 
     def arrays(self) -> Json:
         """This format for arrays of objects."""
@@ -122,7 +151,7 @@ class Json(DeclaredFormat):
         misfits = json_types.any_of([*(text for read, text in each_misfits.items() if read not in spared), infinite])
         fits = f"coalesce(__sound AND NOT coalesce({misfits or 'false'}, false), false)"
         ours = ", ".join([*json_document.OURS, *reads, "__sound", *dones])
-        if not policies.says(*_REFUSED) and not policies.rescues:
+        if not policies.says_of_new(_REFUSED) and not policies.rescues:
             data = ", ".join(f"{done} AS {quoted(field.name)}" for _, done, field in fields)
             decoded = f"{names.VALUE} IS NULL OR {fits} AS {names.DECODED}"
             return converted.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
@@ -152,7 +181,7 @@ class Json(DeclaredFormat):
             for read, done, field in fields
         ]
         found = {}
-        if self._evolution.says(*_REFUSED):
+        if self._evolution.says_of_new(_REFUSED):
             found["__surplus"] = undeclared.fields(spark, schema, self._evolution, _REFUSED, sent)
         if self._evolution.rescues:
             told = (

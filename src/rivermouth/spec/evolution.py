@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Collection, Mapping
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -103,6 +104,15 @@ class Evolution(Noun):
             for each in every
             for word in words
         )
+
+    def says_of_new(self, words: Collection[str]) -> bool:
+        """Whether one of the words is what happens to new fields, of the flow or of a column; only of one settled."""
+        return self.on_new_column in words or any(each.on_new_column in words for each in self.columns.values())
+
+    @property
+    def scans(self) -> bool:
+        """Whether documents are looked through beside their parse; only of one that is settled."""
+        return self.says_of_new(("dead_letter",)) or self.grows or self.rescues or self.says("fail")
 
     def _of(self, name: str) -> ColumnEvolution:
         lower = name.lower()
