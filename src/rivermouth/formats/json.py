@@ -167,7 +167,9 @@ class Json(DeclaredFormat):
 
     def _fitted(self, rows: DataFrame, schema: T.StructType) -> DataFrame:
         """The documents without what is rescued and Spark's parser would not take; as they were sent in ``__sent``."""
-        document = undeclared.fitted(rows.sparkSession, schema, self._evolution, names.VALUE)
+        fitted = undeclared.fitted(rows.sparkSession, schema, self._evolution, names.VALUE)
+        # What is taken out of a document is not judged any more, and must be text as well.
+        document = F.when(F.expr(json_document.TEXT_SOUND), fitted).otherwise(F.col(names.VALUE))
         kept = (name for name in rows.columns if name != names.VALUE)
         return rows.select(*kept, F.col(names.VALUE).alias(_SENT), document.alias(names.VALUE))
 

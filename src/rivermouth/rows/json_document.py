@@ -28,7 +28,8 @@ _HALVES: Final = rf"(contains({TEXT}, r'\ud') OR contains({TEXT}, r'\uD'))"
 # Java looks for a single character faster than Spark does for two.
 _NO_ESCAPES: Final = rf"size(split({TEXT}, r'\\', 2)) = 1 OR NOT contains({TEXT}, r'\u')"
 _NO_HALVES: Final = rf"NOT ({_HALVES} AND replace({TEXT}, r'\\', '__') RLIKE r'{_LONE_HALF}')"
-_TEXT_SOUND: Final = f"{is_utf8(names.VALUE)} AND ({_NO_ESCAPES} OR {_NO_HALVES})"
+TEXT_SOUND: Final = f"{is_utf8(names.VALUE)} AND ({_NO_ESCAPES} OR {_NO_HALVES})"
+"""SQL: whether a value's bytes are text, and all its escapes whole characters; null for no value."""
 
 
 SOUND: Final = "__text_sound AND __corrupt IS NULL AND __last = 1"
@@ -50,7 +51,7 @@ def parsed(rows: DataFrame, fields: StructType, called: list[str]) -> DataFrame:
     """
     key = _unguessable_key()
     # What can be said of the bytes is said before Spark's parser, which no code is generated for.
-    prepared = rows.selectExpr("*", f"{_with_last(key)} AS __document", f"{_TEXT_SOUND} AS __text_sound")
+    prepared = rows.selectExpr("*", f"{_with_last(key)} AS __document", f"{TEXT_SOUND} AS __text_sound")
     corrupt = f"{key}c"
     extra = [StructField(key, IntegerType()), StructField(corrupt, StringType())]
     document = F.from_json(F.col("__document"), StructType([*fields.fields, *extra]), options(corrupt))

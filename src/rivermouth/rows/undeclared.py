@@ -111,7 +111,7 @@ def fields_tree(declared: T.StructType, evolution: Evolution, words: frozenset[s
     return {
         "fields": members,
         "others": evolution.on_new_column in words,
-        "named": {name: evolution.new_column(name) in words for name in evolution.columns},
+        "named": {name.lower(): evolution.new_column(name) in words for name in evolution.columns},
     }
 
 
@@ -203,7 +203,7 @@ def first_pointer(
                 below = first_pointer(value, inner, members)
                 if below is not None:
                     return step + below
-            elif known is not None and value is not None and tree.get("named", {}).get(name, tree["others"]):
+            elif known is not None and value is not None and tree.get("named", {}).get(name.lower(), tree["others"]):
                 return step
     elif isinstance(document, list) and "items" in tree:
         for index, value in enumerate(document):

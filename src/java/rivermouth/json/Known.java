@@ -3,6 +3,7 @@ package rivermouth.json;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.math.BigDecimal;
+import java.util.Locale;
 import java.util.Map;
 
 import com.fasterxml.jackson.core.Base64Variants;
@@ -23,7 +24,7 @@ final class Known {
     public Map<String, Known> fields;
     /** Of an object: whether other fields are reported. */
     public boolean others;
-    /** Of an object: other fields of which it is said one by one. */
+    /** Of an object: other fields of which it is said one by one, by their names in lower case. */
     public Map<String, Boolean> named = Map.of();
     /** Of an array: its elements. */
     public Known items;
@@ -41,7 +42,7 @@ final class Known {
     }
 
     boolean reports(String name) {
-        return fields != null && named.getOrDefault(name, others);
+        return fields != null && (named.isEmpty() ? others : named.getOrDefault(name.toLowerCase(Locale.ROOT), others));
     }
 
     boolean isLooked() {

@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Set;
 
 import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonFactoryBuilder;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.io.JsonStringEncoder;
@@ -40,7 +41,9 @@ import scala.collection.immutable.Seq;
  */
 public final class Undeclared implements Serializable {
     private static final long serialVersionUID = 1;
-    private static final JsonFactory FACTORY = new JsonFactory();
+    /** Takes no other encoding for JSON: in UTF-16 a value would be none that Spark's parser reads, and has no bytes. */
+    private static final JsonFactory FACTORY =
+            new JsonFactoryBuilder().disable(JsonFactory.Feature.CHARSET_DETECTION).build();
     private static final byte[] NULL = "null".getBytes(StandardCharsets.US_ASCII);
 
     private final String tree;
