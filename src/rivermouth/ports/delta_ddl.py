@@ -71,6 +71,7 @@ def _steps(path: str, old: DataType, new: DataType) -> Iterator[_Step]:
         case ArrayType(), ArrayType():
             yield from _steps(f"{path}.element", old.elementType, new.elementType)
         case MapType(), MapType():
+            yield from _steps(f"{path}.key", old.keyType, new.keyType)
             yield from _steps(f"{path}.value", old.valueType, new.valueType)
         case _ if old.simpleString() != new.simpleString():
             yield _Step(path, new, is_new=False)
