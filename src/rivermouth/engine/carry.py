@@ -96,7 +96,8 @@ def _tried(
         if error is None:
             return None
         batch = None
-        if envelope.needs_look(str(error)):
+        # A batch that is not watched ends by itself, whatever stands in its error.
+        if run.watches(ranges) and envelope.needs_look(str(error)):
             error = _attempt(functools.partial(evolve, run, ranges), run)
             if error is None:
                 continue
