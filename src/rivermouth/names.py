@@ -115,6 +115,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"known: {', '.join(known)}"
 
 
+def folded(name: str) -> str:
+    """A name such that two are equal where Spark and Delta take the names for the same: as Java ignores case."""
+    return name.lower() if name.isascii() else "".join(map(_folded, name))
+
+
+def _folded(character: str) -> str:
+    upper = character.upper()
+    return (upper if len(upper) == 1 else character).lower()[0]
+
+
 def quoted(column: str) -> str:
     """A column name between backticks, for use in SQL text."""
     return "`" + column.replace("`", "``") + "`"

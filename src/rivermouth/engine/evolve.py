@@ -19,19 +19,21 @@ from rivermouth.engine.table import change_table, table_changes, table_shape
 from rivermouth.errors import SchemaChanged
 from rivermouth.ports import delta
 from rivermouth.rows import envelope
-from rivermouth.rows.evolution import Growth, grown
+from rivermouth.rows.evolution import GROWN, Growth, grown, narrowed
 from rivermouth.rows.inference import Limits, Shape, ShapesExplode
-from rivermouth.rows.inferred import SchemaTooWide, schema_of
+from rivermouth.rows.inferred import MAX_COLUMNS, SchemaTooWide, schema_of
+from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows.kept_schema import KeptSchema, file_name, versions_of
 from rivermouth.rows.schema import is_taken
 from rivermouth.rows.undeclared import column_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
     from rivermouth.engine.running import RunningFlow
+    from rivermouth.rows.inference import Coordinate
     from rivermouth.rows.ledger import Ranges
     from rivermouth.spec import Flow
 
@@ -42,7 +44,7 @@ _CHANGES: Final = {
 }
 LOOKED_RECORDS: Final = 10_000
 LOOKED_BYTES: Final = 64 << 20
-"""So much of what is new is looked at before the batch is tried again; the rest is met then."""
+"""So much of what is new is looked at in one piece; what that brings is met first, and the rest later."""
 
 
 def evolve(run: RunningFlow, ranges: Ranges) -> None:
@@ -65,23 +67,22 @@ def evolve(run: RunningFlow, ranges: Ranges) -> None:
     began_at = time.monotonic()
     with run.lock:
         rows = unerased(envelope.read(run.source.batch(run.spark, ranges)), run, ranges)
-        decoded = envelope.decode(rows, run.flow)
+        decoded = envelope.decode(envelope.in_few_tasks(rows, ranges, run.flow), run.flow)
         suspects = decoded.where(run.flow.value_format.suspects(run.spark))
         if run.flow.policies.says("fail"):
             _stop_on_change(run.flow, suspects)
-        shape = _seen(run.flow, suspects)
         kept = newest(run.flow, run.files, run.places)
         flow = run.flow if kept is None else with_columns(run.flow, kept.schema)
-        growth = _growth(flow, shape)
-        if growth is not None and growth.changes:
-            kept = _keep(run, growth.schema, growth.changes, shape.records)
+        records, growth = _looked_at(flow, suspects, delta.table_state(run.spark, run.places.table).columns)
+        if growth is not None:
+            kept = _keep(run, flow, growth, records)
             flow = with_columns(flow, kept.schema)
         if kept is None or flow == run.flow:
             run.looked_at = ranges
             return
         reshape(run, flow)
         run.looked_at = None
-    run.emit(SchemaEvolved(run.flow.name, kept.version, kept.changes, shape.records, time.monotonic() - began_at))
+    run.emit(SchemaEvolved(run.flow.name, kept.version, kept.changes, records, time.monotonic() - began_at))
 
 
 def reshape(run: RunningFlow, flow: Flow) -> None:
@@ -131,40 +132,76 @@ def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:
             )
 
 
-def _seen(flow: Flow, suspects: DataFrame) -> Shape:
-    """What is in some of the suspects."""
-    look = look_of(flow)
-    shape, size = Shape(Limits(max_fields=look.max_fields)), 0
-    wanted = suspects.select(names.TOPIC, names.PARTITION, names.OFFSET, names.VALUE).limit(LOOKED_RECORDS)
-    with suppress(ShapesExplode):  # what was seen until then is enough for one step
-        for topic, partition, offset, value in wanted.toLocalIterator():
-            shape.add(bytes(value), (topic, partition, offset))
-            size += len(value)
-            if size > LOOKED_BYTES:
-                break
-    return shape
+def _looked_at(flow: Flow, suspects: DataFrame, table: StructType) -> tuple[int, Growth | None]:
+    """How many of the suspects were looked at, and how the schema grows by them; None where it does by none."""
+    wanted = suspects.select(names.TOPIC, names.PARTITION, names.OFFSET, names.VALUE)
+    records, rows, limits = 0, wanted.toLocalIterator(), Limits(max_fields=look_of(flow).max_fields)
+    while True:
+        shape, is_last = _seen(rows, limits)
+        records += shape.records
+        growth = _growth(flow, shape, table)
+        if growth is not None and growth.changes:
+            return records, growth
+        if is_last:
+            return records, None
 
 
-def _growth(flow: Flow, shape: Shape) -> Growth | None:
+def _seen(rows: Iterator[Row], limits: Limits) -> tuple[Shape, bool]:
+    """What is in the next suspects, and whether they are the last."""
+    shape, size = Shape(limits), 0
+    for topic, partition, offset, value in rows:
+        document, at = bytes(value), (topic, partition, offset)
+        size += len(document)
+        if _is_too_wide(document, at, limits):
+            shape.records += 1
+            continue
+        with suppress(ShapesExplode):  # as far as one is allowed to be wide, a piece never is
+            shape.add(document, at)
+        if shape.records >= LOOKED_RECORDS or size > LOOKED_BYTES or shape.nodes > MAX_COLUMNS:
+            return shape, False
+    return shape, True
+
+
+def _is_too_wide(document: bytes, at: Coordinate, limits: Limits) -> bool:
+    """Whether a document has more fields than any schema: nothing else shall wait for what becomes of it."""
+    if document.count(b":") <= MAX_COLUMNS:
+        return False
+    alone = Shape(limits)
+    with suppress(ShapesExplode):
+        alone.add(document, at)
+    return alone.nodes > MAX_COLUMNS
+
+
+def _growth(flow: Flow, shape: Shape, table: StructType) -> Growth | None:
     if not shape.documents.fields:
         return None
-    times = look_of(flow).times
+    look, declared = look_of(flow), flow.format.schema_as_declared()
+    for each in declared:
+        if (node := shape.documents.fields.get(name_in_json(each))) is not None:
+            narrowed(node, each.dataType)
+
+    def taken(name: str) -> bool:
+        return is_taken(flow, name)
+
     try:
-        inferred = schema_of(shape, times=times, is_taken=lambda name: is_taken(flow, name))
+        inferred = schema_of(shape, times=look.times, is_taken=taken)
     except SchemaTooWide:
         return None
-    declared = flow.format.schema_as_declared()
-    return grown(declared, inferred.found, inferred.numbers, flow.policies, pinned=flow.format.pinned)
+    pinned = flow.format.pinned
+    return grown(declared, inferred.found, inferred.numbers, flow.policies, pinned=pinned, table=table, is_taken=taken)
 
 
-def _keep(run: RunningFlow, schema: StructType, changes: tuple[str, ...], records: int) -> KeptSchema:
-    """The next version of the flow's kept schema.
+def _keep(run: RunningFlow, flow: Flow, growth: Growth, records: int) -> KeptSchema:
+    """The next version of the flow's kept schema, which ``flow`` has until now.
 
     Guarantees:
         A version is never written over.
     """
     folder = run.places.schemas()
     number = max(versions_of(run.files.names(folder)), default=0) + 1
+    known = flow.format.schema_as_declared().names
+    new = {name: {GROWN: True} for name in growth.schema.names if name not in known}
+    fields = [StructField(f.name, f.dataType, True, {**f.metadata, **new.get(f.name, {})}) for f in growth.schema]
     kept = KeptSchema(
         flow=run.flow.name,
         version=number,
@@ -172,10 +209,12 @@ def _keep(run: RunningFlow, schema: StructType, changes: tuple[str, ...], record
         records=records,
         corrupt=0,
         whole=False,
-        changes=changes,
-        schema=StructType([StructField(each.name, each.dataType, True, each.metadata) for each in schema.fields]),
+        changes=growth.changes,
+        schema=StructType(fields),
     )
-    table_shape(run.spark, with_columns(run.flow, kept.schema))  # what speaks against it is raised before it is kept
+    # What speaks against it is raised before it is kept.
+    wanted, table = with_columns(flow, kept.schema), run.places.table
+    table_changes(wanted, table, delta.table_state(run.spark, table), table_shape(run.spark, wanted))
     if run.files.create(f"{folder}/{file_name(number)}", kept.to_text()):
         return kept
     # Somebody has updated it meanwhile: what that lacks is met when the batch is tried again.

@@ -45,6 +45,7 @@ class Json(DeclaredFormat):
     max_fields: int | None = Field(default=None, ge=1, le=5000)
     _array: ClassVar[str | None] = None
     _evolution: Evolution = Evolution().settled(infers=False)
+    _inferred: bool = False
 
     @model_validator(mode="after")
     def _check_inference(self) -> Self:
@@ -77,8 +78,12 @@ class Json(DeclaredFormat):
         Raises:
             ValueError: The hints, or the schema, cannot be read.
         """
-        grown = schema if self.infers else evolution.overlaid(self.schema_as_declared(), schema)
-        return self.model_copy(update={"declared": hinted_columns(grown, self.schema_hints).jsonValue()})
+        inferred = self.infers or self._inferred
+        known = T.StructType() if self.infers else self.schema_as_declared()
+        grown = evolution.overlaid(known, schema, whole=inferred)
+        same = self.model_copy(update={"declared": hinted_columns(grown, self.schema_hints).jsonValue()})
+        same._inferred = inferred  # noqa: SLF001
+        return same
 
     def evolving(self, evolution: Evolution) -> Self:
         """The same format under policies."""

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.names import folded
+from rivermouth.rows.inference import ARRAY, NULL, NUMBER, OBJECT, Node
 from rivermouth.rows.inferred import settled
 from rivermouth.rows.inferred_numbers import MAX_DIGITS, NumberBounds
-from rivermouth.rows.json_types import name_in_json
+from rivermouth.rows.json_types import name_in_json, read_from
 from rivermouth.rows.schema import widens
 from rivermouth.rows.undeclared import WIDENS
 from rivermouth.spec import Evolution
@@ -24,6 +26,19 @@ _BIGINT: Final = (19, 0)
 _ALL_THAT_DELTA_CAN: Final = Evolution(on_new_column="evolve", on_type_change="widen").model_copy(
     update={"max_columns": 1 << 31}
 )
+GROWN: Final = "grown"
+"""In a kept column's metadata: it was not declared, but has come since."""
+_NUMBERS: Final = (T.IntegralType, T.FractionalType)
+_KINDS: Final[Mapping[Any, frozenset[str]]] = {
+    T.StructType: frozenset({OBJECT, NULL}),
+    T.MapType: frozenset({OBJECT, NULL}),
+    T.ArrayType: frozenset({ARRAY, NULL}),
+    _NUMBERS: frozenset({NUMBER, NULL}),
+}
+"""Kinds of JSON values that a column of a type holds, or would if its type grew."""
+_BITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 7, T.ShortType: 15, T.IntegerType: 31}
+_FLOAT_DIGITS: Final = 38
+"""A number with fewer digits before the point is within a float's range."""
 _WHOLE_DIGITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 20}
 
 
@@ -49,6 +64,8 @@ def grown(
     evolution: Evolution,
     *,
     pinned: Collection[str] = (),
+    table: T.StructType | None = None,
+    is_taken: Callable[[str], bool] = lambda _name: False,
 ) -> Growth:
     """A schema that takes more of what was found; what no policy wants, or Delta cannot change, stays as it is.
 
@@ -58,7 +75,11 @@ def grown(
         numbers: As ``Inferred.numbers``.
         evolution: The policies, settled.
         pinned: Names, in lower case, of columns that stay as they are.
+        table: The columns of the table. One that the schema lacks is taken for a new field of its name where it holds
+            that; else the new column gets another name.
+        is_taken: Whether a new column cannot bear a name.
     """
+    there = {folded(each.name): each.dataType for each in (table or T.StructType()).fields}
     grower = _Grower(numbers, evolution, evolution.max_columns - size(declared))
     fields = list(declared.fields)
     places = {name_in_json(each): place for place, each in enumerate(fields)}
@@ -67,7 +88,7 @@ def grown(
         place = places.get(name)
         if place is None:
             if each.name.lower() not in pinned and evolution.new_column(name) == "evolve" and grower.has_room(each):
-                new = _added(each, {known.name.lower() for known in fields})
+                new = _added(each, {folded(known.name) for known in fields}, is_taken, there, numbers)
                 fields.append(new)
                 grower.changes.append(f"adds column {new.name} {new.dataType.simpleString()}")
             continue
@@ -117,21 +138,85 @@ def difference(
     return Difference(growth.schema, growth.changes, tuple(refused))
 
 
-def overlaid(declared: T.StructType, kept: T.StructType) -> T.StructType:
-    """A declared schema with what has grown out of it since: wider types, and further columns.
+def overlaid(declared: T.StructType, kept: T.StructType, *, whole: bool = False) -> T.StructType:
+    """A declared schema with what has grown out of it since: wider types, and further columns and fields.
 
-    A column that was declared anew, with a type that the kept one is not a wider one of, is what it is declared.
+    A column that was declared anew, with a type that the kept one is not a wider one of, is what it is declared; one
+    that was declared and is not any more is none.
+
+    Args:
+        declared: As it is declared now.
+        kept: The newest kept version.
+        whole: Whether all columns of that count, and not only those that have grown.
     """
-    known = {each.name.lower(): each for each in kept.fields}
-    names = {each.name.lower() for each in declared.fields}
+    known = {folded(each.name): each for each in kept.fields}
+    names = {folded(each.name) for each in declared.fields}
     fields = []
     for each in declared.fields:
-        since = known.get(each.name.lower())
-        grew = since is not None and widens(each.dataType, since.dataType)
-        fields.append(
-            T.StructField(each.name, since.dataType, each.nullable, each.metadata) if since and grew else each
-        )
-    return T.StructType([*fields, *(each for each in kept.fields if each.name.lower() not in names)])
+        since = known.get(folded(each.name))
+        laid = each.dataType if since is None else _laid_over(each.dataType, since.dataType)
+        fields.append(T.StructField(each.name, laid, each.nullable, each.metadata))
+    more = (each for each in kept.fields if folded(each.name) not in names and (whole or GROWN in each.metadata))
+    return T.StructType([*fields, *more])
+
+
+def _laid_over(declared: T.DataType, kept: T.DataType) -> T.DataType:
+    match declared, kept:
+        case T.StructType(), T.StructType():
+            mine = {each.name: each for each in declared.fields}
+            there = {folded(each.name) for each in kept.fields}
+            new = [each for each in declared.fields if each.name not in kept.names]
+            if any(folded(each.name) in there for each in new):
+                return declared
+            fields = []
+            for each in kept.fields:
+                own = mine.get(each.name, each)
+                fields.append(
+                    T.StructField(own.name, _laid_over(own.dataType, each.dataType), own.nullable, own.metadata)
+                )
+            return T.StructType([*fields, *new])
+        case T.ArrayType(), T.ArrayType():
+            return T.ArrayType(_laid_over(declared.elementType, kept.elementType), declared.containsNull)
+        case T.MapType(), T.MapType():
+            inner = _laid_over(declared.valueType, kept.valueType)
+            return T.MapType(declared.keyType, inner, declared.valueContainsNull)
+    return kept if widens(declared, kept) else declared
+
+
+def narrowed(node: Node, declared: T.DataType) -> None:
+    """Takes away what was seen at a path and no growth of its type would take, so that it hides nothing else.
+
+    Args:
+        node: What was seen; changed.
+        declared: The type at that path.
+    """
+    kinds = next((kinds for types, kinds in _KINDS.items() if isinstance(declared, types)), None)
+    if kinds is not None:
+        node.kinds = {kind: seen for kind, seen in node.kinds.items() if kind in kinds}
+    match declared:
+        case T.StructType():
+            known = {each.name: each.dataType for each in declared.fields}
+            node.fields = _apart(node.fields, known)
+            for name, kind in known.items():
+                if node.fields is not None and name in node.fields:
+                    narrowed(node.fields[name], kind)
+        case T.ArrayType() if node.items is not None:
+            narrowed(node.items, declared.elementType)
+        case T.MapType():
+            for each in filter(None, (node.values, *(node.fields or {}).values())):
+                narrowed(each, declared.valueType)
+
+
+def _apart(fields: dict[str, Node] | None, known: Collection[str]) -> dict[str, Node] | None:
+    """The fields of an object that a struct can have beside the known ones: with a name, and one of its own."""
+    if fields is None:
+        return None
+    found, used = {name: node for name, node in fields.items() if name in known}, set(map(folded, known))
+    for name in sorted(fields.keys() - found.keys()):
+        if name and folded(name) not in used:
+            used.add(folded(name))
+            found[name] = fields[name]
+    return found
 
 
 def size(declared: T.DataType) -> int:
@@ -197,7 +282,7 @@ class _Grower:
     ) -> T.StructType:
         fields = list(mine.fields)
         places = {each.name: place for place, each in enumerate(fields)}
-        taken = {each.name.lower() for each in fields}
+        taken = {folded(each.name) for each in fields}
         for each in found.fields:
             place = places.get(each.name)
             name = f"{shown}.{each.name}"
@@ -206,11 +291,11 @@ class _Grower:
                 inner = self.type_of(known.dataType, each.dataType, (*path, each.name), column=column, shown=name)
                 fields[place] = T.StructField(known.name, inner, known.nullable, known.metadata)
             elif (
-                each.name.lower() not in taken
+                folded(each.name) not in taken
                 and self._evolution.new_column(column) == "evolve"
                 and self.has_room(each)
             ):
-                taken.add(each.name.lower())
+                taken.add(folded(each.name))
                 fields.append(T.StructField(each.name, settled(each.dataType)))
                 self.changes.append(f"adds {name} {fields[-1].dataType.simpleString()}")
         return T.StructType(fields)
@@ -249,7 +334,6 @@ def takes(kept: T.DataType, found: T.DataType, numbers: Numbers, path: tuple[str
         numbers: Bounds of the numbers, as far as they are known; else their type is all that is known of them.
         path: Where the values are, as in ``numbers``.
     """
-    bounds = numbers.get(path)
     match kept, found:
         case (_, T.NullType()):
             return True
@@ -267,24 +351,53 @@ def takes(kept: T.DataType, found: T.DataType, numbers: Numbers, path: tuple[str
             return takes(kept.valueType, found.valueType, numbers, (*path, "{}"))
         case (T.ArrayType(), T.ArrayType()):
             return takes(kept.elementType, found.elementType, numbers, (*path, "[]"))
+    same = kept == found or (isinstance(kept, T.TimestampNTZType) and isinstance(found, T.DateType))
+    return same or _takes_numbers(kept, found, numbers.get(path))
+
+
+def _takes_numbers(kept: T.DataType, found: T.DataType, bounds: NumberBounds | None) -> bool:
+    match kept, found:
         case (T.DecimalType(), T.LongType() | T.DecimalType() | T.DoubleType()) if bounds is not None:
             return bounds.fit_into(kept)
         case (T.DecimalType(), T.LongType() | T.DecimalType()):
             precision, scale = (found.precision, found.scale) if isinstance(found, T.DecimalType) else _BIGINT
             return kept.scale >= scale and kept.precision - kept.scale >= precision - scale
+        case (T.ByteType() | T.ShortType() | T.IntegerType(), T.LongType()) if bounds is not None:
+            return bounds.largest < 1 << _BITS[type(kept)]
+        case (T.FloatType(), T.LongType() | T.DoubleType()) if bounds is not None:
+            # Of a number with an exponent the size is not known.
+            return not bounds.exponents and max(bounds.before, len(str(bounds.largest))) < _FLOAT_DIGITS
         case (T.DoubleType(), T.LongType()):
             return bounds is None or not bounds.inexact_integers
-    return kept == found or (isinstance(kept, T.TimestampNTZType) and isinstance(found, T.DateType))
+    return False
 
 
-def _added(found: T.StructField, taken: set[str]) -> T.StructField:
-    """A new column of a table that has columns of the names in ``taken``, in lower case."""
-    name, number = found.name, 1
-    while name.lower() in taken:
-        number += 1
-        name = f"{found.name}_{number}"
-    metadata = {**found.metadata, "json_name": name_in_json(found)} if name != name_in_json(found) else {}
-    return T.StructField(name, settled(found.dataType), True, metadata)
+def _added(
+    found: T.StructField,
+    taken: Collection[str],
+    is_taken: Callable[[str], bool],
+    there: Mapping[str, T.DataType],
+    numbers: Numbers,
+) -> T.StructField:
+    """A new column beside those of the names in ``taken``; ``there`` are types that a table has. Names are folded."""
+    name, number, in_json = found.name, 1, name_in_json(found)
+    kind: T.DataType | None = None
+    while kind is None:
+        is_free = folded(name) not in taken and not is_taken(name)
+        kind = _type_at(there.get(folded(name)), found.dataType, numbers, (in_json,)) if is_free else None
+        if kind is None:
+            number += 1
+            name = f"{found.name}_{number}"
+    metadata = {**found.metadata, **read_from(in_json)} if name != in_json else {}
+    return T.StructField(name, kind, True, metadata)
+
+
+def _type_at(there: T.DataType | None, found: T.DataType, numbers: Numbers, path: tuple[str, ...]) -> T.DataType | None:
+    """The type for what was found in the place of a type that a table may have; None if they do not go together."""
+    wanted = settled(found)
+    if there is None or widens(there, wanted):
+        return wanted
+    return there if takes(there, found, numbers, path) else None
 
 
 def _values(mine: T.StructField, wanted: T.DataType) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.names import folded
 from rivermouth.rows import inferred_times, json_types
 from rivermouth.rows.inference import ARRAY, DEEP, NULL, OBJECT, Limits, Node, Seen, Shape
 from rivermouth.rows.inferred_numbers import NumberBounds
@@ -208,7 +209,7 @@ def _unfit(names: list[str]) -> str | None:
     """Why an object with fields of these names cannot be a struct."""
     if "" in names:
         return "a field without a name"
-    if len({name.lower() for name in names}) < len(names):
+    if len({folded(name) for name in names}) < len(names):
         return "fields that differ in nothing but case"
     return None
 
@@ -220,14 +221,14 @@ def _column_names(names: list[str], is_taken: Callable[[str], bool]) -> dict[str
     free = [name for name in names if name and not is_taken(name)]
     # Whoever can keep its name keeps it, whatever comes before it.
     for name in free:
-        if name.lower() not in used:
+        if folded(name) not in used:
             called[name] = name
-            used.add(name.lower())
+            used.add(folded(name))
     for name in names:
         if name in called:
             continue
-        called[name] = next(each for each in _others(name) if each.lower() not in used and not is_taken(each))
-        used.add(called[name].lower())
+        called[name] = next(each for each in _others(name) if folded(each) not in used and not is_taken(each))
+        used.add(folded(called[name]))
     return called
 
 

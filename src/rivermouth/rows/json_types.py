@@ -15,7 +15,7 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.names import VALUE, quoted
+from rivermouth.names import VALUE, folded, quoted
 
 # A double keeps every decimal of so many digits, so a number of that size survives being read as one.
 EXACT_IN_DOUBLE: Final = 15
@@ -73,7 +73,7 @@ def check(declared: T.StructType, path: str = "", *, renames: bool = False) -> N
         if _NAME_IN_JSON in field.metadata and not renames:
             msg = f"column {name}: {_NAME_IN_JSON} is for columns of the table itself, in the format json"
             raise ValueError(msg)
-        twin = seen.setdefault(field.name.lower(), field.name)
+        twin = seen.setdefault(folded(field.name), field.name)
         if twin is not field.name:
             msg = f"columns {twin!r} and {field.name!r} are the same to Spark and Delta"
             raise ValueError(msg)

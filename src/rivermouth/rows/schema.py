@@ -152,7 +152,8 @@ def is_taken(flow: Flow, name: str) -> bool:
         bounds = {names.START_AT.lower(), names.END_AT.lower()}
         if lower in history.RESERVED or lower in bounds:
             return True
-    return lower in {each.lower() for each in (*flow.metadata_columns.values(), *derived_columns(flow))}
+    ours = (*flow.metadata_columns.values(), *derived_columns(flow))
+    return names.folded(name) in {names.folded(each) for each in ours}
 
 
 def derived_columns(flow: Flow) -> dict[str, str]:
