@@ -109,15 +109,17 @@ def reshape(run: RunningFlow, flow: Flow) -> None:
 
 def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:
     """Looks at all of them: nothing may slip through that a policy stops the flow for."""
-    policies, columns = flow.policies, flow.format.schema_as_declared().names
+    policies = flow.policies
+    columns = {name_in_json(each): each.name for each in flow.format.schema_as_declared()}
     asked: dict[str, Callable[[str], str]] = {
         "FIELD_UNDECLARED": policies.new_column,
         "FIELD_TYPE": policies.type_change,
         "FIELD_MISSING": policies.missing_column,
     }
     place = (names.TOPIC, names.PARTITION, names.OFFSET)
-    explained = flow.value_format.explain(suspects).where(F.col(names.REASON).isin(*asked))
-    for reason, field, *at in explained.select(names.REASON, names.FIELD, *place).toLocalIterator():
+    # A record may be refused for one thing, and stop the flow for another.
+    told = flow.value_format.stops(suspects.where(~F.col(names.DECODED))).where(F.col(names.REASON).isin(*asked))
+    for reason, field, *at in told.select(names.REASON, names.FIELD, *place).toLocalIterator():
         if asked[reason](column_of(field, columns)) == "fail":
             topic, partition, offset = at
             words, policy, other = _CHANGES[reason]

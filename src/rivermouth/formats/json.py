@@ -22,6 +22,7 @@ from rivermouth.spec import Evolution
 
 _REFUSED = frozenset({"evolve", "dead_letter", "fail"})
 _GROWN = frozenset({"evolve"})
+_FAIL = frozenset({"fail"})
 _SENT = "__sent"
 
 
@@ -246,6 +247,20 @@ class Json(DeclaredFormat):
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"__verdict.{part} AS {name}" for name, part in parts.items())
         return rows.withColumn("__verdict", verdict(refused)).selectExpr("* EXCEPT (__verdict)", *told)
+
+    def stops(self, rows: DataFrame) -> DataFrame:
+        """Of refused documents all that is wrong with them, a row each: ``__reason`` and ``__field`` beside ``rows``.
+
+        Of undeclared fields only those whose policy is ``fail``.
+        """
+        schema = self._strict_schema()
+        known = undeclared.fields_tree(schema, self._evolution, _FAIL)
+        judged = T.StructType([each for each in schema.fields if not undeclared.is_rescued(each, self._evolution)])
+        found = json_reasons.finder(judged.json(), json.dumps(known))
+        told = rows.withColumn("__found", F.explode(found(F.col(names.VALUE))))
+        return told.selectExpr(
+            "* EXCEPT (__found)", f"__found.reason AS {names.REASON}", f"__found.field AS {names.FIELD}"
+        )
 
     def observations(self) -> dict[str, str]:
         """``undeclared_fields`` (bigint): fields of the records at one offset in 1,024 that the schema lacks.

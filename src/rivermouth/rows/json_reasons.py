@@ -32,6 +32,7 @@ MAX_STRING: Final = 20_000_000
 MAX_POINTER: Final = 200
 
 VERDICT: Final = T.StructType([T.StructField(name, T.StringType()) for name in ("reason", "field", "message")])
+FINDINGS: Final = T.ArrayType(VERDICT)
 _RANGES: Final = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIMESTAMP: Final = re.compile(
@@ -95,6 +96,19 @@ def explainer(schema_json: str, *, array: str | None = None, known: str = "{}") 
     return F.udf(verdict, VERDICT, useArrow=False)
 
 
+def finder(schema_json: str, known: str) -> Callable[..., Any]:
+    """As ``explainer``, to an array of all that is wrong with a value: of undeclared fields the first; never null."""
+
+    def findings(value: bytes | bytearray | None) -> list[tuple[str, str | None, str]]:
+        try:
+            found = list(_verdicts(bytes(value or b""), _schema(schema_json), None, _tree(known)))
+        except Exception:  # noqa: BLE001 - as above
+            return []
+        return [(each.reason, each.field, each.message) for each in found]
+
+    return F.udf(findings, FINDINGS, useArrow=False)
+
+
 @functools.cache
 def _schema(schema_json: str) -> T.StructType:
     """Once for each of Spark's Python processes, not for each record."""
@@ -111,6 +125,17 @@ def explain(
     value: bytes, schema: T.StructType, array: str | None = None, known: dict[str, Any] | None = None
 ) -> Verdict:
     """The first thing that is wrong with a value that was refused."""
+    unexplained = Verdict("UNEXPLAINED", None, "the value was refused, and no field could be named for it")
+    return next(_verdicts(value, schema, array, known or {}), unexplained)
+
+
+def _verdicts(value: bytes, schema: T.StructType, array: str | None, known: dict[str, Any]) -> Iterator[Verdict]:
+    document = _parsed(value)
+    yield from [document] if isinstance(document, Verdict) else _judge(document, schema, array, known)
+
+
+def _parsed(value: bytes) -> Any:
+    """The document, or what keeps the value from being one."""
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
@@ -118,7 +143,7 @@ def explain(
     if deeper_than(MAX_DEPTH, text):
         return Verdict("TOO_DEEP", None, f"the value is nested deeper than {MAX_DEPTH} levels")
     try:
-        document = json.loads(
+        return json.loads(
             text,
             object_pairs_hook=_Object,
             parse_int=lambda digits: _Number(digits, whole=True),
@@ -129,28 +154,33 @@ def explain(
         return Verdict("TOO_DEEP", None, "the value is nested too deeply to be explained")
     except ValueError as error:
         return Verdict("INVALID_JSON", None, _syntax(error, text))
-    return _judge(document, schema, array, known or {})
 
 
-def _judge(document: Any, schema: T.StructType, array: str | None, known: dict[str, Any]) -> Verdict:
+def _judge(document: Any, schema: T.StructType, array: str | None, known: dict[str, Any]) -> Iterator[Verdict]:
+    """What is wrong with a document; what Spark may have taken all the same only where there is nothing else."""
     long = next(_too_long(document), None)
     if long is not None:
-        return Verdict("TOO_LONG", None, long)
+        yield Verdict("TOO_LONG", None, long)
+        return
     if any(_half_a_character(text) for text in _texts(document)):
-        return Verdict("LONE_SURROGATE", None, "an escape stands for half a character (a surrogate without its pair)")
+        yield Verdict("LONE_SURROGATE", None, "an escape stands for half a character (a surrogate without its pair)")
+        return
     if array is not None:
         if not isinstance(document, list) or isinstance(document, _Object):
-            return Verdict("NOT_AN_ARRAY", None, f"the value is {_kind(document)}, not an array")
+            yield Verdict("NOT_AN_ARRAY", None, f"the value is {_kind(document)}, not an array")
+            return
         document = _Object([(array, document)])
     if not isinstance(document, _Object):
-        return Verdict("NOT_AN_OBJECT", None, f"the value is {_kind(document)}, not an object")
+        yield Verdict("NOT_AN_OBJECT", None, f"the value is {_kind(document)}, not an object")
+        return
     found = list(_object(document, schema, ""))
-    if not any(verdict.sure for verdict in found):
-        pointer = first_pointer(document, known, lambda part: part if isinstance(part, _Object) else None)
-        if pointer is not None:
-            return Verdict("FIELD_UNDECLARED", pointer[:MAX_POINTER], "the value has a field that is not in the schema")
-    unexplained = Verdict("UNEXPLAINED", None, "the value was refused, and no field could be named for it")
-    return next((verdict for verdict in found if verdict.sure), next(iter(found), unexplained))
+    sure = [verdict for verdict in found if verdict.sure]
+    yield from sure
+    pointer = first_pointer(document, known, lambda part: part if isinstance(part, _Object) else None)
+    if pointer is not None:
+        yield Verdict("FIELD_UNDECLARED", pointer[:MAX_POINTER], "the value has a field that is not in the schema")
+    elif not sure:
+        yield from found
 
 
 def _refuse(_word: str) -> None:

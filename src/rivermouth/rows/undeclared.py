@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -213,9 +213,15 @@ def first_pointer(
     return None
 
 
-def column_of(field: str, columns: Collection[str]) -> str:
-    """The column, or the undeclared field, within which a dead letter's ``field`` lies: a pointer, or a path."""
+def column_of(field: str, columns: Mapping[str, str]) -> str:
+    """The column, or the undeclared field, within which a dead letter's ``field`` lies: a pointer, or a path.
+
+    Args:
+        field: As ``explain`` tells it.
+        columns: The declared columns by the names that their fields have in the documents.
+    """
     if field.startswith("/"):
-        return field[1:].partition("/")[0].replace("~1", "/").replace("~0", "~")
-    inside = (name for name in columns if field == name or field.startswith((f"{name}.", f"{name}[]")))
+        name = field[1:].partition("/")[0].replace("~1", "/").replace("~0", "~")
+        return columns.get(name, name)
+    inside = (name for name in columns.values() if field == name or field.startswith((f"{name}.", f"{name}[]")))
     return max(inside, key=len, default=field)

@@ -103,6 +103,13 @@ class Format(Noun):
         """
         raise NotImplementedError
 
+    def stops(self, _rows: DataFrame) -> DataFrame:
+        """Of refused rows all that is wrong with them and a policy may stop the flow for: ``__reason``, ``__field``.
+
+        A row each, with the columns of ``rows`` beside.
+        """
+        raise NotImplementedError
+
     @property
     def reads_registry(self) -> bool:
         """Whether the schemas of its records are in the project's schema registry."""
