@@ -99,12 +99,18 @@ def reshape(run: RunningFlow, flow: Flow) -> None:
     changes = table_changes(flow, run.places.table, state, shape)
     columns = shape.columns.names
     left = columns_left(columns, state.columns.names)
-    run.starts = column_starts(flow, columns, state, left, run.standing.entry)
-    run.flow, run.columns, run.left, run.changes = flow, columns, left, changes
+    starts = column_starts(flow, columns, state, left, run.standing.entry)
+    before = (run.flow, run.columns, run.left, run.starts, run.changes)
     run.prepared.clear()
-    keep_column_starts(run)
-    if changes:
-        change_table(run.spark, flow, run.places.table, changes)
+    run.flow, run.columns, run.left, run.starts, run.changes = flow, columns, left, starts, changes
+    try:
+        keep_column_starts(run)
+        if changes:
+            change_table(run.spark, flow, run.places.table, changes)
+    except BaseException:
+        # Another try finds the kept version, and changes the table then.
+        run.flow, run.columns, run.left, run.starts, run.changes = before
+        raise
 
 
 def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:
