@@ -207,7 +207,8 @@ def kept_columns(flow: Flow, payload: StructType) -> list[str]:
         return list(payload.names)
     of_rows = [field.name for field in payload if not snapshots.is_beside(field)]
     wanted, unwanted = flow.keyed.columns or of_rows, flow.keyed.except_columns
-    keys = key_columns(flow)
+    # What is rescued stands nowhere else.
+    keys = (*key_columns(flow), *([RESCUED] if flow.policies.rescues and RESCUED not in unwanted else []))
     return [name for name in of_rows if name in keys or (name in wanted and name not in unwanted)]
 
 

@@ -15,6 +15,8 @@ OnMissingColumn = Literal["null", "fail"]
 # YAML's own null is the word here.
 _NULL_IS_A_WORD = BeforeValidator(lambda word: "null" if word is None else word)
 
+_UNRESCUED: Final[Mapping[OnTypeChange, OnTypeChange]] = {"rescue": "dead_letter", "widen_or_rescue": "widen"}
+
 
 class ColumnEvolution(Noun):
     """What one column does otherwise than its flow.
@@ -42,8 +44,8 @@ class Evolution(Noun):
             refuses the record, ``fail`` stops the flow, ``ignore`` leaves the field out, and counts it.
         on_type_change: A value that its column's type does not hold: ``widen`` widens the column where Delta can, and
             else refuses the record, ``rescue`` keeps it as JSON in the column ``_rescued`` and null in its own (what is
-            NOT NULL is refused), ``widen_or_rescue`` widens where Delta can, and else rescues, ``dead_letter`` refuses
-            the record, ``fail`` stops the flow.
+            NOT NULL, or says what a record does to a keyed table, is refused), ``widen_or_rescue`` widens where Delta
+            can, and else rescues, ``dead_letter`` refuses the record, ``fail`` stops the flow.
         on_missing_column: A document that does not have a column, or has null there: ``null``, or ``fail`` to stop
             the flow.
         max_columns: ``evolve`` adds no field where the schema would have more than that, fields within columns
@@ -56,6 +58,7 @@ class Evolution(Noun):
     on_missing_column: Annotated[OnMissingColumn, _NULL_IS_A_WORD] = "null"
     max_columns: int = Field(default=1000, ge=1, le=5000)
     columns: dict[str, ColumnEvolution] = {}
+    _never_rescued: frozenset[str] = frozenset()
 
     @model_validator(mode="after")
     def _tells_columns_apart(self) -> Self:
@@ -80,7 +83,14 @@ class Evolution(Noun):
 
     def type_change(self, name: str) -> OnTypeChange:
         """What happens to values that a column does not hold; only of one that is settled."""
-        return self._of(name).on_type_change or self.on_type_change or "dead_letter"
+        word = self._of(name).on_type_change or self.on_type_change or "dead_letter"
+        return _UNRESCUED.get(word, word) if name.lower() in self._never_rescued else word
+
+    def without_rescue(self, names: Collection[str]) -> Evolution:
+        """The same, but that no value of columns of these names, in lower case, is rescued."""
+        same = self.model_copy()
+        same._never_rescued = frozenset(names)  # noqa: SLF001
+        return same
 
     def missing_column(self, name: str) -> OnMissingColumn:
         """What happens to documents without a column."""

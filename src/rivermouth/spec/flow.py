@@ -246,8 +246,12 @@ class Flow(Noun):
 
     @property
     def policies(self) -> Evolution:
-        """What happens to documents that the schema does not foresee, every word of it given."""
-        return (self.evolution or Evolution()).settled(infers=self.format.infers and self.takes_evolution)
+        """What happens to documents that the schema does not foresee, every word of it given.
+
+        A value by which a keyed table finds or deletes its rows is never rescued: without it the record is another.
+        """
+        policies = (self.evolution or Evolution()).settled(infers=self.format.infers and self.takes_evolution)
+        return policies.without_rescue(self.keyed.reads) if self.keyed is not None else policies
 
     @property
     def takes_evolution(self) -> bool:

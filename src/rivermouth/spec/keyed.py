@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -20,6 +21,7 @@ Texts = Annotated[
     BeforeValidator(_listed),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
+_WORD = re.compile(r"`(?:[^`]|``)+`|\w+")
 _DERIVED = {"type": "object", "additionalProperties": {"type": "string"}}
 _Keys = Annotated[
     tuple[str | dict[str, str], ...],
@@ -102,6 +104,15 @@ class KeyedSink(Sink):
             msg = "a snapshot has whole rows: leave ignore_null_updates and columns_to_update out"
             raise ValueError(msg)
         return self
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The words, in lower case, among which are the columns that say what a record does to the table."""
+        keys = (text for part in self.keys for text in ([part] if isinstance(part, str) else part.values()))
+        conditions = (self.apply_as_deletes, self.apply_as_truncates, self.listed_by)
+        texts = [*keys, *self.sequence_by, *filter(None, conditions)]
+        words = (word for text in texts for word in (text, *_WORD.findall(text)))
+        return frozenset(word.strip("`").replace("``", "`").lower() for word in words)
 
     @property
     def snapshots(self) -> bool:
