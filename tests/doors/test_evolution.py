@@ -183,7 +183,8 @@ def test_numbers_widen_their_column_where_delta_can_and_else_are_refused_or_resc
 @pytest.mark.parametrize(
     ("policy", "column", "document", "said"),
     [
-        ("on_new_column", "place", {"id": 1, "place": {"zip": 1}}, "a field is not in the schema, /place/zip"),
+        # Another thing that is wrong with it is no reason to stop.
+        ("on_new_column", "place", {"id": "1", "place": {"zip": 1}}, "a field is not in the schema, /place/zip"),
         ("on_type_change", "id", {"id": "1"}, "a value does not fit its column, id"),
         ("on_missing_column", "id", {"id": None}, "a column is missing, id"),
     ],
@@ -202,7 +203,7 @@ def test_a_flow_that_may_fail_writes_nothing_of_that_batch(orders, policy, colum
     assert orders.rows("id") == [(1,)]
     orders.declare('"id bigint, place struct<city string>"', f"{{{policy}: {other}}}")
     counts = orders.run()
-    refused = policy == "on_type_change"
+    refused = policy != "on_missing_column"
     assert (counts.written, counts.dead_lettered) == (2 - refused, 1 + refused)
 
 
@@ -232,3 +233,83 @@ def test_a_crash_between_the_kept_schema_and_the_table_is_made_up_for(orders):
     assert orders.rows("id") == [(1,)]
     orders.run()
     assert orders.rows("id", "new") == [(1, None), (2, "x")]
+
+
+def test_an_error_between_the_kept_schema_and_the_table_is_tried_again(orders):
+    orders.declare('"id bigint"', "{on_new_column: evolve}")
+    real, errors = evolve.change_table, [RuntimeError("cut")]
+
+    def change(*arguments):
+        if errors:
+            raise errors.pop()
+        real(*arguments)
+
+    with mock.patch.object(evolve, "change_table", change):
+        orders.run({"id": 2, "new": "x"})
+    assert errors == []
+    assert orders.evolved == [("adds column new string",)]
+    assert orders.rows("id", "new") == [(2, "x")]
+
+
+def test_an_error_that_looks_like_a_look_ends_the_batch(orders):
+    expectation = "    expectations: [{{name: e, condition: 'coalesce(raise_error(note), true)'}}]\n"
+    orders.declare('"id bigint, note string"', "{on_new_column: evolve}", PROJECT + expectation)
+    with pytest.raises(FlowsFailed) as stopped:
+        orders.run({"id": 1, "note": "RIVERMOUTH_SCHEMA_NEEDS_A_LOOK"})
+    assert type(stopped.value.__cause__).__name__ == "BatchFailed"
+
+
+def test_no_document_keeps_others_from_growing_the_schema(orders):
+    declared = "s string, place struct<city: string>, n int, small int"
+    orders.declare(f'"id bigint, colour int, {declared}"', "{on_new_column: evolve, on_type_change: widen}")
+    orders.run({"id": 1, "colour": 1, "small": 1})
+    # The table has its column still.
+    orders.declare(f'"id bigint, {declared}"', "{on_new_column: evolve, on_type_change: widen}")
+    with mock.patch.object(evolve, "LOOKED_RECORDS", 1):
+        counts = orders.run(
+            {f"k{number}": 1 for number in range(6000)},
+            {"id": 2, "place": {"City": "x"}, "n": "text"},
+            {"id": 3, "s": "a", "\u017f": 5, "place": {"city": "a", "zip": 1}, "n": 5000000000, "small": 2},
+            {"id": 4, "colour": "red"},
+        )
+    assert (counts.written, counts.dead_lettered) == (3, 2)
+    assert orders.evolved == [
+        ("widens n to bigint", "adds place.zip bigint", "adds column \u017f_2 bigint"),
+        ("adds column colour_2 string",),
+    ]
+    assert orders.letters() == [(1, "FIELD_UNDECLARED", "/k0"), (2, "FIELD_TYPE", "n")]
+    assert orders.spark_rows("id", "colour", "colour_2", "s", "\u017f_2", "place.zip", "n", "small") == [
+        (1, 1, None, None, None, None, None, 1),
+        (3, None, None, "a", 5, 1, 5000000000, 2),
+        (4, None, "red", None, None, None, None, None),
+    ]
+    assert orders.kinds()["small"] == "int"
+
+
+def test_what_has_grown_stays_where_the_declaration_is_edited(orders):
+    orders.declare(
+        '"id int, note string, place struct<city: string>"', "{on_new_column: evolve, on_type_change: widen}"
+    )
+    orders.run({"id": 3000000000, "note": "a", "colour": "red", "place": {"zip": 1}})
+    declared = '"id int, place struct<city: string, country: string>"'
+    orders.declare(declared, "{on_type_change: widen, columns: {COLOUR: {on_new_column: fail}}}")
+    orders.run({"id": 3000000001, "note": "b", "colour": "blue", "place": {"zip": 2, "country": "D"}})
+    assert orders.spark_rows("id", "note", "colour", "place.city", "place.zip", "place.country") == [
+        (3000000000, "a", "red", None, 1, None),
+        (3000000001, None, "blue", None, 2, "D"),
+    ]
+
+
+def test_a_keyed_table_has_what_is_rescued_and_no_row_of_a_key_that_is(orders):
+    sink = "    sink: {{type: upsert, keys: [id], columns: [id, a], sequence_by: v, apply_as_deletes: gone = true}}\n"
+    policies = "{on_new_column: rescue, on_type_change: rescue}"
+    orders.declare('"id int, a int, v int, gone boolean"', policies, PROJECT + sink)
+    counts = orders.run(
+        {"id": "x", "v": 1},
+        {"id": 1, "v": "x"},
+        {"id": 2, "v": 1, "gone": "true"},
+        {"id": 3, "v": 1, "a": "x", "new": 5},
+    )
+    assert (counts.merged, counts.dead_lettered) == (1, 3)
+    assert orders.rows("id", "a", "_rescued") == [(3, None, '{"/a":"x","/new":5}')]
+    assert orders.letters() == [(0, "FIELD_TYPE", "id"), (1, "FIELD_TYPE", "v"), (2, "FIELD_TYPE", "gone")]
