@@ -9,6 +9,7 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
     TimestampNTZType,
@@ -26,6 +27,7 @@ WIDER = [
     (LongType(), DecimalType(20, 0)),
     (DecimalType(10, 2), DecimalType(12, 2)),
     (DecimalType(10, 2), DecimalType(12, 4)),
+    (MapType(IntegerType(), ShortType()), MapType(LongType(), IntegerType())),
 ]
 NOT_WIDER = [
     (IntegerType(), IntegerType()),

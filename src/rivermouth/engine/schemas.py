@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from rivermouth.errors import (
     SchemaUpdateRefused,
     first_line,
 )
-from rivermouth.rows.evolution import difference
+from rivermouth.names import folded
+from rivermouth.rows.evolution import GROWN, difference
 from rivermouth.rows.kept_schema import KeptSchema, file_name, moved_name, moved_until, versions_of
 
 if TYPE_CHECKING:
@@ -112,7 +114,9 @@ def ensured(
     if not flow.format.infers:
         flow = fixed(spark, flow)
         if flow.policies.grows and (kept := newest(flow, files, places)) is not None:
-            flow = with_columns(flow, _taken_along(flow, files, places, kept).schema)
+            return with_columns(flow, _taken_along(flow, files, places, kept).schema)
+        if left := _left_out(flow, files, places):
+            warn(f"its schema had grown by {', '.join(left)}: not declared, and left out by on_new_column: ignore")
         return flow
     kept = newest(flow, files, places)
     if kept is None or update:
@@ -127,6 +131,18 @@ def ensured(
             tell(done)
             return with_columns(flow, done.kept.schema)
     return with_columns(flow, _taken_along(flow, files, places, kept).schema)
+
+
+def _left_out(flow: Flow, files: LakeFiles, places: FlowPlaces) -> list[str]:
+    """The columns by which a schema had grown that grows no more, and that are ignored by now."""
+    if not flow.takes_evolution or flow.policies.grows:
+        return []
+    with suppress(SchemaFileBroken, ValueError):  # whatever is wrong with the one or the other is told elsewhere
+        if (kept := newest(flow, files, places)) is not None:
+            declared = {folded(name) for name in flow.format.schema_as_declared().names}
+            new = [each.name for each in kept.schema if GROWN in each.metadata and folded(each.name) not in declared]
+            return [name for name in new if flow.policies.new_column(name) == "ignore"]
+    return []
 
 
 def foreseen(
