@@ -11,7 +11,8 @@ from rivermouth.names import folded
 from rivermouth.rows.evolution import GROWN, grown, narrowed, overlaid
 from rivermouth.rows.inference import Shape
 from rivermouth.rows.inferred import schema_of
-from rivermouth.spec import Evolution
+from rivermouth.sinks.upsert import Upsert
+from rivermouth.spec import Evolution, Flow, Table
 
 # Spark reads the DDL.
 pytestmark = pytest.mark.usefixtures("spark")
@@ -177,3 +178,26 @@ def test_a_policy_that_would_wait_for_ever_is_refused(spark, policies, told):
         with pytest.raises(ValueError, match=r"evolution|_rescued") as refused:
             form.columns(spark)
         assert str(refused.value) == told
+
+
+def test_a_column_by_which_a_keyed_table_finds_its_rows_stays_what_it_is():
+    sink = Upsert(keys=["id", {"k": "hash(`part no`)"}, "date(at)"], sequence_by="v", apply_as_deletes="op = 'D'")
+    flow = Flow(
+        name="orders",
+        topics=("orders",),
+        format=Json(schema="id int"),
+        evolution=Evolution(on_type_change="widen_or_rescue"),
+        table=Table(name="silver.orders"),
+        sink=sink,
+    )
+    found = {name: flow.policies.type_change(name) for name in ("ID", "v", "op", "part no", "at", "k", "amount")}
+    computed, read, free = "dead_letter", "widen", "widen_or_rescue"
+    assert found == {
+        "ID": read,
+        "v": read,
+        "op": read,
+        "part no": computed,
+        "at": computed,
+        "k": free,
+        "amount": free,
+    }

@@ -15,6 +15,7 @@ OnMissingColumn = Literal["null", "fail"]
 # YAML's own null is the word here.
 _NULL_IS_A_WORD = BeforeValidator(lambda word: "null" if word is None else word)
 
+_WIDENS: Final = frozenset({"widen", "widen_or_rescue"})
 _UNRESCUED: Final[Mapping[OnTypeChange, OnTypeChange]] = {"rescue": "dead_letter", "widen_or_rescue": "widen"}
 
 
@@ -42,10 +43,11 @@ class Evolution(Noun):
         on_new_column: A field that is not declared, other than null: ``evolve`` adds it to the schema and the table
             before its record is written, ``rescue`` keeps it as JSON in the column ``_rescued``, ``dead_letter``
             refuses the record, ``fail`` stops the flow, ``ignore`` leaves the field out, and counts it.
-        on_type_change: A value that its column's type does not hold: ``widen`` widens the column where Delta can, and
-            else refuses the record, ``rescue`` keeps it as JSON in the column ``_rescued`` and null in its own (what is
-            NOT NULL, or says what a record does to a keyed table, is refused), ``widen_or_rescue`` widens where Delta
-            can, and else rescues, ``dead_letter`` refuses the record, ``fail`` stops the flow.
+        on_type_change: A value that its column's type does not hold: ``widen`` widens the column where Delta can (and
+            no key is computed of it), and else refuses the record, ``rescue`` keeps it as JSON in the column
+            ``_rescued`` and null in its own (what is NOT NULL, or says what a record does to a keyed table, is
+            refused), ``widen_or_rescue`` widens where Delta can, and else rescues, ``dead_letter`` refuses the record,
+            ``fail`` stops the flow.
         on_missing_column: A document that does not have a column, or has null there: ``null``, or ``fail`` to stop
             the flow.
         max_columns: ``evolve`` adds no field where the schema would have more than that, fields within columns
@@ -59,6 +61,7 @@ class Evolution(Noun):
     max_columns: int = Field(default=1000, ge=1, le=5000)
     columns: dict[str, ColumnEvolution] = {}
     _never_rescued: frozenset[str] = frozenset()
+    _never_widened: frozenset[str] = frozenset()
 
     @model_validator(mode="after")
     def _tells_columns_apart(self) -> Self:
@@ -84,12 +87,13 @@ class Evolution(Noun):
     def type_change(self, name: str) -> OnTypeChange:
         """What happens to values that a column does not hold; only of one that is settled."""
         word = self._of(name).on_type_change or self.on_type_change or "dead_letter"
-        return _UNRESCUED.get(word, word) if name.lower() in self._never_rescued else word
+        word = _UNRESCUED.get(word, word) if name.lower() in self._never_rescued else word
+        return "dead_letter" if word in _WIDENS and name.lower() in self._never_widened else word
 
-    def without_rescue(self, names: Collection[str]) -> Evolution:
-        """The same, but that no value of columns of these names, in lower case, is rescued."""
+    def holding(self, *, never_rescued: Collection[str], never_widened: Collection[str]) -> Evolution:
+        """The same, but that columns of these names, in lower case, are not rescued, or do not become wider."""
         same = self.model_copy()
-        same._never_rescued = frozenset(names)  # noqa: SLF001
+        same._never_rescued, same._never_widened = frozenset(never_rescued), frozenset(never_widened)  # noqa: SLF001
         return same
 
     def missing_column(self, name: str) -> OnMissingColumn:

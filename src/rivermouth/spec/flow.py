@@ -249,9 +249,12 @@ class Flow(Noun):
         """What happens to documents that the schema does not foresee, every word of it given.
 
         A value by which a keyed table finds or deletes its rows is never rescued: without it the record is another.
+        Nor does a column become wider of which a key is computed: of another type it may make another key.
         """
         policies = (self.evolution or Evolution()).settled(infers=self.format.infers and self.takes_evolution)
-        return policies.without_rescue(self.keyed.reads) if self.keyed is not None else policies
+        if self.keyed is None:
+            return policies
+        return policies.holding(never_rescued=self.keyed.reads, never_widened=self.keyed.computes_keys_of)
 
     @property
     def takes_evolution(self) -> bool:

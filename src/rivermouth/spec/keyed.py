@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
@@ -30,6 +30,11 @@ _Keys = Annotated[
         {"anyOf": [{"type": "string"}, _DERIVED, {"type": "array", "items": {"anyOf": [{"type": "string"}, _DERIVED]}}]}
     ),
 ]
+
+
+def _words(texts: Iterable[str]) -> frozenset[str]:
+    words = (word for text in texts for word in (text, *_WORD.findall(text)))
+    return frozenset(word.strip("`").replace("``", "`").lower() for word in words)
 
 
 class KeyedSink(Sink):
@@ -108,11 +113,15 @@ class KeyedSink(Sink):
     @property
     def reads(self) -> frozenset[str]:
         """The words, in lower case, among which are the columns that say what a record does to the table."""
-        keys = (text for part in self.keys for text in ([part] if isinstance(part, str) else part.values()))
         conditions = (self.apply_as_deletes, self.apply_as_truncates, self.listed_by)
-        texts = [*keys, *self.sequence_by, *filter(None, conditions)]
-        words = (word for text in texts for word in (text, *_WORD.findall(text)))
-        return frozenset(word.strip("`").replace("``", "`").lower() for word in words)
+        columns = (part for part in self.keys if isinstance(part, str))
+        return _words([*columns, *self.sequence_by, *filter(None, conditions)]) | self.computes_keys_of
+
+    @property
+    def computes_keys_of(self) -> frozenset[str]:
+        """The words, in lower case, among which are the columns of which keys are computed."""
+        computed = (text for part in self.keys if isinstance(part, dict) for text in part.values())
+        return _words([*computed, *(part for part in self.keys if isinstance(part, str) and "(" in part)])
 
     @property
     def snapshots(self) -> bool:
