@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql.types import StructField, StructType
-from tests.rows.formats import outcomes
+from tests.rows.formats import frame, outcomes
 
 from rivermouth.formats.json import Json
 from rivermouth.names import folded
@@ -150,6 +150,19 @@ def test_what_is_rescued_is_text_and_of_a_document_in_utf_8(spark):
     found = outcomes(spark, form, list(values))
     assert [each.reason for each in found] == list(values.values())
     assert found[-1].data["_rescued"] == '{"/id":"\\ud83d\\ude00","/n":1}'
+
+
+def test_documents_are_scanned_only_where_a_policy_asks_for_it(spark):
+    rows = frame(spark, [b"{}"])
+
+    def scans(**policies):
+        form = Json(schema="id int").evolving(Evolution(**policies).settled(infers=False))
+        return "__sur" in str(form.decode(rows)._jdf.queryExecution().analyzed())
+
+    assert not scans()
+    assert not scans(on_type_change="fail", on_missing_column="fail")
+    assert scans(on_new_column="dead_letter")
+    assert scans(columns={"id": {"on_new_column": "fail"}})
 
 
 @pytest.mark.parametrize(
