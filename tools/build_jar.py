@@ -40,6 +40,7 @@ NEEDED: Final = (
     "spark-common-utils_",
     "spark-core_",
     "spark-sql",
+    "zstd-jni-",
     "spark-unsafe_",
 )
 # One date for all, or each build would be another file.

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from rivermouth import names
+from rivermouth.rows import envelope
 from rivermouth.rows.changes import MESSAGES
 from rivermouth.rows.checks import JUDGEABLE, failed_column
 from rivermouth.rows.generated_code import by_reference
@@ -156,7 +157,7 @@ def dead_letters(
         entry: Number of the ledger entry of their batch.
         topic_ids: Kafka's UUID by topic.
     """
-    dead = flow.value_format.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}' AND {once(flow)}"))
+    dead = envelope.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}' AND {once(flow)}"), flow)
     refused = f"NOT {names.DECODED}"
     columns = {
         **_SOURCES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
+from rivermouth.rows import compression
 from rivermouth.rows.ledger import Ranges, flat, size
 from rivermouth.rows.utf8 import is_utf8
 
@@ -75,7 +76,11 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
         ``rows`` with ``__data`` (struct of the payload), ``__decoded`` (boolean, never null; true for a null
         value) and ``__key_valid`` (boolean, never null).
     """
-    decoded = flow.value_format.decode(rows)
+    if flow.compression is None:
+        decoded = flow.value_format.decode(rows)
+    else:
+        unpacked = compression.expanded(rows, flow.compression)
+        decoded = compression.decoded_again(flow.value_format.decode(unpacked))
     if flow.format.changes and flow.keyed is not None:
         # All that a deletion needs is its key: what does not fit is null, and no key then.
         spared = f"{names.OPERATION} = '{names.DELETION}' AND startswith({names.MISFIT}, 'FIELD_')"
@@ -84,6 +89,14 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
     checked = flow.key_as_text and "kafka_key" in flow.metadata_columns
     valid = f"coalesce({is_utf8(names.KEY)}, true)" if checked else "true"
     return decoded.selectExpr("*", f"{valid} AS {names.KEY_VALID}")
+
+
+def explain(rows: DataFrame, flow: Flow) -> DataFrame:
+    """Decoded rows with ``__reason``, ``__field`` and ``__message`` (strings): why those are refused that are."""
+    if flow.compression is None:
+        return flow.value_format.explain(rows)
+    unpacked = compression.expanded(rows, flow.compression)
+    return compression.explained_again(flow.value_format.explain(unpacked))
 
 
 def watch(rows: DataFrame, flow: Flow) -> DataFrame:

@@ -7,6 +7,7 @@ here and is resolved only where it is used, so that no printout of these objects
 from __future__ import annotations
 
 from rivermouth.spec.catalog import Catalog
+from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import ColumnEvolution, Evolution
 from rivermouth.spec.flow import Expectation, Flow, Source, Table, Trigger
 from rivermouth.spec.keyed import KeyedSink
@@ -21,6 +22,7 @@ __all__ = [
     "Action",
     "Catalog",
     "ColumnEvolution",
+    "Compression",
     "DurationS",
     "EndingOffsets",
     "Evolution",

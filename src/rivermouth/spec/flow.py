@@ -18,6 +18,7 @@ from rivermouth.names import (
     METADATA_COLUMNS,
     did_you_mean,
 )
+from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import Evolution
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
@@ -145,6 +146,7 @@ class Flow(Noun):
             ``fail`` stops the flow until somebody decides, ``record`` records the loss in the ledger and goes on.
         group_id: Consumer group under which progress is shown to Kafka's own tools; never read back.
         format: How the value of a record becomes columns.
+        compression: How each value is compressed; not what Kafka does with batches of records.
         key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8.
         null_values: What happens to a record without a value.
         metadata_columns: Which of Kafka's coordinates the table gets, and under which names.
@@ -168,6 +170,7 @@ class Flow(Noun):
     on_data_loss: Literal["fail", "record"] = "fail"
     group_id: str | None = None
     format: Annotated[SerializeAsAny[Format], BeforeValidator(kind_from_yaml("formats"))]
+    compression: Compression | None = None
     key_format: Literal["raw", "text"] | None = None
     null_values: Literal["drop", "keep", "dead_letter"] = "drop"
     metadata_columns: dict[str, str] = {name: name for name in DEFAULT_METADATA_COLUMNS}
@@ -215,6 +218,7 @@ class Flow(Noun):
             raise ValueError(msg)
         self._check_source()
         self._check_evolution()
+        self._check_compression()
         self._check_changes()
         self._check_keyed()
         if self.table.cluster_by and self.zorder:
@@ -294,6 +298,16 @@ class Flow(Noun):
             if value is not None:
                 msg = f"{name} is about Kafka's consumers, and a flow over a table has none: remove it"
                 raise ValueError(msg)
+
+    def _check_compression(self) -> None:
+        if self.compression is None:
+            return
+        if self.format.infers:
+            msg = "inference reads values as they stand in Kafka, and these are compressed: write schema: id bigint"
+            raise ValueError(msg)
+        if self.evolution is not None:
+            msg = "evolution looks at values as they stand in Kafka, and these are compressed: remove it"
+            raise ValueError(msg)
 
     def _check_evolution(self) -> None:
         if self.evolution is None:

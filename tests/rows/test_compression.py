@@ -1,0 +1,59 @@
+"""Compressed values: what comes out is what went in, and whatever else stands there is refused."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import zlib
+
+import pyarrow as pa
+import pytest
+from tests.rows.formats import frame
+
+from rivermouth import names
+from rivermouth.rows import compression
+from rivermouth.spec import Compression
+
+MAX_BYTES = 100_000
+SEED = random.Random(7)
+TEXTS = [b"", b"{}", b'{"id": 1}' * 1000, SEED.randbytes(5_000), b"x" * MAX_BYTES]
+
+
+def zstd(value):
+    return pa.Codec("zstd").compress(value, asbytes=True)
+
+
+def with_header(value):
+    """A member with every part that its header may have."""
+    raw = zlib.compressobj(wbits=-15)
+    body = raw.compress(value) + raw.flush()
+    header = b"\x1f\x8b\x08\x1e" + bytes(6) + b"\x02\x00ab" + b"name\x00" + b"comment\x00" + b"\x00\x00"
+    return header + body + zlib.crc32(value).to_bytes(4, "little") + len(value).to_bytes(4, "little")
+
+
+GOOD = {
+    "gzip": [(gzip.compress(text), text) for text in TEXTS]
+    + [(gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"), (with_header(b"{}"), b"{}")],
+    "zstd": [(zstd(text), text) for text in TEXTS] + [(zstd(b"one ") + zstd(b"two"), b"one two")],
+}
+
+
+def broken(whole):
+    """Values that are none, from one that is: no cut and no change may go by unseen."""
+    return [b"", b"{}", whole[:1], whole[:-1], whole[: len(whole) // 2], whole + b"x", whole + whole[:5], b"x" + whole]
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_what_comes_out_is_what_went_in(spark, kind):
+    pack = {"gzip": gzip.compress, "zstd": zstd}[kind]
+    bad = [*broken(pack(b'{"id": 1, "name": "somebody"}')), {"gzip": zstd, "zstd": gzip.compress}[kind](b"{}")]
+    large = [pack(b"x" * (MAX_BYTES + 1)), pack(bytes(50_000_000))]
+    values = [value for value, _ in GOOD[kind]] + bad + large + [None]
+    rows = compression.expanded(frame(spark, values), Compression(type=kind, max_bytes=MAX_BYTES))
+    found = rows.orderBy(names.OFFSET).select(names.VALUE, "__expanded.reason", "__expanded.message").collect()
+    told = [(None if row[0] is None else bytes(row[0]), row[1], row[2]) for row in found]
+    invalid = f"the value is not {kind} from its first byte to its last"
+    assert told[: len(GOOD[kind])] == [(text, None, None) for _, text in GOOD[kind]]
+    assert told[len(GOOD[kind]) : -3] == [(None, "INVALID_COMPRESSION", invalid)] * len(bad)
+    assert told[-3:-1] == [(None, "TOO_LARGE", f"the value expands to more than {MAX_BYTES} bytes")] * 2
+    assert told[-1] == (None, None, None)
