@@ -27,7 +27,8 @@ def with_header(value):
     """A member with every part that its header may have."""
     raw = zlib.compressobj(wbits=-15)
     body = raw.compress(value) + raw.flush()
-    header = b"\x1f\x8b\x08\x1e" + bytes(6) + b"\x02\x00ab" + b"name\x00" + b"comment\x00" + b"\x00\x00"
+    header = b"\x1f\x8b\x08\x1e" + bytes(6) + b"\x02\x00ab" + b"name\x00" + b"comment\x00"
+    header += (zlib.crc32(header) & 0xFFFF).to_bytes(2, "little")
     return header + body + zlib.crc32(value).to_bytes(4, "little") + len(value).to_bytes(4, "little")
 
 
@@ -36,6 +37,8 @@ GOOD = {
     + [(gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"), (with_header(b"{}"), b"{}")],
     "zstd": [(zstd(text), text) for text in TEXTS] + [(zstd(b"one ") + zstd(b"two"), b"one two")],
 }
+# A letter of a name that is not what the header's own sum says.
+DAMAGED = {"gzip": [with_header(b"{}").replace(b"name", b"nbme")], "zstd": []}
 
 
 def broken(whole):
@@ -46,7 +49,11 @@ def broken(whole):
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_what_comes_out_is_what_went_in(spark, kind):
     pack = {"gzip": gzip.compress, "zstd": zstd}[kind]
-    bad = [*broken(pack(b'{"id": 1, "name": "somebody"}')), {"gzip": zstd, "zstd": gzip.compress}[kind](b"{}")]
+    bad = [
+        *broken(pack(b'{"id": 1, "name": "somebody"}')),
+        *DAMAGED[kind],
+        {"gzip": zstd, "zstd": gzip.compress}[kind](b"{}"),
+    ]
     large = [pack(b"x" * (MAX_BYTES + 1)), pack(bytes(50_000_000))]
     values = [value for value, _ in GOOD[kind]] + bad + large + [None]
     rows = compression.expanded(frame(spark, values), Compression(type=kind, max_bytes=MAX_BYTES))

@@ -31,7 +31,15 @@ final class Gzip extends InputStream {
 
     Gzip(byte[] value) throws IOException {
         this.value = value;
-        begin(0);
+        boolean begun = false;
+        try {
+            begin(0);
+            begun = true;
+        } finally {
+            if (!begun) {
+                close();
+            }
+        }
     }
 
     @Override
@@ -82,12 +90,25 @@ final class Gzip extends InputStream {
         }
         at = (flags & HAS_NAME) == 0 ? at : behindZero(at);
         at = (flags & HAS_COMMENT) == 0 ? at : behindZero(at);
-        at += (flags & HAS_CHECK) == 0 ? 0 : 2;
+        if ((flags & HAS_CHECK) != 0) {
+            checkHeader(place, at);
+            at += 2;
+        }
         byteAt(at);
         member = at;
         sum.reset();
         inflater.reset();
         inflater.setInput(value, at, value.length - at);
+    }
+
+    /** What stands in a header is what its own sum, the lower half of a CRC32, says. */
+    private void checkHeader(int from, int to) throws IOException {
+        int said = byteAt(to) + (byteAt(to + 1) << Byte.SIZE);
+        CRC32 header = new CRC32();
+        header.update(value, from, to - from);
+        if (said != (header.getValue() & 0xffff)) {
+            throw new IOException();
+        }
     }
 
     /** The place behind a member, whose sum and length are what they should be. */
