@@ -24,6 +24,9 @@ KEY_VALID: Final = "__key_valid"
 ROUTE: Final = "__route"
 FAILED_PREFIX: Final = "__failed_"
 EPOCH: Final = "__epoch"
+# Of values that are wrapped: as they were sent, and what is wrong with what is around them.
+SENT: Final = "__sent_value"
+WRAPPING: Final = "__wrapping"
 # Of changes on their way into a keyed table.
 DELETE: Final = "__delete"
 TRUNCATE: Final = "__truncate"

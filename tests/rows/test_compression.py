@@ -11,8 +11,10 @@ import pytest
 from tests.rows.formats import frame
 
 from rivermouth import names
-from rivermouth.rows import compression
-from rivermouth.spec import Compression
+from rivermouth.rows import wrapping
+from rivermouth.rows.inference import Corrupt
+from rivermouth.rows.unwrapped_values import unwrap_of
+from rivermouth.spec import Flow
 
 MAX_BYTES = 100_000
 SEED = random.Random(7)
@@ -46,6 +48,13 @@ def broken(whole):
     return [b"", b"{}", whole[:1], whole[:-1], whole[: len(whole) // 2], whole + b"x", whole + whole[:5], b"x" + whole]
 
 
+def in_python(flow, value):
+    try:
+        return unwrap_of(flow)(value), None
+    except Corrupt as refused:
+        return None, str(refused)
+
+
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_what_comes_out_is_what_went_in(spark, kind):
     pack = {"gzip": gzip.compress, "zstd": zstd}[kind]
@@ -56,9 +65,17 @@ def test_what_comes_out_is_what_went_in(spark, kind):
     ]
     large = [pack(b"x" * (MAX_BYTES + 1)), pack(bytes(50_000_000))]
     values = [value for value, _ in GOOD[kind]] + bad + large + [None]
-    rows = compression.expanded(frame(spark, values), Compression(type=kind, max_bytes=MAX_BYTES))
-    found = rows.orderBy(names.OFFSET).select(names.VALUE, "__expanded.reason", "__expanded.message").collect()
+    flow = Flow(
+        name="orders",
+        topics=("orders",),
+        format="raw",
+        table="bronze.orders",
+        compression={"type": kind, "max_bytes": MAX_BYTES},
+    )
+    rows = wrapping.unwrapped(frame(spark, values), flow)
+    found = rows.orderBy(names.OFFSET).select(names.VALUE, "__wrapping.reason", "__wrapping.message").collect()
     told = [(None if row[0] is None else bytes(row[0]), row[1], row[2]) for row in found]
+    assert [(text, reason) for text, reason, _ in told[:-1]] == [in_python(flow, value) for value in values[:-1]]
     invalid = f"the value is not {kind} from its first byte to its last"
     assert told[: len(GOOD[kind])] == [(text, None, None) for _, text in GOOD[kind]]
     assert told[len(GOOD[kind]) : -3] == [(None, "INVALID_COMPRESSION", invalid)] * len(bad)

@@ -93,6 +93,7 @@ def with_topic(command: Command) -> Command:
                 help="An option of the format, for example function=decode:orders.",
             ),
             click.option("--schema", help='Columns of the values as DDL, for example "id bigint, at timestamp".'),
+            click.option("--compression", type=click.Choice(["gzip", "zstd"]), help="How each value is compressed."),
             click.option("--key-format", type=click.Choice(["raw", "text"]), help="What becomes of the key."),
             click.option("--keys", metavar="COLUMN,...", help="Columns that tell rows apart; Kafka's key by default."),
             click.option(

@@ -19,6 +19,7 @@ from rivermouth.rows.inference import MAX_FIELDS, Limits, Shape, ShapesExplode
 from rivermouth.rows.inferred import MAX_COLUMNS, Inferred, SchemaTooWide, schema_of
 from rivermouth.rows.sampling import SAMPLE_BYTES, SAMPLE_RECORDS, Record, spread, whole
 from rivermouth.rows.schema import is_taken
+from rivermouth.rows.unwrapped_values import unwrap_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -138,7 +139,7 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
     newest = flow.source is None and _compacted(topics, known)
     rounds = whole(ranges) if look.records is None else spread(ranges, look.records)
     reading = _Reading(topics, rounds, look)
-    shape = Shape(Limits(max_fields=look.max_fields))
+    shape = Shape(Limits(max_fields=look.max_fields), unwrap_of(flow))
     try:
         for record in reading.newest() if newest else reading.all():
             shape.add(record.value, (record.topic, record.partition, record.offset))

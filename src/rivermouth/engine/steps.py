@@ -14,7 +14,7 @@ from rivermouth.errors import CountsDisagree
 from rivermouth.ports import delta
 from rivermouth.ports.prepared import Prepared
 from rivermouth.ports.table_ledger import Standing
-from rivermouth.rows import changes, checks, dead_letter, envelope, partial, routing, schema, splitting
+from rivermouth.rows import changes, checks, dead_letter, envelope, partial, routing, schema, splitting, wrapping
 from rivermouth.rows.epochs import epoch_now, epoch_then
 from rivermouth.sinks import erased
 from rivermouth.sinks._target import Target
@@ -63,7 +63,8 @@ def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: b
     rows = envelope.decode(rows, flow)
     rows = envelope.watch(rows, flow) if watched else rows
     rows = splitting.split(rows, flow)
-    rows = schema.conform(rows, flow, (*beside, *((names.VERDICT,) if flow.value_format.tells else ())))
+    told = (names.VERDICT,) if flow.value_format.tells else ()
+    rows = schema.conform(rows, flow, (*beside, *told, *wrapping.columns(flow)))
     rows = partial.tell(changes.tell(rows, flow), flow)
     rows = checks.check(rows, flow.expectations)
     rows = splitting.agreed(rows, flow, beside)

@@ -35,6 +35,8 @@ class Json(DeclaredFormat):
             stands for the inferred type of its column, or adds one.
         infer_times: Whether strings that are all dates or all timestamps become such columns where the schema is
             inferred.
+        framing: What stands before each document: nothing (``plain``), or as Confluent's serializers write it a zero
+            and the id of a schema (``confluent``). The id is not looked up.
         max_fields: An object below the document that has more distinct fields is inferred as a map; 500 by default.
     """
 
@@ -43,6 +45,7 @@ class Json(DeclaredFormat):
     type: Literal["json"] = "json"
     schema_hints: str | None = None
     infer_times: bool = False
+    framing: Literal["plain", "confluent"] = "plain"
     max_fields: int | None = Field(default=None, ge=1, le=5000)
     _array: ClassVar[str | None] = None
     _evolution: Evolution = Evolution().settled(infers=False)
@@ -60,6 +63,11 @@ class Json(DeclaredFormat):
     def infers(self) -> bool:
         """Whether the schema is inferred from what is read."""
         return self.declared == INFER
+
+    @property
+    def behind_header(self) -> bool:
+        """Whether a zero and the id of a schema stand before each document."""
+        return self.framing == "confluent"
 
     @property
     def inference(self) -> Mapping[str, Any]:

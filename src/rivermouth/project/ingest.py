@@ -47,6 +47,7 @@ def ingest_spec(
     lake: str = "./lake",
     format: str | Mapping[str, Any] | None = None,  # noqa: A002 - the word of the project file
     schema: str | None = None,
+    compression: str | Mapping[str, Any] | None = None,
     key_format: str | None = None,
     table: str | None = None,
     sink: str | None = None,
@@ -78,6 +79,7 @@ def ingest_spec(
         format: raw, text, json …; json by default. One with options of its own is a mapping, as in a project file:
             ``{"type": "python", "function": "decode:orders"}``.
         schema: The columns of the values, in the words of the format; those of JSON are inferred by default.
+        compression: ``gzip`` or ``zstd``, where each value is compressed; a mapping as in a project file.
         key_format: ``raw`` or ``text``.
         table: ``schema.table`` instead of the derived name.
         sink: ``upsert`` for one row a key, ``append`` for a row a record, ``history`` for every version of a key.
@@ -130,6 +132,7 @@ def ingest_spec(
         "format": told if len(told) > 1 else kind,
         "table": table or f"{RAW_SCHEMA if kind == 'raw' else DECODED_SCHEMA}.{name}",
         "sink": _sink(sink or SINK, keys=_listed(keys), sequence_by=_one(sequence_by)),
+        "compression": compression,
         "key_format": key_format,
         "starting_offsets": starting_offsets,
         "maintenance": None if maintenance == NEVER else maintenance,
@@ -187,6 +190,7 @@ def derived(project: Project, why: str | None = None) -> list[tuple[str, str]]:
             ("topics", ", ".join(flow.topics)),
             ("starting_offsets", flow.starting_offsets.text()),
             ("format", flow.format.type + (f": {why}" if why else "")),
+            *([("compression", flow.compression.type)] if flow.compression else []),
             ("key_format", "text" if flow.key_as_text else "raw"),
             *_ways(flow),
             ("table", f"{places.full_name} at {places.table}"),

@@ -36,8 +36,9 @@ def read_topic(
             compacted topic stands for.
         columns: Only these columns.
         spark: A session with our settings; by default the one of this process, started if there is none.
-        **arguments: As ``ingest`` takes them: ``bootstrap_servers``, ``format``, ``schema``, ``key_format``,
-            ``starting_offsets``, ``kafka_options``; with ``latest_per_key`` also ``keys`` and ``sequence_by``.
+        **arguments: As ``ingest`` takes them: ``bootstrap_servers``, ``format``, ``schema``, ``compression``,
+            ``key_format``, ``starting_offsets``, ``kafka_options``; with ``latest_per_key`` also ``keys`` and
+            ``sequence_by``.
 
     Returns:
         The columns that ``ingest`` gives its table. Records that would be dead letters there are not in it, nor are

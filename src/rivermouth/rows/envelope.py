@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
-from rivermouth.rows import compression
+from rivermouth.rows import wrapping
 from rivermouth.rows.ledger import Ranges, flat, size
 from rivermouth.rows.utf8 import is_utf8
 
@@ -74,13 +74,13 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
 
     Returns:
         ``rows`` with ``__data`` (struct of the payload), ``__decoded`` (boolean, never null; true for a null
-        value) and ``__key_valid`` (boolean, never null).
+        value) and ``__key_valid`` (boolean, never null). Wrapped values are unwrapped from here on, and two columns
+        stand beside them that ``wrapping`` knows.
     """
-    if flow.compression is None:
-        decoded = flow.value_format.decode(rows)
+    if flow.wraps:
+        decoded = wrapping.refused(flow.value_format.decode(wrapping.unwrapped(rows, flow)))
     else:
-        unpacked = compression.expanded(rows, flow.compression)
-        decoded = compression.decoded_again(flow.value_format.decode(unpacked))
+        decoded = flow.value_format.decode(rows)
     if flow.format.changes and flow.keyed is not None:
         # All that a deletion needs is its key: what does not fit is null, and no key then.
         spared = f"{names.OPERATION} = '{names.DELETION}' AND startswith({names.MISFIT}, 'FIELD_')"
@@ -92,11 +92,12 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
 
 
 def explain(rows: DataFrame, flow: Flow) -> DataFrame:
-    """Decoded rows with ``__reason``, ``__field`` and ``__message`` (strings): why those are refused that are."""
-    if flow.compression is None:
-        return flow.value_format.explain(rows)
-    unpacked = compression.expanded(rows, flow.compression)
-    return compression.explained_again(flow.value_format.explain(unpacked))
+    """Decoded rows with ``__reason``, ``__field`` and ``__message`` (strings): why those are refused that are.
+
+    Their values are as they were sent.
+    """
+    explained = flow.value_format.explain(rows)
+    return wrapping.wrapped_again(explained) if flow.wraps else explained
 
 
 def watch(rows: DataFrame, flow: Flow) -> DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -236,6 +236,7 @@ class Shape:
 
     Attributes:
         limits: How far shapes are told apart; the same in all parts.
+        unwrap: Makes of a value what it is within; raises ``Corrupt`` where it cannot.
         documents: What was in the documents.
         records: Records with a value.
         without_value: Records without one.
@@ -244,6 +245,7 @@ class Shape:
     """
 
     limits: Limits = field(default_factory=Limits)
+    unwrap: Callable[[bytes], bytes] = bytes
     documents: Node = field(default_factory=Node)
     records: int = 0
     without_value: int = 0
@@ -261,7 +263,7 @@ class Shape:
             return
         self.records += 1
         try:
-            document = parsed(value)
+            document = parsed(self.unwrap(value))
         except Corrupt as refused:
             self.corrupt.setdefault(str(refused), Seen(0, at)).take(Seen(1, at))
             return

@@ -81,8 +81,7 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
     if may_bury(flow):
         aggregates["blocks"] = Aggregate("collect_set", f"CASE WHEN {dead} THEN {block_mark(block_offsets)} END")
         aggregates["dead_mark"] = mark_of(*names.IN_TABLE, among=dead)
-    # They look at values as they are read, and by now these are as they were sent again.
-    summed = flow.value_format.observations() if flow.compression is None else {}
+    summed = flow.value_format.observations()
     return aggregates | {name: Aggregate("sum", summand) for name, summand in summed.items()}
 
 

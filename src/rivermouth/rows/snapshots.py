@@ -80,11 +80,12 @@ def split(rows: DataFrame, column: str) -> DataFrame:
     kinds: Any = rows.schema[names.DATA].dataType
     held, element = F.col(names.DATA)[column], kinds[column].dataType.elementType
     beside = [name for name in kinds.names if name != column]
-    kept = [F.col(name) for name in rows.columns if name not in (names.DATA, names.VALUE)]
+    values = [name for name in (names.VALUE, names.SENT) if name in rows.columns]
+    kept = [F.col(name) for name in rows.columns if name not in (names.DATA, *values)]
     itself, none = F.array(F.lit(None).cast(element)), F.array().cast(ArrayType(element))
     apart = rows.select(
         *kept,
-        names.VALUE,
+        *values,
         *(F.col(names.DATA)[name].alias(f"__said_{number}") for number, name in enumerate(beside)),
         (F.col(names.DECODED) & F.col(names.VALUE).isNotNull() & held.isNull()).alias("__without"),
         F.posexplode(F.concat(itself, F.when(F.col(names.DECODED), F.coalesce(held, none)).otherwise(none))).alias(
@@ -96,7 +97,7 @@ def split(rows: DataFrame, column: str) -> DataFrame:
     return apart.select(
         *kept,
         # Else it would be copied to each of its rows.
-        F.expr(f"IF(__nth = 0, {names.VALUE}, X'')").alias(names.VALUE),
+        *(F.expr(f"IF(__nth = 0, {name}, X'')").alias(name) for name in values),
         F.struct(*data).alias(names.DATA),
         F.expr(f"IF(IF(__nth = 0, __without, __row IS NULL), '{ROWS_MISSING}', NULL)").alias(names.MISFIT),
         F.col("__nth").alias(names.ORDINAL),

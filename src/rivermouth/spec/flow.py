@@ -218,7 +218,6 @@ class Flow(Noun):
             raise ValueError(msg)
         self._check_source()
         self._check_evolution()
-        self._check_compression()
         self._check_changes()
         self._check_keyed()
         if self.table.cluster_by and self.zorder:
@@ -241,6 +240,11 @@ class Flow(Noun):
     def splits(self) -> bool:
         """Whether a record may be several changes of the flow's table."""
         return self.keyed is not None and (self.format.splits or self.keyed.snapshots)
+
+    @property
+    def wraps(self) -> bool:
+        """Whether something is around each value that its format does not read."""
+        return self.compression is not None or self.format.behind_header
 
     @property
     def value_format(self) -> Format:
@@ -298,16 +302,6 @@ class Flow(Noun):
             if value is not None:
                 msg = f"{name} is about Kafka's consumers, and a flow over a table has none: remove it"
                 raise ValueError(msg)
-
-    def _check_compression(self) -> None:
-        if self.compression is None:
-            return
-        if self.format.infers:
-            msg = "inference reads values as they stand in Kafka, and these are compressed: write schema: id bigint"
-            raise ValueError(msg)
-        if self.evolution is not None:
-            msg = "evolution looks at values as they stand in Kafka, and these are compressed: remove it"
-            raise ValueError(msg)
 
     def _check_evolution(self) -> None:
         if self.evolution is None:

@@ -116,6 +116,11 @@ class Format(Noun):
         return False
 
     @property
+    def behind_header(self) -> bool:
+        """Whether before each value stands a zero and the id of a schema, which ``decode`` does not get."""
+        return False
+
+    @property
     def reads_headers(self) -> bool:
         """Whether values are decoded with the headers of their records."""
         return False
