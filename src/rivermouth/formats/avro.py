@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.rows import avro_document
 from rivermouth.rows.avro_document import Encoding
-from rivermouth.rows.schema_registry import RegistryAccess
+from rivermouth.rows.schema_registry import RegistryAccess, pinned_version
 from rivermouth.spec import Format
 
 if TYPE_CHECKING:
@@ -46,13 +46,7 @@ class Avro(Format):
     version: int | None = Field(default=None, gt=0)
     _registry: RegistryAccess | None = PrivateAttr(default=None)
 
-    @field_validator("version", mode="before")
-    @classmethod
-    def _pinned(cls, value: object) -> object:
-        if value == "latest":
-            msg = "the newest version changes, and may lack columns of the table: version: 1, or whichever it is"
-            raise ValueError(msg)
-        return value
+    _pinned_version = field_validator("version", mode="before")(pinned_version)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

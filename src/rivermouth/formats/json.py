@@ -8,16 +8,25 @@ import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.names import did_you_mean, quoted
-from rivermouth.rows import evolution, json_document, json_reasons, json_types, our_classes, undeclared
+from rivermouth.rows import (
+    evolution,
+    json_document,
+    json_reasons,
+    json_schema_registry,
+    json_types,
+    our_classes,
+    undeclared,
+)
 from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, names_in_ddl
 from rivermouth.rows.json_document import SAMPLE_EVERY
+from rivermouth.rows.schema_registry import RegistryAccess, pinned_version
 from rivermouth.spec import Evolution
 
 _REFUSED = frozenset({"evolve", "dead_letter", "fail"})
@@ -37,19 +46,44 @@ class Json(DeclaredFormat):
             inferred.
         framing: What stands before each document: nothing (``plain``), or as Confluent's serializers write it a zero
             and the id of a schema (``confluent``). The id is not looked up.
+        subject: Subject of the schema registry that has the table's schema, a JSON Schema, where no ``schema`` is
+            given.
+        version: Its version.
         max_fields: An object below the document that has more distinct fields is inferred as a map; 500 by default.
     """
 
     renames: ClassVar[bool] = True
     evolves: ClassVar[bool] = True
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": ["schema"]}, {"required": ["subject", "version"]}]}
+    )
     type: Literal["json"] = "json"
+    declared: str | dict[str, Any] = Field(default="", alias="schema")
     schema_hints: str | None = None
     infer_times: bool = False
     framing: Literal["plain", "confluent"] = "plain"
+    subject: str | None = Field(default=None, min_length=1)
+    version: int | None = Field(default=None, gt=0)
     max_fields: int | None = Field(default=None, ge=1, le=5000)
     _array: ClassVar[str | None] = None
     _evolution: Evolution = Evolution().settled(infers=False)
     _inferred: bool = False
+    _registry: RegistryAccess | None = PrivateAttr(default=None)
+
+    _pinned_version = field_validator("version", mode="before")(pinned_version)
+
+    @model_validator(mode="after")
+    def _check_registry(self) -> Self:
+        msg = None
+        if (self.subject is None) != (self.version is None):
+            msg = "subject and version go together: subject: orders-value, version: 1"
+        elif self.declared and self.subject is not None:
+            msg = "the table's schema is one of two: schema: infer, or subject and version"
+        elif not self.declared and self.subject is None:
+            msg = 'schema is missing: schema: "id bigint, at timestamp"'
+        if msg is not None:
+            raise ValueError(msg)
+        return self
 
     @model_validator(mode="after")
     def _check_inference(self) -> Self:
@@ -63,6 +97,35 @@ class Json(DeclaredFormat):
     def infers(self) -> bool:
         """Whether the schema is inferred from what is read."""
         return self.declared == INFER
+
+    @property
+    def reads_registry(self) -> bool:
+        """Whether the table's schema is in the schema registry."""
+        return self.subject is not None
+
+    def reaching(self, registry: object) -> Self:
+        """The same format; the table's schema is asked of this registry."""
+        if not isinstance(registry, RegistryAccess):
+            return self
+        same = self.model_copy()
+        same._registry = registry  # noqa: SLF001
+        return same
+
+    def fixed(self, spark: SparkSession) -> Self:
+        """The same format; a schema file is read, or the registry asked for the schema.
+
+        Raises:
+            SchemaRegistryFailed: The registry has none, or does not give it.
+        """
+        if self.subject is None:
+            return super().fixed(spark)
+        return self.model_copy(update={"declared": self._asked(spark).jsonValue(), "subject": None, "version": None})
+
+    def _asked(self, spark: SparkSession) -> T.StructType:
+        if self._registry is None:
+            msg = "subject and version need a schema_registry in the project"
+            raise ValueError(msg)
+        return json_schema_registry.columns(spark, self._registry, self.subject or "", self.version or 0)
 
     @property
     def behind_header(self) -> bool:

@@ -12,7 +12,7 @@ from rivermouth import names
 from rivermouth.errors import DescriptorUnusable
 from rivermouth.rows import json_types, protobuf_descriptor, protobuf_registry, protobuf_values
 from rivermouth.rows.protobuf_values import Encoding
-from rivermouth.rows.schema_registry import RegistryAccess
+from rivermouth.rows.schema_registry import RegistryAccess, pinned_version
 from rivermouth.spec import Format
 
 if TYPE_CHECKING:
@@ -48,13 +48,7 @@ class Protobuf(Format):
     _content: bytes | None = PrivateAttr(default=None)
     _registry: RegistryAccess | None = PrivateAttr(default=None)
 
-    @field_validator("version", mode="before")
-    @classmethod
-    def _pinned(cls, value: object) -> object:
-        if value == "latest":
-            msg = "the newest version changes, and may lack columns of the table: version: 1, or whichever it is"
-            raise ValueError(msg)
-        return value
+    _pinned_version = field_validator("version", mode="before")(pinned_version)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

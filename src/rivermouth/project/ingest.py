@@ -121,7 +121,7 @@ def ingest_spec(
         raise ArgumentInvalid(argument="schema", detail=detail, fix="one of them")
     kind = _format(kind, schema, options)
     _check_history(sink, sequence_by)
-    schema = INFER if kind == "json" and schema is None else schema
+    schema = INFER if kind == "json" and schema is None and "subject" not in options else schema
     told = {"type": kind, **({} if schema is None else {"schema": schema}), **options}
     if parse_switch("update_schema", update_schema) and schema != INFER:
         detail = "the schema is given, or there is none, so it is not inferred"

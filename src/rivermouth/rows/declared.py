@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from rivermouth.rows import json_types
+from rivermouth.rows import json_schema_document, json_types
 from rivermouth.spec import Format
 
 INFER: Final = "infer"
@@ -29,8 +29,8 @@ class DeclaredFormat(Format):
 
     Attributes:
         declared: ``schema`` in YAML: DDL (``"id bigint, at timestamp"``), the path of a file with Spark's JSON
-            form of a schema (``.json``), or that form itself as a mapping. A NOT NULL column refuses records
-            that lack it. ``infer``, in the format json, infers it at the first run and keeps it.
+            form of a schema, or with a JSON Schema (``.json``), or either as a mapping. A NOT NULL column refuses
+            records that lack it. ``infer``, in the format json, infers it at the first run and keeps it.
     """
 
     renames: ClassVar[bool] = False
@@ -60,6 +60,9 @@ class DeclaredFormat(Format):
             ValueError: It cannot be read; the text says why.
         """
         declared = self.declared
+        if not declared:
+            msg = "its schema is in the schema registry, which was not asked for it"
+            raise ValueError(msg)
         if declared == INFER:
             msg = f"the format {self.type} infers no columns" if not self.infers else "it is not inferred yet"
             raise ValueError(msg)
@@ -109,7 +112,7 @@ def names_in_ddl(ddl: str) -> list[str]:
 def names_as_declared(declared: object) -> list[str] | None:
     """The names of the columns of a schema as it stands in the YAML, without Spark; None if that does not tell them."""
     match declared:
-        case str() if declared == INFER or declared.endswith(".json") or _MORE_THAN_COLUMNS.search(declared):
+        case str() if declared in ("", INFER) or declared.endswith(".json") or _MORE_THAN_COLUMNS.search(declared):
             return None
         case str():
             return names_in_ddl(declared)
@@ -145,6 +148,8 @@ def _from_file(path: str) -> dict[str, Any]:
 
 
 def _from_json(declared: dict[str, Any]) -> StructType:
+    if json_schema_document.is_json_schema(declared):
+        return json_schema_document.columns(declared)
     try:
         return StructType.fromJson(declared)
     except (KeyError, TypeError, AttributeError, ValueError, PySparkException):

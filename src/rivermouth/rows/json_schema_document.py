@@ -1,0 +1,283 @@
+"""Columns of a JSON Schema: what its documents may hold, as far as a table's types can say it.
+
+https://json-schema.org/draft/2020-12/json-schema-core and the drafts before it, from 4 on. Only what says where values
+are, and of which kind, is read: bounds, patterns and conditions are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, Final
+from urllib.parse import unquote
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+_NULL: Final = "null"
+_NUMBER: Final = frozenset({"integer", "number"})
+_KINDS: Final = {
+    "object": frozenset({"object"}),
+    "array": frozenset({"array"}),
+    "string": frozenset({"string"}),
+    "boolean": frozenset({"boolean"}),
+    "integer": frozenset({"integer"}),
+    "number": _NUMBER,
+    _NULL: frozenset({_NULL}),
+}
+_ANYTHING: Final = frozenset().union(*_KINDS.values())
+_PYTHON: Final[dict[type, str]] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): _NULL,
+}
+_STRINGS: Final[dict[object, T.DataType]] = {"date": T.DateType(), "date-time": T.TimestampType()}
+# What Kafka Connect's converter says besides:
+# https://github.com/confluentinc/schema-registry/blob/master/json-schema-converter
+_CONNECT: Final[dict[object, T.DataType]] = {
+    "int8": T.ByteType(),
+    "int16": T.ShortType(),
+    "int32": T.IntegerType(),
+    "int64": T.LongType(),
+    "float32": T.FloatType(),
+    "float64": T.DoubleType(),
+}
+_CONNECT_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_LONGEST: Final = 38
+_LARGEST: Final = (1 << 63) - 1
+_MOST_VALUES: Final = 20_000
+_DEEPEST: Final = 60
+
+
+def is_json_schema(declared: Mapping[str, Any]) -> bool:
+    """Whether a mapping is a JSON Schema, and not Spark's form of a schema."""
+    return "fields" not in declared and not declared.keys().isdisjoint({"$schema", "properties", "$ref", "allOf"})
+
+
+def columns(document: Mapping[str, Any], others: Mapping[str, Any] | None = None) -> T.StructType:
+    """The columns of documents that a JSON Schema describes.
+
+    What is required and may not be null is NOT NULL. Where values of several kinds may stand, or anything, the column
+    is a string with the text of the value.
+
+    Args:
+        document: The schema of an object.
+        others: Schemas that it refers to, by the names by which it does.
+
+    Raises:
+        ValueError: A table cannot have these columns; the text says why.
+    """
+    said = _Reading(others or {}).said(document, document, ())
+    found = _type(said)
+    if not isinstance(found, T.StructType):
+        msg = "the JSON Schema describes no object with properties"
+        raise ValueError(msg)  # noqa: TRY004 - the caller reports ValueErrors
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What is said of one value.
+
+    Attributes:
+        kinds: Of which it may be; none where there can be no value.
+        properties: Of an object, by name.
+        required: Names of those that must be there.
+        values: Of the other members of an object; None where nothing is said of them.
+        items: Of an array; None where nothing is said of them.
+        hints: What is said of a value that is none of both.
+    """
+
+    kinds: frozenset[str] = _ANYTHING
+    properties: Mapping[str, _Said] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
+    values: _Said | None = None
+    items: _Said | None = None
+    hints: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _both(one: _Said, other: _Said) -> _Said:
+    """What is said where both are."""
+    kinds = one.kinds & other.kinds
+    if not kinds and one.kinds and other.kinds:
+        # No value can be both: rather the text of whatever comes than no column.
+        kinds = one.kinds | other.kinds
+    joined = _joined(_both, one, other)
+    return replace(joined, kinds=kinds, required=one.required | other.required, hints={**one.hints, **other.hints})
+
+
+def _either(one: _Said, other: _Said) -> _Said:
+    """What is said where one of them is."""
+    if not one.kinds or not other.kinds:
+        return one if one.kinds else other
+    hints = dict(one.hints) if one.hints == other.hints else {}
+    required = one.required & other.required
+    if "object" not in one.kinds & other.kinds:
+        required = one.required | other.required
+    joined = _joined(_either, one, other)
+    return replace(joined, kinds=one.kinds | other.kinds, required=required, hints=hints)
+
+
+def _joined(join: Callable[[_Said, _Said], _Said], one: _Said, other: _Said) -> _Said:
+    def of(mine: _Said | None, others: _Said | None) -> _Said | None:
+        return join(mine, others) if mine is not None and others is not None else mine or others
+
+    properties = dict(one.properties)
+    for name, said in other.properties.items():
+        properties[name] = join(properties[name], said) if name in properties else said
+    return _Said(properties=properties, values=of(one.values, other.values), items=of(one.items, other.items))
+
+
+class _Reading:
+    """Reads schemas and what they refer to."""
+
+    def __init__(self, others: Mapping[str, Any]) -> None:
+        self._others = others
+        self._left = _MOST_VALUES
+
+    def said(self, schema: Any, root: Any, opened: tuple[tuple[int, str], ...], depth: int = 0) -> _Said:
+        """What a schema says; ``opened`` are the references that lead to it."""
+        self._left -= 1
+        if self._left < 0 or depth > _DEEPEST:
+            msg = f"the JSON Schema has more than {_MOST_VALUES:,} values, or nests more than {_DEEPEST} levels"
+            raise ValueError(msg)
+        if schema is False:
+            return _Said(kinds=frozenset())
+        if not isinstance(schema, Mapping):
+            return _Said()
+
+        def inner(part: Any) -> _Said:
+            return self.said(part, root, opened, depth + 1)
+
+        found = _Said(
+            kinds=_kinds(schema),
+            properties={str(name): inner(each) for name, each in _mapping(schema, "properties").items()},
+            required=frozenset(map(str, _listed(schema.get("required")))),
+            values=_one_of(map(inner, _values(schema))),
+            items=_one_of(map(inner, _items(schema))),
+            hints={name: each for name, each in schema.items() if name in _HINTS},
+        )
+        if isinstance(reference := schema.get("$ref"), str):
+            found = _both(found, self._referred(reference, root, opened, depth))
+        for part in _listed(schema.get("allOf")):
+            found = _both(found, inner(part))
+        for word in ("oneOf", "anyOf"):
+            if (choice := _one_of(map(inner, _listed(schema.get(word))))) is not None:
+                found = _both(found, choice)
+        return found
+
+    def _referred(self, reference: str, root: Any, opened: tuple[tuple[int, str], ...], depth: int) -> _Said:
+        name, _, pointer = reference.partition("#")
+        target = self._others.get(name) if name else root
+        place = (id(target), pointer)
+        if place in opened:
+            msg = f"the JSON Schema refers to itself by {reference!r}: no table is as deep"
+            raise ValueError(msg)
+        found = target
+        for part in pointer.split("/")[1:]:
+            key = unquote(part).replace("~1", "/").replace("~0", "~")
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if found is None or (pointer and not pointer.startswith("/")):
+            msg = f"the JSON Schema refers to {reference!r}, which is not there"
+            raise ValueError(msg)
+        return self.said(found, target, (*opened, place), depth + 1)
+
+
+_HINTS: Final = ("format", "title", "minimum", "maximum", "connect.type", "connect.parameters", "description")
+
+
+def _kinds(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Of which kinds a schema by itself says that values are."""
+    if "type" in schema:
+        return frozenset[str]().union(*(_KINDS.get(str(each), _ANYTHING) for each in _listed(schema["type"])))
+    if "const" in schema or "enum" in schema:
+        known = [schema["const"]] if "const" in schema else _listed(schema["enum"])
+        return frozenset[str]().union(*(_KINDS.get(_PYTHON.get(type(each), ""), _ANYTHING) for each in known))
+    # That is not what the specification has, and what those who leave the type out mean.
+    if "properties" in schema:
+        return _KINDS["object"]
+    return _KINDS["array"] if "items" in schema else _ANYTHING
+
+
+def _values(schema: Mapping[str, Any]) -> Iterable[Any]:
+    """Schemas of the members of an object that have no names in it."""
+    others = list(_mapping(schema, "patternProperties").values())
+    more = schema.get("additionalProperties")
+    return [*others, more] if isinstance(more, Mapping) else others
+
+
+def _items(schema: Mapping[str, Any]) -> Iterable[Any]:
+    """Schemas of the items of an array, of those at certain places too."""
+    found = [*_listed(schema.get("prefixItems")), *_listed(schema.get("items"))]
+    return [*found, schema["additionalItems"]] if isinstance(schema.get("additionalItems"), Mapping) else found
+
+
+def _one_of(said: Iterable[_Said]) -> _Said | None:
+    found = list(said)
+    return reduce(_either, found) if found else None
+
+
+def _mapping(schema: Mapping[str, Any], word: str) -> Mapping[str, Any]:
+    found = schema.get(word)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _type(said: _Said) -> T.DataType:
+    """The type of a column that holds what is said."""
+    kinds = said.kinds - {_NULL}
+    if kinds == _KINDS["object"]:
+        return _object(said)
+    if kinds == _KINDS["array"]:
+        items = said.items or _Said()
+        return T.ArrayType(_type(items), _NULL in items.kinds)
+    hint = said.hints.get("connect.type")
+    if kinds == _KINDS["boolean"]:
+        return T.BooleanType()
+    if kinds == _KINDS["integer"]:
+        bounds = [said.hints.get(word) for word in ("minimum", "maximum")]
+        larger = any(isinstance(each, int) and abs(each) > _LARGEST for each in bounds)
+        return T.DecimalType(_LONGEST, 0) if larger else _CONNECT.get(hint, T.LongType())
+    if kinds and kinds <= _NUMBER:
+        return _decimal(said.hints) or _CONNECT.get(hint, T.DoubleType())
+    if kinds == _KINDS["string"]:
+        return _STRINGS.get(said.hints.get("format"), T.StringType())
+    return T.StringType()
+
+
+def _object(said: _Said) -> T.DataType:
+    """A struct of the properties; a map, or a string with the text of the object, where none has a name."""
+    known = {name: each for name, each in said.properties.items() if each.kinds}
+    if known:
+        return T.StructType([_field(name, each, needed=name in said.required) for name, each in known.items()])
+    if said.values is None:
+        return T.StringType()
+    return T.MapType(T.StringType(), _type(said.values), _NULL in said.values.kinds)
+
+
+def _field(name: str, said: _Said, *, needed: bool) -> T.StructField:
+    about = said.hints.get("description")
+    comment = {"comment": about} if isinstance(about, str) and about else {}
+    return T.StructField(name, _type(said), not needed or _NULL in said.kinds, comment)
+
+
+def _decimal(hints: Mapping[str, Any]) -> T.DecimalType | None:
+    if hints.get("title") != _CONNECT_DECIMAL:
+        return None
+    said = hints.get("connect.parameters")
+    parameters = said if isinstance(said, Mapping) else {}
+    try:
+        scale = int(parameters.get("scale", 0))
+        digits = int(parameters.get("connect.decimal.precision", _LONGEST))
+    except (TypeError, ValueError):
+        return None
+    return T.DecimalType(digits, scale) if 0 <= scale <= digits <= _LONGEST else None
