@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.rows import avro_document
 from rivermouth.rows.avro_document import Encoding
-from rivermouth.rows.schema_registry import RegistryAccess, pinned_version
-from rivermouth.spec import Format
+from rivermouth.rows.registry_format import RegistryFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
-class Avro(Format):
+class Avro(RegistryFormat):
     """Records in Avro's binary encoding.
 
     Attributes:
@@ -44,9 +43,7 @@ class Avro(Format):
     writer_schemas: tuple[str | dict[str, Any], ...] = ()
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)
-    _registry: RegistryAccess | None = PrivateAttr(default=None)
-
-    _pinned_version = field_validator("version", mode="before")(pinned_version)
+    asks_for: ClassVar[str] = "framing: confluent needs"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -60,8 +57,8 @@ class Avro(Format):
                 msg = "plain records do not say which of several writer_schemas is theirs: give one"
         elif self.writer_schemas:
             msg = "the schema registry has the writers' schemas: remove writer_schemas"
-        elif (self.subject is None) != (self.version is None):
-            msg = "subject and version go together: subject: orders-value, version: 1"
+        elif self.unpaired is not None:
+            msg = self.unpaired
         elif (self.declared is None) == (self.version is None):
             msg = "the table's schema is one of two: schema: orders.avsc, or subject and version"
         if msg is not None:
@@ -81,14 +78,6 @@ class Avro(Format):
 
         changes = {"writer_schemas": tuple(map(placed, self.writer_schemas))}
         return self.model_copy(update=changes | ({"declared": placed(self.declared)} if self.declared else {}))
-
-    def reaching(self, registry: object) -> Self:
-        """The same format; schemas are asked of this registry."""
-        if not isinstance(registry, RegistryAccess):
-            return self
-        same = self.model_copy()
-        same._registry = registry  # noqa: SLF001
-        return same
 
     def fixed(self, spark: SparkSession) -> Self:
         """The same format; schema files are read, and the registry is asked for the table's schema.
@@ -131,18 +120,12 @@ class Avro(Format):
 
     def _encoding(self, spark: SparkSession) -> Encoding:
         writers = tuple(map(avro_document.text_of, self.writer_schemas))
-        return Encoding(self._schema(spark), self.framing, writers, self._access() if self.reads_registry else None)
+        return Encoding(self._schema(spark), self.framing, writers, self.access() if self.reads_registry else None)
 
     def _schema(self, spark: SparkSession) -> str:
         if self.declared is not None:
             return avro_document.text_of(self.declared)
-        return avro_document.of_registry(spark, self._access(), self.subject or "", self.version or 0)
-
-    def _access(self) -> RegistryAccess:
-        if self._registry is None:
-            msg = "framing: confluent needs a schema_registry in the project"
-            raise ValueError(msg)
-        return self._registry
+        return avro_document.of_registry(spark, self.access(), self.subject or "", self.version or 0)
 
 
 KIND = Avro

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -26,7 +26,7 @@ from rivermouth.rows import (
 )
 from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, names_in_ddl
 from rivermouth.rows.json_document import SAMPLE_EVERY
-from rivermouth.rows.schema_registry import RegistryAccess, pinned_version
+from rivermouth.rows.registry_format import RegistryFormat
 from rivermouth.spec import Evolution
 
 _REFUSED = frozenset({"evolve", "dead_letter", "fail"})
@@ -35,7 +35,7 @@ _FAIL = frozenset({"fail"})
 _SENT = "__sent"
 
 
-class Json(DeclaredFormat):
+class Json(RegistryFormat, DeclaredFormat):
     """JSON objects with a declared schema.
 
     Attributes:
@@ -68,18 +68,13 @@ class Json(DeclaredFormat):
     _array: ClassVar[str | None] = None
     _evolution: Evolution = Evolution().settled(infers=False)
     _inferred: bool = False
-    _registry: RegistryAccess | None = PrivateAttr(default=None)
-
-    _pinned_version = field_validator("version", mode="before")(pinned_version)
 
     @model_validator(mode="after")
     def _check_registry(self) -> Self:
-        msg = None
-        if (self.subject is None) != (self.version is None):
-            msg = "subject and version go together: subject: orders-value, version: 1"
-        elif self.declared and self.subject is not None:
+        msg = self.unpaired
+        if msg is None and self.declared and self.subject is not None:
             msg = "the table's schema is one of two: schema: infer, or subject and version"
-        elif not self.declared and self.subject is None:
+        elif msg is None and not self.declared and self.subject is None:
             msg = 'schema is missing: schema: "id bigint, at timestamp"'
         if msg is not None:
             raise ValueError(msg)
@@ -98,19 +93,6 @@ class Json(DeclaredFormat):
         """Whether the schema is inferred from what is read."""
         return self.declared == INFER
 
-    @property
-    def reads_registry(self) -> bool:
-        """Whether the table's schema is in the schema registry."""
-        return self.subject is not None
-
-    def reaching(self, registry: object) -> Self:
-        """The same format; the table's schema is asked of this registry."""
-        if not isinstance(registry, RegistryAccess):
-            return self
-        same = self.model_copy()
-        same._registry = registry  # noqa: SLF001
-        return same
-
     def fixed(self, spark: SparkSession) -> Self:
         """The same format; a schema file is read, or the registry asked for the schema.
 
@@ -119,13 +101,8 @@ class Json(DeclaredFormat):
         """
         if self.subject is None:
             return super().fixed(spark)
-        return self.model_copy(update={"declared": self._asked(spark).jsonValue(), "subject": None, "version": None})
-
-    def _asked(self, spark: SparkSession) -> T.StructType:
-        if self._registry is None:
-            msg = "subject and version need a schema_registry in the project"
-            raise ValueError(msg)
-        return json_schema_registry.columns(spark, self._registry, self.subject or "", self.version or 0)
+        found = json_schema_registry.columns(spark, self.access(), self.subject, self.version or 0)
+        return self.model_copy(update={"declared": found.jsonValue(), "subject": None, "version": None})
 
     @property
     def behind_header(self) -> bool:

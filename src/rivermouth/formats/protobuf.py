@@ -5,22 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.errors import DescriptorUnusable
 from rivermouth.rows import json_types, protobuf_descriptor, protobuf_registry, protobuf_values
 from rivermouth.rows.protobuf_values import Encoding
-from rivermouth.rows.schema_registry import RegistryAccess, pinned_version
-from rivermouth.spec import Format
+from rivermouth.rows.registry_format import RegistryFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
-class Protobuf(Format):
+class Protobuf(RegistryFormat):
     """Protobuf messages, as a descriptor file describes them.
 
     Attributes:
@@ -46,35 +45,17 @@ class Protobuf(Format):
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)
     _content: bytes | None = PrivateAttr(default=None)
-    _registry: RegistryAccess | None = PrivateAttr(default=None)
-
-    _pinned_version = field_validator("version", mode="before")(pinned_version)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        msg = None
-        if (self.subject is None) != (self.version is None):
-            msg = "subject and version go together: subject: orders-value, version: 1"
-        elif (self.descriptor is None) == (self.subject is None):
+        msg = self.unpaired
+        if msg is None and (self.descriptor is None) == (self.subject is None):
             msg = "the table's schema is one of two: descriptor: shop.desc, or subject and version"
-        elif self.subject is not None and self.framing != "confluent":
+        elif msg is None and self.subject is not None and self.framing != "confluent":
             msg = "subject and version are of the schema registry: they go with framing: confluent"
         if msg is not None:
             raise ValueError(msg)
         return self
-
-    @property
-    def reads_registry(self) -> bool:
-        """Whether the table's schema is in the schema registry."""
-        return self.subject is not None
-
-    def reaching(self, registry: object) -> Self:
-        """The same format; the table's schema is asked of this registry."""
-        if not isinstance(registry, RegistryAccess):
-            return self
-        same = self.model_copy()
-        same._registry = registry  # noqa: SLF001
-        return same
 
     def below(self, base: Path) -> Self:
         """The same format; the descriptor file's relative path is resolved against ``base``."""
@@ -139,10 +120,7 @@ class Protobuf(Format):
             raise DescriptorUnusable(file=self.descriptor, detail=detail, fix=fix) from None
 
     def _asked(self, spark: SparkSession) -> bytes:
-        if self._registry is None:
-            msg = "subject and version need a schema_registry in the project"
-            raise ValueError(msg)
-        return protobuf_registry.descriptor_set(spark, self._registry, self.subject or "", self.version or 0)
+        return protobuf_registry.descriptor_set(spark, self.access(), self.subject or "", self.version or 0)
 
 
 KIND = Protobuf

@@ -42,18 +42,6 @@ class RegistryAccess:
     max_bytes: int = 1 << 20
 
 
-def pinned_version(value: object) -> object:
-    """The version of a subject, as it was given; ``latest`` is none.
-
-    Raises:
-        ValueError: It was asked for.
-    """
-    if value == "latest":
-        msg = "the newest version changes, and may lack columns of the table: version: 1, or whichever it is"
-        raise ValueError(msg)
-    return value
-
-
 def problems(spec: SchemaRegistry, url: str) -> Iterator[tuple[str, str, str]]:
     """(field, what is wrong with it, what to write) of a project's ``schema_registry``.
 
