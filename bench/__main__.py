@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import report
-from bench.format_group import formats, inference
+from bench.format_group import formats, inference, wide
 from bench.groups import Bench, Sizes
 from bench.upsert_group import upserts
 from rivermouth.ports.broker import Broker
 
-GROUPS = ("bronze", "json", "formats", "inference", "small", "upserts", "memory")
+GROUPS = ("bronze", "json", "formats", "wide", "inference", "small", "upserts", "memory")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 QUICK = Sizes(
@@ -57,6 +57,8 @@ def main(arguments: list[str]) -> int:
                     results.backlogs += getattr(bench, group)()
                 elif group == "formats":
                     results.formats = formats(bench)
+                elif group == "wide":
+                    results.wide = wide(bench)
                 elif group == "inference":
                     results.inference = inference(bench)
                 elif group == "upserts":

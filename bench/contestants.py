@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from bench import encodings, records
+from bench import encodings, records, wide_documents
 from rivermouth.engine.events import BatchDone, Event
 from rivermouth.engine.supervisor import FlowOrder, Supervisor
 from rivermouth.ports import jars, java, session
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 HEAP = "2g"
+_WIDE = {"wide_few": wide_documents.FEW, "wide_all": wide_documents.FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +198,8 @@ def order(job: Job, kind: str, **changes: Any) -> FlowOrder:
 def _flow(kind: str, job: Job) -> dict[str, Any]:
     if kind == "bronze":
         return {"format": "raw"}
+    if kind in _WIDE:
+        return {"format": {"type": "json", "schema": wide_documents.schema(_WIDE[kind])}}
     return {
         "format": _format(kind, job),
         "expectations": [
@@ -261,6 +264,16 @@ def rivermouth_csv(spark: SparkSession, job: Job) -> dict[str, Any]:
     return _rivermouth(spark, job, "csv")
 
 
+def rivermouth_wide_few(spark: SparkSession, job: Job) -> dict[str, Any]:
+    """Wide documents of which few fields are declared."""
+    return _rivermouth(spark, job, "wide_few")
+
+
+def rivermouth_wide_all(spark: SparkSession, job: Job) -> dict[str, Any]:
+    """Wide documents, all of whose fields are declared."""
+    return _rivermouth(spark, job, "wide_all")
+
+
 # --- schemas ---
 
 
@@ -301,6 +314,8 @@ CONTESTANTS: dict[str, tuple[str, Contestant]] = {
     "rivermouth_avro": ("tuned", rivermouth_avro),
     "rivermouth_protobuf": ("tuned", rivermouth_protobuf),
     "rivermouth_csv": ("tuned", rivermouth_csv),
+    "rivermouth_wide_few": ("tuned", rivermouth_wide_few),
+    "rivermouth_wide_all": ("tuned", rivermouth_wide_all),
     "rivermouth_infer": ("tuned", rivermouth_infer),
     "rivermouth_infer_all": ("tuned", rivermouth_infer_all),
     "usual_infer": ("default", usual_infer),

@@ -1,13 +1,16 @@
-"""The group of formats: the same orders in each encoding into a table, and a schema that is inferred from a topic."""
+"""The groups of formats: the same orders in each encoding, wide documents, and a schema inferred from a topic."""
 
 from __future__ import annotations
 
 import time
 from contextlib import ExitStack
 
-from bench import encodings, records
+from bench import encodings, records, wide_documents
 from bench.groups import Bench, Series, WrongRows
 from bench.parent import Worker, remove
+
+_WIDE = ("rivermouth_wide_few", "rivermouth_wide_all")
+_ORDERS_A_DOCUMENT = 16
 
 
 def formats(bench: Bench) -> list[Series]:
@@ -27,6 +30,26 @@ def formats(bench: Bench) -> list[Series]:
             for form in encodings.FORMATS[:: -1 if repetition % 2 else 1]:
                 bench.timed(workers[form], found[form], 0)
     return list(found.values())
+
+
+def wide(bench: Bench) -> list[Series]:
+    """A flow of few of their fields, and one of all, over the same topic: drained in turns by one warm process each."""
+    count = max(bench.sizes.json // _ORDERS_A_DOCUMENT, 500)
+    found = [Series(name, "wide", count) for name in _WIDE]
+    with ExitStack() as stack:
+        workers = {name: bench.worker(name, stack) for name in _WIDE}
+        for topic, size in (("wide_warm_up", bench.sizes.warm_up // _ORDERS_A_DOCUMENT), ("wide", count)):
+            if not size:
+                continue
+            records.send(bench.servers, topic, wide_documents.messages(size))
+            bench.say(f"  {topic}: {size:,} documents of {wide_documents.FIELDS} fields")
+            for name in _WIDE if topic == "wide_warm_up" else ():
+                _, folder = workers[name].run(name, topic)
+                remove(folder)
+        for repetition in range(bench.sizes.repetitions):
+            for series in found[:: -1 if repetition % 2 else 1]:
+                bench.timed(workers[series.contestant], series, 0)
+    return found
 
 
 def inference(bench: Bench) -> list[Series]:

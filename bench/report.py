@@ -27,6 +27,7 @@ class Results:
     command: str
     backlogs: list[Series] = field(default_factory=list)
     formats: list[Series] = field(default_factory=list)
+    wide: list[Series] = field(default_factory=list)
     inference: list[Series] = field(default_factory=list)
     small: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class Results:
             "machine": machine(),
             "backlogs": [series.to_json() for series in self.backlogs],
             "formats": [series.to_json() for series in self.formats],
+            "wide": [series.to_json() for series in self.wide],
             "inference": [series.to_json() for series in self.inference],
             "small": self.small,
             "memory": self.memory,
@@ -120,6 +122,9 @@ def _format_targets(results: Results) -> list[Target]:
         for form, bound in (("avro", 1.5), ("protobuf", 3.0))
         if formats
     ]
+    if results.wide:
+        few, all_ = results.wide
+        found.append(Target("10 of 500 fields / all of them", few.rate / all_.rate, 3.0, "times", at_least=True))
     if inferred:
         ratio = inferred["rivermouth_infer"].rate / inferred["usual_infer"].rate
         found.append(Target("inference: rivermouth / the usual way", ratio, 10.0, "times", at_least=True))
@@ -160,6 +165,8 @@ def text(results: Results) -> str:
             parts += [f"### {title}", _backlog_table(series)]
     if results.formats:
         parts += ["### Formats", _formats_text(results.formats)]
+    if results.wide:
+        parts += ["### Wide documents", _wide_text(results.wide)]
     if results.inference:
         parts += ["### Inference", _inference_text(results.inference)]
     if results.small:
@@ -232,6 +239,12 @@ def _formats_text(series: Sequence[Series]) -> str:
     ]
     heads = ("", "records", "rows/s, median", "slowest to fastest", "seconds / those of JSON", "CPU µs/row")
     return _table(heads, rows)
+
+
+def _wide_text(series: Sequence[Series]) -> str:
+    names = {"rivermouth_wide_few": "10 of 500 fields declared", "rivermouth_wide_all": "all declared"}
+    rows = [(names[each.contestant], f"{each.records:,}", f"{each.rate:,.0f}", f"{each.cpu_us:.1f}") for each in series]
+    return _table(("", "documents", "rows/s, median", "CPU µs/row"), rows)
 
 
 _INFERENCES = {

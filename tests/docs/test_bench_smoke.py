@@ -52,6 +52,8 @@ def test_every_format_brings_the_same_orders(quick):
         for each in results["formats"]
     }
     assert told == {f"rivermouth_{form}": [(RECORDS, 0)] for form in ("json", "avro", "protobuf", "csv")}
+    wide = {each["contestant"]: [run["answer"]["written"] for run in each["runs"]] for each in results["wide"]}
+    assert wide == {"rivermouth_wide_few": [500], "rivermouth_wide_all": [500]}
     inferred = {each["contestant"]: len(each["runs"]) for each in results["inference"]}
     assert inferred == {"rivermouth_infer": 1, "rivermouth_infer_all": 1, "usual_infer": 1}
 
@@ -87,6 +89,7 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| json: rivermouth / plain native sink",
         "| avro: seconds / those of JSON",
         "| protobuf: seconds / those of JSON",
+        "| 10 of 500 fields / all of them",
         "| inference: rivermouth / the usual way",
         "| a look without new offsets, median",
         "| a batch of 100, median",
