@@ -58,7 +58,7 @@ class Json(RegistryFormat, DeclaredFormat):
         json_schema_extra={"anyOf": [{"required": ["schema"]}, {"required": ["subject", "version"]}]}
     )
     type: Literal["json"] = "json"
-    declared: str | dict[str, Any] = Field(default="", alias="schema")
+    declared: str | dict[str, Any] = Field(default_factory=dict, alias="schema")
     schema_hints: str | None = None
     infer_times: bool = False
     framing: Literal["plain", "confluent"] = "plain"
@@ -71,10 +71,10 @@ class Json(RegistryFormat, DeclaredFormat):
 
     @model_validator(mode="after")
     def _check_registry(self) -> Self:
-        msg = self.unpaired
-        if msg is None and self.declared and self.subject is not None:
+        msg, given = self.unpaired, "declared" in self.model_fields_set
+        if msg is None and given and self.subject is not None:
             msg = "the table's schema is one of two: schema: infer, or subject and version"
-        elif msg is None and not self.declared and self.subject is None:
+        elif msg is None and not given and self.subject is None:
             msg = 'schema is missing: schema: "id bigint, at timestamp"'
         if msg is not None:
             raise ValueError(msg)

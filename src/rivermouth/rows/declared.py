@@ -60,7 +60,7 @@ class DeclaredFormat(Format):
             ValueError: It cannot be read; the text says why.
         """
         declared = self.declared
-        if not declared:
+        if declared == {}:
             msg = "its schema is in the schema registry, which was not asked for it"
             raise ValueError(msg)
         if declared == INFER:
@@ -112,7 +112,7 @@ def names_in_ddl(ddl: str) -> list[str]:
 def names_as_declared(declared: object) -> list[str] | None:
     """The names of the columns of a schema as it stands in the YAML, without Spark; None if that does not tell them."""
     match declared:
-        case str() if declared in ("", INFER) or declared.endswith(".json") or _MORE_THAN_COLUMNS.search(declared):
+        case str() if declared == INFER or declared.endswith(".json") or _MORE_THAN_COLUMNS.search(declared):
             return None
         case str():
             return names_in_ddl(declared)
