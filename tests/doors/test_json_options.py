@@ -82,3 +82,21 @@ def test_a_form_without_its_column_is_refused_before_anything_is_read(project):
         "[SCHEMA_INVALID] flow orders: the schema cannot be used: timestamp_format is about timestamps, and no column "
         "is one: declare one, or leave it out; nothing was run\n"
     ) in said
+
+
+def test_times_by_a_pattern_where_the_schema_is_inferred_and_grows(project):
+    settings = "type: json, schema: infer, schema_hints: 'at timestamp', timestamp_format: dd.MM.yyyy"
+    project.write("format: {" + settings + "}", "evolution: {on_type_change: widen_or_rescue}")
+    project.send(b'{"id":1,"at":"31.01.2026","other":"2026-01-31T10:00:00Z"}')
+    code, said = project.say("run")
+    assert code == 0, said
+    at = dt.datetime(2026, 1, 31, tzinfo=dt.UTC)
+    assert project.rows("id", "at", "other") == [(0, 1, at, "2026-01-31T10:00:00Z")]
+    # What does not fit is rescued, and a new field is text: only the hint says which column has the form.
+    project.send(b'{"id":2,"at":"2026-01-31"}', b'{"id":3,"at":"01.02.2026","seen":"31.01.2026"}')
+    code, said = project.say("run")
+    assert code == 0, said
+    assert project.rows("at", "seen", "_rescued")[1:] == [
+        (1, None, None, '{"/at":"2026-01-31"}'),
+        (2, dt.datetime(2026, 2, 1, tzinfo=dt.UTC), "31.01.2026", None),
+    ]

@@ -99,18 +99,18 @@ class TimeForms:
     timestamp: str | None = None
     date: str | None = None
 
-    def check(self, declared: T.StructType, policy: str = "CORRECTED") -> None:
+    def check(self, declared: T.StructType, policy: str | None = None) -> None:
         """Makes sure that each form is one of a column, and is read by rules that know no other day.
 
         Args:
             declared: The schema.
-            policy: What the session says under ``PARSER_POLICY``.
+            policy: What the session says under ``PARSER_POLICY``, if anything.
 
         Raises:
             ValueError: It is of none, a column of TIMESTAMP_NTZ would lose an offset, or the session is lenient; the
                 text says what to do.
         """
-        if policy != "CORRECTED":
+        if policy not in (None, "CORRECTED"):
             msg = f"timestamp_format and date_format are read strictly, and {PARSER_POLICY} says {policy}: remove that"
             raise ValueError(msg)
         leaves = list(_leaves(declared, ""))
