@@ -152,16 +152,18 @@ def test_a_form_without_its_column_is_refused(spark, settings, text):
     assert str(caught.value) == text
 
 
-def test_a_session_that_parses_leniently_is_refused(spark):
-    lenient = spark.newSession()
-    lenient.conf.set("spark.sql.legacy.timeParserPolicy", "LEGACY")
+@pytest.mark.parametrize(
+    ("name", "value"), [("spark.sql.legacy.timeParserPolicy", "LEGACY"), ("spark.sql.timestampType", "TIMESTAMP_NTZ")]
+)
+def test_a_session_that_reads_otherwise_is_refused(spark, name, value):
+    other = spark.newSession()
+    other.conf.set(name, value)
     with pytest.raises(ValueError) as caught:
-        Json(schema="at timestamp", timestamp_format="dd.MM.yyyy").columns(lenient)
+        Json(schema="at timestamp, day date", date_format="dd.MM.yyyy").columns(other)
     assert str(caught.value) == (
-        "timestamp_format and date_format are read strictly, and spark.sql.legacy.timeParserPolicy says LEGACY: "
-        "remove that"
+        f"timestamp_format and date_format are not read strictly where {name} is {value}: remove that"
     )
-    Json(schema="at timestamp").columns(lenient)
+    Json(schema="at timestamp, day date").columns(other)
 
 
 BROKEN = {

@@ -174,7 +174,8 @@ class Json(RegistryFormat, DeclaredFormat):
         """
         found = super().columns(spark)
         if self._forms != TimeForms():
-            self._forms.check(self.schema_as_declared(), spark.conf.get(json_times.PARSER_POLICY, None))
+            session = {name: spark.conf.get(name, None) for name in json_times.SETTINGS}
+            self._forms.check(self.schema_as_declared(), session)
         if self._evolution.scans:
             our_classes.found(spark, "json.Undeclared")
         self._check_policies()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,8 @@ from rivermouth.rows import datetime_pattern
 
 EPOCHS: Final = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
 """Words in the place of a pattern of timestamps, and how many microseconds their number counts."""
-PARSER_POLICY: Final = "spark.sql.legacy.timeParserPolicy"
+SETTINGS: Final = {"spark.sql.legacy.timeParserPolicy": "CORRECTED", "spark.sql.timestampType": "TIMESTAMP_LTZ"}
+"""What a session must say, so that patterns are read strictly and keep their offsets."""
 _FIRST_US: Final = -62_135_596_800_000_000
 _LAST_US: Final = 253_402_300_799_999_999
 
@@ -99,20 +101,22 @@ class TimeForms:
     timestamp: str | None = None
     date: str | None = None
 
-    def check(self, declared: T.StructType, policy: str | None = None) -> None:
-        """Makes sure that each form is one of a column, and is read by rules that know no other day.
+    def check(self, declared: T.StructType, session: Mapping[str, str | None]) -> None:
+        """Makes sure that each form is one of a column, and that the session reads it as it is meant.
 
         Args:
             declared: The schema.
-            policy: What the session says under ``PARSER_POLICY``, if anything.
+            session: What the session says of ``SETTINGS``.
 
         Raises:
-            ValueError: It is of none, a column of TIMESTAMP_NTZ would lose an offset, or the session is lenient; the
-                text says what to do.
+            ValueError: It is of none, a column of TIMESTAMP_NTZ would lose an offset, or the session reads otherwise;
+                the text says what to do.
         """
-        if policy not in (None, "CORRECTED"):
-            msg = f"timestamp_format and date_format are read strictly, and {PARSER_POLICY} says {policy}: remove that"
-            raise ValueError(msg)
+        for name, wanted in SETTINGS.items():
+            found = session.get(name)
+            if found not in (None, wanted):
+                msg = f"timestamp_format and date_format are not read strictly where {name} is {found}: remove that"
+                raise ValueError(msg)
         leaves = list(_leaves(declared, ""))
         instants = [path for path, leaf in leaves if isinstance(leaf, T.TimestampType)]
         local = [path for path, leaf in leaves if isinstance(leaf, T.TimestampNTZType)]
