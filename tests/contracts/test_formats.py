@@ -31,6 +31,11 @@ EXAMPLES = {
         [b"1 a", b"1", b"-7 \xe2\x9c\x93"],
         [b"", b"x a", b"1 a\n", b"1 \xff", b"1.5"],
     ),
+    "key_value": (
+        {"schema": "id bigint, name string"},
+        [b"id=1 name=a", b'name="two words" more=x', b"id= x=\n"],
+        [b"", b"id", b"id=x", b"id=1 id=2", b'name="a', b'name="a"b', b"=1", b"id=1\nid=2", b"name=\xff"],
+    ),
     "avro": (
         {
             "schema": {

@@ -114,3 +114,34 @@ def test_regex(project):
         (3, "FIELD_TYPE", "status"),
         (4, "TOO_MANY_READS", None),
     ]
+
+
+def test_key_value(project):
+    settings = "format: {type: key_value, schema: 'id bigint NOT NULL, msg string, price decimal(6,2)'%s}"
+    project.write(settings % "")
+    project.send(
+        b'level=info id=1 msg="two words" price=2.50',
+        b"id=2\n",
+        b"id=x",
+        b"msg=a",
+        b"id=4 id=4",
+        b'id=5 msg="a',
+        b"id=6 price=none",
+        None,
+    )
+    assert project.say("run")[0] == 0
+    assert [(*row[:-1], str(row[-1])) for row in project.rows("id", "msg", "price")] == [
+        (0, 1, "two words", "2.50"),
+        (1, 2, None, "None"),
+    ]
+    assert project.letters("kafka_value", "reason", "field") == [
+        (2, b"id=x", "FIELD_TYPE", "id"),
+        (3, b"msg=a", "FIELD_MISSING", "id"),
+        (4, b"id=4 id=4", "FIELD_TWICE", "id"),
+        (5, b'id=5 msg="a', "INVALID_LINE", "msg"),
+        (6, b"id=6 price=none", "FIELD_TYPE", "price"),
+    ]
+    # What corrected settings take comes into the table.
+    project.write(settings % ", null_value: none")
+    assert project.say("dead-letters", "replay", "lines", "--reason", "FIELD_TYPE")[0] == 0
+    assert project.rows("id") == [(0, 1), (1, 2), (6, 6)]

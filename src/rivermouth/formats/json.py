@@ -8,7 +8,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -20,12 +20,14 @@ from rivermouth.rows import (
     json_document,
     json_reasons,
     json_schema_registry,
+    json_times,
     json_types,
     our_classes,
     undeclared,
 )
 from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, names_in_ddl
 from rivermouth.rows.json_document import SAMPLE_EVERY
+from rivermouth.rows.json_times import TimeForms
 from rivermouth.rows.registry_format import RegistryFormat
 from rivermouth.spec import Evolution
 
@@ -33,6 +35,7 @@ _REFUSED = frozenset({"evolve", "dead_letter", "fail"})
 _GROWN = frozenset({"evolve"})
 _FAIL = frozenset({"fail"})
 _SENT = "__sent"
+_HINTS = 'write schema_hints: "at timestamp" for such columns'
 
 
 class Json(RegistryFormat, DeclaredFormat):
@@ -44,6 +47,9 @@ class Json(RegistryFormat, DeclaredFormat):
             stands for the inferred type of its column, or adds one.
         infer_times: Whether strings that are all dates or all timestamps become such columns where the schema is
             inferred.
+        timestamp_format: How documents say timestamps, if not as ISO 8601 has it: one of Spark's datetime patterns,
+            in UTC if it tells no offset, or ``epoch_s``, ``epoch_ms`` or ``epoch_us`` for whole numbers since 1970.
+        date_format: How documents say dates, if not as ``yyyy-MM-dd``: one of Spark's datetime patterns.
         framing: What stands before each document: nothing (``plain``), or as Confluent's serializers write it a zero
             and the id of a schema (``confluent``). The id is not looked up.
         subject: Subject of the schema registry that has the table's schema, a JSON Schema, where no ``schema`` is
@@ -65,9 +71,19 @@ class Json(RegistryFormat, DeclaredFormat):
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)
     max_fields: int | None = Field(default=None, ge=1, le=5000)
+    timestamp_format: str | None = Field(default=None, min_length=1, max_length=200, examples=["dd/MM/yyyy HH:mm:ss"])
+    date_format: str | None = Field(default=None, min_length=1, max_length=200, examples=["dd.MM.yyyy"])
     _array: ClassVar[str | None] = None
     _evolution: Evolution = Evolution().settled(infers=False)
     _inferred: bool = False
+
+    @field_validator("timestamp_format", "date_format")
+    @classmethod
+    def _readable(cls, value: str | None, info: ValidationInfo) -> str | None:
+        """What can be said of a pattern before there is a Spark."""
+        if value is not None:
+            json_times.check_form(value, of_dates=info.field_name == "date_format")
+        return value
 
     @model_validator(mode="after")
     def _check_registry(self) -> Self:
@@ -82,6 +98,13 @@ class Json(RegistryFormat, DeclaredFormat):
 
     @model_validator(mode="after")
     def _check_inference(self) -> Self:
+        forms = [name for name in ("timestamp_format", "date_format") if getattr(self, name) is not None]
+        if forms and self.infer_times:
+            msg = f"infer_times finds times as ISO 8601 has them, and {forms[0]} reads them otherwise: {_HINTS}"
+            raise ValueError(msg)
+        if forms and self.infers and self.schema_hints is None:
+            msg = f"no column is inferred that {forms[0]} is about: {_HINTS}"
+            raise ValueError(msg)
         for name in () if self.infers else ("schema_hints", "infer_times", "max_fields"):
             if name in self.model_fields_set:
                 msg = f"{name} is about a schema that is inferred: write schema: infer, or leave it out"
@@ -150,6 +173,9 @@ class Json(RegistryFormat, DeclaredFormat):
                 there; the text says why.
         """
         found = super().columns(spark)
+        if self._forms != TimeForms():
+            session = {name: spark.conf.get(name, None) for name in json_times.SETTINGS}
+            self._forms.check(self.schema_as_declared(), session)
         if self._evolution.scans:
             our_classes.found(spark, "json.Undeclared")
         self._check_policies()
@@ -159,6 +185,10 @@ class Json(RegistryFormat, DeclaredFormat):
             msg = f"a column is named {undeclared.RESCUED}, and that is the column of rescued fields"
             raise ValueError(msg)
         return T.StructType([*found.fields, T.StructField(undeclared.RESCUED, T.StringType())])
+
+    @property
+    def _forms(self) -> TimeForms:
+        return TimeForms(self.timestamp_format, self.date_format)
 
     def _check_policies(self) -> None:
         """Makes sure that no policy waits for a column that never comes.
@@ -183,11 +213,12 @@ class Json(RegistryFormat, DeclaredFormat):
 
     def arrays(self) -> Json:
         """This format for arrays of objects."""
-        return _Arrays.model_validate({"type": "json", "schema": self.declared})
+        forms = {"timestamp_format": self.timestamp_format, "date_format": self.date_format}
+        return _Arrays.model_validate({"type": "json", "schema": self.declared, **forms})
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one parse, and scans for what a policy asks for."""
-        schema, policies = self._strict_schema(), self._evolution
+        schema, policies = self._forms.marked(self._strict_schema()), self._evolution
         reads = [f"__read_{number}" for number in range(len(schema.fields))]
         dones = [f"__done_{number}" for number in range(len(schema.fields))]
         fields = list(zip(reads, dones, schema.fields, strict=True))
@@ -290,7 +321,7 @@ class Json(RegistryFormat, DeclaredFormat):
         schema = self._strict_schema()
         known = undeclared.fields_tree(schema, self._evolution, _REFUSED)
         judged = T.StructType([each for each in schema.fields if not undeclared.is_rescued(each, self._evolution)])
-        verdict = json_reasons.explainer(judged.json(), array=self._array, known=json.dumps(known))
+        verdict = json_reasons.explainer(judged.json(), array=self._array, known=json.dumps(known), forms=self._forms)
         refused = F.expr(f"CASE WHEN NOT {names.DECODED} THEN {names.VALUE} END")
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"__verdict.{part} AS {name}" for name, part in parts.items())
@@ -304,7 +335,7 @@ class Json(RegistryFormat, DeclaredFormat):
         schema = self._strict_schema()
         known = undeclared.fields_tree(schema, self._evolution, _FAIL)
         judged = T.StructType([each for each in schema.fields if not undeclared.is_rescued(each, self._evolution)])
-        found = json_reasons.finder(judged.json(), json.dumps(known))
+        found = json_reasons.finder(judged.json(), json.dumps(known), self._forms)
         told = rows.withColumn("__found", F.explode(found(F.col(names.VALUE))))
         return told.selectExpr(
             "* EXCEPT (__found)", f"__found.reason AS {names.REASON}", f"__found.field AS {names.FIELD}"

@@ -107,6 +107,14 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "columns": "schema",
         "header": "remove it; a value is one line, and a header is a line like any other",
     },
+    "KeyValue": {
+        **dict.fromkeys(("sep", "separator", "delimiter", "field_delimiter", "pair_delimiter"), "pair_separator"),
+        **dict.fromkeys(("kv_separator", "value_separator", "assignment"), "key_value_separator"),
+        "quote_char": "quote",
+        "escape_char": "escape",
+        "null": "null_value",
+        "columns": "schema",
+    },
     "Regex": {"regex": "pattern", "expression": "pattern", "columns": "schema", "max_steps": "max_reads"},
     "Source": {"name": "table", "flow": "write the name of its table: source: {table: ...}"},
     "Table": {

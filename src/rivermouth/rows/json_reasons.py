@@ -21,6 +21,7 @@ from typing import Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.rows.json_times import EPOCHS, TimeByForm, TimeForms
 from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL, name_in_json
 from rivermouth.rows.undeclared import first_pointer
 
@@ -40,6 +41,11 @@ _TIMESTAMP: Final = re.compile(
 )
 _LIKE_A_DATE: Final = re.compile(r"\s*[+-]?\d{4,7}-\d{1,2}", re.ASCII)
 _NTZ: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d{1,9})?)?)?", re.ASCII)
+_ISO: Final[dict[type[T.DataType], tuple[re.Pattern[str], str]]] = {
+    T.DateType: (_DATE, "date (YYYY-MM-DD)"),
+    T.TimestampType: (_TIMESTAMP, "timestamp (YYYY-MM-DDThh:mm:ss, with an offset or in UTC)"),
+    T.TimestampNTZType: (_NTZ, "timestamp without an offset (YYYY-MM-DDThh:mm:ss)"),
+}
 _DECIMAL: Final = re.compile(r"[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _OUTSIDE_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 
@@ -77,18 +83,21 @@ class _NotJson(ValueError):
     """A word that Python's parser takes for a number, and JSON does not know."""
 
 
-def explainer(schema_json: str, *, array: str | None = None, known: str = "{}") -> Callable[..., Any]:
+def explainer(
+    schema_json: str, *, array: str | None = None, known: str = "{}", forms: TimeForms | None = None
+) -> Callable[..., Any]:
     """A Spark function from ``__value`` (binary) to a struct (reason, field, message) that is never null.
 
     Args:
         schema_json: The declared schema in Spark's JSON form.
         array: The one column that it has, where a value is nothing but the array of that; None for objects.
         known: The names that documents may have, as JSON text of ``undeclared.fields_tree``.
+        forms: How documents say timestamps and dates.
     """
 
     def verdict(value: bytes | bytearray | None) -> tuple[str, str | None, str]:
         try:
-            found = explain(bytes(value or b""), _schema(schema_json), array, _tree(known))
+            found = explain(bytes(value or b""), _schema(schema_json, forms), array, _tree(known))
         except Exception:  # noqa: BLE001 - the record is a dead letter in any case; its reason must not stop the flow
             return ("UNEXPLAINED", None, "the value was refused, and naming the reason failed")
         return (found.reason, found.field, found.message)
@@ -96,12 +105,12 @@ def explainer(schema_json: str, *, array: str | None = None, known: str = "{}") 
     return F.udf(verdict, VERDICT, useArrow=False)
 
 
-def finder(schema_json: str, known: str) -> Callable[..., Any]:
+def finder(schema_json: str, known: str, forms: TimeForms | None = None) -> Callable[..., Any]:
     """As ``explainer``, to an array of all that is wrong with a value: of undeclared fields the first; never null."""
 
     def findings(value: bytes | bytearray | None) -> list[tuple[str, str | None, str]]:
         try:
-            found = list(_verdicts(bytes(value or b""), _schema(schema_json), None, _tree(known)))
+            found = list(_verdicts(bytes(value or b""), _schema(schema_json, forms), None, _tree(known)))
         except Exception:  # noqa: BLE001 - as above
             return []
         return [(each.reason, each.field, each.message) for each in found]
@@ -110,9 +119,9 @@ def finder(schema_json: str, known: str) -> Callable[..., Any]:
 
 
 @functools.cache
-def _schema(schema_json: str) -> T.StructType:
+def _schema(schema_json: str, forms: TimeForms | None) -> T.StructType:
     """Once for each of Spark's Python processes, not for each record."""
-    return T.StructType.fromJson(json.loads(schema_json))
+    return (forms or TimeForms()).marked(T.StructType.fromJson(json.loads(schema_json)))
 
 
 @functools.cache
@@ -327,12 +336,10 @@ def _leaf(value: Any, declared: T.DataType) -> str | None:
             return _decimal(value, declared)
         case T.BinaryType():
             return _binary(value)
-        case T.DateType():
-            return _time(value, _DATE, "date (YYYY-MM-DD)")
-        case T.TimestampType():
-            return _time(value, _TIMESTAMP, "timestamp (YYYY-MM-DDThh:mm:ss, with an offset or in UTC)")
-        case T.TimestampNTZType():
-            return _time(value, _NTZ, "timestamp without an offset (YYYY-MM-DDThh:mm:ss)")
+        case TimeByForm():
+            return _by_form(value, declared)
+        case _ if type(declared) in _ISO:
+            return _time(value, *_ISO[type(declared)])
     return _kind(value)
 
 
@@ -405,6 +412,9 @@ def _maybe(value: Any, declared: T.DataType) -> bool:
             return isinstance(value, str) and _LIKE_A_DATE.match(value) is not None
         case T.DecimalType():
             return isinstance(value, _Number) and not value.whole and _long_double(value, declared)
+        case TimeByForm():
+            # Its text is that of the nearest double.
+            return isinstance(value, _Number) and not value.whole and declared.form not in EPOCHS
     return False
 
 
@@ -416,6 +426,16 @@ def _time(value: Any, form: re.Pattern[str], what: str) -> str | None:
     if not isinstance(value, str):
         return _kind(value)
     return None if form.fullmatch(value) and _is_in_the_calendar(value) else f"a string that is no {what}"
+
+
+def _by_form(value: Any, declared: TimeByForm) -> str | None:
+    if declared.form in EPOCHS:
+        wrong = _integer(value, _RANGES[T.LongType])
+        return wrong or (None if declared.fits(value.text) else "a number beyond the years 1 to 9999")
+    if not isinstance(value, str | _Number):
+        return _kind(value)
+    text = value if isinstance(value, str) else value.text
+    return None if declared.fits(text) else f"{_kind(value)} that does not fit its format"
 
 
 def _is_in_the_calendar(text: str) -> bool:

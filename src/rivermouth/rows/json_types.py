@@ -16,6 +16,7 @@ from typing import Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import VALUE, folded, quoted
+from rivermouth.rows.json_times import TimeByForm
 
 # A double keeps every decimal of so many digits, so a number of that size survives being read as one.
 EXACT_IN_DOUBLE: Final = 15
@@ -129,6 +130,8 @@ def read_as(declared: T.DataType) -> T.DataType:
             return T.VariantType()
         case T.DecimalType() | T.DateType() | T.TimestampType() | T.TimestampNTZType():
             return T.StringType()
+        case TimeByForm():
+            return declared.read_as
     return declared
 
 
@@ -178,6 +181,8 @@ def _convert_leaf(read: str, declared: T.DataType) -> str:
             return f"CASE WHEN {form} THEN try_cast({read} AS timestamp) END"
         case T.TimestampNTZType():
             return f"CASE WHEN {read} RLIKE r'{_NTZ}' THEN try_cast({read} AS timestamp_ntz) END"
+        case TimeByForm():
+            return declared.convert(read)
     return read
 
 
@@ -244,6 +249,8 @@ def _leaf_misfit(read: str, declared: T.DataType, done: str) -> str | None:
             return f"{text} IS NOT NULL AND NOT coalesce({_unrounded(read, text, done, declared)}, false)"
         case T.ByteType() | T.TimestampType() | T.TimestampNTZType():
             return f"{read} IS NOT NULL AND {done} IS NULL"
+        case TimeByForm():
+            return declared.misfit(read, done)
     return None
 
 

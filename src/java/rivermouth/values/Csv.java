@@ -10,11 +10,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/**
- * A value is one line of delimited fields: the text of each, null where it is the text for null and not quoted.
- *
- * <p>It works on bytes: in UTF-8 no character's bytes stand within those of others.
- */
+/** A value is one line of delimited fields: the text of each, null where it is the text for null and not quoted. */
 public final class Csv extends Step {
     private static final long serialVersionUID = 1;
 
@@ -69,14 +65,12 @@ public final class Csv extends Step {
     }
 
     /** One value while it is read. */
-    private final class Line {
-        private final byte[] value;
+    private final class Line extends Cursor {
         private final boolean doubles = Arrays.equals(quote, escape);
-        private int at;
         private int number;
 
         Line(byte[] value) {
-            this.value = value;
+            super(value);
         }
 
         Object[] fields() {
@@ -124,7 +118,7 @@ public final class Csv extends Step {
             }
             UTF8String text = text(before, begin, at);
             at += quote.length;
-            if (at < value.length && !isLineEnd() && !stands(delimiter, at)) {
+            if (!isEnd() && !stands(delimiter, at)) {
                 throw Refused.line(name(), "something follows the closing quote of a field");
             }
             return text;
@@ -133,7 +127,7 @@ public final class Csv extends Step {
         private UTF8String unquoted() {
             int first = at;
             boolean escapes = false;
-            while (at < value.length && !isLineEnd() && !stands(delimiter, at)) {
+            while (!isEnd() && !stands(delimiter, at)) {
                 boolean isEscape = !doubles && stands(escape, at);
                 escapes |= isEscape;
                 // What follows it is looked at below, unless the whole field is the text for null.
@@ -178,44 +172,6 @@ public final class Csv extends Step {
                 }
             }
             return 0;
-        }
-
-        private ByteArrayOutputStream kept(ByteArrayOutputStream before, int begin, int end) {
-            ByteArrayOutputStream all = before == null ? new ByteArrayOutputStream() : before;
-            all.write(value, begin, end - begin);
-            return all;
-        }
-
-        private UTF8String text(ByteArrayOutputStream before, int begin, int end) {
-            if (before == null) {
-                return UTF8String.fromBytes(value, begin, end - begin);
-            }
-            return UTF8String.fromBytes(kept(before, begin, end).toByteArray());
-        }
-
-        /** One line end may stand behind the line, and nothing behind that. */
-        private void end() {
-            int left = value.length - at;
-            boolean isOne = left == 1 || left == 2 && value[at] == '\r' && value[at + 1] == '\n';
-            if (left > 0 && !isOne) {
-                throw Refused.line(null, "the value has more than one line");
-            }
-        }
-
-        private boolean isLineEnd() {
-            return value[at] == '\n' || value[at] == '\r';
-        }
-
-        private boolean stands(byte[] sign, int place) {
-            if (sign.length == 0 || place + sign.length > value.length || value[place] != sign[0]) {
-                return false;
-            }
-            for (int index = 1; index < sign.length; index++) {
-                if (value[place + index] != sign[index]) {
-                    return false;
-                }
-            }
-            return true;
         }
 
         private String name() {

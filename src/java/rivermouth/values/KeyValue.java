@@ -1,0 +1,242 @@
+package rivermouth.values;
+
+import java.io.ByteArrayOutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** A value is one line of pairs of a key and a value: the text of each column's key, null where that is not there. */
+public final class KeyValue extends Step {
+    private static final long serialVersionUID = 1;
+    private static final String SINGLES = "nrtbf/";
+    private static final byte[] MEANT = {'\n', '\r', '\t', '\b', '\f', '/'};
+    private static final int HEX_DIGITS = 4;
+    private static final int HEX = 16;
+
+    private final List<String> columns;
+    private final List<String> dialect;
+    private final byte[] between;
+    private final byte[] within;
+    private final byte[] quote;
+    private final byte[] escape;
+    private final byte[] nullText;
+    private transient volatile Map<UTF8String, Integer> places;
+
+    /**
+     * A line of one flow.
+     *
+     * @param columns their names: the keys that are read
+     * @param between stands between pairs; blanks may stand there several times, and at both ends
+     * @param within stands between a key and its value
+     * @param quote stands around a value; empty if nothing does
+     * @param escape stands before a quote within a quoted value; the quote itself if it is doubled; a backslash also
+     *     stands before what it stands before in JSON; may be empty
+     * @param nullText a value that is this and not quoted is null; null if none is
+     */
+    public KeyValue(
+            List<String> columns, String between, String within, String quote, String escape, String nullText) {
+        this.columns = List.copyOf(columns);
+        this.dialect = Arrays.asList(between, within, quote, escape, nullText);
+        this.between = bytes(between);
+        this.within = bytes(within);
+        this.quote = bytes(quote);
+        this.escape = bytes(escape);
+        this.nullText = nullText == null ? null : bytes(nullText);
+    }
+
+    @Override
+    Object of(byte[] value) {
+        checkUtf8(value);
+        return new GenericArrayData(new Line(value).texts());
+    }
+
+    @Override
+    DataType type() {
+        return DataTypes.createArrayType(DataTypes.StringType, true);
+    }
+
+    @Override
+    List<Object> key() {
+        return List.of(columns, dialect);
+    }
+
+    private Map<UTF8String, Integer> places() {
+        Map<UTF8String, Integer> known = places;
+        if (known == null) {
+            known = new HashMap<>();
+            for (String column : columns) {
+                known.put(UTF8String.fromString(column), known.size());
+            }
+            places = known;
+        }
+        return known;
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    /** One value while it is read. */
+    private final class Line extends Cursor {
+        private final Object[] found = new Object[columns.size()];
+        private final boolean[] seen = new boolean[columns.size()];
+        private final boolean doubles = Arrays.equals(quote, escape);
+        private final boolean blank = UTF8String.fromBytes(between).toString().isBlank();
+        private String name;
+
+        Line(byte[] value) {
+            super(value);
+        }
+
+        Object[] texts() {
+            skip(blank);
+            if (isEnd()) {
+                throw Refused.line(null, "the line has no pairs");
+            }
+            do {
+                pair();
+                if (!stands(between, at)) {
+                    break;
+                }
+                at += between.length;
+                skip(blank);
+            } while (!isEnd());
+            end();
+            return found;
+        }
+
+        private void skip(boolean any) {
+            while (any && stands(between, at)) {
+                at += between.length;
+            }
+        }
+
+        private void pair() {
+            name = null;
+            int first = at;
+            while (!isEnd() && !stands(within, at) && !stands(between, at)) {
+                if (stands(quote, at)) {
+                    throw Refused.line(null, "a quote stands where no value begins");
+                }
+                at++;
+            }
+            if (at == first) {
+                throw Refused.line(null, "a pair has no key");
+            }
+            Integer place = places().get(UTF8String.fromBytes(value, first, at - first));
+            name = place == null ? null : columns.get(place);
+            if (!stands(within, at)) {
+                throw Refused.line(name, "a key has no value");
+            }
+            at += within.length;
+            UTF8String text = stands(quote, at) ? quoted() : unquoted();
+            if (place != null) {
+                if (seen[place]) {
+                    throw new Refused("FIELD_TWICE", name, "field " + name + " stands twice in the line");
+                }
+                seen[place] = true;
+                found[place] = text;
+            }
+        }
+
+        private UTF8String quoted() {
+            at += quote.length;
+            int begin = at;
+            ByteArrayOutputStream before = null;
+            while (true) {
+                if (at >= value.length) {
+                    throw Refused.line(name, "a quoted value is not closed");
+                }
+                if (!doubles && stands(escape, at)) {
+                    before = kept(before, begin, at);
+                    begin = at + escape.length;
+                    at = escaped(begin, before);
+                    begin = at;
+                } else if (!stands(quote, at)) {
+                    at++;
+                } else if (doubles && stands(quote, at + quote.length)) {
+                    before = kept(before, begin, at + quote.length);
+                    at += 2 * quote.length;
+                    begin = at;
+                } else {
+                    break;
+                }
+            }
+            UTF8String text = text(before, begin, at);
+            at += quote.length;
+            if (!isEnd() && !stands(between, at)) {
+                throw Refused.line(name, "something follows the closing quote of a value");
+            }
+            return text;
+        }
+
+        /** Writes what an escape stands before, and tells where that ends. */
+        private int escaped(int place, ByteArrayOutputStream out) {
+            for (byte[] each : new byte[][] {quote, escape}) {
+                if (stands(each, place)) {
+                    out.write(each, 0, each.length);
+                    return place + each.length;
+                }
+            }
+            int single = escape[0] == '\\' && place < value.length ? SINGLES.indexOf(value[place]) : -1;
+            if (single >= 0) {
+                out.write(MEANT[single]);
+                return place + 1;
+            }
+            int unit = unit(place);
+            int next = place + 1 + HEX_DIGITS;
+            int point = unit;
+            if (unit >= 0 && Character.isSurrogate((char) unit)) {
+                // The other half of the character, or none.
+                int low = next < value.length && value[next] == '\\' ? unit(next + 1) : -1;
+                boolean pair = low >= 0 && Character.isSurrogatePair((char) unit, (char) low);
+                point = pair ? Character.toCodePoint((char) unit, (char) low) : -1;
+                next += 2 + HEX_DIGITS;
+            }
+            if (point < 0) {
+                throw Refused.line(name, "an escape stands before something that is not to be escaped");
+            }
+            byte[] character = bytes(Character.toString(point));
+            out.write(character, 0, character.length);
+            return next;
+        }
+
+        /** The unit of UTF-16 that {@code uXXXX} says; -1 if that does not stand here. */
+        private int unit(int place) {
+            if (escape[0] != '\\' || place + HEX_DIGITS >= value.length || value[place] != 'u') {
+                return -1;
+            }
+            int unit = 0;
+            for (int index = 1; index <= HEX_DIGITS; index++) {
+                byte sign = value[place + index];
+                int digit = sign < 0 ? -1 : Character.digit(sign, HEX);
+                if (digit < 0) {
+                    return -1;
+                }
+                unit = unit * HEX + digit;
+            }
+            return unit;
+        }
+
+        private UTF8String unquoted() {
+            int first = at;
+            while (!isEnd() && !stands(between, at)) {
+                if (stands(quote, at)) {
+                    throw Refused.line(name, "a quote stands within a value that does not begin with one");
+                }
+                at++;
+            }
+            if (nullText != null && Arrays.equals(value, first, at, nullText, 0, nullText.length)) {
+                return null;
+            }
+            return UTF8String.fromBytes(value, first, at - first);
+        }
+    }
+}
