@@ -9,7 +9,7 @@ import click
 
 from rivermouth.cli.attend import door
 from rivermouth.cli.options import FILE_NAME, pairs, speaking, with_project
-from rivermouth.cli.output import Output, columns, count
+from rivermouth.cli.output import Output, columns, count, indented
 from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
@@ -63,23 +63,41 @@ def infer(
     share of records that have it. Nothing is changed, except with --save and --update.
     """
     from rivermouth.project import schema as of_project
+    from rivermouth.project.families import flows_called
 
     if save:
         of_project.check_save(save)
     look = of_project.Asked(**asked)
     project = _project(file, of_cluster=bool(bootstrap_servers or kafka_options))
+    flows = flows_called(project, name)
+    if save and len(flows) > 1:
+        detail, fix = (
+            f"one file has one schema, and {name} stands for {len(flows)} flows",
+            f"rivermouth schema infer {flows[0]} --save {save}",
+        )
+        raise ArgumentInvalid(argument="--save", detail=detail, fix=fix)
     with door(output) as given:
+        results: list[tuple[Inference, SchemaUpdate | None]] = []
         if update:
-            if project is None or name not in project.spec.flows:
+            if project is None or not flows:
                 detail, fix = f"there is no flow {name!r} whose schema is kept", "rivermouth ingest TOPIC"
                 raise ArgumentInvalid(argument="--update", detail=detail, fix=fix)
-            done = of_project.update(project.with_debug(debug=debug), name, look, given)
-            found = done.inference
+            for flow in flows:
+                done = of_project.update(project.with_debug(debug=debug), flow, look, given)
+                results.append((done.inference, done))
+        elif project is not None and flows:
+            results = [(of_project.of_flow(project, flow, look, given), None) for flow in flows]
         else:
-            done, found = None, _found(name, project, look, bootstrap_servers, pairs(kafka_options), given)
+            results.append((_found(name, project, look, bootstrap_servers, pairs(kafka_options)), None))
     if save:
-        of_project.save(found, save)
-    output.result(_text(found, done), _json(found, done))
+        of_project.save(results[0][0], save)
+    texts = [_text(found, done) for found, done in results]
+    bodies = [_json(found, done) for found, done in results]
+    if len(results) > 1:
+        headed = (f"{flow}:\n{indented(text, '  ')}" for flow, text in zip(flows, texts, strict=True))
+        output.result("\n\n".join(headed), {"flows": dict(zip(flows, bodies, strict=True))})
+    else:
+        output.result(texts[0], bodies[0])
     if save:
         output.note(f"written: {save}")
 
@@ -92,16 +110,22 @@ def infer(
 def show(output: Output, flow: str, file: str, *, history: bool, debug: bool) -> None:
     """Show the schema that FLOW keeps: inferred, or grown as it ran."""
     from rivermouth.project import schema as of_project
+    from rivermouth.project.families import names_of
     from rivermouth.project.load import Project
 
-    found = of_project.history(Project.load(file).with_debug(debug=debug), flow)
-    if history:
-        output.result(_history(found), {"versions": [_version(each) for each in found]})
+    project = Project.load(file).with_debug(debug=debug)
+    flows = names_of(project, flow)
+    found = {name: of_project.history(project, name) for name in flows}
+    texts = {name: _history(each) if history else _shown(each[0]) for name, each in found.items()}
+    bodies: dict[str, Any] = {
+        name: {"versions": [_version(one) for one in each]} if history else _version(each[0])
+        for name, each in found.items()
+    }
+    if flows == [flow]:
+        output.result(texts[flow], bodies[flow])
         return
-    newest = found[0]
-    head = f"version {newest.version} of {newest.kept_at}, {_seen(newest)}"
-    lines = [f"  {field.name} {field.dataType.simpleString()}" for field in newest.schema.fields]
-    output.result("\n".join([head, *lines]), _version(newest))
+    headed = (f"{name}:\n{indented(text, '  ')}" for name, text in texts.items())
+    output.result("\n\n".join(headed) or "no topic has a table yet", {"flows": bodies})
 
 
 @schema.command("json")
@@ -114,6 +138,11 @@ def schema_json(output: Output) -> None:
     output.result(to_text(found).rstrip("\n"), found)
 
 
+def _shown(newest: KeptSchema) -> str:
+    head = f"version {newest.version} of {newest.kept_at}, {_seen(newest)}"
+    return "\n".join([head, *(f"  {field.name} {field.dataType.simpleString()}" for field in newest.schema.fields)])
+
+
 def _project(file: str, *, of_cluster: bool) -> Project | None:
     """The project, if there is one and no other cluster was named."""
     from rivermouth.project.load import Project
@@ -123,12 +152,10 @@ def _project(file: str, *, of_cluster: bool) -> Project | None:
     return Project.load(file)
 
 
-def _found(name: str, project: Project | None, look: Asked, servers: str | None, options: Any, given: Any) -> Inference:
+def _found(name: str, project: Project | None, look: Asked, servers: str | None, options: Any) -> Inference:
     from rivermouth.project import schema as of_project
 
     if project is not None:
-        if name in project.spec.flows:
-            return of_project.of_flow(project, name, look, given)
         return of_project.of_topic(name, look, beside=project)
     servers = servers or "localhost:9092"
     return of_project.of_topic(name, look, bootstrap_servers=servers, kafka_options=options)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rivermouth.engine.audit import FlowAudit, audit_flow
 from rivermouth.project.load import Project
-from rivermouth.project.operate import NOBODY, Door, Spark, orders
+from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.orders import orders
 
 
 def audited(project: Project, names: Sequence[str], door: Door = NOBODY) -> list[FlowAudit]:

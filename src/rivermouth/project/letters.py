@@ -13,13 +13,14 @@ from rivermouth.ports import delta
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import files_for
 from rivermouth.project.load import Project
-from rivermouth.project.operate import NOBODY, Door, Spark, orders
+from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.orders import orders
 from rivermouth.project.writer import performed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.engine.orders import FlowOrder
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 

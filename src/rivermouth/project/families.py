@@ -1,0 +1,87 @@
+"""The children of families, as far as a door knows them without a run: of flows with a table for each topic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.engine.families import topics_of
+from rivermouth.errors import ArgumentInvalid, FlowUnknown, RivermouthError
+from rivermouth.ports.families import read_kept
+from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.project.load import Project
+from rivermouth.rows.families import STAND_IN, Kept, child_of, named_topics
+
+if TYPE_CHECKING:
+    from rivermouth.rows.places import FlowPlaces
+    from rivermouth.spec import Flow
+
+TIMEOUT_S: Final = 10.0
+
+
+def with_children(project: Project, *, ask: bool = False, timeout_s: float = TIMEOUT_S) -> Project:
+    """The project, in which each family stands for the children that are known of it.
+
+    Known are the topics that are kept in the lake or named in the file, and with ``ask`` those that Kafka has; a broker
+    that does not answer is left out.
+
+    Raises:
+        LakeNotReadable: What is kept cannot be read.
+        RivermouthError: What is wrong with the project.
+    """
+    families = [project.flow(name) for name, flow in project.spec.flows.items() if flow.is_family]
+    if not families:
+        return project
+    reader = LakeReader(project.spark_conf, timeout_s=timeout_s)
+    kept = {each.name: read_kept(reader, state_of(project, each), each) for each in families}
+    if ask:
+        kept = {each.name: _asked(project, each, kept[each.name], timeout_s) for each in families}
+    return replace(project, kept=kept)
+
+
+def state_of(project: Project, family: Flow) -> FlowPlaces:
+    """Places by which the lake and the state of a family are known."""
+    topic = next(iter(named_topics(family)), STAND_IN)
+    return project.places_of(child_of(family, topic))
+
+
+def names_of(project: Project, name: str) -> list[str]:
+    """The flow of this name, or the children of a family that are known.
+
+    Raises:
+        FlowUnknown: The project has none of this name.
+        LakeNotReadable: What is kept of the family cannot be read.
+    """
+    return [flow.name for flow in with_children(project).flows((name,))]
+
+
+def flows_called(project: Project | None, name: str) -> list[str]:
+    """As ``names_of``; none where the project has no such flow."""
+    if project is None:
+        return []
+    try:
+        return names_of(project, name)
+    except FlowUnknown:
+        return []
+
+
+def check_one(project: Project, name: str, argument: str = "FLOW") -> None:
+    """Nothing, unless this is the name of a family, where one flow is meant.
+
+    Raises:
+        ArgumentInvalid: It is.
+    """
+    flow = project.spec.flows.get(name)
+    if flow is not None and flow.is_family:
+        detail = f"{name} stands for a flow for each of its topics, and one is meant"
+        raise ArgumentInvalid(at=project.at("flows", name), argument=argument, detail=detail, fix=f"{name}.TOPIC")
+
+
+def _asked(project: Project, family: Flow, kept: Kept, timeout_s: float) -> Kept:
+    try:
+        with Kafka(project.bootstrap_servers, project.kafka_options(), timeout_s) as kafka:
+            found = topics_of(family, kafka)
+    except RivermouthError:
+        return kept  # each child says so itself
+    return replace(kept, topics=tuple(sorted({*kept.topics, *found})))
