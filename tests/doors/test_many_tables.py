@@ -88,96 +88,121 @@ def drained(project, *names):
     return {outcome.flow: outcome for outcome in operate.run(project, names)}
 
 
-def test_each_topic_has_its_table_and_all_doors_know_them(  # noqa: PLR0915 - one Spark session, one lake, every door
-    say_over, topic, prefix, tmp_path, send, delete, ids
-):
-    named = {"prefix": prefix, "max_tables": 10, "start": "earliest", "schema": "infer"}
-    eu, us = topic(name=f"{prefix}.eu"), topic(name=f"{prefix}-us", partitions=2)
+@pytest.fixture
+def say(say_over, prefix):
+    """Runs a command over the project, whose schemas are inferred; gives its exit code and what it prints."""
 
     def say(*arguments):
-        return say_over(PROJECT, *arguments, **named)
+        named = {"prefix": prefix, "max_tables": 10, "start": "earliest", "schema": "infer"}
+        code, out, err = say_over(PROJECT, *arguments, **named)
+        assert code == 0, err
+        return out
 
-    code, out, _err = say("status", "shop")
-    assert (code, out.count("never ran; would start at earliest")) == (0, 2)
+    return say
+
+
+def ended(out):
+    """Records by flow, as the last line of a run with --output json tells them."""
+    flows = json.loads(out.splitlines()[-1])["flows"]
+    return {each["flow"]: each["counts"]["consumed"] for each in flows}
+
+
+def test_each_topic_has_its_table(say, topic, prefix, tmp_path, send, delete, ids):
+    eu, us, more = topic(name=f"{prefix}.eu"), topic(name=f"{prefix}-us", partitions=2), f"{prefix}.more"
     send(eu, 1, 2, "broken")
     send(us, *range(10, 20))
-    code, out, err = say("plan")
-    assert (code, [line for line in out.splitlines() if line.startswith("shop.")]) == (
-        0,
-        [
-            f"shop.{us}: new table bronze.{us.replace('-', '_')} at {tmp_path}/lake/bronze/{us.replace('-', '_')}",
-            f"shop.{eu}: new table bronze.{eu.replace('.', '_')} at {tmp_path}/lake/bronze/{eu.replace('.', '_')}",
-        ],
-    )
+    tables = {each: f"bronze.{each.replace('-', '_').replace('.', '_')}" for each in (us, eu)}
+    assert [line for line in say("plan").splitlines() if line.startswith("shop.")] == [
+        f"shop.{each}: new table {table} at {tmp_path}/lake/{table.replace('.', '/')}" for each, table in tables.items()
+    ]
     assert not (tmp_path / "lake").exists()
-    code, out, err = say("run")
-    assert code == 0, err
-    assert [line.split()[:5] for line in out.splitlines()[1:]] == [
+    assert [line.split()[:5] for line in say("run").splitlines()[1:]] == [
         [f"shop.{us}", "10", "10", "0", "0"],
         [f"shop.{eu}", "3", "2", "0", "1"],
     ]
     assert (ids(eu), ids(us)) == ([1, 2], list(range(10, 20)))
 
     # A later run finds a topic that is new; one flow alone can be named.
-    more = topic(name=f"{prefix}.more")
+    topic(name=more)
     send(more, 7)
     send(eu, 3)
-    code, out, err = say("run", f"shop.{more}", "--output", "json")
-    assert (code, [each["flow"] for each in json.loads(out.splitlines()[-1])["flows"]]) == (0, [f"shop.{more}"])
-    assert (ids(more), ids(eu)) == ([7], [1, 2])
-    code, out, err = say("run", "shop", "--output", "json")
-    assert [each["counts"]["consumed"] for each in json.loads(out.splitlines()[-1])["flows"]] == [0, 1, 0]
-    assert ids(eu) == [1, 2, 3]
-
-    code, out, err = say("status", "--output", "json")
-    assert [(each["flow"], each["message"]) for each in json.loads(out)["flows"]] == [
-        (f"shop.{each}", "up to date") for each in (us, eu, more)
+    statuses = json.loads(say("status", "--output", "json"))["flows"]
+    assert [(each["flow"], each["message"]) for each in statuses] == [
+        (f"shop.{us}", "up to date"),
+        (f"shop.{eu}", "1 offsets behind, and nobody is writing"),
+        (f"shop.{more}", "never ran; would start at earliest"),
     ]
-    code, out, err = say("dead-letters", "list", "shop", "--output", "json")
-    assert [(each["flow"], each["letters"]) for each in json.loads(out)["dead_letters"]] == [(f"shop.{eu}", 1)]
-    code, out, err = say("dead-letters", "replay", "shop", "--output", "json")
-    assert (code, out.count('"tried"')) == (0, 3)
-    code, out, err = say("dead-letters", "discard", f"shop.{eu}")
-    assert code == 0, err
-    code, out, err = say("tables", "describe", "shop", "--output", "json")
-    assert [each["flow"] for each in json.loads(out)["tables"]] == [f"shop.{each}" for each in (us, eu, more)]
-    code, out, err = say("checkpoint", "show", "shop")
-    assert (code, out.count("a restart: ")) == (0, 3)
-    code, out, err = say("checkpoint", "show", f"shop.{eu}", "--output", "json")
-    assert (code, json.loads(out)["flow"]) == (0, f"shop.{eu}")
-    code, out, err = say("schema", "infer", "shop")
-    assert (code, [line for line in out.splitlines() if line.startswith("shop.")]) == (
-        0,
-        [f"shop.{each}:" for each in (us, eu, more)],
-    )
-    code, out, err = say("schema", "show", "shop")
-    assert (code, [line for line in out.splitlines() if line.startswith(("shop.", "    "))]) == (
-        0,
-        [line for each in (us, eu, more) for line in (f"shop.{each}:", "    id bigint")],
-    )
-    code, out, err = say("schema", "show", f"shop.{eu}", "--history", "--output", "json")
-    assert [each["corrupt"] for each in json.loads(out)["versions"]] == [1]
-    code, out, err = say("schema", "infer", "shop", "--update", "--output", "json")
-    assert [each["is_new"] for each in json.loads(out)["flows"].values()] == [False] * 3, err
-    code, out, err = say("schema", "infer", "shop", "--save", "schema.json")
-    assert err == (
-        "[ARGUMENT_INVALID] --save: one file has one schema, and shop stands for 3 flows; nothing was run\n"
-        f"  hint: rivermouth schema infer shop.{us} --save schema.json\n"
-    )
-    code, out, err = say("audit", "shop")
-    assert (code, out.count("every record is in exactly one place")) == (0, 3)
-    code, out, err = say("validate")
-    assert code == 0, err
-    code, out, err = say("doctor")
-    assert "3 of the flows' topics are there" in out
+    assert ended(say("run", f"shop.{more}", "--output", "json")) == {f"shop.{more}": 1}
+    assert (ids(more), ids(eu)) == ([7], [1, 2])
+    assert ended(say("run", "shop", "--output", "json")) == {f"shop.{us}": 0, f"shop.{eu}": 1, f"shop.{more}": 0}
+    assert ids(eu) == [1, 2, 3]
 
     # A topic that was deleted takes nothing along.
     delete(eu)
-    code, out, err = say("status", f"shop.{eu}")
-    assert out.splitlines()[0] == f"shop.{eu}: topic {eu} is not there any more; its table stays as it is"
-    code, out, err = say("run", "--output", "json")
-    assert (code, len(json.loads(out.splitlines()[-1])["flows"])) == (0, 2), err
+    told = say("status", f"shop.{eu}").splitlines()[0]
+    assert told == f"shop.{eu}: topic {eu} is not there any more; its table stays as it is"
+    assert ended(say("run", "--output", "json")) == {f"shop.{us}": 0, f"shop.{more}": 0}
     assert ids(eu) == [1, 2, 3]
+
+
+@pytest.mark.long
+def test_all_doors_take_the_tables_together_and_alone(say, say_over, topic, prefix, send, delete):
+    eu, us = topic(name=f"{prefix}.eu"), topic(name=f"{prefix}-us", partitions=2)
+    both = [f"shop.{us}", f"shop.{eu}"]
+    send(eu, 1, 2, "broken")
+    send(us, *range(10, 20))
+    assert [line for line in say("schema", "infer", "shop").splitlines() if line.startswith("shop.")] == [
+        f"{each}:" for each in both
+    ]
+    say("validate")
+    assert "2 of the flows' topics are there" in say("doctor")
+    say("run")
+    letters = json.loads(say("dead-letters", "list", "shop", "--output", "json"))["dead_letters"]
+    assert [(each["flow"], each["letters"]) for each in letters] == [(f"shop.{eu}", 1)]
+    assert say("dead-letters", "replay", "shop", "--output", "json").count('"tried"') == 2
+    say("dead-letters", "discard", f"shop.{eu}")
+    tables = json.loads(say("tables", "describe", "shop", "--output", "json"))["tables"]
+    assert [each["flow"] for each in tables] == both
+    assert say("checkpoint", "show", "shop").count("a restart: ") == 2
+    assert json.loads(say("checkpoint", "show", f"shop.{eu}", "--output", "json"))["flow"] == f"shop.{eu}"
+    shown = say("schema", "show", "shop").splitlines()
+    assert [line for line in shown if line.startswith(("shop.", "    "))] == [
+        line for each in both for line in (f"{each}:", "    id bigint")
+    ]
+    versions = json.loads(say("schema", "show", f"shop.{eu}", "--history", "--output", "json"))["versions"]
+    assert [each["corrupt"] for each in versions] == [1]
+    updated = json.loads(say("schema", "infer", "shop", "--update", "--output", "json"))["flows"]
+    assert {name: each["is_new"] for name, each in updated.items()} == dict.fromkeys(both, False)
+    assert say("audit", "shop").count("every record is in exactly one place") == 2
+
+    named = {"prefix": prefix, "max_tables": 10, "start": "earliest", "schema": "infer"}
+    _, _, err = say_over(PROJECT, "schema", "infer", "shop", "--save", "schema.json", **named)
+    assert err == (
+        "[ARGUMENT_INVALID] --save: one file has one schema, and shop stands for 2 flows; nothing was run\n"
+        f"  hint: rivermouth schema infer shop.{us} --save schema.json\n"
+    )
+    delete(eu)
+    assert say("audit", "shop").count("every record is in exactly one place") == 1
+    assert say("dead-letters", "replay", "shop", "--output", "json").count('"tried"') == 1
+    _, _, err = say_over(PROJECT, "audit", f"shop.{eu}", **named)
+    assert err.startswith(
+        f"[TOPIC_MISSING] flow shop.{eu}: topic '{eu}' does not exist on the broker; nothing was read"
+    )
+
+
+def test_a_flow_of_one_topic_goes_on_when_it_gets_another(shop, topic, prefix, send, ids):
+    one, two = topic(name=f"{prefix}.one"), topic(name=f"{prefix}.two")
+    send(one, 1)
+    pattern = f"topic_pattern: '{prefix}[.-].*'"
+    drained(shop(edit=lambda text: text.replace(pattern, f"topics: [{one}]").replace(", max_tables: 10", "")))
+    send(one, 2)
+    send(two, 3)
+    found = drained(shop(edit=lambda text: text.replace(pattern, f"topics: [{one}, {two}]")))
+    assert {name: (outcome.error, outcome.counts.written) for name, outcome in found.items()} == {
+        f"shop.{one}": (None, 1),
+        f"shop.{two}": (None, 1),
+    }
+    assert (ids(one), ids(two)) == ([1, 2], [3])
 
 
 def test_a_topic_that_appears_while_the_flow_follows_is_read_from_its_beginning(shop, topic, prefix, send, delete, ids):

@@ -63,43 +63,54 @@ def infer(
     share of records that have it. Nothing is changed, except with --save and --update.
     """
     from rivermouth.project import schema as of_project
-    from rivermouth.project.families import flows_called
+    from rivermouth.project.families import flows_called, where_there
 
     if save:
         of_project.check_save(save)
     look = of_project.Asked(**asked)
-    project = _project(file, of_cluster=bool(bootstrap_servers or kafka_options))
+    project = _project(file, of_cluster=bool(bootstrap_servers or kafka_options), debug=debug)
     flows = flows_called(project, name)
     if save and len(flows) > 1:
-        detail, fix = (
-            f"one file has one schema, and {name} stands for {len(flows)} flows",
-            f"rivermouth schema infer {flows[0]} --save {save}",
-        )
+        detail = f"one file has one schema, and {name} stands for {len(flows)} flows"
+        fix = f"rivermouth schema infer {flows[0]} --save {save}"
         raise ArgumentInvalid(argument="--save", detail=detail, fix=fix)
+    found: dict[str, tuple[Inference, SchemaUpdate | None]]
     with door(output) as given:
-        results: list[tuple[Inference, SchemaUpdate | None]] = []
-        if update:
-            if project is None or not flows:
-                detail, fix = f"there is no flow {name!r} whose schema is kept", "rivermouth ingest TOPIC"
-                raise ArgumentInvalid(argument="--update", detail=detail, fix=fix)
-            for flow in flows:
-                done = of_project.update(project.with_debug(debug=debug), flow, look, given)
-                results.append((done.inference, done))
-        elif project is not None and flows:
-            results = [(of_project.of_flow(project, flow, look, given), None) for flow in flows]
+        if update and (project is None or not flows):
+            detail, fix = f"there is no flow {name!r} whose schema is kept", "rivermouth ingest TOPIC"
+            raise ArgumentInvalid(argument="--update", detail=detail, fix=fix)
+        if project is not None and flows:
+            of = _updated if update else _inferred
+            found = where_there(flows, name, lambda flow: of(project, flow, look, given))
         else:
-            results.append((_found(name, project, look, bootstrap_servers, pairs(kafka_options)), None))
+            found = {name: (_found(name, project, look, bootstrap_servers, pairs(kafka_options)), None)}
     if save:
-        of_project.save(results[0][0], save)
-    texts = [_text(found, done) for found, done in results]
-    bodies = [_json(found, done) for found, done in results]
-    if len(results) > 1:
-        headed = (f"{flow}:\n{indented(text, '  ')}" for flow, text in zip(flows, texts, strict=True))
-        output.result("\n\n".join(headed), {"flows": dict(zip(flows, bodies, strict=True))})
-    else:
-        output.result(texts[0], bodies[0])
+        of_project.save(found[name if name in found else flows[0]][0], save)
+    _tell(output, name, {each: _text(*done) for each, done in found.items()}, {e: _json(*d) for e, d in found.items()})
     if save:
         output.note(f"written: {save}")
+
+
+def _inferred(project: Project, flow: str, look: Asked, given: Any) -> tuple[Inference, None]:
+    from rivermouth.project import schema as of_project
+
+    return of_project.of_flow(project, flow, look, given), None
+
+
+def _updated(project: Project, flow: str, look: Asked, given: Any) -> tuple[Inference, SchemaUpdate]:
+    from rivermouth.project import schema as of_project
+
+    done = of_project.update(project, flow, look, given)
+    return done.inference, done
+
+
+def _tell(output: Output, name: str, texts: dict[str, str], bodies: dict[str, Any]) -> None:
+    """Says what there is of one flow or topic, or of each child of a family."""
+    if [*texts] == [name]:
+        output.result(texts[name], bodies[name])
+        return
+    headed = (f"{each}:\n{indented(text, '  ')}" for each, text in texts.items())
+    output.result("\n\n".join(headed) or "no topic has a table yet", {"flows": bodies})
 
 
 @schema.command("show")
@@ -121,11 +132,7 @@ def show(output: Output, flow: str, file: str, *, history: bool, debug: bool) ->
         name: {"versions": [_version(one) for one in each]} if history else _version(each[0])
         for name, each in found.items()
     }
-    if flows == [flow]:
-        output.result(texts[flow], bodies[flow])
-        return
-    headed = (f"{name}:\n{indented(text, '  ')}" for name, text in texts.items())
-    output.result("\n\n".join(headed) or "no topic has a table yet", {"flows": bodies})
+    _tell(output, flow, texts, bodies)
 
 
 @schema.command("json")
@@ -143,13 +150,13 @@ def _shown(newest: KeptSchema) -> str:
     return "\n".join([head, *(f"  {field.name} {field.dataType.simpleString()}" for field in newest.schema.fields)])
 
 
-def _project(file: str, *, of_cluster: bool) -> Project | None:
+def _project(file: str, *, of_cluster: bool, debug: bool) -> Project | None:
     """The project, if there is one and no other cluster was named."""
     from rivermouth.project.load import Project
 
     if of_cluster or (file == FILE_NAME and not Path(file).exists()):
         return None
-    return Project.load(file)
+    return Project.load(file).with_debug(debug=debug)
 
 
 def _found(name: str, project: Project | None, look: Asked, servers: str | None, options: Any) -> Inference:

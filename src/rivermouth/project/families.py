@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rivermouth.engine.families import topics_of
-from rivermouth.errors import ArgumentInvalid, FlowUnknown, RivermouthError
+from rivermouth.errors import ArgumentInvalid, FlowUnknown, RivermouthError, TopicMissing
 from rivermouth.ports.families import read_kept
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.project.load import Project
-from rivermouth.rows.families import STAND_IN, Kept, child_of, named_topics
+from rivermouth.rows.families import STAND_IN, Kept, child_of, is_child, named_topics
 
 if TYPE_CHECKING:
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
+
+Done = TypeVar("Done")
 
 TIMEOUT_S: Final = 10.0
 
@@ -57,13 +60,30 @@ def names_of(project: Project, name: str) -> list[str]:
 
 
 def flows_called(project: Project | None, name: str) -> list[str]:
-    """As ``names_of``; none where the project has no such flow."""
+    """As ``names_of``, with the topics that Kafka has; none where the project has no such flow."""
     if project is None:
         return []
     try:
-        return names_of(project, name)
+        return [flow.name for flow in with_children(project, ask=True).flows((name,))]
     except FlowUnknown:
         return []
+
+
+def where_there(flows: Iterable[str], named: str | Sequence[str], work: Callable[[str], Done]) -> dict[str, Done]:
+    """What comes of the work on each of these flows; children of a family whose topic was deleted are left out.
+
+    Raises:
+        TopicMissing: The topic of a flow that was named itself is not there.
+    """
+    named = (named,) if isinstance(named, str) else named
+    done = {}
+    for flow in flows:
+        try:
+            done[flow] = work(flow)
+        except TopicMissing:
+            if flow in named or not is_child(flow):
+                raise
+    return done
 
 
 def check_one(project: Project, name: str, argument: str = "FLOW") -> None:

@@ -94,7 +94,8 @@ def child_of(family: Flow, topic: str, *, is_late: bool = False) -> Flow:
             "assign": {topic: family.assign[topic]} if assigned else {},
             "starting_offsets": start,
             "ending_offsets": end,
-            "previously": family.previously and f"{family.previously}.{topic}",
+            # As long as the flow had one topic it wrote that one's table itself.
+            "previously": f"{family.previously}.{topic}" if family.previously else family.name,
         }
     )
 
