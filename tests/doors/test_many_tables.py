@@ -197,7 +197,11 @@ def test_a_flow_of_one_topic_goes_on_when_it_gets_another(shop, topic, prefix, s
     drained(shop(edit=lambda text: text.replace(pattern, f"topics: [{one}]").replace(", max_tables: 10", "")))
     send(one, 2)
     send(two, 3)
-    found = drained(shop(edit=lambda text: text.replace(pattern, f"topics: [{one}, {two}]")))
+    project = shop(edit=lambda text: text.replace(pattern, f"topics: [{one}, {two}, {one}x]"))
+    found = drained(project)
+    missing = found.pop(f"shop.{one}x").error
+    assert str(missing).startswith(f"[TOPIC_MISSING] flow shop.{one}x: topic '{one}x' does not exist on the broker")
+    assert with_children(project).kept["shop"].topics == (one, two)
     assert {name: (outcome.error, outcome.counts.written) for name, outcome in found.items()} == {
         f"shop.{one}": (None, 1),
         f"shop.{two}": (None, 1),
@@ -295,7 +299,9 @@ def test_what_is_wanted_of_one_flow_is_refused_for_a_family(shop, topic, prefix)
         f"[TOPIC_MISSING] flow shop.{one}x: topic '{one}x' does not exist on the broker; nothing was read"
     )
     assert [flow.name for flow in with_children(project).flows()] == []
-    no_topic = drained(shop(edit=lambda text: text.replace(prefix, f"{prefix}-none")))
+    project = shop(edit=lambda text: text.replace(prefix, f"{prefix}-none"))
+    assert [(each.flow, each.message) for each in project.status()] == [("shop", "no topic has a table yet")]
+    no_topic = drained(project)
     assert [str(each.error).splitlines()[0] for each in no_topic.values()] == [
         f"[TOPIC_PATTERN_EMPTY] flow shop: no topic matches '{prefix}-none[.-].*'; nothing was read"
     ]
