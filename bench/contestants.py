@@ -16,7 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from bench import encodings, records, wide_documents
 from rivermouth.engine.events import BatchDone, Event
-from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.engine.orders import FlowOrder
+from rivermouth.engine.supervisor import Supervisor
 from rivermouth.ports import jars, java, session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_source import KafkaSource

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from bench import records
 from bench.contestants import Job
 from rivermouth.engine.events import BatchDone, Event
-from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.engine.orders import FlowOrder
+from rivermouth.engine.supervisor import Supervisor
 from rivermouth.rows.places import resolve
 from rivermouth.spec import Flow, ProjectSpec
 

@@ -21,7 +21,8 @@ from tests.crashes.oracle import Audit, Coordinates, Record, Rule, Rules
 
 from rivermouth.cli.decisions import decision
 from rivermouth.engine.events import Event, StepReached
-from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
+from rivermouth.engine.orders import FlowOrder, FlowOutcome
+from rivermouth.engine.supervisor import Supervisor
 from rivermouth.ports.kafka import Kafka
 from rivermouth.rows.places import FlowPlaces, resolve
 from rivermouth.rows.rebuilding import Rebuild

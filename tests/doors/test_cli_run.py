@@ -23,6 +23,7 @@ from rivermouth.engine.events import BatchDone
 from rivermouth.errors import FlowsFailed, TopicMissing
 from rivermouth.project import operate
 from rivermouth.project.load import Project
+from rivermouth.project.orders import DEBUG_OFFSETS
 
 PROJECT = """\
 name: shop
@@ -479,7 +480,7 @@ def test_a_replay_while_the_flow_follows_is_done_by_its_writer(shop):
 def test_a_trial_reads_little_and_writes_elsewhere(shop):
     shop.send(*[b'{"id": 1, "amount": 5}'] * 1500)
     (*_, end) = shop.json("run", "orders", "--debug")
-    assert end["flows"][0]["counts"]["consumed"] == operate.DEBUG_OFFSETS
+    assert end["flows"][0]["counts"]["consumed"] == DEBUG_OFFSETS
     assert sorted(path.name for path in (shop.folder / "lake").iterdir()) == ["_rivermouth_debug", "silver"]
     assert [path.name for path in (shop.folder / "lake" / "silver").iterdir()] == ["orders_debug"]
     (*_, end) = shop.json("run", "orders", "--debug")

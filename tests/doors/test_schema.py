@@ -17,7 +17,8 @@ from rivermouth import Project
 from rivermouth.cli.main import invoke
 from rivermouth.engine import schemas, supervisor
 from rivermouth.engine.events import BatchDone, SchemaKept, Warned
-from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.engine.orders import FlowOrder
+from rivermouth.engine.supervisor import Supervisor
 from rivermouth.errors import (
     BrokerUnreachable,
     ColumnReserved,

@@ -11,9 +11,10 @@ from confluent_kafka import Producer
 from rivermouth.engine.audit import audit_flow
 from rivermouth.engine.events import Warned
 from rivermouth.engine.opening import open_flow
+from rivermouth.engine.orders import FlowOrder
 from rivermouth.engine.requests import Request, perform, serve
 from rivermouth.engine.sources import source_of
-from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.engine.supervisor import Supervisor
 from rivermouth.ports.kafka import Kafka
 from rivermouth.rows.dead_letter import DeadLetterFilter
 from rivermouth.rows.places import resolve

@@ -7,9 +7,10 @@ from pyspark.sql.types import StructType
 
 from rivermouth.engine.events import StepReached, Warned
 from rivermouth.engine.opening import open_flow
+from rivermouth.engine.orders import FlowOrder
 from rivermouth.engine.requests import Request, perform, serve
 from rivermouth.engine.sources import source_of
-from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.engine.supervisor import Supervisor
 from rivermouth.ports.kafka import Kafka
 from rivermouth.rows.dead_letter import DeadLetterFilter
 from rivermouth.rows.places import resolve

@@ -14,9 +14,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rivermouth import LossDecision
 from rivermouth.engine import supervisor as supervision
 from rivermouth.engine.events import BatchDone, BatchRetried, FlowFailed, FlowFinished, FlowRestarted, Warned
+from rivermouth.engine.orders import FlowOrder
 from rivermouth.engine.requests import serve
 from rivermouth.engine.sources import source_of
-from rivermouth.engine.supervisor import FlowOrder, Supervisor
+from rivermouth.engine.supervisor import Supervisor
 from rivermouth.errors import BrokerUnreachable
 from rivermouth.ports.broker import Broker
 from rivermouth.rows.places import resolve

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rivermouth.engine.audit import audit_flow
+from rivermouth.engine.orders import FlowOrder
 from rivermouth.engine.plan import plan_flow
-from rivermouth.engine.supervisor import FlowOrder
 from rivermouth.errors import PlaceAmbiguous
 from rivermouth.ports import mounts, session
 from rivermouth.ports.fencing import check_fenced, check_same_place

@@ -163,7 +163,8 @@ def test_places_are_absolute_and_normal(text, expected):
         pytest.param(
             flow(table="bronze.{table}"),
             "./lake",
-            "[PLACE_INVALID] flow orders: table: unknown placeholder {table}; nothing was run\n  hint: known: topic",
+            "[PLACE_INVALID] flow orders: table: unknown placeholder {table}, tables are made by topic and by nothing "
+            "that a record holds; nothing was run\n  hint: known: topic",
             id="another placeholder than topic in a name",
         ),
         pytest.param(

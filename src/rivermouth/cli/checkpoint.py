@@ -30,8 +30,9 @@ def show(output: Output, flow: str, file: str) -> None:
     from rivermouth.project import overview
     from rivermouth.project.load import Project
 
-    found = overview.checkpoint(Project.load(file), flow)
-    output.result(report_text(found), plain(found))
+    found = overview.checkpoints(Project.load(file), flow)
+    body = plain(found[0]) if [each.flow for each in found] == [flow] else {"checkpoints": plain(found)}
+    output.result("\n\n".join(report_text(each) for each in found) or "no topic has a table yet", body)
 
 
 def report_text(report: CheckpointReport) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from rivermouth.engine.supervisor import FlowOutcome
+    from rivermouth.engine.orders import FlowOutcome
 
 _REFRESHES_PER_S: Final = 4
 _KINDS: Final = {

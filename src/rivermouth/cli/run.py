@@ -14,7 +14,7 @@ from rivermouth.cli.output import Output, columns, to_json
 from rivermouth.errors import FlowBroken
 
 if TYPE_CHECKING:
-    from rivermouth.engine.supervisor import FlowOutcome
+    from rivermouth.engine.orders import FlowOutcome
     from rivermouth.project.load import Project
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
@@ -80,8 +80,9 @@ def carry(
     """
     from rivermouth.cli.progress import progress
     from rivermouth.project import operate
+    from rivermouth.project.orders import run_orders
 
-    operate.orders(project, flows, follow=follow)  # what is wrong is said before Spark is started
+    run_orders(project, flows, follow=follow)  # what is wrong is said before Spark is started
     shown = progress(output)
     with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
         try:

@@ -9,7 +9,7 @@ import click
 
 from rivermouth.cli.attend import door
 from rivermouth.cli.options import FILE_NAME, pairs, speaking, with_project
-from rivermouth.cli.output import Output, columns, count
+from rivermouth.cli.output import Output, columns, count, indented
 from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
@@ -63,25 +63,54 @@ def infer(
     share of records that have it. Nothing is changed, except with --save and --update.
     """
     from rivermouth.project import schema as of_project
+    from rivermouth.project.families import flows_called, where_there
 
     if save:
         of_project.check_save(save)
     look = of_project.Asked(**asked)
-    project = _project(file, of_cluster=bool(bootstrap_servers or kafka_options))
+    project = _project(file, of_cluster=bool(bootstrap_servers or kafka_options), debug=debug)
+    flows = flows_called(project, name)
+    if save and len(flows) > 1:
+        detail = f"one file has one schema, and {name} stands for {len(flows)} flows"
+        fix = f"rivermouth schema infer {flows[0]} --save {save}"
+        raise ArgumentInvalid(argument="--save", detail=detail, fix=fix)
+    found: dict[str, tuple[Inference, SchemaUpdate | None]]
     with door(output) as given:
-        if update:
-            if project is None or name not in project.spec.flows:
-                detail, fix = f"there is no flow {name!r} whose schema is kept", "rivermouth ingest TOPIC"
-                raise ArgumentInvalid(argument="--update", detail=detail, fix=fix)
-            done = of_project.update(project.with_debug(debug=debug), name, look, given)
-            found = done.inference
+        if update and (project is None or not flows):
+            detail, fix = f"there is no flow {name!r} whose schema is kept", "rivermouth ingest TOPIC"
+            raise ArgumentInvalid(argument="--update", detail=detail, fix=fix)
+        if project is not None and flows:
+            of = _updated if update else _inferred
+            found = where_there(flows, name, lambda flow: of(project, flow, look, given))
         else:
-            done, found = None, _found(name, project, look, bootstrap_servers, pairs(kafka_options), given)
+            found = {name: (_found(name, project, look, bootstrap_servers, pairs(kafka_options)), None)}
     if save:
-        of_project.save(found, save)
-    output.result(_text(found, done), _json(found, done))
+        of_project.save(found[name if name in found else flows[0]][0], save)
+    _tell(output, name, {each: _text(*done) for each, done in found.items()}, {e: _json(*d) for e, d in found.items()})
     if save:
         output.note(f"written: {save}")
+
+
+def _inferred(project: Project, flow: str, look: Asked, given: Any) -> tuple[Inference, None]:
+    from rivermouth.project import schema as of_project
+
+    return of_project.of_flow(project, flow, look, given), None
+
+
+def _updated(project: Project, flow: str, look: Asked, given: Any) -> tuple[Inference, SchemaUpdate]:
+    from rivermouth.project import schema as of_project
+
+    done = of_project.update(project, flow, look, given)
+    return done.inference, done
+
+
+def _tell(output: Output, name: str, texts: dict[str, str], bodies: dict[str, Any]) -> None:
+    """Says what there is of one flow or topic, or of each child of a family."""
+    if [*texts] == [name]:
+        output.result(texts[name], bodies[name])
+        return
+    headed = (f"{each}:\n{indented(text, '  ')}" for each, text in texts.items())
+    output.result("\n\n".join(headed) or "no topic has a table yet", {"flows": bodies})
 
 
 @schema.command("show")
@@ -92,16 +121,18 @@ def infer(
 def show(output: Output, flow: str, file: str, *, history: bool, debug: bool) -> None:
     """Show the schema that FLOW keeps: inferred, or grown as it ran."""
     from rivermouth.project import schema as of_project
+    from rivermouth.project.families import names_of
     from rivermouth.project.load import Project
 
-    found = of_project.history(Project.load(file).with_debug(debug=debug), flow)
-    if history:
-        output.result(_history(found), {"versions": [_version(each) for each in found]})
-        return
-    newest = found[0]
-    head = f"version {newest.version} of {newest.kept_at}, {_seen(newest)}"
-    lines = [f"  {field.name} {field.dataType.simpleString()}" for field in newest.schema.fields]
-    output.result("\n".join([head, *lines]), _version(newest))
+    project = Project.load(file).with_debug(debug=debug)
+    flows = names_of(project, flow)
+    found = {name: of_project.history(project, name) for name in flows}
+    texts = {name: _history(each) if history else _shown(each[0]) for name, each in found.items()}
+    bodies: dict[str, Any] = {
+        name: {"versions": [_version(one) for one in each]} if history else _version(each[0])
+        for name, each in found.items()
+    }
+    _tell(output, flow, texts, bodies)
 
 
 @schema.command("json")
@@ -114,21 +145,24 @@ def schema_json(output: Output) -> None:
     output.result(to_text(found).rstrip("\n"), found)
 
 
-def _project(file: str, *, of_cluster: bool) -> Project | None:
+def _shown(newest: KeptSchema) -> str:
+    head = f"version {newest.version} of {newest.kept_at}, {_seen(newest)}"
+    return "\n".join([head, *(f"  {field.name} {field.dataType.simpleString()}" for field in newest.schema.fields)])
+
+
+def _project(file: str, *, of_cluster: bool, debug: bool) -> Project | None:
     """The project, if there is one and no other cluster was named."""
     from rivermouth.project.load import Project
 
     if of_cluster or (file == FILE_NAME and not Path(file).exists()):
         return None
-    return Project.load(file)
+    return Project.load(file).with_debug(debug=debug)
 
 
-def _found(name: str, project: Project | None, look: Asked, servers: str | None, options: Any, given: Any) -> Inference:
+def _found(name: str, project: Project | None, look: Asked, servers: str | None, options: Any) -> Inference:
     from rivermouth.project import schema as of_project
 
     if project is not None:
-        if name in project.spec.flows:
-            return of_project.of_flow(project, name, look, given)
         return of_project.of_topic(name, look, beside=project)
     servers = servers or "localhost:9092"
     return of_project.of_topic(name, look, bootstrap_servers=servers, kafka_options=options)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.engine.events import Event
+    from rivermouth.engine.orders import FlowOrder
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.engine.supervisor import FlowOrder
     from rivermouth.ports.sources import Records, Topics
 
 _WAITS_S: Final = (2.0, 10.0, 0.0)

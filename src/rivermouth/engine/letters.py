@@ -17,7 +17,7 @@ from rivermouth.ports.storage import files_for
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.engine.orders import FlowOrder
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 _KIND = ("status", "stage", "reason", "field")

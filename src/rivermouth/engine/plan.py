@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rivermouth.engine import families
 from rivermouth.engine.adopt import WITHOUT_EFFECT, Takeover, takeover
 from rivermouth.engine.carry import max_offsets
 from rivermouth.engine.decide import found_of, now
 from rivermouth.engine.opening import standing_flow, without_effect
+from rivermouth.engine.orders import FlowOrder
 from rivermouth.engine.schemas import foreseen
 from rivermouth.engine.sources import reading
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import RivermouthError, SourceNotMade
 from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_same_place
+from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles, files_for
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.events import Event
     from rivermouth.engine.infer import Inference
+    from rivermouth.engine.orders import Order
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.engine.supervisor import FlowOrder
     from rivermouth.engine.table import TableShape
     from rivermouth.ports.sources import Records, Topic, Topics
     from rivermouth.rows.gone import Found
@@ -75,6 +78,25 @@ class FlowPlan:
     batches: int = 0
     warnings: tuple[str, ...] = ()
     problem: RivermouthError | None = None
+
+
+def plan_order(spark: SparkSession, order: Order) -> list[FlowPlan]:
+    """What a run of this flow would do now, or of all children of a family, with those that it would find.
+
+    Guarantees:
+        Those of ``plan_flow``.
+    """
+    if isinstance(order, FlowOrder):
+        return [plan_flow(spark, order)]
+    table = order.flow.table.name
+    try:
+        with Kafka(order.bootstrap_servers, order.options) as kafka:
+            found = families.foreseen(order, files_for(order.places.lake, spark), kafka)
+    except RivermouthError as error:
+        return [FlowPlan(order.flow.name, table, "", "", "", problem=error.located(order.at))]
+    plans = [plan_flow(spark, each) for each in found.orders]
+    problems = [*found.refused.items(), *([(order.flow.name, found.problem)] if found.problem else [])]
+    return plans + [FlowPlan(name, table, "", "", "", problem=error.located(order.at)) for name, error in problems]
 
 
 def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:

@@ -16,7 +16,7 @@ from rivermouth.rows import changes, envelope, ledger, routing
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.engine.orders import FlowOrder
     from rivermouth.rows.ledger import Ranges
     from rivermouth.spec import Flow
 

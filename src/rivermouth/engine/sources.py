@@ -16,7 +16,7 @@ from rivermouth.rows.kafka_options import java_options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.engine.orders import FlowOrder
     from rivermouth.ports.sources import Records, Topics
     from rivermouth.spec import Flow
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from rivermouth.errors import BrokerUnreachable, RivermouthError, SourceNotMade, TableForeign
+from rivermouth.errors import BrokerUnreachable, RivermouthError, SourceNotMade, TableForeign, TopicMissing
 from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
@@ -21,6 +21,7 @@ from rivermouth.ports.lease import read_holder
 from rivermouth.ports.table_ledger import Standing, TableLedger
 from rivermouth.ports.table_source import TableSource
 from rivermouth.rows import decisions
+from rivermouth.rows.families import gone, is_child
 from rivermouth.rows.gone import Found
 from rivermouth.rows.ledger import Counts, Decision
 
@@ -218,6 +219,12 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
         status = ask(lambda kafka: _with_kafka(status, flow, standing, kafka))
     except SourceNotMade as error:
         return replace(_failed(status, error), code=None, hint="") if standing is None else _failed(status, error)
+    except TopicMissing as error:
+        known = standing.entry.next_offsets if standing is not None else {}
+        status = replace(status, partitions=_partitions(known, {}, _reads(flow)))
+        if standing is None or not is_child(flow.name):
+            return _failed(status, error)
+        return replace(status, message=status.message or f"{gone(flow)}; its table stays as it is")
     except RivermouthError as error:
         known = standing.entry.next_offsets if standing is not None else {}
         status = replace(_failed(status, error), partitions=_partitions(known, {}, _reads(flow)))

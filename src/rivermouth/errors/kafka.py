@@ -37,6 +37,17 @@ class TopicPatternEmpty(RivermouthError):
     hint = "rivermouth plan {flow}"
 
 
+class TablesTooMany(RivermouthError):
+    """A flow with a table for each of its topics finds more topics than it may have tables."""
+
+    code = "TABLES_TOO_MANY"
+    what = (
+        "flow {flow}: it has {tables} tables and finds {count} topics that have none ({topics}), and max_tables is "
+        "{max_tables}; none of these topics was read"
+    )
+    hint = "{fix}"
+
+
 class GroupWithoutOffsets(RivermouthError):
     """A consumer group to take over that has committed nothing."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rivermouth.engine.audit import FlowAudit, audit_flow
+from rivermouth.project.families import where_there
 from rivermouth.project.load import Project
-from rivermouth.project.operate import NOBODY, Door, Spark, orders
+from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.orders import orders
 
 
 def audited(project: Project, names: Sequence[str], door: Door = NOBODY) -> list[FlowAudit]:
@@ -15,6 +17,6 @@ def audited(project: Project, names: Sequence[str], door: Door = NOBODY) -> list
     Raises:
         RivermouthError: What is wrong with the project, or keeps a flow from its table or its topics.
     """
-    chosen = orders(project, names)
+    chosen = {order.flow.name: order for order in orders(project, names)}
     with Spark(project, door) as spark:
-        return [audit_flow(spark, order) for order in chosen]
+        return [*where_there(chosen, names, lambda flow: audit_flow(spark, chosen[flow])).values()]

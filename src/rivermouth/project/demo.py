@@ -20,7 +20,7 @@ from rivermouth.project import operate
 from rivermouth.project.load import FILE_NAME, Project
 
 if TYPE_CHECKING:
-    from rivermouth.engine.supervisor import FlowOutcome
+    from rivermouth.engine.orders import FlowOutcome
 
 ADDRESS: Final = "RIVERMOUTH_DEMO_KAFKA"
 """Environment variable that moves the demo's project to another broker."""

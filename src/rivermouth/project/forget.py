@@ -12,8 +12,9 @@ from rivermouth.errors import ArgumentInvalid, ForgetRefused
 from rivermouth.ports import delta
 from rivermouth.ports.storage import files_for
 from rivermouth.project.load import Project
-from rivermouth.project.operate import NOBODY, Door, Spark, orders, reach
-from rivermouth.project.tables import chosen
+from rivermouth.project.operate import NOBODY, Door, Spark, reach
+from rivermouth.project.orders import orders
+from rivermouth.project.tables import chosen_one
 from rivermouth.project.who import who
 from rivermouth.project.writer import performed
 from rivermouth.rows.erasure import ForgetReport, ForgetRequest
@@ -63,7 +64,7 @@ def forgotten(
         Run twice: the second time finds nothing. Stopped half-way: nothing is erased, or the next run of the flow, or
         of this, does the rest.
     """
-    (table,) = chosen(project, [name])
+    table = chosen_one(project, name)
     _check(table, where, dead_letters)
     (order,) = orders(project, [table.flow])
     reach(project, [order])

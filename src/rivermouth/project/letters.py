@@ -12,14 +12,16 @@ from rivermouth.engine.letters import Letter, LetterGroup, list_letters, show_le
 from rivermouth.ports import delta
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import files_for
+from rivermouth.project.families import where_there
 from rivermouth.project.load import Project
-from rivermouth.project.operate import NOBODY, Door, Spark, orders
+from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.orders import orders
 from rivermouth.project.writer import performed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.engine.orders import FlowOrder
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 
@@ -94,9 +96,10 @@ def discarded(
 
 
 def _performed(project: Project, names: Sequence[str], request: requests.Request, door: Door) -> list[dict[str, Any]]:
-    chosen = orders(project, names)
+    chosen = {order.flow.name: order for order in orders(project, names)}
     with Spark(project, door) as spark:
-        return [{"flow": order.flow.name, **_one(spark, order, request, door)} for order in chosen]
+        done = where_there(chosen, names, lambda flow: _one(spark, chosen[flow], request, door))
+    return [{"flow": flow, **answer} for flow, answer in done.items()]
 
 
 def _one(spark: SparkSession, order: FlowOrder, request: requests.Request, door: Door) -> dict[str, Any]:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rivermouth.engine.audit import FlowAudit
     from rivermouth.engine.events import Listener
     from rivermouth.engine.infer import Inference
+    from rivermouth.engine.orders import FlowOutcome
     from rivermouth.engine.plan import FlowPlan
     from rivermouth.engine.status import FlowStatus
-    from rivermouth.engine.supervisor import FlowOutcome
     from rivermouth.engine.tables import TableDescription
     from rivermouth.project.rebuild import Rebuilt
     from rivermouth.rows.adoption import Adoption

@@ -18,7 +18,7 @@ from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import files_for, is_local, is_local_disk
 from rivermouth.project.load import Project
 from rivermouth.project.operate import NOBODY, Door, Spark
-from rivermouth.project.tables import chosen, reader_of
+from rivermouth.project.tables import chosen, chosen_one, reader_of
 from rivermouth.rows.places import name_of_topic
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class TableRows:
 
 def read_table(project: Project, name: str, spark: SparkSession | None = None, **asked: Any) -> DataFrame:
     """One table as a frame; see ``engine.read_table.frame_of`` for what may be asked."""
-    (table,) = chosen(project, [name])
+    table = chosen_one(project, name)
     return frame_of(project.spark() if spark is None else spark, table, **asked)
 
 
@@ -87,7 +87,7 @@ def rows(
     Raises:
         RivermouthError: What is wrong with the project or with what was asked for.
     """
-    (table,) = chosen(project, [name])
+    table = chosen_one(project, name)
     with Spark(project, door) as spark:
         session = for_flow(spark)
         frame = frame_of(session, table, columns=columns, version=version, timestamp=timestamp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,20 +13,29 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.types import StructType
 
 from rivermouth.engine.events import Event, FlowFailed, Listener
-from rivermouth.engine.plan import FlowPlan, ahead, plan_flow
+from rivermouth.engine.orders import FlowOrder, FlowOutcome, Order
+from rivermouth.engine.plan import FlowPlan, ahead, plan_order
 from rivermouth.engine.requests import serve
 from rivermouth.engine.schemas import settled, with_columns
-from rivermouth.engine.supervisor import FlowOrder, FlowOutcome, Supervisor
+from rivermouth.engine.supervisor import Supervisor
 from rivermouth.engine.table import table_shape
-from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, RivermouthError, SchemaNotKept
+from rivermouth.errors import FlowBroken, FlowsFailed, RivermouthError, SchemaNotKept
 from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.storage import files_for
 from rivermouth.project.ingest import Switch, parse_switch
 from rivermouth.project.load import Project, raise_all
+from rivermouth.project.orders import (
+    DEBUG_OFFSETS,
+    check_decision,
+    check_static,
+    each_of,
+    order_of,
+    run_orders,
+    updating,
+)
 from rivermouth.project.resolved import standing
-from rivermouth.project.validate import validate_static
-from rivermouth.rows import ledger, worker_failures
+from rivermouth.rows import families, ledger, worker_failures
 from rivermouth.spec import EndingOffsets
 
 if TYPE_CHECKING:
@@ -34,9 +44,6 @@ if TYPE_CHECKING:
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.spec import Flow
-
-DEBUG_OFFSETS: Final = 1000
-"""A trial (``debug``) reads at most so many offsets: in one run, or in one batch where it follows."""
 
 STOP_TIMEOUT_S: Final = 65.0
 """Bound on a stop that was asked for: a little more than the engine gives its batch in hand."""
@@ -156,35 +163,7 @@ class Spark:
         return self._session
 
 
-def orders(project: Project, names: Sequence[str] = (), *, follow: bool = False) -> list[FlowOrder]:
-    """The flows of these names, or all, with everything resolved that their work needs.
-
-    Raises:
-        FlowUnknown: The project has none of this name.
-        ArgumentInvalid: A flow shall follow and has ``ending_offsets``.
-        RivermouthError: What else is wrong with the project, as far as can be said without Spark and a broker.
-    """
-    flows = project.flows(tuple(names))
-    validate_static(project)
-    servers, options = project.bootstrap_servers, project.kafka_options()
-    result = []
-    for flow in flows:
-        if follow and flow.ending_offsets is not None:
-            raise ArgumentInvalid(
-                at=project.at("flows", flow.name, "ending_offsets"),
-                argument="--follow",
-                detail=f"flow {flow.name} ends at ending_offsets",
-                fix=f"rivermouth run {flow.name}, without --follow; or remove ending_offsets",
-            )
-        chosen = _debugged(flow) if project.debug else flow
-        at = project.at("flows", flow.name)
-        result.append(
-            FlowOrder(chosen, project.places(flow.name), servers, options, at, source=project.source(flow.name))
-        )
-    return result
-
-
-def reach(project: Project, chosen: Sequence[FlowOrder] | None = None) -> None:
+def reach(project: Project, chosen: Sequence[Order] | None = None) -> None:
     """Nothing, if the project's cluster answers: a broker that is not there is told before Spark is started.
 
     For flows that are all over tables it is not asked.
@@ -193,7 +172,7 @@ def reach(project: Project, chosen: Sequence[FlowOrder] | None = None) -> None:
         BrokerUnreachable: No broker answered.
         KafkaRefused: The broker does not let this client in.
     """
-    if chosen is not None and all(order.source is not None for order in chosen):
+    if chosen is not None and all(isinstance(each, FlowOrder) and each.source is not None for each in chosen):
         return
     servers, options = project.bootstrap_servers, project.kafka_options()
     with standing(project.at("kafka", "bootstrap_servers")), Kafka(servers, options) as kafka:
@@ -232,17 +211,17 @@ def run(
         Run twice: the second run goes on where the tables' ledgers stand. Stopped anywhere: every record is in
         the table and its dead letters once, or comes with the next run.
     """
-    chosen = orders(project, names, follow=follow)
+    chosen = run_orders(project, names, follow=follow)
     if decision or adoption:
-        _check_decision(project, [order.flow.name for order in chosen])
-        chosen = [replace(order, decision=decision, adoption=adoption) for order in chosen]
+        check_decision(project, chosen)
+        chosen = each_of(chosen, lambda order: replace(order, decision=decision, adoption=adoption))
     if update_schema:
-        chosen = _updating(chosen)
+        chosen = updating(chosen)
     reach(project, chosen)
     engine = Spark(project, door)
     with engine as spark:
         if project.debug and not follow:
-            chosen = [_limited(spark, order) for order in chosen]
+            chosen = each_of(chosen, functools.partial(_limited, spark))
         supervisor = Supervisor(spark, _without_echo(door), serve, restart=engine.restart)
         with door.stop.over(supervisor, engine.kill):
             outcomes = supervisor.run(chosen, keep_following=follow)
@@ -291,16 +270,19 @@ def validate(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -
         ProjectProblems: Several things are wrong; all are told.
         RivermouthError: The one thing that is wrong.
     """
-    wanted = orders(project, names)
+    check_static(project, names)
+    flows = project.flows(tuple(dict.fromkeys(families.parted(name)[0] for name in names)))
+    # One child says for all what is wrong with a family.
+    shown = {families.parted(each.name)[0]: each for each in reversed(project.stand_ins())}
     problems = []
     with Spark(project, door) as spark:
-        for order in wanted:
+        for order in [order_of(project, shown[flow.name]) for flow in flows]:
             try:
                 _check_shape(spark, order)
             except RivermouthError as error:
                 problems.append(error.located(order.at))
     raise_all(problems, project.file)
-    return [order.flow for order in wanted]
+    return flows
 
 
 def _check_shape(spark: SparkSession, order: FlowOrder) -> None:
@@ -328,13 +310,13 @@ def plan(
     Guarantees:
         Reads only: no table, no checkpoint, no lease is made.
     """
-    wanted = orders(project, names)
+    run_as = run_orders(project, names)
     if adoption:
-        _check_decision(project, [order.flow.name for order in wanted])
-        wanted = [replace(order, adoption=adoption) for order in wanted]
-    reach(project, wanted)
+        check_decision(project, run_as)
+    reach(project, run_as)
+    wanted = each_of(run_as, lambda order: replace(order, adoption=adoption))
     with Spark(project, door) as spark:
-        return [plan_flow(spark, order) for order in wanted]
+        return [plan for order in wanted for plan in plan_order(spark, order)]
 
 
 def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
@@ -369,24 +351,6 @@ def wants_update(project: Project, switch: Switch) -> bool:
     return bool(parse_switch("update_schema", switch)) and any(flow.format.infers for flow in project.flows())
 
 
-def _updating(chosen: Sequence[FlowOrder]) -> list[FlowOrder]:
-    if not any(order.flow.format.infers for order in chosen):
-        detail, fix = "no flow that would run infers its schema", "format: {type: json, schema: infer}"
-        raise ArgumentInvalid(at=chosen[0].at, argument="--update-schema", detail=detail, fix=fix)
-    return [replace(order, update_schema=order.flow.format.infers) for order in chosen]
-
-
-def _check_decision(project: Project, names: Sequence[str]) -> None:
-    flow = names[0] if len(names) == 1 else "FLOW"
-    if len(names) != 1:
-        detail, fix = "it is about one flow, and several would run", f"rivermouth run {flow} ..."
-        raise ArgumentInvalid(argument="decision", detail=detail, fix=fix)
-    if project.debug:
-        # A trial's table is another one, and the bound of a trial is worked out before the decision is.
-        detail, fix = "a decision cannot be tried", f"rivermouth run {flow} ..., without --debug"
-        raise ArgumentInvalid(argument="--debug", detail=detail, fix=fix)
-
-
 def _without_echo(door: Door) -> Listener:
     """The door's listener, spared what breaks because somebody wanted the run to end."""
     echo = f"[{FlowBroken.code}]"
@@ -396,12 +360,6 @@ def _without_echo(door: Door) -> Listener:
             door.listener(event)
 
     return hear
-
-
-def _debugged(flow: Flow) -> Flow:
-    limit = min(flow.trigger.max_offsets or DEBUG_OFFSETS, DEBUG_OFFSETS)
-    trigger = flow.trigger.model_copy(update={"max_offsets": limit, "min_offsets": None, "max_delay": None})
-    return flow.model_copy(update={"trigger": trigger})
 
 
 def _limited(spark: SparkSession, order: FlowOrder) -> FlowOrder:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from rivermouth.engine.checkpoints import CheckpointReport, checkpoint_report
 from rivermouth.engine.status import FlowStatus, project_status
+from rivermouth.project.families import with_children
 from rivermouth.project.load import Project
-from rivermouth.project.validate import validate_static
+from rivermouth.project.orders import check_static
 
 
 def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.0) -> list[FlowStatus]:
@@ -22,25 +23,37 @@ def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.
         RivermouthError: The project itself is wrong. A flow in trouble, and a broker that does not answer, are
             told in the statuses.
     """
-    flows = project.flows(tuple(names))
-    validate_static(project)
-    return project_status(
-        [(flow, project.places(flow.name)) for flow in flows],
+    check_static(project, names)
+    # Topics that have no table yet are told as well.
+    known = with_children(project, ask=True, timeout_s=timeout_s)
+    flows = known.flows(tuple(names))
+    found = project_status(
+        [(flow, known.places_of(flow)) for flow in flows],
         bootstrap_servers=project.bootstrap_servers,
         options=project.kafka_options(),
         spark_conf=project.spark_conf,
-        sources={flow.name: source for flow in flows if (source := project.source(flow.name)) is not None},
+        sources={flow.name: source for flow in flows if (source := known.source(flow.name)) is not None},
         timeout_s=timeout_s,
     )
+    childless = [
+        FlowStatus(name, flow.table.name, message="no topic has a table yet", trigger_s=flow.trigger.every)
+        for name, flow in project.spec.flows.items()
+        if flow.is_family and (not names or name in names) and not known.flows((name,))
+    ]
+    return [*found, *childless]
 
 
-def checkpoint(project: Project, name: str) -> CheckpointReport:
+def checkpoints(project: Project, name: str) -> list[CheckpointReport]:
     """What lies at the checkpoint of one flow beside its ledger, and what a start would do; changes nothing.
+
+    Of a family a report for each child.
 
     Raises:
         FlowUnknown: The project has no flow of this name.
         RivermouthError: The project itself is wrong, or the lake does not answer.
     """
-    (flow,) = project.flows((name,))
-    validate_static(project)
-    return checkpoint_report(flow, project.places(name), spark_conf=project.spark_conf)
+    check_static(project, [name])
+    known = with_children(project)
+    return [
+        checkpoint_report(flow, known.places_of(flow), spark_conf=project.spark_conf) for flow in known.flows((name,))
+    ]

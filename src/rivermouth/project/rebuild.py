@@ -10,12 +10,14 @@ from rivermouth.engine.decide import now
 from rivermouth.engine.events import Event, TableEmptied
 from rivermouth.errors import ArgumentInvalid, RebuildRefused
 from rivermouth.project import operate
+from rivermouth.project.families import check_one
 from rivermouth.project.load import Project
 from rivermouth.project.operate import NOBODY, Door
+from rivermouth.project.orders import orders
 from rivermouth.rows.rebuilding import Rebuild
 
 if TYPE_CHECKING:
-    from rivermouth.engine.supervisor import FlowOrder, FlowOutcome
+    from rivermouth.engine.orders import FlowOrder, FlowOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ def order_of(project: Project, name: str) -> FlowOrder:
         ArgumentInvalid: The project is a trial.
         RivermouthError: What is wrong with the project.
     """
-    (order,) = operate.orders(project, [name])
+    check_one(project, name)
+    (order,) = orders(project, [name])
     if project.debug:
         raise ArgumentInvalid(argument="debug", detail="a trial's table is not made anew", fix="project.run()")
     if order.source is None:

@@ -13,6 +13,7 @@ from rivermouth.project import locate
 from rivermouth.project.secrets import Environment
 from rivermouth.rows import (
     broker_presets,
+    families,
     kafka_client_options,
     kafka_options,
     places,
@@ -21,6 +22,7 @@ from rivermouth.rows import (
 )
 from rivermouth.rows.catalog import metastore_conf
 from rivermouth.rows.environment import expand, expand_flow
+from rivermouth.rows.families import Kept
 from rivermouth.rows.places import FlowPlaces
 from rivermouth.rows.schema_registry import RegistryAccess
 from rivermouth.rows.source_table import SourceTable
@@ -41,6 +43,8 @@ class ResolvedProject:
         environ: The environment variables, and secrets by ``provider:reference``; never printed.
         debug: Whether all places bear ``_debug`` and reads are limited.
         follow: What the door asked for: go on at each flow's trigger, or drain and stop.
+        kept: What is known of families, by name: flows with a table for each of their topics. None as long as nobody
+            looked: then a family stands for itself.
     """
 
     spec: ProjectSpec
@@ -49,6 +53,7 @@ class ResolvedProject:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     debug: bool = False
     follow: bool = False
+    kept: Mapping[str, Kept] | None = field(default=None, repr=False, compare=False)
     lines: Mapping[locate.Path, int] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -65,18 +70,28 @@ class ResolvedProject:
         return replace(self, debug=debug, follow=follow)
 
     def at(self, *path: str | int) -> str | None:
-        """``rivermouth.yml:12`` of the field at ``path``, or of what holds it; None without a file."""
+        """``rivermouth.yml:12`` of the field at ``path``, or of what holds it; None without a file.
+
+        What a child has stands at its family.
+        """
         if self.file is None:
             return None
+        if path[:1] == ("flows",) and len(path) > 1:
+            path = ("flows", families.parted(str(path[1]))[0], *path[2:])
         return f"{self.file}:{locate.Document(None, self.lines).line(path)}"
 
     def flow(self, name: str) -> Flow:
         """The flow of this name: references in its topics, pattern and group resolved, files against ``base``.
 
+        Of a family it is what is written, and of ``FAMILY.TOPIC`` the child that carries that topic.
+
         Raises:
             FlowUnknown: The project has none of this name.
             EnvironmentMissing: A variable without default is not set.
         """
+        family, topic = families.parted(name)
+        if topic and family in self.spec.flows and self.spec.flows[family].is_family:
+            return self._child(self.flow(family), topic)
         if name not in self.spec.flows:
             fix = did_you_mean(name, self.spec.flows) if self.spec.flows else "add it under flows:"
             raise FlowUnknown(name=name, fix=fix)
@@ -92,12 +107,46 @@ class ResolvedProject:
     def flows(self, names: tuple[str, ...] = ()) -> list[Flow]:
         """The flows of these names, or all, in the order of the file; see ``flow``.
 
+        Once somebody looked which children a family has (``kept``), it stands for these.
+
         Raises:
             FlowUnknown: The project has none of this name.
             EnvironmentMissing: A variable without default is not set.
         """
-        chosen = {name: self.flow(name) for name in names or self.spec.flows}
-        return [chosen[name] for name in self.spec.flows if name in chosen]
+        order = list(self.spec.flows)
+        chosen = {flow.name: flow for name in names or order for flow in self._meant(name)}
+        return sorted(chosen.values(), key=lambda flow: (order.index(families.parted(flow.name)[0]), flow.name))
+
+    def stand_ins(self) -> list[Flow]:
+        """All flows as far as the file tells them: of a family the children of the topics that it names.
+
+        Of one with a pattern it is a child of no topic, whose places stand for those of all.
+
+        Raises:
+            EnvironmentMissing: A variable without default is not set.
+        """
+        found = []
+        for flow in (self.flow(name) for name in self.spec.flows):
+            topics = families.named_topics(flow) or (families.STAND_IN,)
+            found += [families.child_of(flow, topic) for topic in topics] if flow.is_family else [flow]
+        return found
+
+    def _meant(self, name: str) -> list[Flow]:
+        flow = self.flow(name)
+        if not flow.is_family or self.kept is None:
+            return [flow]
+        known = self.kept.get(name, families.Kept())
+        return [self._child(flow, topic) for topic in {*families.named_topics(flow), *known.topics}]
+
+    def _child(self, family: Flow, topic: str) -> Flow:
+        kept = (self.kept or {}).get(family.name, families.Kept())
+        if topic not in kept.topics and not families.reads(family, topic):
+            known = sorted({*families.named_topics(family), *kept.topics})
+            fix = did_you_mean(f"{family.name}.{topic}", [f"{family.name}.{each}" for each in known])
+            if not known:
+                fix = f"write it as {family.name}.TOPIC, with a topic that matches {family.topic_pattern}"
+            raise FlowUnknown(name=f"{family.name}.{topic}", fix=fix)
+        return families.child_of(family, topic, is_late=kept.is_late(topic))
 
     def places(self, name: str) -> FlowPlaces:
         """Where the things of one flow lie; with ``debug`` those of its trial.
@@ -107,24 +156,35 @@ class ResolvedProject:
             PlaceInvalid: A template cannot be filled.
             EnvironmentMissing: A variable without default is not set.
         """
-        flow = self.flow(name)
+        return self.places_of(self.flow(name))
+
+    def places_of(self, flow: Flow) -> FlowPlaces:
+        """As ``places``, of a flow that ``flow``, ``flows`` or ``stand_ins`` gave.
+
+        Raises:
+            PlaceInvalid: A template cannot be filled.
+            EnvironmentMissing: A variable without default is not set.
+        """
         try:
             return places.resolve(self.spec, flow, base=self.base, environ=self.environ, debug=self.debug)
         except PlaceInvalid as error:
             # "flow orders: places.table" stands in the flow, "places.table" at the top.
             owner, _, setting = str(error.facts["setting"]).rpartition(": ")
             path = setting.split(".")
-            raise error.located(self.at("flows", name, *path) if owner else self.at(*path)) from None
+            raise error.located(self.at("flows", flow.name, *path) if owner else self.at(*path)) from None
 
     @property
     def tables(self) -> dict[str, str]:
         """The flow by the name of its table, with and without the catalog; those of a trial under their real names.
 
+        Those of families, one a topic, are left out.
+
         Raises:
             PlaceInvalid: A template cannot be filled.
             EnvironmentMissing: A variable without default is not set.
         """
-        found = [self.with_debug(debug=False).places(name) for name in self.spec.flows]
+        single = [name for name, flow in self.spec.flows.items() if not flow.is_family]
+        found = [self.with_debug(debug=False).places(name) for name in single]
         return {table: each.flow for each in found for table in (each.name, each.full_name)}
 
     def source(self, name: str) -> SourceTable | None:
@@ -216,7 +276,7 @@ class ResolvedProject:
             PlaceInvalid: A place cannot be one.
             EnvironmentMissing: A variable without default is not set.
         """
-        of_flows = [self.places(flow.name) for flow in self.flows()]
+        of_flows = [self.places_of(flow) for flow in self.stand_ins()]
         found = {self.lake}.union(*((each.table, each.checkpoint, each.dead_letter_table) for each in of_flows))
         return places.schemes(found)
 

@@ -19,6 +19,7 @@ from rivermouth.ports.delta_files import read_snapshot
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.storage import LocalFiles, is_local
+from rivermouth.project.families import with_children
 from rivermouth.project.ingest import ingest_spec
 from rivermouth.project.load import Project
 from rivermouth.project.validate import validate_static
@@ -162,7 +163,7 @@ def of_flow(project: Project, name: str, asked: Asked, door: Door | None = None)
         RivermouthError: As ``infer_schema``.
     """
     validate_static(project)
-    flow = project.flow(name)
+    flow = with_children(project).flow(name)
     with _topics(project, flow, door) as topics:
         return infer(flow, topics, asked.look(flow))
 
@@ -179,9 +180,9 @@ def update(project: Project, name: str, asked: Asked, door: Door | None = None) 
         Run twice: the second time finds nothing new. Stopped half-way: a version is kept whole or not at all.
     """
     validate_static(project)
-    flow = project.flow(name)
+    flow = with_children(project).flow(name)
     _check_infers(project, flow)
-    places = project.places(name)
+    places = project.places_of(flow)
     with ExitStack() as stack:
         topics = stack.enter_context(_topics(project, flow, door))
         inference = infer(flow, topics, asked.look(flow))
@@ -198,11 +199,11 @@ def history(project: Project, name: str) -> list[KeptSchema]:
         SchemaNotGrown: It is declared, and did not grow yet.
         SchemaFileBroken: A version cannot be used.
     """
-    flow = project.flow(name)
+    flow = with_children(project).flow(name)
     if not flow.policies.grows:
         _check_infers(project, flow)
     reader = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S)
-    found = schemas.history(flow, reader, project.places(name))
+    found = schemas.history(flow, reader, project.places_of(flow))
     if not found:
         missing = SchemaNotKept if flow.format.infers else SchemaNotGrown
         raise missing(at=project.at("flows", name), flow=name)
@@ -269,7 +270,8 @@ def _topics(project: Project, flow: Flow, door: Door | None) -> Iterator[Topics]
             yield kafka
         return
     from rivermouth.engine.sources import reading  # noqa: PLC0415 - loads Spark, as below
-    from rivermouth.project.operate import NOBODY, Spark, orders  # noqa: PLC0415
+    from rivermouth.project.operate import NOBODY, Spark  # noqa: PLC0415
+    from rivermouth.project.orders import orders  # noqa: PLC0415
 
     (order,) = orders(project, [flow.name])
     with Spark(project, door or NOBODY) as spark, reading(spark, order) as (topics, _):

@@ -9,8 +9,10 @@ from rivermouth.engine.tables import FlowTable, TableDescription, describe, tabl
 from rivermouth.errors import TableUnknown
 from rivermouth.names import did_you_mean
 from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.project.families import check_one, with_children
 from rivermouth.project.load import Project
 from rivermouth.project.validate import validate_static
+from rivermouth.rows.families import is_child_of
 
 TIMEOUT_S: Final = 20.0
 """Bound on each answer of an object store; listing a large table takes its time."""
@@ -21,21 +23,40 @@ def chosen(project: Project, names: Sequence[str] = ()) -> list[FlowTable]:
 
     Args:
         project: Its flows.
-        names: ``schema.table``, with the catalog where the flow names one; a flow's name stands for its table.
+        names: ``schema.table``, with the catalog where the flow names one; a flow's name stands for its table, and that
+            of a family for those of all its topics.
 
     Raises:
         TableUnknown: No flow writes a table of that name.
         RivermouthError: The project itself is wrong.
     """
     validate_static(project)
-    tables = [table for flow in project.flows() for table in tables_of(flow, project.places(flow.name))]
-    known = {called: table for table in tables for called in _called(table)}
+    project = with_children(project)
+    tables = [table for flow in project.flows() for table in tables_of(flow, project.places_of(flow))]
+    known = {called: {table.name} for table in tables for called in _called(table)}
+    for name, flow in project.spec.flows.items():
+        if flow.is_family:
+            of_children = (each for each in tables if is_child_of(each.flow, name) and each.kind == "rows")
+            known[name] = {table.name for table in of_children}
     for name in names:
         if name not in known:
             fix = did_you_mean(name, known) if known else "add a flow under flows:"
             raise TableUnknown(name=name, fix=fix)
-    wanted = {known[name].name for name in names} or {table.name for table in tables}
+    wanted = {table for name in names for table in known[name]} if names else {table.name for table in tables}
     return [table for table in tables if table.name in wanted]
+
+
+def chosen_one(project: Project, name: str) -> FlowTable:
+    """The one table of this name.
+
+    Raises:
+        ArgumentInvalid: It is the name of a family, which has a table for each topic.
+        TableUnknown: No flow writes a table of that name.
+        RivermouthError: The project itself is wrong.
+    """
+    check_one(project, name, "TABLE")
+    (table,) = chosen(project, [name])
+    return table
 
 
 def described(project: Project, names: Sequence[str] = ()) -> list[TableDescription]:

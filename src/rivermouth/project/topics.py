@@ -12,7 +12,8 @@ from rivermouth.extend import find_kind, kind_names
 from rivermouth.ports.session import for_flow
 from rivermouth.project.ingest import NEVER, format_of, ingest_spec
 from rivermouth.project.look_after import TableRows
-from rivermouth.project.operate import NOBODY, Door, Spark, orders, reach
+from rivermouth.project.operate import NOBODY, Door, Spark, reach
+from rivermouth.project.orders import orders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -254,10 +254,10 @@ def _places(project: Project) -> Iterator[RivermouthError]:
     real: list[FlowPlaces] = []
     # A broken lake or template of the whole project is one problem, not one for each flow.
     found: dict[str, RivermouthError] = {}
-    for name in project.spec.flows:
+    for flow in project.stand_ins():
         try:
-            resolved.append(project.places(name))
-            real.append(project.with_debug(debug=False).places(name))
+            resolved.append(project.places_of(flow))
+            real.append(project.with_debug(debug=False).places_of(flow))
         except RivermouthError as error:
             found.setdefault(str(error), error)
     if found:
@@ -272,8 +272,8 @@ def _places(project: Project) -> Iterator[RivermouthError]:
         if project.debug:
             check_apart(resolved, real)
     except RivermouthError as error:
-        flow = str(error.facts.get("second", error.facts.get("setting", ""))).removeprefix("flow ")
-        yield error.located(project.at("flows", flow, "table"))
+        owner = str(error.facts.get("second", error.facts.get("setting", ""))).removeprefix("flow ")
+        yield error.located(project.at("flows", owner, "table"))
 
 
 def _sources(project: Project) -> Iterator[RivermouthError]:

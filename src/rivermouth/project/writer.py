@@ -15,7 +15,7 @@ from rivermouth.ports.storage import files_for
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.supervisor import FlowOrder
+    from rivermouth.engine.orders import FlowOrder
     from rivermouth.project.operate import Door
 
 

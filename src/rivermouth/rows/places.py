@@ -82,6 +82,10 @@ class FlowPlaces:
         """The folder of the versions of an inferred schema, the flow's own or those of its earlier name."""
         return f"{self.state}/schemas/{flow or self.flow}"
 
+    def family(self, name: str) -> str:
+        """The folder of what is kept of a family of flows."""
+        return f"{self.state}/families/{name}"
+
     @property
     def option(self) -> str:
         """`` --debug`` behind a command about a trial; else nothing."""
@@ -183,6 +187,19 @@ def check_distinct(all_places: Iterable[FlowPlaces]) -> None:
         _check_outside_delta(places)
 
 
+def check_beside(places: FlowPlaces, others: Iterable[FlowPlaces]) -> None:
+    """Nothing, if ``places`` can stand beside those of other flows, as ``check_distinct`` would say of all.
+
+    Raises:
+        TableShared: One of the others has a table, its name, a dead letter table, a checkpoint or a folder of those.
+        PlaceInvalid: The places are not distinct in themselves.
+    """
+    _check_own(places)
+    for other in others:
+        _check_pair(other, places)
+    _check_outside_delta(places)
+
+
 def check_apart(trials: Iterable[FlowPlaces], real: Iterable[FlowPlaces]) -> None:
     """Nothing, if no place of a trial (``debug``) is one of the real places.
 
@@ -278,7 +295,10 @@ def _fill(text: str, value: Callable[[str], str], setting: str) -> str:
 
 def _topic(name: str, known: Iterable[str], topics: list[str], setting: str) -> str:
     if name != "topic":
-        raise PlaceInvalid(setting=setting, detail=f"unknown placeholder {{{name}}}", fix=did_you_mean(name, known))
+        detail = f"unknown placeholder {{{name}}}"
+        if setting.endswith(": table"):
+            detail += ", tables are made by topic and by nothing that a record holds"
+        raise PlaceInvalid(setting=setting, detail=detail, fix=did_you_mean(name, known))
     if len(topics) != 1:
         read = f"it reads {len(topics)}" if topics else "it reads a topic_pattern or a table"
         raise PlaceInvalid(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.names import did_you_mean
+from rivermouth.rows.families import makes_table
 
 if TYPE_CHECKING:
     from rivermouth.rows.places import FlowPlaces
@@ -70,6 +71,13 @@ def problems(flow: Flow, flows: Mapping[str, Flow], tables: Mapping[str, str]) -
     fitting = [name for name, owner in tables.items() if owner != flow.name and flows[owner].format.type == "raw"]
     fix = f"source: {did_you_mean(table, fitting)}" if fitting else "add a flow with format: raw, and name its table"
     owner = owner_of(flow, tables)
+    family = next((each.name for each in flows.values() if makes_table(each, table)), None)
+    if owner is None and family is not None:
+        detail = f"{table} is one of the tables of flow {family}, one a topic, and such a table is not read"
+        yield Problem(
+            "source", detail, "read the topic: topics: [...]; or give it a flow of its own, and read its table"
+        )
+        return
     if owner is None:
         yield Problem("source", f"no flow of the project writes a table {table!r}", fix.removeprefix("source: "))
         return

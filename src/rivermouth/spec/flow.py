@@ -98,7 +98,9 @@ class Table(Noun):
     """The Delta table that a flow writes; in YAML a name, or a mapping with its layout.
 
     Attributes:
-        name: ``schema.table`` lies in the lake; ``catalog.schema.table`` is also registered in that catalog.
+        name: ``schema.table`` lies in the lake; ``catalog.schema.table`` is also registered in that catalog. With
+            ``{topic}`` in it a flow of several topics has a table for each.
+        max_tables: At most so many tables, where the name has ``{topic}`` and the flow reads several topics.
         partition_by: Columns; ``{name: expression}`` derives one, for example ``{day: date(kafka_timestamp)}``.
         cluster_by: Columns for liquid clustering; not together with ``partition_by``.
         properties: Delta table properties, set when the table is created.
@@ -107,6 +109,7 @@ class Table(Noun):
     """
 
     name: str
+    max_tables: int = Field(default=100, gt=0)
     partition_by: tuple[str | dict[str, str], ...] = ()
     cluster_by: tuple[str, ...] = ()
     properties: dict[str, str | int | bool] = {}
@@ -220,10 +223,22 @@ class Flow(Noun):
         self._check_evolution()
         self._check_changes()
         self._check_keyed()
+        if "max_tables" in self.table.model_fields_set and not self.is_family:
+            msg = (
+                "max_tables is for a flow with a table for each of its topics: "
+                "write {topic} into the table's name, and topic_pattern, or remove it"
+            )
+            raise ValueError(msg)
         if self.table.cluster_by and self.zorder:
             msg = "a clustered table has its order by cluster_by: leave zorder out"
             raise ValueError(msg)
         return self
+
+    @property
+    def is_family(self) -> bool:
+        """Whether it stands for many flows: one for each of its topics, with a table of its own."""
+        several = self.topic_pattern is not None or len({*self.topics, *self.assign}) > 1
+        return several and "{topic}" in self.table.name
 
     @property
     def zorder(self) -> tuple[str, ...]:

@@ -1,0 +1,211 @@
+"""The threads in which flows run: one for each flow, and one for each family, which finds its topics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.engine.events import BatchDone, Event, FlowFinished, Warned
+from rivermouth.engine.families import PASSING, look
+from rivermouth.engine.orders import FamilyOrder, FlowOrder, FlowOutcome, Order
+from rivermouth.errors import FlowBroken, RivermouthError, TableBusy, TopicMissing, TopicPatternEmpty, first_line
+from rivermouth.ports import delta
+from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.session import has_ended
+from rivermouth.ports.storage import PlacedFiles, files_for
+from rivermouth.rows import families, worker_failures
+from rivermouth.rows.ledger import Counts
+
+if TYPE_CHECKING:
+    from rivermouth.engine.supervisor import Supervisor
+
+SIDE_BY_SIDE: Final = 8
+"""So many children of a family are drained at a time."""
+LOOK_EVERY_S: Final = (1.0, 5.0)
+"""A family that follows looks for new topics at its trigger, within these bounds."""
+
+
+class Worker(threading.Thread):
+    """The thread of one flow; its outcome is known when it has ended."""
+
+    def __init__(
+        self, supervisor: Supervisor, order: FlowOrder, *, keep_following: bool, may_vanish: bool = False
+    ) -> None:
+        super().__init__(name=f"flow-{order.flow.name}", daemon=True)
+        self._supervisor = supervisor
+        self._order = order
+        self._keep_following = keep_following
+        self._may_vanish = may_vanish
+        self._counts = Counts()
+        self._batches = 0
+        self._began_at = time.monotonic()
+        self._ended_at: float | None = None
+        self._error: BaseException | None = None
+        self.source: Worker | None = None
+        """Of the flow whose table this one reads, if that runs too."""
+        self.ended = threading.Event()
+        self.vanished = False
+        """Whether it ended because its topic was deleted, and nobody named that."""
+
+    @property
+    def order(self) -> FlowOrder:
+        """What it carries."""
+        return self._order
+
+    @property
+    def outcome(self) -> FlowOutcome:
+        """How it ended."""
+        duration_s = (self._ended_at or time.monotonic()) - self._began_at
+        return FlowOutcome(self._order.flow.name, self._counts, self._batches, duration_s, self._error)
+
+    def run(self) -> None:
+        """Carries the flow to its end and tells what became of it."""
+        try:
+            self._carry()
+        finally:
+            self.ended.set()
+
+    def _carry(self) -> None:
+        name = self._order.flow.name
+        try:
+            self._wait_for_source()
+            self._began_at = time.monotonic()
+            self._supervisor.carry(self._order, self._hear, keep_following=self._keep_following)
+        except TopicMissing as error:
+            if self._may_vanish:
+                self.vanished = True
+                self._supervisor.tell(Warned(name, f"{families.gone(self._order.flow)}; its table stays as it is"))
+            else:
+                self._error = error.located(self._order.at)
+        except RivermouthError as error:
+            # Told to stop while it waited for its table, it has not failed.
+            if not (isinstance(error, TableBusy) and self._supervisor.stopped):
+                self._error = error.located(self._order.at)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
+            registry = worker_failures.failure(str(error))
+            self._error = registry or FlowBroken(flow=name, detail=first_line(error))
+            self._error = self._error.located(self._order.at)
+            self._error.__cause__ = error
+        self._ended_at = time.monotonic()
+        if self._error is not None:
+            # The other flows may go on for days. Where the JVM is gone this one starts again with it.
+            if not has_ended(self._supervisor.spark):
+                self._supervisor.tell_failed(name, self._error)
+            return
+        outcome = self.outcome
+        stopped = self._supervisor.stopped and not self._keep_following
+        self._hear(FlowFinished(name, outcome.counts, outcome.batches, outcome.duration_s, stopped=stopped))
+
+    def _wait_for_source(self) -> None:
+        """Returns when what a drain should carry is in the table that the flow reads, or when it is there at all.
+
+        A flow that follows waits for the table only; where its writer fails, it carries what it finds.
+        """
+        source = self._order.source
+        while source is not None and self.source is not None and not self.source.ended.is_set():
+            made = self._keep_following and delta.exists(PlacedFiles(self._supervisor.spark), source.places.table)
+            if made or self._supervisor.stopped:
+                return
+            self.source.ended.wait(0.2)
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, BatchDone):
+            self._counts += event.counts
+            self._batches += 1
+        self._supervisor.tell(event)
+
+
+class FamilyWorker(threading.Thread):
+    """The thread of a family: finds its topics, runs a flow for each, and waits for all of them."""
+
+    def __init__(self, supervisor: Supervisor, order: FamilyOrder, *, keep_following: bool) -> None:
+        super().__init__(name=f"family-{order.flow.name}", daemon=True)
+        self._supervisor = supervisor
+        self._order = order
+        self._keep_following = keep_following
+        self._workers: dict[str, Worker] = {}
+        self._refused: dict[str, FlowOutcome] = {}
+        self._error: BaseException | None = None
+        self._told: str | None = None
+
+    @property
+    def outcomes(self) -> list[tuple[Order, FlowOutcome]]:
+        """How its children ended, by name; and itself, where it failed or has none."""
+        found: list[tuple[Order, FlowOutcome]] = [
+            (worker.order, worker.outcome) for worker in self._workers.values() if not worker.vanished
+        ]
+        found += [(self._order, outcome) for outcome in self._refused.values()]
+        found.sort(key=lambda each: each[1].flow)
+        own = FlowOutcome(self._order.flow.name, Counts(), 0, 0.0, self._error)
+        return [*found, (self._order, own)] if self._error is not None or not found else found
+
+    def run(self) -> None:
+        """Carries the family to its end and tells what became of it."""
+        try:
+            self._carry()
+        except RivermouthError as error:
+            self._error = error.located(self._order.at)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
+            self._error = FlowBroken(flow=self._order.flow.name, detail=first_line(error)).located(self._order.at)
+            self._error.__cause__ = error
+        if self._error is not None and not has_ended(self._supervisor.spark):
+            self._supervisor.tell_failed(self._order.flow.name, self._error)
+        for worker in self._workers.values():
+            while worker.is_alive():
+                worker.join(0.5)
+
+    def _carry(self) -> None:
+        order, stopping = self._order, self._supervisor.stopping
+        least_s, most_s = LOOK_EVERY_S
+        every_s = max(least_s, min(order.flow.trigger.every, most_s))
+        files = files_for(order.places.lake, self._supervisor.spark)
+        with Kafka(order.bootstrap_servers, order.options) as kafka:
+            while not stopping.is_set() and not has_ended(self._supervisor.spark):
+                try:
+                    found = look(order, files, kafka, known=self._known(), waits=self._keep_following)
+                except (TopicPatternEmpty, *PASSING) as error:
+                    if not self._keep_following or not (self._workers or isinstance(error, TopicPatternEmpty)):
+                        raise
+                    self._say(f"{error.message.partition(';')[0]}; it looks again")
+                else:
+                    self._told = None
+                    self._start(found.orders)
+                    for name, refusal in found.refused.items():
+                        self._refuse(name, refusal)
+                    if found.problem is not None and not self._keep_following:
+                        raise found.problem
+                    if found.problem is not None and order.flow.name not in self._refused:
+                        self._refuse(order.flow.name, found.problem)
+                if not self._keep_following:
+                    return
+                stopping.wait(every_s)
+
+    def _known(self) -> set[str]:
+        """Topics that are being read, or were refused; of those that vanished another may come."""
+        for name in [name for name, worker in self._workers.items() if worker.vanished and not worker.is_alive()]:
+            del self._workers[name]
+        names = {*self._workers, *self._refused, *self._supervisor.carried}
+        return {families.parted(name)[1] for name in names if families.parted(name)[0] == self._order.flow.name}
+
+    def _start(self, orders: list[FlowOrder]) -> None:
+        for order in orders:
+            while not self._keep_following and sum(each.is_alive() for each in self._workers.values()) >= SIDE_BY_SIDE:
+                time.sleep(0.05)
+            if self._supervisor.stopping.is_set():
+                return
+            # Of a topic that somebody named, it is an error that it is not there.
+            vanishes = self._order.flow.topic_pattern is not None and self._order.only is None
+            worker = Worker(self._supervisor, order, keep_following=self._keep_following, may_vanish=vanishes)
+            self._workers[order.flow.name] = worker
+            worker.start()
+
+    def _refuse(self, name: str, error: RivermouthError) -> None:
+        located = error.located(self._order.at)
+        self._refused[name] = FlowOutcome(name, Counts(), 0, 0.0, located)
+        self._supervisor.tell_failed(name, located)
+
+    def _say(self, words: str) -> None:
+        if words != self._told:
+            self._told = words
+            self._supervisor.tell(Warned(self._order.flow.name, words))

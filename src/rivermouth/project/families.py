@@ -1,0 +1,107 @@
+"""The children of families, as far as a door knows them without a run: of flows with a table for each topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rivermouth.engine.families import topics_of
+from rivermouth.errors import ArgumentInvalid, FlowUnknown, RivermouthError, TopicMissing
+from rivermouth.ports.families import read_kept
+from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.project.load import Project
+from rivermouth.rows.families import STAND_IN, Kept, child_of, is_child, named_topics
+
+if TYPE_CHECKING:
+    from rivermouth.rows.places import FlowPlaces
+    from rivermouth.spec import Flow
+
+Done = TypeVar("Done")
+
+TIMEOUT_S: Final = 10.0
+
+
+def with_children(project: Project, *, ask: bool = False, timeout_s: float = TIMEOUT_S) -> Project:
+    """The project, in which each family stands for the children that are known of it.
+
+    Known are the topics that are kept in the lake or named in the file, and with ``ask`` those that Kafka has; a broker
+    that does not answer is left out.
+
+    Raises:
+        LakeNotReadable: What is kept cannot be read.
+        RivermouthError: What is wrong with the project.
+    """
+    families = [project.flow(name) for name, flow in project.spec.flows.items() if flow.is_family]
+    if not families:
+        return project
+    reader = LakeReader(project.spark_conf, timeout_s=timeout_s)
+    kept = {each.name: read_kept(reader, state_of(project, each), each) for each in families}
+    if ask:
+        kept = {each.name: _asked(project, each, kept[each.name], timeout_s) for each in families}
+    return replace(project, kept=kept)
+
+
+def state_of(project: Project, family: Flow) -> FlowPlaces:
+    """Places by which the lake and the state of a family are known."""
+    topic = next(iter(named_topics(family)), STAND_IN)
+    return project.places_of(child_of(family, topic))
+
+
+def names_of(project: Project, name: str) -> list[str]:
+    """The flow of this name, or the children of a family that are known.
+
+    Raises:
+        FlowUnknown: The project has none of this name.
+        LakeNotReadable: What is kept of the family cannot be read.
+    """
+    return [flow.name for flow in with_children(project).flows((name,))]
+
+
+def flows_called(project: Project | None, name: str) -> list[str]:
+    """As ``names_of``, with the topics that Kafka has; none where the project has no such flow."""
+    if project is None:
+        return []
+    try:
+        return [flow.name for flow in with_children(project, ask=True).flows((name,))]
+    except FlowUnknown:
+        return []
+
+
+def where_there(flows: Iterable[str], named: str | Sequence[str], work: Callable[[str], Done]) -> dict[str, Done]:
+    """What comes of the work on each of these flows; children of a family whose topic was deleted are left out.
+
+    Raises:
+        TopicMissing: The topic of a flow that was named itself is not there.
+    """
+    named = (named,) if isinstance(named, str) else named
+    done = {}
+    for flow in flows:
+        try:
+            done[flow] = work(flow)
+        except TopicMissing:
+            if flow in named or not is_child(flow):
+                raise
+    return done
+
+
+def check_one(project: Project, name: str, argument: str = "FLOW") -> None:
+    """Nothing, unless this is the name of a family, where one flow is meant.
+
+    Raises:
+        ArgumentInvalid: It is.
+    """
+    flow = project.spec.flows.get(name)
+    if flow is not None and flow.is_family:
+        detail = f"{name} stands for a flow for each of its topics, and one is meant"
+        raise ArgumentInvalid(at=project.at("flows", name), argument=argument, detail=detail, fix=f"{name}.TOPIC")
+
+
+def _asked(project: Project, family: Flow, kept: Kept, timeout_s: float) -> Kept:
+    try:
+        with Kafka(project.bootstrap_servers, project.kafka_options(), timeout_s) as kafka:
+            found = topics_of(family, kafka)
+    except RivermouthError:
+        return kept  # each child says so itself
+    return replace(kept, topics=tuple(sorted({*kept.topics, *found})))

@@ -1,0 +1,65 @@
+"""What the lake keeps of families: which topics have a table, and which were there at the beginning."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from rivermouth.errors import LakeNotReadable
+from rivermouth.ports.families import begin, keep, read_kept
+from rivermouth.ports.storage import LocalFiles
+from rivermouth.rows.families import Kept
+from rivermouth.spec import Flow
+
+
+@pytest.fixture
+def places(tmp_path):
+    return SimpleNamespace(family=lambda name: str(tmp_path / "families" / name))
+
+
+def family(name="shop", **settings):
+    body = {"name": name, "topic_pattern": ".*", "format": "raw", "table": "bronze.{topic}", **settings}
+    return Flow.model_validate(body)
+
+
+def test_what_the_first_run_found_stays(places):
+    files, shop = LocalFiles(), family()
+    assert read_kept(files, places, shop) == Kept()
+    assert begin(files, places, shop, ["b", "a"]) == Kept((), frozenset("ab"))
+    keep(files, places, shop, "b.json")
+    keep(files, places, shop, "a")
+    keep(files, places, shop, "a")
+    assert begin(files, places, shop, ["c"]) == Kept(("a", "b.json"), frozenset("ab"))
+    assert begin(files, places, family("empty"), []) == Kept((), frozenset())
+
+
+def test_a_family_keeps_what_it_had_under_its_earlier_name(places):
+    files, shop = LocalFiles(), family()
+    begin(files, places, shop, ["a"])
+    keep(files, places, shop, "a")
+    keep(files, places, shop, "b")
+    renamed = family("shops", previously="shop")
+    kept = Kept(("a", "b"), frozenset("a"))
+    assert read_kept(files, places, renamed) == kept
+    assert begin(files, places, renamed, ["a", "b", "c"]) == kept
+    assert read_kept(files, places, family("shops")) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "it is not what rivermouth writes there"),
+        ("[]", "it is not what rivermouth writes there"),
+        ('{"format": 1}', "it is not what rivermouth writes there"),
+        ('{"format": 2}', "it has format 2, and this version reads format 1"),
+    ],
+)
+def test_what_is_kept_must_be_what_we_wrote(places, tmp_path, text, told):
+    folder = tmp_path / "families" / "shop"
+    folder.mkdir(parents=True)
+    (folder / "begun.json").write_text(text)
+    with pytest.raises(LakeNotReadable) as caught:
+        read_kept(LocalFiles(), places, family())
+    assert str(caught.value) == (
+        f"[LAKE_NOT_READABLE] cannot read {folder}/begun.json: {told}\n"
+        "  hint: check the credentials and the address of the lake, in spark: conf for object stores"
+    )
