@@ -28,6 +28,8 @@ CASES = [
     ({"type": "string", "format": "date-time"}, "timestamp not null"),
     ({"type": "string", "format": "date"}, "date not null"),
     ({"type": "string", "format": "email"}, "string not null"),
+    ({"type": "string", "format": ["date"]}, "string not null"),
+    ({"type": "integer", "connect.type": {"is": "int8"}}, "bigint not null"),
     ({"type": "boolean"}, "boolean not null"),
     ({"type": "integer"}, "bigint not null"),
     ({"type": "integer", "maximum": 1 << 64}, "decimal(38,0) not null"),
@@ -81,6 +83,14 @@ CASES = [
         "decimal(10,2) not null",
     ),
     ({"type": "number", "title": "org.apache.kafka.connect.data.Decimal"}, "decimal(38,0) not null"),
+    (
+        {
+            "type": "number",
+            "title": "org.apache.kafka.connect.data.Decimal",
+            "connect.parameters": {"scale": math.inf},
+        },
+        "double not null",
+    ),
     (
         {
             "type": "number",
@@ -146,6 +156,14 @@ def test_what_no_table_can_be_made_of_is_refused(schema, told):
     with pytest.raises(ValueError, match="the JSON Schema") as caught:
         columns(schema)
     assert str(caught.value) == told
+
+
+def test_a_file_that_nests_deeper_than_can_be_read_is_refused(tmp_path):
+    path = tmp_path / "deep.json"
+    path.write_text('{"properties":' * 100_000)
+    with pytest.raises(ValueError, match="is not JSON") as caught:
+        Json.model_validate({"type": "json", "schema": str(path)}).schema_as_declared()
+    assert str(caught.value) == f"the schema file {path} is not JSON"
 
 
 def test_a_schema_of_spark_is_none():

@@ -138,7 +138,7 @@ def _from_file(path: str) -> dict[str, Any]:
     except OSError as error:
         msg = f"the schema file {path} cannot be read: {error.strerror}"
         raise ValueError(msg) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         msg = f"the schema file {path} is not JSON"
         raise ValueError(msg) from None
     if not isinstance(found, dict):

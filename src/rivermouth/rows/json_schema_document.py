@@ -35,10 +35,10 @@ _PYTHON: Final[dict[type, str]] = {
     float: "number",
     type(None): _NULL,
 }
-_STRINGS: Final[dict[object, T.DataType]] = {"date": T.DateType(), "date-time": T.TimestampType()}
+_STRINGS: Final[dict[str, T.DataType]] = {"date": T.DateType(), "date-time": T.TimestampType()}
 # What Kafka Connect's converter says besides:
 # https://github.com/confluentinc/schema-registry/blob/master/json-schema-converter
-_CONNECT: Final[dict[object, T.DataType]] = {
+_CONNECT: Final[dict[str, T.DataType]] = {
     "int8": T.ByteType(),
     "int16": T.ShortType(),
     "int32": T.IntegerType(),
@@ -240,7 +240,7 @@ def _type(said: _Said) -> T.DataType:
     if kinds == _KINDS["array"]:
         items = said.items or _Said()
         return T.ArrayType(_type(items), _NULL in items.kinds)
-    hint = said.hints.get("connect.type")
+    hint = _word(said.hints, "connect.type")
     if kinds == _KINDS["boolean"]:
         return T.BooleanType()
     if kinds == _KINDS["integer"]:
@@ -250,8 +250,14 @@ def _type(said: _Said) -> T.DataType:
     if kinds and kinds <= _NUMBER:
         return _decimal(said.hints) or _CONNECT.get(hint, T.DoubleType())
     if kinds == _KINDS["string"]:
-        return _STRINGS.get(said.hints.get("format"), T.StringType())
+        return _STRINGS.get(_word(said.hints, "format"), T.StringType())
     return T.StringType()
+
+
+def _word(hints: Mapping[str, Any], name: str) -> str:
+    """What a hint says; nothing where that is no word."""
+    found = hints.get(name)
+    return found if isinstance(found, str) else ""
 
 
 def _object(said: _Said) -> T.DataType:
@@ -278,6 +284,6 @@ def _decimal(hints: Mapping[str, Any]) -> T.DecimalType | None:
     try:
         scale = int(parameters.get("scale", 0))
         digits = int(parameters.get("connect.decimal.precision", _LONGEST))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return T.DecimalType(digits, scale) if 0 <= scale <= digits <= _LONGEST else None

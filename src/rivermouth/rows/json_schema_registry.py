@@ -26,7 +26,7 @@ def columns(spark: SparkSession, registry: RegistryAccess, subject: str, version
     found = registry_documents.with_references(spark, registry, subject, version, kind="JSON")
     try:
         documents = {name: json.loads(text) for name, text in found.items()}
-    except ValueError:
+    except (ValueError, RecursionError):
         raise SchemaRegistryFailed(detail=f"its {what} is no JSON") from None
     root = documents.pop(registry_documents.ROOT)
     return json_schema_document.columns(root if isinstance(root, dict) else {}, documents)
