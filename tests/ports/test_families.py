@@ -44,6 +44,12 @@ def test_a_family_keeps_what_it_had_under_its_earlier_name(places):
     assert read_kept(files, places, family("shops")) == kept
 
 
+def test_a_topic_whose_name_is_as_long_as_kafka_takes_is_kept(places):
+    files, shop, longest = LocalFiles(), family(), "t" * 249
+    keep(files, places, shop, longest)
+    assert read_kept(files, places, shop).topics == (longest,)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # So say mounted buckets and some network disks.
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_NAME_KEPT: Final = 200
 _READ_AGAIN_S: Final = (0.05, 0.2, 0.5)
 
 
@@ -148,7 +149,8 @@ class LocalFiles:
         target = local_path(path)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+            # A name that is as long as names may be has no room for more.
+            temporary = target.with_name(f".{target.name[:_NAME_KEPT]}.{uuid.uuid4().hex}")
             temporary.write_text(text)
         except OSError as error:
             raise LakeNotWritable(lake=str(target.parent), detail=error.strerror or str(error)) from error
