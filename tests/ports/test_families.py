@@ -1,14 +1,20 @@
 """What the lake keeps of families: which topics have a table, and which were there at the beginning."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 
+from rivermouth.engine import schemas
 from rivermouth.errors import LakeNotReadable
 from rivermouth.ports.families import begin, keep, read_kept
 from rivermouth.ports.storage import LocalFiles
-from rivermouth.rows.families import Kept
-from rivermouth.spec import Flow
+from rivermouth.rows.families import Kept, child_of
+from rivermouth.rows.kept_schema import KeptSchema, file_name
+from rivermouth.rows.ledger import first_entry
+from rivermouth.rows.places import resolve
+from rivermouth.spec import Flow, ProjectSpec
 
 
 @pytest.fixture
@@ -48,6 +54,21 @@ def test_a_topic_whose_name_is_as_long_as_kafka_takes_is_kept(places):
     files, shop, longest = LocalFiles(), family(), "t" * 249
     keep(files, places, shop, longest)
     assert read_kept(files, places, shop).topics == (longest,)
+
+
+def test_the_schema_of_a_flow_of_one_topic_is_that_of_no_other_topic(tmp_path):
+    files = LocalFiles()
+    shop = family(topic_pattern=None, topics=["a", "b"], format={"type": "json", "schema": "infer"})
+    a, b = (child_of(shop, topic) for topic in "ab")
+    places = {each.name: resolve(ProjectSpec(lake=str(tmp_path)), each, base=tmp_path, environ={}) for each in (a, b)}
+    kept = KeptSchema("shop", 1, "2026-01-31T12:00:00", 3, 0, True, (), StructType([StructField("id", LongType())]))
+    files.create(f"{places[a.name].schemas('shop')}/{file_name(1)}", kept.to_text())
+    # As long as it had one topic the flow wrote that one's table.
+    for child, flow in ((a, "shop"), (b, "shop.b")):
+        info = {"commitInfo": {"userMetadata": first_entry(flow, {child.topics[0]: {0: 0}}, {}).to_json()}}
+        files.create(f"{places[child.name].table}/_delta_log/{0:020d}.json", json.dumps(info))
+    assert [schemas.newest(each, files, places[each.name]) for each in (a, b)] == [kept, None]
+    assert schemas.newest(child_of(shop, "c"), files, places[b.name]) is None
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ from rivermouth.errors import (
     first_line,
 )
 from rivermouth.names import folded
+from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows.evolution import GROWN, difference
+from rivermouth.rows.families import is_child
 from rivermouth.rows.kept_schema import KeptSchema, file_name, moved_name, moved_until, versions_of
 
 if TYPE_CHECKING:
@@ -268,13 +270,25 @@ def _next(flow: Flow, before: KeptSchema | None, inference: Inference) -> KeptSc
 
 def _versions(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Iterator[KeptSchema]:
     """The flow's versions, the newest first: those under its earlier name if there are none under its own."""
-    for name in (flow.name, *([flow.previously] if flow.previously else [])):
+    for name in (flow.name, *_earlier_names(flow, files, places)):
         there = False
         for each in _versions_in(flow, files, places.schemas(name)):
             there = True
             yield each
         if there:
             return
+
+
+def _earlier_names(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Iterator[str]:
+    """The name that the flow had before; to a child that of its family is one only if its table was written by that."""
+    if not flow.previously:
+        return
+    if is_child(flow.name) and not is_child(flow.previously):
+        ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
+        newest_entry = next(iter(ledger.newest(1)), None) or ledger.read_side_file()
+        if newest_entry is None or newest_entry.entry.flow != flow.previously:
+            return
+    yield flow.previously
 
 
 def _versions_in(flow: Flow, files: LakeFiles, folder: str) -> Iterator[KeptSchema]:
