@@ -13,13 +13,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from rivermouth import LossDecision
 from rivermouth.engine import supervisor as supervision
+from rivermouth.engine import workers
 from rivermouth.engine.events import BatchDone, BatchRetried, FlowFailed, FlowFinished, FlowRestarted, Warned
-from rivermouth.engine.orders import FlowOrder
+from rivermouth.engine.families import Look
+from rivermouth.engine.orders import FamilyOrder, FlowOrder
 from rivermouth.engine.requests import serve
 from rivermouth.engine.sources import source_of
 from rivermouth.engine.supervisor import Supervisor
-from rivermouth.errors import BrokerUnreachable
+from rivermouth.errors import BrokerUnreachable, TopicPatternEmpty
 from rivermouth.ports.broker import Broker
+from rivermouth.rows.families import child_of
 from rivermouth.rows.places import resolve
 from rivermouth.spec import Flow, ProjectSpec
 
@@ -107,6 +110,88 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
     order = FlowOrder(flow, places, "s", {}, decision=decision)
     (outcome,) = Supervisor(None, lambda _: None, lambda _: None).run([order], keep_following=True)
     assert (outcome.error, handed) == (None, [decision, decision, None])
+
+
+def families_of(monkeypatch, look, carry, after_loss=lambda: None):
+    """A supervisor of families that are found by ``look`` and carried by ``carry``; its sessions end as they say."""
+    sessions = [SimpleNamespace(ended=False) for _ in range(3)]
+    for name, fake in {
+        "look": look,
+        "files_for": lambda *_: None,
+        "Kafka": lambda *_: nullcontext(),
+        "has_ended": lambda spark: spark.ended,
+    }.items():
+        monkeypatch.setattr(workers, name, fake)
+    monkeypatch.setattr(supervision, "has_ended", lambda spark: spark.ended)
+    monkeypatch.setattr(supervision, "abandon", lambda _: after_loss())
+    monkeypatch.setattr(workers, "LOOK_EVERY_S", (0.01, 0.01))
+    rest = iter(sessions[1:])
+    events = []
+    found = Supervisor(sessions[0], events.append, lambda _: None, restart=lambda: next(rest))
+    monkeypatch.setattr(found, "carry", lambda order, _listener, **_: carry(found, order))
+    return found, events
+
+
+def family_of(name):
+    flow = Flow.model_validate({"name": name, "topic_pattern": ".*", "format": "text", "table": "bronze.{topic}"})
+    places = SimpleNamespace(lake="")
+    return FamilyOrder(flow, places, "s", {}, child=lambda child: FlowOrder(child, places, "s", {}))
+
+
+def test_children_that_lost_their_jvm_are_found_again_by_their_family(monkeypatch):
+    """So many at a time as before, with smaller batches; one whose topic is gone by then has not failed."""
+    topics, side, most, limits = [f"t{number:02}" for number in range(20)], [], [], {}
+    first = []
+
+    def look(order, _files, _kafka, *, known, waits):
+        if order.flow.name == "late" and first:
+            while not first[0].ended:
+                time.sleep(0.01)
+            raise RuntimeError
+        there = topics if first else topics[1:]
+        return Look([order.child(child_of(order.flow, each)) for each in there if each not in known])
+
+    def carry(supervisor, order):
+        side.append(order.flow.name)
+        most.append(len([each for each in side if each.startswith("shop.")]))
+        time.sleep(0.02)
+        side.remove(order.flow.name)
+        if supervisor.spark in first:
+            supervisor.spark.ended = True
+            raise RuntimeError
+        limits[order.flow.name] = order.flow.trigger.max_offsets
+
+    found, events = families_of(monkeypatch, look, carry, after_loss=first.clear)
+    first.append(found.spark)
+    outcomes = found.run([family_of("shop"), family_of("late")], keep_following=False)
+    assert {each.flow: each.error for each in outcomes if each.error} == {}
+    assert {each.flow for each in outcomes} >= {f"shop.{each}" for each in topics}
+    assert not [each for each in events if isinstance(each, FlowFailed)]
+    assert max(most) == workers.SIDE_BY_SIDE
+    assert limits == {
+        **{f"shop.{each}": supervision.max_offsets(family_of("shop").flow) // 2 for each in topics[1:]},
+        **{f"late.{each}": None for each in topics[1:]},
+    }
+
+
+def test_a_family_that_follows_outlasts_a_broker_that_is_away_before_it_has_topics(monkeypatch):
+    looks, carried = [], []
+
+    def look(order, _files, _kafka, *, known, waits):
+        looks.append(waits)
+        if len(looks) == 1:
+            raise TopicPatternEmpty(flow=order.flow.name, pattern=".*")
+        if len(looks) == 2:
+            raise BrokerUnreachable(bootstrap_servers="s", timeout_s=1)
+        return Look([] if "t" in known else [order.child(child_of(order.flow, "t"))])
+
+    def carry(supervisor, order):
+        carried.append(order.flow.name)
+        supervisor.stop()
+
+    found, _ = families_of(monkeypatch, look, carry)
+    (outcome,) = found.run([family_of("shop")], keep_following=True)
+    assert (outcome.flow, outcome.error, carried) == ("shop.t", None, ["shop.t"])
 
 
 @pytest.fixture

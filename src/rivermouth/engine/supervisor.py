@@ -80,6 +80,8 @@ class Supervisor:
         self._decided: set[str] = set()
         self.carried: set[str] = set()
         """Names of flows whose run has ended, for the families that would find them anew."""
+        self.smaller: dict[str, FlowOrder] = {}
+        """By name what lost its JVM, with smaller batches."""
 
     def stop(self) -> None:
         """Tells all flows to end after the batch in hand. Returns at once."""
@@ -126,22 +128,23 @@ class Supervisor:
             done = self._side_by_side(pending, keep_following=keep_following)
             for order, outcome in done:
                 outcomes[outcome.flow] = outcome + outcomes.get(outcome.flow)
-                if isinstance(order, FlowOrder):
+                if isinstance(order, FlowOrder) and outcome.error is None:
                     self.carried.add(outcome.flow)
             failed = [order for order, outcome in done if outcome.error is not None]
-            # A family that follows has topics to look for as long as it runs.
-            going_on = [order for order in pending if isinstance(order, FamilyOrder)] if keep_following else []
-            pending = list({id(order): order for order in (*failed, *going_on)}.values())
+            pending = _again(pending, failed, keep_following=keep_following)
             if self._restart is None or self._stop.is_set() or not has_ended(self._spark):
                 break
             losses = 1 if any(outcome.batches for _, outcome in done) else losses + 1
             if losses > _ENGINE_LOSSES:
-                for order in pending:
+                for order in failed or pending:
                     lost = EngineLost(flow=order.flow.name, times=losses, max_offsets=max_offsets(order.flow))
                     before = outcomes.get(order.flow.name) or FlowOutcome(order.flow.name, Counts(), 0, 0.0)
                     outcomes[order.flow.name] = replace(before, error=lost)
                 break
-            pending = [self._smaller(order) if isinstance(order, FlowOrder) else order for order in pending]
+            pending = self._smaller_ones(pending, failed)
+            for order in (*failed, *pending):
+                # It is carried again, or its topic was deleted meanwhile.
+                outcomes |= _without_error(outcomes, order.flow.name)
             abandon(self._spark)
             self._spark = self._restart()
         for outcome in outcomes.values():
@@ -169,6 +172,11 @@ class Supervisor:
             *((worker.order, worker.outcome) for worker in workers),
             *(each for finder in finders for each in finder.outcomes),
         ]
+
+    def _smaller_ones(self, pending: Sequence[Order], failed: Sequence[Order]) -> list[Order]:
+        """What goes on, with smaller batches; those of children are for the families that find them again."""
+        self.smaller |= {each.flow.name: self._smaller(each) for each in failed if isinstance(each, FlowOrder)}
+        return [self.smaller.get(order.flow.name, order) for order in pending]
 
     def _smaller(self, order: FlowOrder) -> FlowOrder:
         """The order with half as many offsets a batch, for a batch that did not fit into memory."""
@@ -293,6 +301,20 @@ class Supervisor:
             between_batches(run)
 
         return follow(run, between) if order.source is None else follow_table(run, between)
+
+
+def _again(pending: Sequence[Order], failed: Sequence[Order], *, keep_following: bool) -> list[Order]:
+    """What goes on once there is a JVM again; a family finds its children that failed itself."""
+    names = {order.flow.name for order in failed}
+    names |= {families.parted(name)[0] for name in names}
+    # A family that follows has topics to look for as long as it runs.
+    return [
+        order for order in pending if order.flow.name in names or (keep_following and isinstance(order, FamilyOrder))
+    ]
+
+
+def _without_error(outcomes: dict[str, FlowOutcome], name: str) -> dict[str, FlowOutcome]:
+    return {name: replace(outcomes[name], error=None)} if name in outcomes else {}
 
 
 def _in_order(orders: Sequence[Order], outcomes: dict[str, FlowOutcome]) -> list[FlowOutcome]:

@@ -160,16 +160,18 @@ class FamilyWorker(threading.Thread):
         least_s, most_s = LOOK_EVERY_S
         every_s = max(least_s, min(order.flow.trigger.every, most_s))
         files = files_for(order.places.lake, self._supervisor.spark)
+        begun = any(families.is_child_of(name, order.flow.name) for name in self._supervisor.smaller)
         with Kafka(order.bootstrap_servers, order.options) as kafka:
             while not stopping.is_set() and not has_ended(self._supervisor.spark):
                 try:
                     found = look(order, files, kafka, known=self._known(), waits=self._keep_following)
                 except (TopicPatternEmpty, *PASSING) as error:
-                    if not self._keep_following or not (self._workers or isinstance(error, TopicPatternEmpty)):
+                    begun = begun or isinstance(error, TopicPatternEmpty)
+                    if not self._keep_following or not begun:
                         raise
                     self._say(f"{error.message.partition(';')[0]}; it looks again")
                 else:
-                    self._told = None
+                    begun, self._told = True, None
                     self._start(found.orders)
                     for name, refusal in found.refused.items():
                         self._refuse(name, refusal)
@@ -189,7 +191,8 @@ class FamilyWorker(threading.Thread):
         return {families.parted(name)[1] for name in names if families.parted(name)[0] == self._order.flow.name}
 
     def _start(self, orders: list[FlowOrder]) -> None:
-        for order in orders:
+        for found in orders:
+            order = self._supervisor.smaller.get(found.flow.name, found)
             while not self._keep_following and sum(each.is_alive() for each in self._workers.values()) >= SIDE_BY_SIDE:
                 time.sleep(0.05)
             if self._supervisor.stopping.is_set():
