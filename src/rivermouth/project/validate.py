@@ -20,7 +20,7 @@ from rivermouth.names import did_you_mean
 from rivermouth.project.judge import words
 from rivermouth.project.load import Project, raise_all
 from rivermouth.project.locate import Path
-from rivermouth.rows import kafka_options, source_table
+from rivermouth.rows import families, kafka_options, source_table
 from rivermouth.rows.environment import expand, references, texts_with_references
 from rivermouth.rows.places import FlowPlaces, check_apart, check_distinct, schemes
 from rivermouth.spec import Flow
@@ -207,6 +207,10 @@ def _offset_values(project: Project, flow: Flow) -> Iterator[RivermouthError]:
             path = ("flows", flow.name, setting, topic)
             if known and topic not in known:
                 fix = did_you_mean(topic, known)
+                yield _invalid(project, path, f"{words(path)}: the flow does not read topic {topic!r}", fix)
+            elif flow.is_family and not families.reads(flow, topic):
+                # No child would say so: each has the offsets of its own topic.
+                fix = f"name a topic that matches {flow.topic_pattern}, or leave it out"
                 yield _invalid(project, path, f"{words(path)}: the flow does not read topic {topic!r}", fix)
                 continue
             for partition, offset in partitions.items():
