@@ -11,17 +11,20 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from rivermouth import LossDecision
+from rivermouth import LossDecision, Project
 from rivermouth.engine import supervisor as supervision
 from rivermouth.engine import workers
 from rivermouth.engine.events import BatchDone, BatchRetried, FlowFailed, FlowFinished, FlowRestarted, Warned
 from rivermouth.engine.families import Look
+from rivermouth.engine.families import look as look_for_topics
 from rivermouth.engine.orders import FamilyOrder, FlowOrder
 from rivermouth.engine.requests import serve
 from rivermouth.engine.sources import source_of
 from rivermouth.engine.supervisor import Supervisor
 from rivermouth.errors import BrokerUnreachable, TopicPatternEmpty
 from rivermouth.ports.broker import Broker
+from rivermouth.ports.storage import LocalFiles
+from rivermouth.project.orders import run_orders
 from rivermouth.rows.families import child_of
 from rivermouth.rows.places import resolve
 from rivermouth.spec import Flow, ProjectSpec
@@ -192,6 +195,26 @@ def test_a_family_that_follows_outlasts_a_broker_that_is_away_before_it_has_topi
     found, _ = families_of(monkeypatch, look, carry)
     (outcome,) = found.run([family_of("shop")], keep_following=True)
     assert (outcome.flow, outcome.error, carried) == ("shop.t", None, ["shop.t"])
+
+
+def test_of_two_families_that_find_one_table_one_gets_it(monkeypatch, tmp_path):
+    text = "{lake: ./lake, kafka: {bootstrap_servers: 'localhost:9092'}, flows: {%s}}"
+    settings = "format: text, table: 'bronze.{topic}'"
+    flows = f"shop: {{topic_pattern: '.*', {settings}}}, all: {{topic_pattern: '.*[a-z]', {settings}}}"
+    (tmp_path / "rivermouth.yml").write_text(text % flows)
+    project = Project.load(tmp_path / "rivermouth.yml")
+    carried = []
+    found, _ = families_of(monkeypatch, look_for_topics, lambda _, order: carried.append(order.flow.topics))
+    kafka = SimpleNamespace(topics=lambda _: ["a", "b"])
+    monkeypatch.setattr(workers, "files_for", lambda *_: LocalFiles())
+    monkeypatch.setattr(workers, "Kafka", lambda *_: nullcontext(kafka))
+    outcomes = found.run(run_orders(project), keep_following=False)
+    assert sorted(carried) == [("a",), ("b",)]
+    refused = [str(each.error).splitlines()[0] for each in outcomes if each.error]
+    assert [each.partition("share")[2] for each in sorted(refused)] == [
+        " the table bronze.a; neither was run",
+        " the table bronze.b; neither was run",
+    ]
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.running import RunningFlow
     from rivermouth.ports.sources import Records, Topics
     from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.places import FlowPlaces
 
 _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
@@ -80,6 +81,10 @@ class Supervisor:
         self._decided: set[str] = set()
         self.carried: set[str] = set()
         """Names of flows whose run has ended, for the families that would find them anew."""
+        self.looking = threading.Lock()
+        """Held by a family that looks for its topics: of two that find the same table one gets it."""
+        self.claimed: dict[str, FlowPlaces] = {}
+        """The places of the children that were found, by name."""
         self.smaller: dict[str, FlowOrder] = {}
         """By name what lost its JVM, with smaller batches."""
 

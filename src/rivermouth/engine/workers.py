@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.engine.events import BatchDone, Event, FlowFinished, Warned
@@ -18,7 +19,9 @@ from rivermouth.rows import families, worker_failures
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
+    from rivermouth.engine.families import Look
     from rivermouth.engine.supervisor import Supervisor
+    from rivermouth.ports.storage import LakeFiles
 
 SIDE_BY_SIDE: Final = 8
 """So many children of a family are drained at a time."""
@@ -164,7 +167,7 @@ class FamilyWorker(threading.Thread):
         with Kafka(order.bootstrap_servers, order.options) as kafka:
             while not stopping.is_set() and not has_ended(self._supervisor.spark):
                 try:
-                    found = look(order, files, kafka, known=self._known(), waits=self._keep_following)
+                    found = self._look(files, kafka)
                 except (TopicPatternEmpty, *PASSING) as error:
                     begun = begun or isinstance(error, TopicPatternEmpty)
                     if not self._keep_following or not begun:
@@ -182,6 +185,18 @@ class FamilyWorker(threading.Thread):
                 if not self._keep_following:
                     return
                 stopping.wait(every_s)
+
+    def _look(self, files: LakeFiles, kafka: Kafka) -> Look:
+        """What is found now; a table that another family has found in this run is that one's."""
+        with self._supervisor.looking:
+            claimed = self._supervisor.claimed
+            others = (
+                places for name, places in claimed.items() if not families.is_child_of(name, self._order.flow.name)
+            )
+            order = replace(self._order, others=(*self._order.others, *others))
+            found = look(order, files, kafka, known=self._known(), waits=self._keep_following)
+            claimed.update((each.flow.name, each.places) for each in found.orders)
+        return found
 
     def _known(self) -> set[str]:
         """Topics that are being read, or were refused; of those that vanished another may come."""

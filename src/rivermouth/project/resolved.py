@@ -127,8 +127,14 @@ class ResolvedProject:
         """
         found = []
         for flow in (self.flow(name) for name in self.spec.flows):
-            topics = families.named_topics(flow) or (families.STAND_IN,)
-            found += [families.child_of(flow, topic) for topic in topics] if flow.is_family else [flow]
+            if flow.is_family and flow.topic_pattern is not None:
+                # Two families whose tables are named alike may find different topics: a run tells if they do not.
+                child = families.child_of(flow, f"{families.STAND_IN}{flow.name}")
+                found.append(child.model_copy(update={"name": f"{flow.name}.{families.STAND_IN}"}))
+            elif flow.is_family:
+                found += [families.child_of(flow, topic) for topic in families.named_topics(flow)]
+            else:
+                found.append(flow)
         return found
 
     def _meant(self, name: str) -> list[Flow]:
