@@ -34,10 +34,17 @@ def with_header(value):
     return header + body + zlib.crc32(value).to_bytes(4, "little") + len(value).to_bytes(4, "little")
 
 
+def streamed(value):
+    """A frame of one raw block that tells no length, and the window of 8 MiB that streams may have."""
+    block = (len(value) << 3 | 1).to_bytes(3, "little")
+    return b"\x28\xb5\x2f\xfd\x00\x68" + block + value
+
+
 GOOD = {
     "gzip": [(gzip.compress(text), text) for text in TEXTS]
     + [(gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"), (with_header(b"{}"), b"{}")],
-    "zstd": [(zstd(text), text) for text in TEXTS] + [(zstd(b"one ") + zstd(b"two"), b"one two")],
+    "zstd": [(zstd(text), text) for text in TEXTS]
+    + [(zstd(b"one ") + zstd(b"two"), b"one two"), (streamed(b"{}"), b"{}")],
 }
 # A letter of a name that is not what the header's own sum says.
 DAMAGED = {"gzip": [with_header(b"{}").replace(b"name", b"nbme")], "zstd": []}

@@ -17,7 +17,8 @@ import com.github.luben.zstd.ZstdInputStreamNoFinalizer;
 public final class Expander extends Step {
     private static final long serialVersionUID = 1;
     private static final int CHUNK = 16_384;
-    private static final int SMALLEST_WINDOW = 20;
+    /** 8 MiB, which RFC 8878 asks of all: who compresses a stream does not say how little it will be. */
+    private static final int SMALLEST_WINDOW = 23;
     private static final int GREATEST_WINDOW = 27;
 
     private final String compression;
@@ -65,7 +66,7 @@ public final class Expander extends Step {
         return out.toByteArray();
     }
 
-    /** A window that is greater than all that may come out is memory for nothing. */
+    /** A window that is much greater than all that may come out is memory for nothing. */
     private InputStream zstd(byte[] value) throws IOException {
         checkFrames(value);
         ZstdInputStreamNoFinalizer in = new ZstdInputStreamNoFinalizer(new ByteArrayInputStream(value));
