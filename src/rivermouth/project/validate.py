@@ -208,7 +208,8 @@ def _offset_values(project: Project, flow: Flow) -> Iterator[RivermouthError]:
             if known and topic not in known:
                 fix = did_you_mean(topic, known)
                 yield _invalid(project, path, f"{words(path)}: the flow does not read topic {topic!r}", fix)
-            elif flow.is_family and not families.reads(flow, topic):
+                continue
+            if flow.is_family and not families.reads(flow, topic):
                 # No child would say so: each has the offsets of its own topic.
                 fix = f"name a topic that matches {flow.topic_pattern}, or leave it out"
                 yield _invalid(project, path, f"{words(path)}: the flow does not read topic {topic!r}", fix)
