@@ -8,11 +8,8 @@ import struct
 
 import fastavro
 import pytest
-from confluent_kafka import Producer
-from tests.crashes import oracle
+from tests.doors.one_topic import OneTopic
 from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
-
-from rivermouth.cli.main import invoke
 
 FIRST = {
     "type": "record",
@@ -57,53 +54,35 @@ def framed(number, content):
     return struct.pack(">bI", 0, number) + content
 
 
+class Records(OneTopic):
+    def write(self, form, registry=""):
+        self.save(f"""\
+lake: ./lake
+kafka: {{bootstrap_servers: "{self.servers}"}}
+{registry}
+flows:
+  orders:
+    topics: [{self.topic}]
+    format: {form}
+    table: silver.orders
+""")
+
+    def rows(self):
+        return [(row["kafka_offset"], row["id"], row["note"], row["tag"]) for row in self.kept("orders")]
+
+    def letters(self, *, status="open"):
+        columns = ("kafka_offset", "reason", "field", "message", "status")
+        told = [[row[name] for name in columns] for row in self.kept("orders__dead_letters")]
+        return [tuple(row[:-1]) for row in told if row[-1] == status]
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
     """A project with one flow of the format: ``send`` puts values into its topic, ``say`` runs a command over it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "first.avsc").write_text(json.dumps(FIRST))
     (tmp_path / "second.avsc").write_text(json.dumps(SECOND))
-    name = topic()
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-
-    class Project:
-        topic = name
-
-        def write(self, form, registry=""):
-            text = f"""\
-lake: ./lake
-kafka: {{bootstrap_servers: "{broker.bootstrap_servers}"}}
-{registry}
-flows:
-  orders:
-    topics: [{name}]
-    format: {form}
-    table: silver.orders
-"""
-            (tmp_path / "rivermouth.yml").write_text(text)
-
-        def send(self, *values):
-            for value in values:
-                producer.produce(name, value=value)
-            assert producer.flush(30) == 0
-
-        def say(self, *arguments):
-            code = invoke(list(arguments))
-            out, err = capsys.readouterr()
-            return code, out + err
-
-        def rows(self):
-            found = oracle.rows_of(str(tmp_path / "lake/silver/orders"))
-            kept = sorted(found, key=lambda row: row["kafka_offset"])
-            return [(row["kafka_offset"], row["id"], row["note"], row["tag"]) for row in kept]
-
-        def letters(self, *, status="open"):
-            found = oracle.rows_of(str(tmp_path / "lake/silver/orders__dead_letters"))
-            kept = sorted(found, key=lambda row: row["kafka_offset"])
-            told = [[row[name] for name in ("kafka_offset", "reason", "field", "message", "status")] for row in kept]
-            return [tuple(row[:-1]) for row in told if row[-1] == status]
-
-    return Project()
+    return Records(tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
 def test_plain_records_with_a_schema_file(project):

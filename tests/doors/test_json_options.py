@@ -5,48 +5,14 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from tests.crashes.oracle import rows_of
-
-from rivermouth.cli.main import invoke
-from rivermouth.ports.kafka_produce import produce
+from tests.doors.one_topic import OneFlow
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
     """A project with one flow: ``send`` puts values into its topic, ``say`` runs a command over it."""
     monkeypatch.chdir(tmp_path)
-    name = topic()
-
-    class Project:
-        def write(self, *lines):
-            settings = "".join(f"    {line}\n" for line in lines)
-            text = f"""\
-lake: ./lake
-kafka: {{bootstrap_servers: "{broker.bootstrap_servers}"}}
-flows:
-  orders:
-    topics: [{name}]
-    table: silver.orders
-{settings}"""
-            (tmp_path / "rivermouth.yml").write_text(text)
-
-        def send(self, *values):
-            produce(broker.bootstrap_servers, {}, name, list(values))
-
-        def say(self, *arguments):
-            code = invoke(list(arguments))
-            out, err = capsys.readouterr()
-            return code, out + err
-
-        def rows(self, *columns, table="orders"):
-            found = rows_of(str(tmp_path / "lake/silver" / table))
-            kept = sorted(found, key=lambda row: row["kafka_offset"])
-            return [(row["kafka_offset"], *(row[column] for column in columns)) for row in kept]
-
-        def letters(self, *columns):
-            return self.rows(*columns, table="orders__dead_letters")
-
-    return Project()
+    return OneFlow(tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
 def test_times_by_a_pattern(project):

@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Producer
-from tests.crashes import oracle
+from tests.doors.one_topic import OneFlow
 
-from rivermouth.cli.main import invoke
+
+class Lines(OneFlow):
+    flow = "lines"
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
     """A project with one flow: ``send`` puts values into its topic, ``say`` runs a command over it."""
     monkeypatch.chdir(tmp_path)
-    name = topic()
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-
-    class Project:
-        def write(self, *lines):
-            settings = "".join(f"    {line}\n" for line in lines)
-            text = f"""\
-lake: ./lake
-kafka: {{bootstrap_servers: "{broker.bootstrap_servers}"}}
-flows:
-  lines:
-    topics: [{name}]
-    table: silver.lines
-{settings}"""
-            (tmp_path / "rivermouth.yml").write_text(text)
-
-        def send(self, *values):
-            for value in values:
-                producer.produce(name, value=value)
-            assert producer.flush(30) == 0
-
-        def say(self, *arguments):
-            code = invoke(list(arguments))
-            out, err = capsys.readouterr()
-            return code, out + err
-
-        def rows(self, *columns, table="lines"):
-            found = oracle.rows_of(str(tmp_path / "lake/silver" / table))
-            kept = sorted(found, key=lambda row: row["kafka_offset"])
-            return [(row["kafka_offset"], *(row[column] for column in columns)) for row in kept]
-
-        def letters(self, *columns):
-            return self.rows(*columns, table="lines__dead_letters")
-
-    return Project()
+    return Lines(tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
 def test_csv(project):

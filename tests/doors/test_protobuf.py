@@ -8,13 +8,11 @@ import struct
 from decimal import Decimal
 
 import pytest
-from confluent_kafka import Producer
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from tests.crashes import oracle
+from tests.doors.one_topic import OneTopic
 from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
 from tests.rows.protobuf_files import descriptor_set
 
-from rivermouth.cli.main import invoke
 from rivermouth.rows.protobuf_descriptor import message_class
 
 CONTENT = descriptor_set(
@@ -46,35 +44,18 @@ flows:
 """
 
 
+class Messages(OneTopic):
+    def write(self, message="shop.Order", schema="descriptor: shop.desc", registry=""):
+        made = {"servers": self.servers, "topic": self.topic}
+        self.save(FILE.format(message=message, schema=schema, registry=registry, **made))
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
     """Writes the project with ``write``, sends values with ``send``, runs a command with ``say``."""
     monkeypatch.chdir(tmp_path)
-    name = topic()
     (tmp_path / "shop.desc").write_bytes(CONTENT)
-
-    class Project:
-        def write(self, message="shop.Order", schema="descriptor: shop.desc", registry=""):
-            made = {"servers": broker.bootstrap_servers, "topic": name}
-            text = FILE.format(message=message, schema=schema, registry=registry, **made)
-            (tmp_path / "rivermouth.yml").write_text(text)
-
-        def send(self, *values):
-            producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-            for value in values:
-                producer.produce(name, value=value)
-            assert producer.flush(30) == 0
-
-        def say(self, *arguments):
-            code = invoke(list(arguments))
-            out, err = capsys.readouterr()
-            return code, out + err
-
-        def kept(self, table):
-            found = oracle.rows_of(str(tmp_path / f"lake/silver/{table}"))
-            return sorted(found, key=lambda row: row["kafka_offset"])
-
-    return Project()
+    return Messages(tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
 def test_messages_of_a_descriptor_file(project):

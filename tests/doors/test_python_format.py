@@ -8,10 +8,7 @@ import types
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from tests.crashes import oracle
-
-from rivermouth.cli.main import invoke
+from tests.doors.one_topic import OneTopic
 
 # One value a line of what a function may meet.
 ONE_BY_ONE = """
@@ -55,54 +52,39 @@ def orders(values: pa.Array) -> pa.StructArray:
 """
 
 
+class Decoded(OneTopic):
+    @property
+    def module(self):
+        # No two tests share one, since Spark's workers keep the modules that they have imported.
+        return f"decode_{self.topic.replace('-', '_').replace('.', '_')}"
+
+    def write(self, form, code, schema, more=""):
+        (self.folder / f"{self.module}.py").write_text(code)
+        (self.folder / f"{self.module}_beside.py").write_text(NEIGHBOUR)
+        self.save(f"""\
+lake: ./lake
+kafka: {{bootstrap_servers: "{self.servers}"}}
+flows:
+  orders:
+    topics: [{self.topic}]
+    format: {{type: python, function: "{self.module}:orders", schema: "{schema}"{form}}}
+    table: silver.orders
+{more}
+""")
+
+    def rows(self, *columns):
+        return [tuple(row[name] for name in columns) for row in self.kept("orders")]
+
+    def letters(self):
+        columns = ("kafka_offset", "reason", "field", "message")
+        return [tuple(row[name] for name in columns) for row in self.kept("orders__dead_letters")]
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
     """A project with one flow of the format: ``send`` puts values into its topic, ``say`` runs a command over it."""
     monkeypatch.chdir(tmp_path)
-    name = topic()
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-
-    class Project:
-        topic = name
-        # No two tests share one, since Spark's workers keep the modules that they have imported.
-        module = f"decode_{name.replace('-', '_').replace('.', '_')}"
-
-        def write(self, form, code, schema, more=""):
-            (tmp_path / f"{self.module}.py").write_text(code)
-            (tmp_path / f"{self.module}_beside.py").write_text(NEIGHBOUR)
-            text = f"""\
-lake: ./lake
-kafka: {{bootstrap_servers: "{broker.bootstrap_servers}"}}
-flows:
-  orders:
-    topics: [{name}]
-    format: {{type: python, function: "{self.module}:orders", schema: "{schema}"{form}}}
-    table: silver.orders
-{more}
-"""
-            (tmp_path / "rivermouth.yml").write_text(text)
-
-        def send(self, *values, **more):
-            for value in values:
-                producer.produce(name, value=value, **more)
-            assert producer.flush(30) == 0
-
-        def say(self, *arguments):
-            code = invoke(list(arguments))
-            out, err = capsys.readouterr()
-            return code, out + err
-
-        def rows(self, *columns):
-            found = oracle.rows_of(str(tmp_path / "lake/silver/orders"))
-            kept = sorted(found, key=lambda row: row["kafka_offset"])
-            return [tuple(row[name] for name in columns) for row in kept]
-
-        def letters(self):
-            found = oracle.rows_of(str(tmp_path / "lake/silver/orders__dead_letters"))
-            kept = sorted(found, key=lambda row: row["kafka_offset"])
-            return [tuple(row[name] for name in ("kafka_offset", "reason", "field", "message")) for row in kept]
-
-    return Project()
+    return Decoded(tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
 DIGITS = "a number with more digits than that, before or after the point"

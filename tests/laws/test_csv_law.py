@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.laws.gathering import gathered
 from tests.rows.formats import of_several
 
 from rivermouth.formats.csv import Csv
@@ -69,20 +69,8 @@ def read(line, dialect):
     return tuple(rows[0]) if len(rows) == 1 and len(rows[0]) == len(COLUMNS) else REFUSED
 
 
-def gathered(number):
-    values = []
-
-    @settings(max_examples=number, suppress_health_check=list(HealthCheck))
-    @given(lines())
-    def gather(line):
-        values.append(line)
-
-    gather()
-    return values
-
-
 def test_columns_hold_what_python_reads(spark):
-    values = gathered(2000)
+    values = gathered(lines(), 2000)
     schema = ", ".join(f"{name} string" for name in COLUMNS)
     forms = [Csv.model_validate({"type": "csv", "schema": schema, "null_value": None, **ours}) for ours, _ in DIALECTS]
     found = of_several(spark, [(forms[number], line.encode()) for number, line in values])

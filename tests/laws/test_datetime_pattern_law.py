@@ -5,8 +5,8 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.laws.gathering import gathered
 
 from rivermouth.rows import datetime_pattern
 
@@ -122,20 +122,8 @@ def instant(micros):
         return None
 
 
-def gathered(number):
-    found = []
-
-    @settings(max_examples=number, suppress_health_check=list(HealthCheck))
-    @given(texts())
-    def gather(example):
-        found.append(example)
-
-    gather()
-    return found
-
-
 def test_spark_reads_what_was_written_by_a_pattern_and_we_know_what_it_refuses(spark):
-    cases = gathered(2500)
+    cases = gathered(texts(), 2500)
     for pattern, _, _ in cases:
         datetime_pattern.check(pattern)
     rows = spark.createDataFrame(

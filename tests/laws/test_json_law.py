@@ -16,9 +16,9 @@ import struct
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
+from tests.laws.gathering import gathered
 from tests.rows.formats import outcomes
 
 from rivermouth.formats.json import Json
@@ -311,19 +311,6 @@ def broken(draw):
         piece = draw(st.sampled_from(PIECES))
         raw[place : place + draw(st.integers(0, 2))] = piece
     return bytes(raw)
-
-
-def gathered(strategy, number):
-    """So many examples of a strategy, the same in each run with the same seed."""
-    found = []
-
-    @settings(max_examples=number, suppress_health_check=list(HealthCheck))
-    @given(strategy)
-    def gather(example):
-        found.append(example)
-
-    gather()
-    return found
 
 
 # --- the laws --------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.laws.gathering import gathered
 from tests.rows.formats import of_several
 
 from rivermouth.formats.key_value import KeyValue
@@ -173,20 +173,8 @@ def lines(draw):
     return number, line
 
 
-def gathered(number):
-    values = []
-
-    @settings(max_examples=number, suppress_health_check=list(HealthCheck))
-    @given(lines())
-    def gather(line):
-        values.append(line)
-
-    gather()
-    return values
-
-
 def test_columns_hold_what_python_reads(spark):
-    values = gathered(2000)
+    values = gathered(lines(), 2000)
     schema = ", ".join(f"`{name}` string" for name in COLUMNS)
     forms = [KeyValue.model_validate({"type": "key_value", "schema": schema, **dialect}) for dialect in DIALECTS]
     found = of_several(spark, [(forms[number], line.encode("utf-8", "surrogatepass")) for number, line in values])

@@ -6,10 +6,10 @@ import json
 import math
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pyspark.sql import types as T
+from tests.laws.gathering import gathered
 from tests.rows.formats import outcomes
 
 from rivermouth.formats.json import Json
@@ -230,23 +230,16 @@ def document_of(schema, draw):
     return draw(VALUES)
 
 
-def pairs(number):
-    """So many schemas, each with a document, the same in each run with the same seed."""
-    found = []
-
-    @settings(max_examples=number, suppress_health_check=list(HealthCheck))
-    @given(st.data())
-    def gather(data):
-        schema = data.draw(SCHEMAS)
-        found.append((schema, document_of(schema, data.draw)))
-
-    gather()
-    return found
+@st.composite
+def pairs(draw):
+    """A schema, and a document."""
+    schema = draw(SCHEMAS)
+    return schema, document_of(schema, draw)
 
 
 def test_what_a_schema_takes_the_table_takes_value_by_value(spark):
     """One Spark job: a column a pair, a record a document."""
-    checked = [(schema, value) for schema, value in pairs(150) if valid(schema, value)]
+    checked = [(schema, value) for schema, value in gathered(pairs(), 150) if valid(schema, value)]
     assert len(checked) > 30
     whole = {"type": "object", "properties": {f"c{n}": schema for n, (schema, _) in enumerate(checked)}}
     form = Json.model_validate({"type": "json", "schema": whole})
