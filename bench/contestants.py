@@ -5,11 +5,12 @@ All read the same topics and write the same columns in the same order; all have 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 HEAP = "2g"
-_WIDE = {"wide_few": wide_documents.FEW, "wide_all": wide_documents.FIELDS}
+_WIDE: Final = {"wide_few": wide_documents.FEW, "wide_all": wide_documents.FIELDS}
+KINDS: Final = ("bronze", *encodings.FORMATS, *_WIDE)
+"""Of flows of rivermouth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,8 @@ def _format(kind: str, job: Job) -> dict[str, Any]:
     return {"type": kind, "schema": records.SCHEMA}
 
 
-def _rivermouth(spark: SparkSession, job: Job, kind: str) -> dict[str, Any]:
+def _rivermouth(spark: SparkSession, job: Job, *, kind: str) -> dict[str, Any]:
+    """A flow of a kind, drained: raw, of a format with expectations and dead letters, or of wide documents."""
     batches: list[BatchDone] = []
 
     def hear(event: Event) -> None:
@@ -238,41 +242,6 @@ def _rivermouth(spark: SparkSession, job: Job, kind: str) -> dict[str, Any]:
         "dead_lettered": counts.dead_lettered,
         "batches_s": [round(done.duration_s, 3) for done in batches],
     }
-
-
-def rivermouth_bronze(spark: SparkSession, job: Job) -> dict[str, Any]:
-    """A raw flow, drained."""
-    return _rivermouth(spark, job, "bronze")
-
-
-def rivermouth_json(spark: SparkSession, job: Job) -> dict[str, Any]:
-    """A JSON flow with strict verdicts, two expectations and dead letters, drained."""
-    return _rivermouth(spark, job, "json")
-
-
-def rivermouth_avro(spark: SparkSession, job: Job) -> dict[str, Any]:
-    """As ``rivermouth_json``, of Avro."""
-    return _rivermouth(spark, job, "avro")
-
-
-def rivermouth_protobuf(spark: SparkSession, job: Job) -> dict[str, Any]:
-    """As ``rivermouth_json``, of Protobuf."""
-    return _rivermouth(spark, job, "protobuf")
-
-
-def rivermouth_csv(spark: SparkSession, job: Job) -> dict[str, Any]:
-    """As ``rivermouth_json``, of CSV."""
-    return _rivermouth(spark, job, "csv")
-
-
-def rivermouth_wide_few(spark: SparkSession, job: Job) -> dict[str, Any]:
-    """Wide documents of which few fields are declared."""
-    return _rivermouth(spark, job, "wide_few")
-
-
-def rivermouth_wide_all(spark: SparkSession, job: Job) -> dict[str, Any]:
-    """Wide documents, all of whose fields are declared."""
-    return _rivermouth(spark, job, "wide_all")
 
 
 # --- schemas ---
@@ -307,16 +276,10 @@ SESSIONS: dict[str, Callable[[], SparkSession]] = {"tuned": tuned_session, "defa
 CONTESTANTS: dict[str, tuple[str, Contestant]] = {
     "limit": ("tuned", limit),
     "native_bronze": ("default", native_bronze),
-    "rivermouth_bronze": ("tuned", rivermouth_bronze),
     "usual": ("default", usual),
     "usual_cached": ("default", usual_cached),
     "native_json": ("default", native_json),
-    "rivermouth_json": ("tuned", rivermouth_json),
-    "rivermouth_avro": ("tuned", rivermouth_avro),
-    "rivermouth_protobuf": ("tuned", rivermouth_protobuf),
-    "rivermouth_csv": ("tuned", rivermouth_csv),
-    "rivermouth_wide_few": ("tuned", rivermouth_wide_few),
-    "rivermouth_wide_all": ("tuned", rivermouth_wide_all),
+    **{f"rivermouth_{kind}": ("tuned", functools.partial(_rivermouth, kind=kind)) for kind in KINDS},
     "rivermouth_infer": ("tuned", rivermouth_infer),
     "rivermouth_infer_all": ("tuned", rivermouth_infer_all),
     "usual_infer": ("default", usual_infer),
