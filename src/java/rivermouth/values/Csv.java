@@ -1,25 +1,13 @@
 package rivermouth.values;
 
 import java.io.ByteArrayOutputStream;
-import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.List;
 
-import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** A value is one line of delimited fields: the text of each, null where it is the text for null and not quoted. */
-public final class Csv extends Step {
+public final class Csv extends LineStep {
     private static final long serialVersionUID = 1;
-
-    private final List<String> columns;
-    private final List<String> dialect;
-    private final byte[] delimiter;
-    private final byte[] quote;
-    private final byte[] escape;
-    private final byte[] nullText;
 
     /**
      * A line of one flow.
@@ -32,32 +20,12 @@ public final class Csv extends Step {
      * @param nullText a field that is this and not quoted is null; null if none is
      */
     public Csv(List<String> columns, String delimiter, String quote, String escape, String nullText) {
-        this.columns = List.copyOf(columns);
-        this.dialect = Arrays.asList(delimiter, quote, escape, nullText);
-        this.delimiter = bytes(delimiter);
-        this.quote = bytes(quote);
-        this.escape = bytes(escape);
-        this.nullText = nullText == null ? null : bytes(nullText);
+        super(columns, delimiter, quote, escape, nullText);
     }
 
     @Override
-    Object of(byte[] value) {
-        checkUtf8(value);
-        return new GenericArrayData(new Line(value).fields());
-    }
-
-    @Override
-    DataType type() {
-        return DataTypes.createArrayType(DataTypes.StringType, true);
-    }
-
-    @Override
-    List<Object> key() {
-        return List.of(columns, dialect);
-    }
-
-    private static byte[] bytes(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
+    Object[] texts(byte[] value) {
+        return new Line(value).fields();
     }
 
     private static String counted(int number, String what) {
@@ -66,11 +34,10 @@ public final class Csv extends Step {
 
     /** One value while it is read. */
     private final class Line extends Cursor {
-        private final boolean doubles = Arrays.equals(quote, escape);
         private int number;
 
         Line(byte[] value) {
-            super(value);
+            super(value, Csv.this, "field");
         }
 
         Object[] fields() {
@@ -81,10 +48,10 @@ public final class Csv extends Step {
                     found[number] = text;
                 }
                 number++;
-                if (!stands(delimiter, at)) {
+                if (!stands(separator, at)) {
                     break;
                 }
-                at += delimiter.length;
+                at += separator.length;
             }
             end();
             if (number != found.length) {
@@ -94,47 +61,17 @@ public final class Csv extends Step {
             return found;
         }
 
-        private UTF8String quoted() {
-            at += quote.length;
-            int begin = at;
-            ByteArrayOutputStream before = null;
-            while (true) {
-                if (at >= value.length) {
-                    throw Refused.line(name(), "a quoted field is not closed");
-                }
-                if (!doubles && stands(escape, at)) {
-                    before = kept(before, begin, at);
-                    begin = at + escape.length;
-                    at = begin + escaped(begin);
-                } else if (!stands(quote, at)) {
-                    at++;
-                } else if (doubles && stands(quote, at + quote.length)) {
-                    before = kept(before, begin, at);
-                    begin = at + quote.length;
-                    at = begin + quote.length;
-                } else {
-                    break;
-                }
-            }
-            UTF8String text = text(before, begin, at);
-            at += quote.length;
-            if (!isEnd() && !stands(delimiter, at)) {
-                throw Refused.line(name(), "something follows the closing quote of a field");
-            }
-            return text;
-        }
-
         private UTF8String unquoted() {
             int first = at;
             boolean escapes = false;
-            while (!isEnd() && !stands(delimiter, at)) {
-                boolean isEscape = !doubles && stands(escape, at);
+            while (!isEnd() && !stands(separator, at)) {
+                boolean isEscape = isEscape(at);
                 escapes |= isEscape;
                 // What follows it is looked at below, unless the whole field is the text for null.
                 at += isEscape ? escape.length + Math.max(1, lengthOfEscaped(at + escape.length)) : 1;
             }
             at = Math.min(at, value.length);
-            if (nullText != null && Arrays.equals(value, first, at, nullText, 0, nullText.length)) {
+            if (isNull(value, first, at)) {
                 return null;
             }
             return escapes ? unescaped(first, at) : UTF8String.fromBytes(value, first, at - first);
@@ -147,8 +84,8 @@ public final class Csv extends Step {
             while (place < end) {
                 if (stands(escape, place)) {
                     before = kept(before, begin, place);
-                    begin = place + escape.length;
-                    place = begin + escaped(begin);
+                    place = escaped(place + escape.length, before);
+                    begin = place;
                 } else {
                     place++;
                 }
@@ -156,17 +93,18 @@ public final class Csv extends Step {
             return text(before, begin, end);
         }
 
-        /** The length of what an escape stands before. */
-        private int escaped(int place) {
+        @Override
+        int escaped(int place, ByteArrayOutputStream out) {
             int length = lengthOfEscaped(place);
             if (length == 0) {
-                throw Refused.line(name(), "an escape stands before something that is not to be escaped");
+                throw wronglyEscaped();
             }
-            return length;
+            out.write(value, place, length);
+            return place + length;
         }
 
         private int lengthOfEscaped(int place) {
-            for (byte[] each : new byte[][] {quote, escape, delimiter}) {
+            for (byte[] each : new byte[][] {quote, escape, separator}) {
                 if (stands(each, place)) {
                     return each.length;
                 }
@@ -174,7 +112,8 @@ public final class Csv extends Step {
             return 0;
         }
 
-        private String name() {
+        @Override
+        String name() {
             return number < columns.size() ? columns.get(number) : null;
         }
     }

@@ -1,16 +1,74 @@
 package rivermouth.values;
 
 import java.io.ByteArrayOutputStream;
+import java.util.Arrays;
 
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** A value of one line, and how far it is read. In UTF-8 no character's bytes stand within those of others. */
-class Cursor {
+abstract class Cursor {
     final byte[] value;
     int at;
 
-    Cursor(byte[] value) {
+    private final LineStep step;
+    private final String part;
+    private final boolean doubles;
+
+    /**
+     * At the beginning of a value.
+     *
+     * @param value is read
+     * @param step knows the separator, the quote and the escape
+     * @param part what a part of the line is called where it is refused
+     */
+    Cursor(byte[] value, LineStep step, String part) {
         this.value = value;
+        this.step = step;
+        this.part = part;
+        this.doubles = Arrays.equals(step.quote, step.escape);
+    }
+
+    /** The column of the part that is read; null if it has none. */
+    abstract String name();
+
+    /** Writes what an escape stands before at this place, and tells where that ends. */
+    abstract int escaped(int place, ByteArrayOutputStream out);
+
+    /** The text of the part that begins with a quote here; then the part ends. */
+    final UTF8String quoted() {
+        byte[] quote = step.quote;
+        at += quote.length;
+        int begin = at;
+        ByteArrayOutputStream before = null;
+        while (true) {
+            if (at >= value.length) {
+                throw Refused.line(name(), "a quoted " + part + " is not closed");
+            }
+            if (isEscape(at)) {
+                before = kept(before, begin, at);
+                at = escaped(at + step.escape.length, before);
+                begin = at;
+            } else if (!stands(quote, at)) {
+                at++;
+            } else if (doubles && stands(quote, at + quote.length)) {
+                before = kept(before, begin, at + quote.length);
+                at += 2 * quote.length;
+                begin = at;
+            } else {
+                break;
+            }
+        }
+        UTF8String text = text(before, begin, at);
+        at += quote.length;
+        if (!isEnd() && !stands(step.separator, at)) {
+            throw Refused.line(name(), "something follows the closing quote of a " + part);
+        }
+        return text;
+    }
+
+    /** Whether an escape that is not the quote stands there. */
+    final boolean isEscape(int place) {
+        return !doubles && stands(step.escape, place);
     }
 
     final boolean stands(byte[] sign, int place) {
@@ -37,6 +95,11 @@ class Cursor {
         if (left > 0 && !isOne) {
             throw Refused.line(null, "the value has more than one line");
         }
+    }
+
+    /** What an escape stands before, where that is nothing that may be escaped. */
+    final Refused wronglyEscaped() {
+        return Refused.line(name(), "an escape stands before something that is not to be escaped");
     }
 
     /** A part of the value behind what was kept before. */

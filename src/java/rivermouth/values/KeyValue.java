@@ -1,32 +1,21 @@
 package rivermouth.values;
 
 import java.io.ByteArrayOutputStream;
-import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** A value is one line of pairs of a key and a value: the text of each column's key, null where that is not there. */
-public final class KeyValue extends Step {
+public final class KeyValue extends LineStep {
     private static final long serialVersionUID = 1;
     private static final String SINGLES = "nrtbf/";
     private static final byte[] MEANT = {'\n', '\r', '\t', '\b', '\f', '/'};
     private static final int HEX_DIGITS = 4;
     private static final int HEX = 16;
 
-    private final List<String> columns;
-    private final List<String> dialect;
-    private final byte[] between;
     private final byte[] within;
-    private final byte[] quote;
-    private final byte[] escape;
-    private final byte[] nullText;
     private transient volatile Map<UTF8String, Integer> places;
 
     /**
@@ -42,29 +31,13 @@ public final class KeyValue extends Step {
      */
     public KeyValue(
             List<String> columns, String between, String within, String quote, String escape, String nullText) {
-        this.columns = List.copyOf(columns);
-        this.dialect = Arrays.asList(between, within, quote, escape, nullText);
-        this.between = bytes(between);
+        super(columns, between, quote, escape, nullText, within);
         this.within = bytes(within);
-        this.quote = bytes(quote);
-        this.escape = bytes(escape);
-        this.nullText = nullText == null ? null : bytes(nullText);
     }
 
     @Override
-    Object of(byte[] value) {
-        checkUtf8(value);
-        return new GenericArrayData(new Line(value).texts());
-    }
-
-    @Override
-    DataType type() {
-        return DataTypes.createArrayType(DataTypes.StringType, true);
-    }
-
-    @Override
-    List<Object> key() {
-        return List.of(columns, dialect);
+    Object[] texts(byte[] value) {
+        return new Line(value).texts();
     }
 
     private Map<UTF8String, Integer> places() {
@@ -79,20 +52,15 @@ public final class KeyValue extends Step {
         return known;
     }
 
-    private static byte[] bytes(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
-    }
-
     /** One value while it is read. */
     private final class Line extends Cursor {
         private final Object[] found = new Object[columns.size()];
         private final boolean[] seen = new boolean[columns.size()];
-        private final boolean doubles = Arrays.equals(quote, escape);
-        private final boolean blank = UTF8String.fromBytes(between).toString().isBlank();
+        private final boolean blank = UTF8String.fromBytes(separator).toString().isBlank();
         private String name;
 
         Line(byte[] value) {
-            super(value);
+            super(value, KeyValue.this, "value");
         }
 
         Object[] texts() {
@@ -102,10 +70,10 @@ public final class KeyValue extends Step {
             }
             do {
                 pair();
-                if (!stands(between, at)) {
+                if (!stands(separator, at)) {
                     break;
                 }
-                at += between.length;
+                at += separator.length;
                 skip(blank);
             } while (!isEnd());
             end();
@@ -113,15 +81,15 @@ public final class KeyValue extends Step {
         }
 
         private void skip(boolean any) {
-            while (any && stands(between, at)) {
-                at += between.length;
+            while (any && stands(separator, at)) {
+                at += separator.length;
             }
         }
 
         private void pair() {
             name = null;
             int first = at;
-            while (!isEnd() && !stands(within, at) && !stands(between, at)) {
+            while (!isEnd() && !stands(within, at) && !stands(separator, at)) {
                 if (stands(quote, at)) {
                     throw Refused.line(null, "a quote stands where no value begins");
                 }
@@ -146,39 +114,13 @@ public final class KeyValue extends Step {
             }
         }
 
-        private UTF8String quoted() {
-            at += quote.length;
-            int begin = at;
-            ByteArrayOutputStream before = null;
-            while (true) {
-                if (at >= value.length) {
-                    throw Refused.line(name, "a quoted value is not closed");
-                }
-                if (!doubles && stands(escape, at)) {
-                    before = kept(before, begin, at);
-                    begin = at + escape.length;
-                    at = escaped(begin, before);
-                    begin = at;
-                } else if (!stands(quote, at)) {
-                    at++;
-                } else if (doubles && stands(quote, at + quote.length)) {
-                    before = kept(before, begin, at + quote.length);
-                    at += 2 * quote.length;
-                    begin = at;
-                } else {
-                    break;
-                }
-            }
-            UTF8String text = text(before, begin, at);
-            at += quote.length;
-            if (!isEnd() && !stands(between, at)) {
-                throw Refused.line(name, "something follows the closing quote of a value");
-            }
-            return text;
+        @Override
+        String name() {
+            return name;
         }
 
-        /** Writes what an escape stands before, and tells where that ends. */
-        private int escaped(int place, ByteArrayOutputStream out) {
+        @Override
+        int escaped(int place, ByteArrayOutputStream out) {
             for (byte[] each : new byte[][] {quote, escape}) {
                 if (stands(each, place)) {
                     out.write(each, 0, each.length);
@@ -201,7 +143,7 @@ public final class KeyValue extends Step {
                 next += 2 + HEX_DIGITS;
             }
             if (point < 0) {
-                throw Refused.line(name, "an escape stands before something that is not to be escaped");
+                throw wronglyEscaped();
             }
             byte[] character = bytes(Character.toString(point));
             out.write(character, 0, character.length);
@@ -227,13 +169,13 @@ public final class KeyValue extends Step {
 
         private UTF8String unquoted() {
             int first = at;
-            while (!isEnd() && !stands(between, at)) {
+            while (!isEnd() && !stands(separator, at)) {
                 if (stands(quote, at)) {
                     throw Refused.line(name, "a quote stands within a value that does not begin with one");
                 }
                 at++;
             }
-            if (nullText != null && Arrays.equals(value, first, at, nullText, 0, nullText.length)) {
+            if (isNull(value, first, at)) {
                 return null;
             }
             return UTF8String.fromBytes(value, first, at - first);
