@@ -19,9 +19,11 @@ import pytest
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 from tests.laws.gathering import gathered
-from tests.rows.formats import outcomes
+from tests.rows.formats import frame, outcomes
 
+from rivermouth import names
 from rivermouth.formats.json import Json
+from rivermouth.rows import json_columns, json_fast_path
 
 # --- the oracle ------------------------------------------------------------------------------------
 
@@ -337,3 +339,24 @@ def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, stra
     refused = [outcome for outcome in found if outcome.data is None]
     assert [o for o in refused if o.reason in {None, "UNEXPLAINED"} or not o.message] == []
     assert least < len(refused) < number - 20
+
+
+@pytest.mark.parametrize(
+    ("strategy", "number", "share"),
+    [(documents(), 1500, 0.5), (wild(), 2500, 0.5), (broken(), 1500, 0.5)],
+    ids=["fitting", "wild", "broken"],
+)
+def test_our_reader_says_what_sparks_parser_says(spark, strategy, number, share):
+    values, schema = gathered(strategy, number), Json(schema=DDL).schema_as_declared()
+    read = frame(spark, values).select(names.OFFSET, names.VALUE, json_fast_path.row(spark, schema).alias("ours"))
+    columns = ", ".join(f"__done_{place}" for place in range(len(schema)))
+    judged = json_columns.judged(read, schema, ()).selectExpr(
+        names.OFFSET, "CAST(ours AS STRING)", f"CASE WHEN __fits THEN CAST(struct({columns}) AS STRING) END"
+    )
+    found = judged.collect()
+    assert len(found) == number
+    assert [(values[offset], ours, theirs) for offset, ours, theirs in found if ours != theirs][:5] == []
+    reader = json_fast_path.reader(spark, schema)
+    sure = sum(reader.isSure(value) for value in values)
+    fitting = sum(theirs is not None for *_, theirs in found)
+    assert share * fitting < sure <= fitting

@@ -340,11 +340,16 @@ def test_a_frame_made_of_an_rdd_decodes_like_any(spark):
     assert [row[0] for row in decoded.orderBy("__offset").select("__decoded").collect()] == [True, False]
 
 
-def test_the_value_is_parsed_once_however_many_columns_are_taken(spark):
-    decoded = Json(schema="a int, b decimal(10,2), c timestamp, d array<date>").decode(frame(spark, [b"{}"]))
+@pytest.mark.parametrize(
+    ("form", "call"),
+    [({}, "document.read("), ({"timestamp_format": "yyyy/MM/dd"}, "from_json(")],
+    ids=["ours", "spark's"],
+)
+def test_the_value_is_parsed_once_however_many_columns_are_taken(spark, form, call):
+    decoded = Json(schema="a int, b decimal(10,2), c timestamp, d array<date>", **form).decode(frame(spark, [b"{}"]))
     written = decoded.where("__decoded").select("__data.*", "__offset")
     plan = written._jdf.queryExecution().optimizedPlan().toString()
-    assert plan.count("from_json(") == 1
+    assert (plan.count(call), plan.count("from_json(") + plan.count("document.read(")) == (1, 1)
 
 
 def test_the_schema_as_ddl_mapping_and_file_is_the_same(spark, tmp_path):

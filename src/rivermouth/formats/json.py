@@ -17,7 +17,9 @@ from rivermouth import names
 from rivermouth.names import did_you_mean, quoted
 from rivermouth.rows import (
     evolution,
+    json_columns,
     json_document,
+    json_fast_path,
     json_reasons,
     json_schema_registry,
     json_times,
@@ -217,38 +219,22 @@ class Json(RegistryFormat, DeclaredFormat):
         return _Arrays.model_validate({"type": "json", "schema": self.declared, **forms})
 
     def decode(self, rows: DataFrame) -> DataFrame:
-        """Values to columns in one parse, and scans for what a policy asks for."""
+        """Values to columns in one pass, and scans for what a policy asks for."""
         schema, policies = self._forms.marked(self._strict_schema()), self._evolution
-        reads = [f"__read_{number}" for number in range(len(schema.fields))]
-        dones = [f"__done_{number}" for number in range(len(schema.fields))]
-        fields = list(zip(reads, dones, schema.fields, strict=True))
-        spared = {read for read, _, field in fields if undeclared.is_rescued(field, policies)}
-
-        prepared = self._fitted(rows, schema) if spared else rows
-        parsed = json_document.parsed(prepared, json_types.read_columns(schema), reads)
-        converted = parsed.selectExpr(
-            "*",
-            f"{json_document.SOUND} AS __sound",
-            *(f"{json_types.convert(read, field.dataType)} AS {done}" for read, done, field in fields),
-        )
-        each_misfits = {read: json_types.field_misfit(read, done, field) for read, done, field in fields}
-        infinite = json_types.infinite((read, field.dataType) for read, _, field in fields)
-        misfits = json_types.any_of([*(text for read, text in each_misfits.items() if read not in spared), infinite])
-        fits = f"coalesce(__sound AND NOT coalesce({misfits or 'false'}, false), false)"
-        ours = ", ".join([*json_document.OURS, *reads, "__sound", *dones])
-        if not policies.says_of_new(_REFUSED) and not policies.rescues:
-            data = ", ".join(f"{done} AS {quoted(field.name)}" for _, done, field in fields)
-            decoded = f"{names.VALUE} IS NULL OR {fits} AS {names.DECODED}"
-            return converted.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
-        rescues = {
-            read: f"coalesce({misfit or 'false'}, false)" for read, misfit in each_misfits.items() if read in spared
-        }
-        judged = converted.selectExpr(
-            "*", f"{fits} AS __fits", *(f"{sql} AS __not{read}" for read, sql in rescues.items())
-        )
-        return self._scanned(judged, schema, fields, spared).selectExpr(
-            f"* EXCEPT ({ours}, __fits{''.join(f', __not{read}' for read in rescues)})"
-        )
+        spared = {place for place, field in enumerate(schema.fields) if undeclared.is_rescued(field, policies)}
+        quick = None if spared else json_fast_path.row(rows.sparkSession, schema)
+        if quick is None:
+            judged = json_columns.judged(self._fitted(rows, schema) if spared else rows, schema, spared)
+        else:
+            columns = (f"__row.c{place} AS __done_{place}" for place in range(len(schema.fields)))
+            read = rows.select("*", quick.alias("__row"))
+            judged = read.selectExpr("* EXCEPT (__row)", "__row IS NOT NULL AS __fits", *columns)
+        ours = ", ".join(json_columns.ours(schema, spared))
+        if policies.says_of_new(_REFUSED) or policies.rescues:
+            return self._scanned(judged, schema, spared).selectExpr(f"* EXCEPT ({ours})")
+        data = ", ".join(f"__done_{place} AS {quoted(field.name)}" for place, field in enumerate(schema.fields))
+        decoded = f"{names.VALUE} IS NULL OR __fits AS {names.DECODED}"
+        return judged.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
 
     def _fitted(self, rows: DataFrame, schema: T.StructType) -> DataFrame:
         """The documents without what is rescued and Spark's parser would not take; as they were sent in ``__sent``."""
@@ -258,23 +244,22 @@ class Json(RegistryFormat, DeclaredFormat):
         kept = (name for name in rows.columns if name != names.VALUE)
         return rows.select(*kept, F.col(names.VALUE).alias(_SENT), document.alias(names.VALUE))
 
-    def _scanned(
-        self, judged: DataFrame, schema: T.StructType, fields: list[tuple[str, str, T.StructField]], spared: set[str]
-    ) -> DataFrame:
+    def _scanned(self, judged: DataFrame, schema: T.StructType, spared: set[int]) -> DataFrame:
         """Rows with ``__decoded`` and ``__data``, of which undeclared fields and misfits are told as policies say."""
         spark, sent = judged.sparkSession, _SENT if spared else names.VALUE
         data = [
-            f"{f'CASE WHEN NOT __not{read} THEN {done} END' if read in spared else done} AS {quoted(field.name)}"
-            for read, done, field in fields
+            f"{f'CASE WHEN NOT __not_{place} THEN __done_{place} END' if place in spared else f'__done_{place}'}"
+            f" AS {quoted(field.name)}"
+            for place, field in enumerate(schema.fields)
         ]
         found = {}
         if self._evolution.says_of_new(_REFUSED):
             found["__surplus"] = undeclared.fields(spark, schema, self._evolution, _REFUSED, sent)
         if self._evolution.rescues:
             told = (
-                f"CASE WHEN __not{read} THEN {names.literal(json_types.name_in_json(field))} END"
-                for read, _, field in fields
-                if read in spared
+                f"CASE WHEN __not_{place} THEN {names.literal(json_types.name_in_json(field))} END"
+                for place, field in enumerate(schema.fields)
+                if place in spared
             )
             misfits = f"CAST(array_compact(array({', '.join(told)})) AS array<string>)"
             found["__rescued"] = undeclared.rescued(spark, schema, self._evolution, sent, misfits)

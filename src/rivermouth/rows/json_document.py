@@ -10,7 +10,7 @@ import functools
 import secrets
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
@@ -49,13 +49,33 @@ def parsed(rows: DataFrame, fields: StructType, called: list[str]) -> DataFrame:
         fields: What is read of the object, by types that the parser takes strictly.
         called: The columns that the fields become, in their order.
     """
+    document = _parse(fields)
+    return _prepared(rows).select("*", F.inline(F.array(document)).alias(*called, "__last", "__corrupt"))
+
+
+def in_one_column(rows: DataFrame, fields: StructType) -> DataFrame:
+    """The same in a form that one expression can go on with: ``__value``, ``__text_sound`` and ``__documents``.
+
+    ``__documents`` is an array of the one document, a struct of its fields as c0, c1, ..., ``last`` and ``corrupt``.
+    """
+    called = [f"c{place}" for place in range(len(fields))]
+    parsed_as = [*(field.dataType for field in fields), IntegerType(), StringType()]
+    renamed = [StructField(name, kind) for name, kind in zip([*called, "last", "corrupt"], parsed_as, strict=True)]
+    documents = F.array(_parse(fields).cast(StructType(renamed))).alias("__documents")
+    return _prepared(rows).select(names.VALUE, "__text_sound", documents)
+
+
+def _prepared(rows: DataFrame) -> DataFrame:
+    """What can be said of the bytes is said before Spark's parser, which no code is generated for."""
+    document = f"{_with_last(_unguessable_key())} AS __document"
+    return rows.selectExpr("*", document, f"{TEXT_SOUND} AS __text_sound")
+
+
+def _parse(fields: StructType) -> Column:
     key = _unguessable_key()
-    # What can be said of the bytes is said before Spark's parser, which no code is generated for.
-    prepared = rows.selectExpr("*", f"{_with_last(key)} AS __document", f"{TEXT_SOUND} AS __text_sound")
     corrupt = f"{key}c"
     extra = [StructField(key, IntegerType()), StructField(corrupt, StringType())]
-    document = F.from_json(F.col("__document"), StructType([*fields.fields, *extra]), options(corrupt))
-    return prepared.select("*", F.inline(F.array(document)).alias(*called, "__last", "__corrupt"))
+    return F.from_json(F.col("__document"), StructType([*fields.fields, *extra]), options(corrupt))
 
 
 def options(corrupt: str) -> dict[str, str]:

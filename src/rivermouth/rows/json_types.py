@@ -213,7 +213,7 @@ def misfit(read: str, declared: T.DataType, names: Iterator[int] | None = None, 
     return _leaf_misfit(read, declared, done or _convert_leaf(read, declared))
 
 
-def field_misfit(read: str, done: str, field: T.StructField) -> str | None:
+def field_misfit(read: str, field: T.StructField, done: str | None = None) -> str | None:
     """``misfit`` for a top-level column, where NOT NULL counts too."""
     parts = [misfit(read, field.dataType, done=done), None if field.nullable else f"{read} IS NULL"]
     return any_of(parts)

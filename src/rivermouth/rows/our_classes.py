@@ -26,11 +26,15 @@ def found(spark: SparkSession, name: str) -> Any:
     Raises:
         ValueError: The session has not got our classes.
     """
-    java = getattr(spark._jvm, f"{_PACKAGE}.{name}")  # noqa: SLF001
-    reaches = getattr(spark._jvm, f"{_PACKAGE}.plan.Observer")  # noqa: SLF001
-    if not isinstance(java, JavaClass) or not reaches.reaches(spark.range(0)._jdf):  # noqa: SLF001
+    if not are_there(spark):
         raise ValueError(_NOT_THERE)
-    return java
+    return getattr(spark._jvm, f"{_PACKAGE}.{name}")  # noqa: SLF001
+
+
+def are_there(spark: SparkSession) -> bool:
+    """Whether the session has got our classes, and plans reach them."""
+    observer = getattr(spark._jvm, f"{_PACKAGE}.plan.Observer")  # noqa: SLF001
+    return isinstance(observer, JavaClass) and bool(observer.reaches(spark.range(0)._jdf))  # noqa: SLF001
 
 
 def made(spark: SparkSession, name: str, *arguments: Any) -> Any:

@@ -19,20 +19,12 @@ import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.io.JsonStringEncoder;
 
 import org.apache.spark.sql.Column;
-import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.util.ArrayData;
-import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.functions;
-import org.apache.spark.sql.types.AbstractDataType;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-import scala.collection.immutable.ArraySeq$;
-import scala.collection.immutable.Seq;
+import rivermouth.plan.Calls;
 
 /**
  * What JSON documents have that a schema does not: fields, and values that are none of their column's type.
@@ -71,22 +63,22 @@ public final class Undeclared implements Serializable {
      * @param names SQL of an array of names
      */
     public Column found(String column, String names) {
-        return invoke("find", DataTypes.StringType, true, functions.col(column), functions.expr(names));
+        return Calls.of(this, "find", DataTypes.StringType, true, functions.col(column), functions.expr(names));
     }
 
     /** Of a column with documents: the same with null for each of their own fields that is none of its type. */
     public Column fitted(String column) {
-        return invoke("fit", DataTypes.BinaryType, true, functions.col(column));
+        return Calls.of(this, "fit", DataTypes.BinaryType, true, functions.col(column));
     }
 
     /** Of a column with documents: whether a number in one needs a wider type than it is declared with. */
     public Column wider(String column) {
-        return invoke("needsWider", DataTypes.BooleanType, false, functions.col(column));
+        return Calls.of(this, "needsWider", DataTypes.BooleanType, false, functions.col(column));
     }
 
     /** Of a column with documents: whether one is a JSON object from its beginning to its end. */
     public Column sound(String column) {
-        return invoke("isSound", DataTypes.BooleanType, false, functions.col(column));
+        return Calls.of(this, "isSound", DataTypes.BooleanType, false, functions.col(column));
     }
 
     /** For Spark: the fields that are not declared, and those of their own that are told; a null is none. */
@@ -186,19 +178,6 @@ public final class Undeclared implements Serializable {
             root = known;
         }
         return known;
-    }
-
-    private Column invoke(String method, DataType type, boolean nullable, Column... columns) {
-        Expression self = new Literal(this, new ObjectType(Undeclared.class));
-        Expression[] values = Arrays.stream(columns).map(ExpressionUtils::expression).toArray(Expression[]::new);
-        Seq<AbstractDataType> unsaid = sequence();
-        return ExpressionUtils.column(new Invoke(self, method, type, sequence(values), unsaid, false, nullable, true));
-    }
-
-    @SafeVarargs
-    @SuppressWarnings("unchecked")
-    private static <T> Seq<T> sequence(T... items) {
-        return (Seq<T>) (Seq<?>) ArraySeq$.MODULE$.unsafeWrapArray(items);
     }
 
     /** The document's own fields that are asked for by name, or whose value is none of its type. */

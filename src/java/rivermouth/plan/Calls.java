@@ -25,10 +25,38 @@ public final class Calls {
      * @param type what it returns, as Spark has it inside
      */
     public static Column of(Object object, String method, String column, DataType type) {
+        return of(object, method, type, false, functions.col(column));
+    }
+
+    /** The same of several columns, or of one, where it may return null. */
+    public static Column of(Object object, String method, DataType type, boolean nullable, Column... columns) {
+        return call(object, method, type, nullable, true, columns);
+    }
+
+    /**
+     * The same where it may return null, and is called once for each row however often the column is used.
+     *
+     * <p>Spark repeats what it takes for cheap and sure; so this is said to be neither.
+     */
+    public static Column once(Object object, String method, DataType type, Column column) {
+        return call(object, method, type, true, false, column);
+    }
+
+    /** Whether an expression is one of {@code once}, and so says the same of the same row whatever it is said to do. */
+    static boolean isOnce(Expression expression) {
+        return expression instanceof Invoke && ((Invoke) expression).targetObject() instanceof Literal;
+    }
+
+    private static Column call(
+            Object object, String method, DataType type, boolean nullable, boolean repeats, Column... columns) {
         Expression called = new Literal(object, new ObjectType(object.getClass()));
-        Expression value = ExpressionUtils.expression(functions.col(column));
+        Expression[] values = new Expression[columns.length];
+        for (int place = 0; place < values.length; place++) {
+            values[place] = ExpressionUtils.expression(columns[place]);
+        }
         Seq<AbstractDataType> unsaid = sequence();
-        return ExpressionUtils.column(new Invoke(called, method, type, sequence(value), unsaid, false, false, true));
+        return ExpressionUtils.column(
+                new Invoke(called, method, type, sequence(values), unsaid, false, nullable, repeats));
     }
 
     @SafeVarargs

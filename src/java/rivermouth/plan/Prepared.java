@@ -72,7 +72,13 @@ public final class Prepared {
     }
 
     private static boolean isOfItsTime(Expression expression) {
-        return !expression.deterministic() || expression.exists(part -> part instanceof PlanExpression);
+        return expression.exists(part -> part instanceof PlanExpression || isUnsure(part));
+    }
+
+    /** Whether it is an expression itself, and none of its parts, that says something else each time. */
+    private static boolean isUnsure(Expression part) {
+        boolean parts = CollectionConverters.asJava(part.children()).stream().allMatch(Expression::deterministic);
+        return !part.deterministic() && parts && !Calls.isOnce(part);
     }
 
     private static boolean fits(List<Attribute> wanted, List<Attribute> found) {

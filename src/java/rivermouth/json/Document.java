@@ -1,0 +1,372 @@
+package rivermouth.json;
+
+import java.io.ByteArrayOutputStream;
+import java.nio.charset.StandardCharsets;
+
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * The bytes of a document while they are read: the grammar of JSON (RFC 8259), and nothing beside it.
+ *
+ * <p>Whatever is no JSON, or JSON that readers disagree about, is {@link Unsure}.
+ */
+final class Document {
+    /** Longer ones may be refused by Spark's parser. */
+    private static final int MAX_NUMBER = 300;
+    private static final int MAX_NAME = 10_000;
+    private static final int MAX_DEPTH = 200;
+    private static final int FIRST_PRINTABLE = 0x20;
+    private static final int HEX_DIGITS = 4;
+    private static final int HEX = 16;
+    /** A long has no more. */
+    private static final int LONG_DIGITS = 19;
+    private static final int TEN = 10;
+    private static final byte[] TRUE = "true".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] FALSE = "false".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] NULL = "null".getBytes(StandardCharsets.US_ASCII);
+
+    final byte[] bytes;
+    /** The place of the byte that is read next. */
+    int at;
+
+    /** The number that was read last: its digits without sign and point; meaningless if there are more than 19. */
+    long digits;
+    /** How many digits it has, those behind the point included and zeros before the first other one too. */
+    int length;
+    /** How many of them stand behind the point. */
+    int scale;
+    boolean negative;
+    /** Whether it has neither a point nor an exponent. */
+    boolean whole;
+    /** Whether it has an exponent. */
+    boolean exponent;
+
+    Document(byte[] bytes) {
+        this.bytes = bytes;
+        int all = 0;
+        for (byte each : bytes) {
+            all |= each;
+        }
+        if (all < 0 && !UTF8String.fromBytes(bytes).isValid()) {
+            throw Unsure.IT_IS;
+        }
+    }
+
+    byte here() {
+        if (at >= bytes.length) {
+            throw Unsure.IT_IS;
+        }
+        return bytes[at];
+    }
+
+    boolean isEnd() {
+        return at == bytes.length;
+    }
+
+    void blanks() {
+        while (at < bytes.length) {
+            byte each = bytes[at];
+            if (each != ' ' && each != '\n' && each != '\r' && each != '\t') {
+                return;
+            }
+            at++;
+        }
+    }
+
+    void take(char sign) {
+        if (here() != sign) {
+            throw Unsure.IT_IS;
+        }
+        at++;
+    }
+
+    /** Whether a sign stands here; if so, goes behind it. */
+    boolean took(char sign) {
+        if (here() != sign) {
+            return false;
+        }
+        at++;
+        return true;
+    }
+
+    /** Whether null stands here; if so, goes behind it. */
+    boolean tookNull() {
+        if (here() != 'n') {
+            return false;
+        }
+        word(NULL);
+        return true;
+    }
+
+    boolean bool() {
+        boolean found = here() == 't';
+        word(found ? TRUE : FALSE);
+        return found;
+    }
+
+    private void word(byte[] word) {
+        if (!stands(word)) {
+            throw Unsure.IT_IS;
+        }
+        at += word.length;
+    }
+
+    boolean stands(byte[] word) {
+        if (bytes.length - at < word.length) {
+            return false;
+        }
+        for (int place = 0; place < word.length; place++) {
+            if (bytes[at + place] != word[place]) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Behind a colon, at the value of a member. */
+    void colon() {
+        blanks();
+        take(':');
+        blanks();
+    }
+
+    /** Whether there is another member or element, behind a comma; if not, the object or array is closed. */
+    boolean more(char close) {
+        blanks();
+        if (took(',')) {
+            blanks();
+            return true;
+        }
+        take(close);
+        return false;
+    }
+
+    /** Reads a string; between its quotes are the bytes of its text, if none is escaped. Its opening quote is here. */
+    boolean string() {
+        take('"');
+        boolean plain = true;
+        while (true) {
+            byte each = here();
+            if (each == '"') {
+                at++;
+                return plain;
+            }
+            if (each == '\\') {
+                plain = false;
+                escape(null);
+            } else if (each >= 0 && each < FIRST_PRINTABLE) {
+                throw Unsure.IT_IS;
+            } else {
+                at++;
+            }
+        }
+    }
+
+    /** The place of the first byte of a string that has no escapes; its end is one before {@code at}. */
+    int plainString() {
+        int begin = at + 1;
+        if (!string()) {
+            throw Unsure.IT_IS;
+        }
+        return begin;
+    }
+
+    UTF8String text() {
+        int begin = at + 1;
+        return string() ? UTF8String.fromBytes(bytes, begin, at - 1 - begin) : unescaped(begin, at - 1);
+    }
+
+    UTF8String name() {
+        int begin = at;
+        UTF8String found = text();
+        if (at - begin > MAX_NAME) {
+            throw Unsure.IT_IS;
+        }
+        return found;
+    }
+
+    private UTF8String unescaped(int begin, int end) {
+        ByteArrayOutputStream out = new ByteArrayOutputStream(end - begin);
+        int behind = at;
+        at = begin;
+        while (at < end) {
+            if (bytes[at] == '\\') {
+                escape(out);
+            } else {
+                out.write(bytes[at++]);
+            }
+        }
+        at = behind;
+        return UTF8String.fromBytes(out.toByteArray());
+    }
+
+    /** Reads an escape; half a character without the other half is unsure. */
+    private void escape(ByteArrayOutputStream out) {
+        at++;
+        byte sign = here();
+        at++;
+        if (sign == 'u') {
+            char first = unit();
+            String found = String.valueOf(first);
+            if (Character.isSurrogate(first)) {
+                take('\\');
+                take('u');
+                char second = unit();
+                if (!Character.isSurrogatePair(first, second)) {
+                    throw Unsure.IT_IS;
+                }
+                found += second;
+            }
+            if (out != null) {
+                out.writeBytes(found.getBytes(StandardCharsets.UTF_8));
+            }
+            return;
+        }
+        int place = "\"\\/bfnrt".indexOf(sign);
+        if (place < 0) {
+            throw Unsure.IT_IS;
+        }
+        if (out != null) {
+            out.write("\"\\/\b\f\n\r\t".charAt(place));
+        }
+    }
+
+    private char unit() {
+        int found = 0;
+        for (int count = 0; count < HEX_DIGITS; count++) {
+            byte digit = here();
+            int worth = digit < 0 ? -1 : Character.digit(digit, HEX);
+            if (worth < 0) {
+                throw Unsure.IT_IS;
+            }
+            found = found * HEX + worth;
+            at++;
+        }
+        return (char) found;
+    }
+
+    /** Reads a number. */
+    void number() {
+        int begin = at;
+        digits = 0;
+        length = 0;
+        scale = 0;
+        exponent = false;
+        negative = took('-');
+        if (here() == '0') {
+            at++;
+            length = 1;
+        } else {
+            digits();
+        }
+        if (at < bytes.length && bytes[at] == '.') {
+            at++;
+            int before = length;
+            digits();
+            scale = length - before;
+        }
+        if (at < bytes.length && (bytes[at] == 'e' || bytes[at] == 'E')) {
+            at++;
+            exponent = true;
+            if (here() == '+' || here() == '-') {
+                at++;
+            }
+            int first = at;
+            while (at < bytes.length && isDigit(bytes[at])) {
+                at++;
+            }
+            if (at == first) {
+                throw Unsure.IT_IS;
+            }
+        }
+        whole = scale == 0 && !exponent;
+        if (at - begin > MAX_NUMBER) {
+            throw Unsure.IT_IS;
+        }
+    }
+
+    private void digits() {
+        int first = at;
+        long found = digits;
+        while (at < bytes.length && isDigit(bytes[at])) {
+            found = found * TEN + (bytes[at] - '0');
+            at++;
+        }
+        if (at == first) {
+            throw Unsure.IT_IS;
+        }
+        digits = found;
+        length += at - first;
+    }
+
+    private static boolean isDigit(byte each) {
+        return each >= '0' && each <= '9';
+    }
+
+    /** The whole number that was read last. */
+    long wholeNumber() {
+        // Of 19 digits they are right as an unsigned number.
+        if (!whole || length > LONG_DIGITS || digits < 0 && !(negative && digits == Long.MIN_VALUE)) {
+            throw Unsure.IT_IS;
+        }
+        return negative ? -digits : digits;
+    }
+
+    /** Whether the number that was read last has so few digits behind the point; zeros at its end are taken away. */
+    boolean shorten(int most) {
+        while (scale > most && digits % TEN == 0) {
+            digits /= TEN;
+            scale--;
+        }
+        return scale <= most;
+    }
+
+    /** Reads a value that nobody asked for. */
+    void skip() {
+        skip(0);
+    }
+
+    private void skip(int depth) {
+        if (depth > MAX_DEPTH) {
+            throw Unsure.IT_IS;
+        }
+        switch (here()) {
+            case '"':
+                string();
+                break;
+            case '{':
+                at++;
+                blanks();
+                boolean members = !took('}');
+                while (members) {
+                    int begin = at;
+                    string();
+                    if (at - begin > MAX_NAME) {
+                        throw Unsure.IT_IS;
+                    }
+                    colon();
+                    skip(depth + 1);
+                    members = more('}');
+                }
+                break;
+            case '[':
+                at++;
+                blanks();
+                boolean items = !took(']');
+                while (items) {
+                    skip(depth + 1);
+                    items = more(']');
+                }
+                break;
+            case 't':
+            case 'f':
+                bool();
+                break;
+            case 'n':
+                word(NULL);
+                break;
+            default:
+                number();
+        }
+    }
+}

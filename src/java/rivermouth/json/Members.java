@@ -1,0 +1,94 @@
+package rivermouth.json;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Reads objects with declared fields; others are read over. */
+final class Members implements Reader {
+    private final byte[][] names;
+    private final Reader[] readers;
+    private final boolean[] nullable;
+    private final Map<UTF8String, Integer> places = new HashMap<>();
+    private final boolean allNullable;
+
+    Members(StructType declared, boolean utc) {
+        StructField[] fields = declared.fields();
+        names = new byte[fields.length][];
+        readers = new Reader[fields.length];
+        nullable = new boolean[fields.length];
+        boolean all = true;
+        for (int place = 0; place < fields.length; place++) {
+            names[place] = fields[place].name().getBytes(StandardCharsets.UTF_8);
+            readers[place] = Readers.of(fields[place].dataType(), utc);
+            nullable[place] = fields[place].nullable();
+            all &= nullable[place];
+            places.put(UTF8String.fromBytes(names[place]), place);
+        }
+        allNullable = all;
+    }
+
+    @Override
+    public Object read(Document in) {
+        Object[] row = new Object[names.length];
+        boolean[] seen = new boolean[names.length];
+        in.take('{');
+        in.blanks();
+        boolean more = !in.took('}');
+        // Documents mostly have their fields in one order.
+        int next = 0;
+        while (more) {
+            int place = place(in, next);
+            in.colon();
+            if (place < 0) {
+                in.skip();
+            } else {
+                if (seen[place]) {
+                    throw Unsure.IT_IS;
+                }
+                seen[place] = true;
+                row[place] = in.tookNull() ? null : readers[place].read(in);
+                next = place + 1;
+            }
+            more = in.more('}');
+        }
+        if (!allNullable) {
+            checkNulls(row);
+        }
+        return new GenericInternalRow(row);
+    }
+
+    /** Goes behind a name; its place among the fields, or a negative number if it is none of them. */
+    private int place(Document in, int next) {
+        if (next < names.length && isName(in, names[next])) {
+            return next;
+        }
+        Integer found = places.get(in.name());
+        return found == null ? -1 : found;
+    }
+
+    private static boolean isName(Document in, byte[] name) {
+        int begin = in.at;
+        int end = begin + name.length + 1;
+        boolean is = end < in.bytes.length && in.bytes[begin] == '"' && in.bytes[end] == '"'
+                && Arrays.equals(in.bytes, begin + 1, end, name, 0, name.length);
+        if (is) {
+            in.at = end + 1;
+        }
+        return is;
+    }
+
+    private void checkNulls(Object[] row) {
+        for (int place = 0; place < row.length; place++) {
+            if (row[place] == null && !nullable[place]) {
+                throw Unsure.IT_IS;
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+package rivermouth.json;
+
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.math.BigDecimal;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+
+import com.fasterxml.jackson.core.JsonEncoding;
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonGenerator;
+import com.fasterxml.jackson.core.JsonParser;
+
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Readers of values by the types that columns declare: of each type, what nobody can doubt that it fits. */
+final class Readers {
+    /** Every decimal of so many digits is the shortest one for a double, so it survives being read as one. */
+    private static final int EXACT_IN_DOUBLE = 15;
+    private static final int LONG_DIGITS = 18;
+    /** A double is exactly these powers of ten, so that a number of 15 digits divided by one is rounded once. */
+    private static final double[] POWERS = new double[23];
+    private static final UTF8String INFINITY = UTF8String.fromString("Infinity");
+    private static final JsonFactory JACKSON = new JsonFactory();
+
+    static {
+        POWERS[0] = 1;
+        for (int place = 1; place < POWERS.length; place++) {
+            POWERS[place] = POWERS[place - 1] * 10;
+        }
+    }
+
+    private Readers() {}
+
+    /**
+     * The reader of a type.
+     *
+     * @param utc whether times without an offset are of UTC; else they are unsure
+     * @throws IllegalArgumentException there is none
+     */
+    static Reader of(DataType declared, boolean utc) {
+        if (declared instanceof StructType) {
+            return new Members((StructType) declared, utc);
+        }
+        if (declared instanceof ArrayType) {
+            return items(of(((ArrayType) declared).elementType(), utc), ((ArrayType) declared).containsNull());
+        }
+        if (declared instanceof MapType) {
+            return entries(of(((MapType) declared).valueType(), utc), ((MapType) declared).valueContainsNull());
+        }
+        if (declared instanceof DecimalType) {
+            return decimals((DecimalType) declared);
+        }
+        switch (declared.typeName()) {
+            case "boolean":
+                return Document::bool;
+            case "byte":
+                return in -> (byte) integer(in, Byte.MIN_VALUE, Byte.MAX_VALUE);
+            case "short":
+                return in -> (short) integer(in, Short.MIN_VALUE, Short.MAX_VALUE);
+            case "integer":
+                return in -> (int) integer(in, Integer.MIN_VALUE, Integer.MAX_VALUE);
+            case "long":
+                return in -> integer(in, Long.MIN_VALUE, Long.MAX_VALUE);
+            case "float":
+                return Readers::single;
+            case "double":
+                return Readers::real;
+            case "string":
+                return Readers::text;
+            case "binary":
+                return Readers::binary;
+            case "date":
+                return in -> Times.date(in.bytes, in.plainString(), in.at - 1);
+            case "timestamp":
+                return in -> Times.time(in.bytes, in.plainString(), in.at - 1, true, utc);
+            case "timestamp_ntz":
+                return in -> Times.time(in.bytes, in.plainString(), in.at - 1, false, true);
+            default:
+                throw new IllegalArgumentException(declared.typeName());
+        }
+    }
+
+    private static Reader items(Reader each, boolean mayBeNull) {
+        return in -> {
+            List<Object> found = new ArrayList<>();
+            in.take('[');
+            in.blanks();
+            boolean more = !in.took(']');
+            while (more) {
+                found.add(item(in, each, mayBeNull));
+                more = in.more(']');
+            }
+            return new GenericArrayData(found.toArray());
+        };
+    }
+
+    private static Reader entries(Reader each, boolean mayBeNull) {
+        return in -> {
+            Set<Object> seen = new HashSet<>();
+            List<Object> keys = new ArrayList<>();
+            List<Object> values = new ArrayList<>();
+            in.take('{');
+            in.blanks();
+            boolean more = !in.took('}');
+            while (more) {
+                UTF8String key = in.name();
+                if (!seen.add(key)) {
+                    throw Unsure.IT_IS;
+                }
+                in.colon();
+                keys.add(key);
+                values.add(item(in, each, mayBeNull));
+                more = in.more('}');
+            }
+            return new ArrayBasedMapData(new GenericArrayData(keys.toArray()), new GenericArrayData(values.toArray()));
+        };
+    }
+
+    private static Object item(Document in, Reader each, boolean mayBeNull) {
+        if (!in.tookNull()) {
+            return each.read(in);
+        }
+        if (!mayBeNull) {
+            throw Unsure.IT_IS;
+        }
+        return null;
+    }
+
+    private static long integer(Document in, long least, long most) {
+        in.number();
+        long found = in.wholeNumber();
+        if (found < least || found > most) {
+            throw Unsure.IT_IS;
+        }
+        return found;
+    }
+
+    private static Object real(Document in) {
+        int begin = in.at;
+        in.number();
+        if (in.whole) {
+            return (double) in.wholeNumber();
+        }
+        if (in.length <= EXACT_IN_DOUBLE && !in.exponent) {
+            double found = in.digits / POWERS[in.scale];
+            return in.negative ? -found : found;
+        }
+        return finite(Double.parseDouble(ascii(in, begin, in.at)));
+    }
+
+    private static Object single(Document in) {
+        int begin = in.at;
+        double sent = (Double) real(in);
+        float found = (float) sent;
+        // Where rounding twice and once differ, Spark's parser decides.
+        if (found != Float.parseFloat(ascii(in, begin, in.at)) || Float.isInfinite(found)) {
+            throw Unsure.IT_IS;
+        }
+        return found;
+    }
+
+    private static double finite(double found) {
+        if (Double.isInfinite(found)) {
+            throw Unsure.IT_IS;
+        }
+        return found;
+    }
+
+    private static Reader decimals(DecimalType declared) {
+        int scale = declared.scale();
+        int precision = declared.precision();
+        // Spark's parser makes doubles of numbers for columns with few digits, and decimals for those with more.
+        int exact = precision <= EXACT_IN_DOUBLE ? EXACT_IN_DOUBLE : LONG_DIGITS;
+        return in -> {
+            boolean quoted = in.took('"');
+            in.number();
+            if (quoted) {
+                in.take('"');
+            }
+            boolean fits = in.length - in.scale <= Math.max(precision - scale, 1);
+            if (in.exponent || !fits || in.length > exact || !in.shorten(scale)) {
+                throw Unsure.IT_IS;
+            }
+            long sent = in.negative ? -in.digits : in.digits;
+            if (precision <= LONG_DIGITS) {
+                long unscaled = sent * (long) POWERS[scale - in.scale];
+                if (Math.abs(unscaled) >= (long) POWERS[precision]) {
+                    throw Unsure.IT_IS;
+                }
+                return Decimal.createUnsafe(unscaled, precision, scale);
+            }
+            BigDecimal found = BigDecimal.valueOf(sent, in.scale).setScale(scale);
+            if (found.precision() > precision) {
+                throw Unsure.IT_IS;
+            }
+            return Decimal.apply(found, precision, scale);
+        };
+    }
+
+    private static Object text(Document in) {
+        int begin = in.at;
+        switch (in.here()) {
+            case '"':
+                return in.text();
+            case 't':
+            case 'f':
+                in.bool();
+                break;
+            case '{':
+            case '[':
+                in.skip();
+                return kept(in, begin);
+            default:
+                in.number();
+                if (!in.whole || in.length > LONG_DIGITS || in.negative && in.digits == 0) {
+                    return kept(in, begin);
+                }
+        }
+        return UTF8String.fromBytes(in.bytes, begin, in.at - begin);
+    }
+
+    /** A value that is no string as Spark's parser keeps it as one. */
+    private static Object kept(Document in, int begin) {
+        ByteArrayOutputStream out = new ByteArrayOutputStream(in.at - begin);
+        String sent = new String(in.bytes, begin, in.at - begin, StandardCharsets.UTF_8);
+        try (JsonParser parser = JACKSON.createParser(sent);
+                JsonGenerator generator = JACKSON.createGenerator(out, JsonEncoding.UTF8)) {
+            parser.nextToken();
+            generator.copyCurrentStructure(parser);
+        } catch (IOException refused) {
+            throw Unsure.IT_IS;
+        }
+        UTF8String found = UTF8String.fromBytes(out.toByteArray());
+        // It may be a number that no double holds.
+        if (found.contains(INFINITY)) {
+            throw Unsure.IT_IS;
+        }
+        return found;
+    }
+
+    private static Object binary(Document in) {
+        int begin = in.plainString();
+        String sent = ascii(in, begin, in.at - 1);
+        try {
+            byte[] found = Base64.getDecoder().decode(sent);
+            if (Base64.getEncoder().encodeToString(found).equals(sent)) {
+                return found;
+            }
+        } catch (IllegalArgumentException none) {
+            throw Unsure.IT_IS;
+        }
+        throw Unsure.IT_IS;
+    }
+
+    private static String ascii(Document in, int begin, int end) {
+        return new String(in.bytes, begin, end - begin, StandardCharsets.ISO_8859_1);
+    }
+}

@@ -1,0 +1,67 @@
+"""The columns of JSON documents by Spark's parser, and whether each document fits them: all in SQL.
+
+As a plan over all rows, where our reader is not to be had or cannot tell; and as one column for the values that it
+asks about.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivermouth import names
+from rivermouth.rows import json_document, json_types
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+
+def ours(declared: T.StructType, spared: Collection[int]) -> list[str]:
+    """The columns that ``judged`` adds."""
+    return ["__fits", *(f"__done_{place}" for place in range(len(declared))), *(f"__not_{place}" for place in spared)]
+
+
+def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int]) -> DataFrame:
+    """``rows`` with ``__fits``, whether a document is sound and fits (not null), and its columns ``__done_0``, ...
+
+    Args:
+        rows: Has ``__value``.
+        declared: The schema.
+        spared: Places of columns that every document fits; ``__not_0``, ... say whether it does (not null).
+    """
+    fields = list(enumerate(declared.fields))
+    reads = [f"__read_{place}" for place, _ in fields]
+    parsed = json_document.parsed(rows, json_types.read_columns(declared), reads)
+    converted = parsed.selectExpr(
+        "*",
+        f"{json_document.SOUND} AS __sound",
+        *(f"{json_types.convert(reads[place], field.dataType)} AS __done_{place}" for place, field in fields),
+    )
+    misfits = {place: json_types.field_misfit(reads[place], field, f"__done_{place}") for place, field in fields}
+    infinite = json_types.infinite((reads[place], field.dataType) for place, field in fields)
+    wrong = json_types.any_of([*(misfit for place, misfit in misfits.items() if place not in spared), infinite])
+    return converted.selectExpr(
+        f"* EXCEPT ({', '.join([*json_document.OURS, *reads, '__sound'])})",
+        f"coalesce(__sound AND NOT coalesce({wrong or 'false'}, false), false) AS __fits",
+        *(f"coalesce({misfits[place] or 'false'}, false) AS __not_{place}" for place in spared),
+    )
+
+
+def in_one_column(rows: DataFrame, declared: T.StructType) -> DataFrame:
+    """Only ``row``: a struct of the columns, named c0, c1, ...; null where a document is not sound or does not fit.
+
+    Args:
+        rows: Has ``__value``.
+        declared: The schema.
+    """
+    documents = json_document.in_one_column(rows, json_types.read_columns(declared))
+    fields = list(enumerate(declared.fields))
+    misfits = [json_types.field_misfit(f"d.c{place}", field) for place, field in fields]
+    infinite = json_types.infinite((f"d.c{place}", field.dataType) for place, field in fields)
+    wrong = json_types.any_of([*misfits, infinite]) or "false"
+    fits = f"__text_sound AND d.corrupt IS NULL AND d.last = 1 AND NOT coalesce({wrong}, false)"
+    columns = ", ".join(f"{json_types.convert(f'd.c{place}', field.dataType)} AS c{place}" for place, field in fields)
+    row = f"get(transform(__documents, d -> CASE WHEN {fits} THEN struct({columns}) END), 0)"
+    return documents.selectExpr(f"CASE WHEN {names.VALUE} IS NOT NULL THEN {row} END AS row")

@@ -1,0 +1,50 @@
+"""JSON by our reader in Spark's JVM, which asks Spark's parser about the documents that it is not sure of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from rivermouth import names
+from rivermouth.rows import json_columns, json_types, our_classes
+from rivermouth.rows.json_times import TimeByForm
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+
+def row(spark: SparkSession, declared: T.StructType) -> Column | None:
+    """A struct of the columns of the documents in ``__value``, named c0, c1 and so on; null for what is refused.
+
+    None where the session has not got our classes, or a column has a form of time that only Spark reads.
+    """
+    if _has_form(declared) or not our_classes.are_there(spark):
+        return None
+    return ClassicColumn(reader(spark, declared).of(names.VALUE))
+
+
+def reader(spark: SparkSession, declared: T.StructType) -> Any:
+    """Our reader (a ``json.FastPath``) of documents with these columns.
+
+    Raises:
+        ValueError: Our classes are not there.
+    """
+    read = T.StructType([T.StructField(json_types.name_in_json(f), f.dataType, f.nullable) for f in declared.fields])
+    utc = spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    values = our_classes.found(spark, "plan.OnDemand").values(spark._jsparkSession, names.VALUE)  # noqa: SLF001
+    others = json_columns.in_one_column(DataFrame(values, spark), declared)
+    return our_classes.made(spark, "json.FastPath", read.json(), utc, others._jdf)  # noqa: SLF001
+
+
+def _has_form(declared: T.DataType) -> bool:
+    match declared:
+        case T.StructType():
+            return any(_has_form(each.dataType) for each in declared.fields)
+        case T.ArrayType():
+            return _has_form(declared.elementType)
+        case T.MapType():
+            return _has_form(declared.valueType)
+    return isinstance(declared, TimeByForm)
