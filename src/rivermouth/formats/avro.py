@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.rows import avro_document
@@ -98,8 +97,9 @@ class Avro(RegistryFormat):
         """Values to columns by the schemas of their writers, each resolved to the table's by Avro's rules."""
         spark = rows.sparkSession
         column = avro_document.decoded(spark, self._encoding(spark), names.VALUE)
-        # Else Spark might decode once for each column that is taken out of it.
-        return rows.select("*", F.inline(F.array(column)).alias(names.DECODED, names.DATA))
+        return rows.select("*", column.alias("__made")).selectExpr(
+            "* EXCEPT (__made)", f"__made.decoded AS {names.DECODED}", f"__made.data AS {names.DATA}"
+        )
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """Each value is read again, by the same code.

@@ -101,8 +101,9 @@ class LineFormat(DeclaredFormat):
         """Rows with ``_LINE``: the texts of a value, or why there are none."""
         name, *arguments = self.splitter(self.schema_as_declared().names)
         made = our_classes.step(rows.sparkSession, names.VALUE, name, *arguments)
-        # Else Spark might take a value apart once for each of its columns.
-        return rows.select("*", F.inline(F.array(made)).alias(*_LINE))
+        parts = zip(("made", "reason", "field", "message"), _LINE, strict=True)
+        told = (f"__made.{part} AS {name}" for part, name in parts)
+        return rows.select("*", made.alias("__made")).selectExpr("* EXCEPT (__made)", *told)
 
 
 def _text(number: int) -> str:

@@ -99,12 +99,12 @@ public final class Decoder implements Serializable {
     public Column decoded(String column) {
         StructType columns = Columns.of(known().reader);
         DataType row = new StructType().add("decoded", DataTypes.BooleanType, false).add("data", columns, false);
-        return Calls.of(this, "decode", column, row);
+        return Calls.once(this, "decode", row, false, column);
     }
 
     /** Of a column with values: {@code reason}, {@code field} and {@code message} why one is refused. */
     public Column explained(String column) {
-        return Calls.of(this, "explain", column, WHY);
+        return Calls.once(this, "explain", WHY, false, column);
     }
 
     /** A row for Spark: whether the value is a record of the schema, and its columns. */

@@ -6,7 +6,6 @@ import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -48,7 +47,7 @@ public final class FastPath implements Serializable {
         for (StructField each : schema().fields()) {
             row = row.add("c" + row.size(), each.dataType().asNullable(), true);
         }
-        return Calls.once(this, "read", row, functions.col(column));
+        return Calls.once(this, "read", row, true, column);
     }
 
     /** For Spark: the columns of a document, or null. */

@@ -18,28 +18,24 @@ public final class Calls {
     private Calls() {}
 
     /**
-     * A column of what a method makes of another column; never null.
+     * A column of what a method makes of others.
      *
      * @param object serializable, with {@code equals} and {@code hashCode} by what it does
-     * @param method public, of one argument
+     * @param method public, of as many arguments
      * @param type what it returns, as Spark has it inside
+     * @param nullable whether it may return null
      */
-    public static Column of(Object object, String method, String column, DataType type) {
-        return of(object, method, type, false, functions.col(column));
-    }
-
-    /** The same of several columns, or of one, where it may return null. */
     public static Column of(Object object, String method, DataType type, boolean nullable, Column... columns) {
         return call(object, method, type, nullable, true, columns);
     }
 
     /**
-     * The same where it may return null, and is called once for each row however often the column is used.
+     * The same of one column, called once for each row however often what it makes is used.
      *
      * <p>Spark repeats what it takes for cheap and sure; so this is said to be neither.
      */
-    public static Column once(Object object, String method, DataType type, Column column) {
-        return call(object, method, type, true, false, column);
+    public static Column once(Object object, String method, DataType type, boolean nullable, String column) {
+        return call(object, method, type, nullable, false, functions.col(column));
     }
 
     /** Whether an expression is one of {@code once}, and so says the same of the same row whatever it is said to do. */

@@ -37,7 +37,7 @@ public abstract class Step implements Serializable {
                 .add("reason", DataTypes.StringType)
                 .add("field", DataTypes.StringType)
                 .add("message", DataTypes.StringType);
-        return Calls.of(this, "read", column, row);
+        return Calls.once(this, "read", row, false, column);
     }
 
     /** A row for Spark, as {@code over} says. */
