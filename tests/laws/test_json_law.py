@@ -349,9 +349,12 @@ def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, stra
 def test_our_reader_says_what_sparks_parser_says(spark, strategy, number, share):
     values, schema = gathered(strategy, number), Json(schema=DDL).schema_as_declared()
     read = frame(spark, values).select(names.OFFSET, names.VALUE, json_fast_path.row(spark, schema).alias("ours"))
+    ours = ", ".join(f"ours.c{place}" for place in range(len(schema)))
     columns = ", ".join(f"__done_{place}" for place in range(len(schema)))
     judged = json_columns.judged(read, schema, ()).selectExpr(
-        names.OFFSET, "CAST(ours AS STRING)", f"CASE WHEN __fits THEN CAST(struct({columns}) AS STRING) END"
+        names.OFFSET,
+        f"CASE WHEN ours IS NOT NULL THEN CAST(struct({ours}) AS STRING) END",
+        f"CASE WHEN __fits THEN CAST(struct({columns}) AS STRING) END",
     )
     found = judged.collect()
     assert len(found) == number

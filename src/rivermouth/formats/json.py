@@ -228,7 +228,8 @@ class Json(RegistryFormat, DeclaredFormat):
         else:
             columns = (f"__row.c{place} AS __done_{place}" for place in range(len(schema.fields)))
             read = rows.select("*", quick.alias("__row"))
-            judged = read.selectExpr("* EXCEPT (__row)", "__row IS NOT NULL AS __fits", *columns)
+            told = ("__row IS NOT NULL AS __fits", "coalesce(__row.others, false) AS __others")
+            judged = read.selectExpr("* EXCEPT (__row)", *told, *columns)
         ours = ", ".join(json_columns.ours(schema, spared))
         if policies.says_of_new(_REFUSED) or policies.rescues:
             return self._scanned(judged, schema, spared).selectExpr(f"* EXCEPT ({ours})")
@@ -264,7 +265,8 @@ class Json(RegistryFormat, DeclaredFormat):
             misfits = f"CAST(array_compact(array({', '.join(told)})) AS array<string>)"
             found["__rescued"] = undeclared.rescued(spark, schema, self._evolution, sent, misfits)
             data.append(f"__rescued AS {quoted(undeclared.RESCUED)}")
-        scanned = judged.withColumns({name: F.when(F.col("__fits"), column) for name, column in found.items()})
+        looked = F.col("__fits") if spared else F.expr("__fits AND __others")
+        scanned = judged.withColumns({name: F.when(looked, column) for name, column in found.items()})
         complete = "__fits AND __surplus IS NULL" if "__surplus" in found else "__fits"
         return scanned.selectExpr(
             f"* EXCEPT ({', '.join([*found, names.VALUE, *([_SENT] if spared else [])])})",

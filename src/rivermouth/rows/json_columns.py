@@ -20,11 +20,18 @@ if TYPE_CHECKING:
 
 def ours(declared: T.StructType, spared: Collection[int]) -> list[str]:
     """The columns that ``judged`` adds."""
-    return ["__fits", *(f"__done_{place}" for place in range(len(declared))), *(f"__not_{place}" for place in spared)]
+    return [
+        "__fits",
+        "__others",
+        *(f"__done_{place}" for place in range(len(declared))),
+        *(f"__not_{place}" for place in spared),
+    ]
 
 
 def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int]) -> DataFrame:
     """``rows`` with ``__fits``, whether a document is sound and fits (not null), and its columns ``__done_0``, ...
+
+    ``__others`` is true: there may be fields that are not declared.
 
     Args:
         rows: Has ``__value``.
@@ -45,12 +52,15 @@ def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int]) -> 
     return converted.selectExpr(
         f"* EXCEPT ({', '.join([*json_document.OURS, *reads, '__sound'])})",
         f"coalesce(__sound AND NOT coalesce({wrong or 'false'}, false), false) AS __fits",
+        "true AS __others",
         *(f"coalesce({misfits[place] or 'false'}, false) AS __not_{place}" for place in spared),
     )
 
 
 def in_one_column(rows: DataFrame, declared: T.StructType) -> DataFrame:
-    """Only ``row``: a struct of the columns, named c0, c1, ...; null where a document is not sound or does not fit.
+    """Only ``row``: a struct of the columns c0, c1, ... and ``others``; null where a document is refused.
+
+    ``others`` is true: there may be fields that are not declared.
 
     Args:
         rows: Has ``__value``.
@@ -63,5 +73,5 @@ def in_one_column(rows: DataFrame, declared: T.StructType) -> DataFrame:
     wrong = json_types.any_of([*misfits, infinite]) or "false"
     fits = f"__text_sound AND d.corrupt IS NULL AND d.last = 1 AND NOT coalesce({wrong}, false)"
     columns = ", ".join(f"{json_types.convert(f'd.c{place}', field.dataType)} AS c{place}" for place, field in fields)
-    row = f"get(transform(__documents, d -> CASE WHEN {fits} THEN struct({columns}) END), 0)"
+    row = f"get(transform(__documents, d -> CASE WHEN {fits} THEN struct({columns}, true AS others) END), 0)"
     return documents.selectExpr(f"CASE WHEN {names.VALUE} IS NOT NULL THEN {row} END AS row")

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def row(spark: SparkSession, declared: T.StructType) -> Column | None:
-    """A struct of the columns of the documents in ``__value``, named c0, c1 and so on; null for what is refused.
+    """A struct of the columns of the documents in ``__value``, c0, c1, ..., and ``others``; null for what is refused.
 
+    ``others`` is false where a document surely has no field that is not declared.
     None where the session has not got our classes, or a column has a form of time that only Spark reads.
     """
     if _has_form(declared) or not our_classes.are_there(spark):

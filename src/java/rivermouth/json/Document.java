@@ -28,6 +28,8 @@ final class Document {
     final byte[] bytes;
     /** The place of the byte that is read next. */
     int at;
+    /** Whether there was a field that its struct does not declare. */
+    boolean others;
 
     /** The number that was read last: its digits without sign and point; meaningless if there are more than 19. */
     long digits;

@@ -7,6 +7,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -32,7 +33,7 @@ public final class FastPath implements Serializable {
      *
      * @param declared the schema, as JSON; its names are those in the documents
      * @param utc whether times without an offset are of UTC
-     * @param others a struct of the columns for a value, or null if it is refused: what Spark's parser makes of it
+     * @param others a struct of the columns and {@code others} for a value, or null if it is refused: what Spark's parser makes of it
      */
     public FastPath(String declared, boolean utc, Dataset<Row> others) {
         this.declared = declared;
@@ -41,13 +42,16 @@ public final class FastPath implements Serializable {
         root();
     }
 
-    /** Of a column with values: a struct of the columns, named c0, c1 and so on; null where one is null or refused. */
+    /**
+     * Of a column with values: a struct of the columns, named c0, c1 and so on, and of {@code others}, whether there may be
+     * fields that are not declared; null where a value is null or refused.
+     */
     public Column of(String column) {
         StructType row = new StructType();
         for (StructField each : schema().fields()) {
             row = row.add("c" + row.size(), each.dataType().asNullable(), true);
         }
-        return Calls.once(this, "read", row, true, column);
+        return Calls.once(this, "read", row.add("others", DataTypes.BooleanType, true), true, column);
     }
 
     /** For Spark: the columns of a document, or null. */
@@ -98,7 +102,7 @@ public final class FastPath implements Serializable {
 
     private Members root() {
         if (root == null) {
-            root = new Members(schema(), utc);
+            root = new Members(schema(), utc, true);
         }
         return root;
     }

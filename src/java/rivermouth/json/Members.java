@@ -17,8 +17,14 @@ final class Members implements Reader {
     private final boolean[] nullable;
     private final Map<UTF8String, Integer> places = new HashMap<>();
     private final boolean allNullable;
+    private final boolean whole;
 
-    Members(StructType declared, boolean utc) {
+    /**
+     * The reader of a struct.
+     *
+     * @param whole whether it is the document itself, whose row says behind its columns whether there are other fields
+     */
+    Members(StructType declared, boolean utc, boolean whole) {
         StructField[] fields = declared.fields();
         names = new byte[fields.length][];
         readers = new Reader[fields.length];
@@ -32,11 +38,12 @@ final class Members implements Reader {
             places.put(UTF8String.fromBytes(names[place]), place);
         }
         allNullable = all;
+        this.whole = whole;
     }
 
     @Override
     public Object read(Document in) {
-        Object[] row = new Object[names.length];
+        Object[] row = new Object[names.length + (whole ? 1 : 0)];
         boolean[] seen = new boolean[names.length];
         in.take('{');
         in.blanks();
@@ -47,6 +54,7 @@ final class Members implements Reader {
             int place = place(in, next);
             in.colon();
             if (place < 0) {
+                in.others = true;
                 in.skip();
             } else {
                 if (seen[place]) {
@@ -60,6 +68,9 @@ final class Members implements Reader {
         }
         if (!allNullable) {
             checkNulls(row);
+        }
+        if (whole) {
+            row[names.length] = in.others;
         }
         return new GenericInternalRow(row);
     }
@@ -85,7 +96,7 @@ final class Members implements Reader {
     }
 
     private void checkNulls(Object[] row) {
-        for (int place = 0; place < row.length; place++) {
+        for (int place = 0; place < nullable.length; place++) {
             if (row[place] == null && !nullable[place]) {
                 throw Unsure.IT_IS;
             }

@@ -52,7 +52,7 @@ final class Readers {
      */
     static Reader of(DataType declared, boolean utc) {
         if (declared instanceof StructType) {
-            return new Members((StructType) declared, utc);
+            return new Members((StructType) declared, utc, false);
         }
         if (declared instanceof ArrayType) {
             return items(of(((ArrayType) declared).elementType(), utc), ((ArrayType) declared).containsNull());

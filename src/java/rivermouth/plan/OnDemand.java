@@ -1,7 +1,13 @@
 package rivermouth.plan;
 
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
 import java.io.Serializable;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.util.zip.DeflaterOutputStream;
+import java.util.zip.InflaterInputStream;
 
 import org.apache.spark.SparkEnv;
 import org.apache.spark.rdd.RDD;
@@ -32,7 +38,7 @@ import scala.reflect.ClassTag$;
 /**
  * A column of Spark's over one binary column, computed for the values for which it is asked, and not in the plan.
  *
- * <p>It goes to the tasks as bytes: most never ask.
+ * <p>It goes to the tasks packed: most never ask.
  */
 public final class OnDemand implements Serializable {
     private static final long serialVersionUID = 1;
@@ -57,7 +63,7 @@ public final class OnDemand implements Serializable {
         Expression made = ((Alias) named).child();
         Expression bound = BindReferences.bindReference(made, package$.MODULE$.AttributeSeq(project.child().output()), false);
         size = ((StructType) bound.dataType()).size();
-        expression = SparkEnv.get().closureSerializer().newInstance().serialize(bound, EXPRESSION).array();
+        expression = zipped(SparkEnv.get().closureSerializer().newInstance().serialize(bound, EXPRESSION).array());
     }
 
     /** A frame to make the column of: its only column is binary. */
@@ -71,11 +77,29 @@ public final class OnDemand implements Serializable {
         if (projection == null) {
             ClassLoader loader = Thread.currentThread().getContextClassLoader();
             Expression found = SparkEnv.get().closureSerializer().newInstance()
-                    .deserialize(ByteBuffer.wrap(expression), loader, EXPRESSION);
+                    .deserialize(ByteBuffer.wrap(unzipped()), loader, EXPRESSION);
             projection = UnsafeProjection.create(sequence(found));
         }
         UnsafeRow row = projection.apply(new GenericInternalRow(new Object[] {value}));
         return row.isNullAt(0) ? null : row.getStruct(0, size).copy();
+    }
+
+    private static byte[] zipped(byte[] all) {
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        try (DeflaterOutputStream zip = new DeflaterOutputStream(out)) {
+            zip.write(all);
+        } catch (IOException never) {
+            throw new UncheckedIOException(never);
+        }
+        return out.toByteArray();
+    }
+
+    private byte[] unzipped() {
+        try (InflaterInputStream zip = new InflaterInputStream(new ByteArrayInputStream(expression))) {
+            return zip.readAllBytes();
+        } catch (IOException never) {
+            throw new UncheckedIOException(never);
+        }
     }
 
     private static Seq<Expression> sequence(Expression only) {
