@@ -25,7 +25,7 @@ public final class FastPath implements Serializable {
 
     private final String declared;
     private final boolean utc;
-    private final OnDemand others;
+    private final OnDemand bySpark;
     private transient volatile Members root;
 
     /**
@@ -33,12 +33,12 @@ public final class FastPath implements Serializable {
      *
      * @param declared the schema, as JSON; its names are those in the documents
      * @param utc whether times without an offset are of UTC
-     * @param others a struct of the columns and {@code others} for a value, or null if it is refused: what Spark's parser makes of it
+     * @param bySpark what Spark's parser makes of a value: a struct as of {@code of}, or null if it is refused
      */
-    public FastPath(String declared, boolean utc, Dataset<Row> others) {
+    public FastPath(String declared, boolean utc, Dataset<Row> bySpark) {
         this.declared = declared;
         this.utc = utc;
-        this.others = new OnDemand(others);
+        this.bySpark = new OnDemand(bySpark);
         root();
     }
 
@@ -60,7 +60,7 @@ public final class FastPath implements Serializable {
             return null;
         }
         InternalRow found = sure(value);
-        return found == null ? others.of(value) : found;
+        return found == null ? bySpark.of(value) : found;
     }
 
     /** Whether a value is read here. */
