@@ -25,10 +25,18 @@ public final class Calls {
      * @param type what it returns, as Spark has it inside
      */
     public static Column of(Object object, String method, String column, DataType type) {
+        return of(object, method, type, column);
+    }
+
+    /** The same of several columns: as many arguments has the method. */
+    public static Column of(Object object, String method, DataType type, String... columns) {
         Expression called = new Literal(object, new ObjectType(object.getClass()));
-        Expression value = ExpressionUtils.expression(functions.col(column));
+        Expression[] values = new Expression[columns.length];
+        for (int place = 0; place < columns.length; place++) {
+            values[place] = ExpressionUtils.expression(functions.col(columns[place]));
+        }
         Seq<AbstractDataType> unsaid = sequence();
-        return ExpressionUtils.column(new Invoke(called, method, type, sequence(value), unsaid, false, false, true));
+        return ExpressionUtils.column(new Invoke(called, method, type, sequence(values), unsaid, false, false, true));
     }
 
     @SafeVarargs
