@@ -73,7 +73,7 @@ class Jvm(DeclaredFormat):
 
     def below(self, base: Path) -> Self:
         """The same format; paths of jars, and of a schema file, are resolved against ``base``."""
-        files = tuple(str(base / jar) for jar in self.files)
+        files = tuple(str((base / jar).absolute()) for jar in self.files)
         return super().below(base).model_copy(update={"files": files})
 
     def check_types(self, schema: T.StructType) -> None:
