@@ -71,11 +71,15 @@ def _jar(classes: Path) -> bytes:
     return content.getvalue()
 
 
+def shipped() -> list[Path]:
+    """PySpark's own jars, as far as our classes need them."""
+    sparks = (Path(pyspark.__file__).parent / "jars").glob("*.jar")
+    return sorted(path for path in sparks if path.name.startswith(NEEDED))
+
+
 def _compile(classes: Path) -> None:
     (compiler,) = jars.classpath("compiler")
-    sparks = (Path(pyspark.__file__).parent / "jars").glob("*.jar")
-    shipped = sorted(path for path in sparks if path.name.startswith(NEEDED))
-    needed = [*shipped, *jars.classpath("spark"), *jars.classpath("s3")]
+    needed = [*shipped(), *jars.classpath("spark"), *jars.classpath("s3")]
     sources = sorted(str(path) for path in SOURCES.rglob("*.java"))
     options = ["-source", RELEASE, "-target", RELEASE, "-encoding", "UTF-8", "-failOnWarning", "-proc:none"]
     paths = ["-classpath", os.pathsep.join(map(str, needed)), "-d", str(classes)]

@@ -52,6 +52,11 @@ EXAMPLES = {
         [b'{"id": 1, "name": "a"}', b'{"name": null, "id": null}', b"null"],
         [b"", b"{", b"[]", b"1", b'{"id": 1}', b'{"id": "x", "name": ""}', b'{"id": 1, "name": "", "more": "x"}'],
     ),
+    "jvm": (
+        {"class": "org.apache.kafka.common.serialization.LongDeserializer", "schema": "id bigint"},
+        [bytes(8), b"\xff" * 8],
+        [b"", b"\x01", bytes(9)],
+    ),
     "protobuf": (
         {"descriptor": str(DATA / "protobuf/pair.desc"), "message": "shop.Pair"},
         [b"", b"\x08\x01", b"\x08\x01\x12\x01a", b"\x12\x00\x18\x07"],

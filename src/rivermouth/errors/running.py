@@ -21,6 +21,14 @@ class FunctionLost(RivermouthError):
     hint = "spark: {{conf: {{spark.submit.pyFiles: {file}}}}}"
 
 
+class DeserializerLost(RivermouthError):
+    """A task of Spark cannot use the deserializer of its values: a class is missing there."""
+
+    code = "DESERIALIZER_LOST"
+    what = "a task of Spark cannot use deserializer {name}: {detail}; the batch was not written"
+    hint = "name all jars that it needs, jars: [...], or give them to the session: --jars"
+
+
 class SchemaChanged(RivermouthError):
     """A document is not as its flow's schema says, and a policy stops the flow for that."""
 

@@ -176,6 +176,14 @@ class FunctionUnusable(RivermouthError):
     hint = "{fix}"
 
 
+class DeserializerUnusable(RivermouthError):
+    """A Java class that the project names and that cannot be used."""
+
+    code = "DESERIALIZER_UNUSABLE"
+    what = "deserializer {name} cannot be used: {detail}; nothing was run"
+    hint = "{fix}"
+
+
 class DescriptorUnusable(RivermouthError):
     """A Protobuf descriptor file that is none, lacks something, or has what no table can hold."""
 

@@ -42,6 +42,7 @@ def start(
     *,
     app_name: str,
     schemes: Collection[str] = (),
+    users_jars: Sequence[Path] = (),
     extra: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> SparkSession:
@@ -51,6 +52,7 @@ def start(
         settings: The project's; its ``conf`` wins over everything here.
         app_name: Shown by cluster managers.
         schemes: Of the places that it will read and write, where they are not on a local disk: ``s3a``.
+        users_jars: Files with classes that its flows name.
         extra: Settings between ours and the user's.
         log: A file for all that the JVM says; without one it says it on this process's terminal.
 
@@ -80,9 +82,9 @@ def start(
     if session_conf.in_one_jvm(settings.master):
         # Whoever turns the UI on gets it here alone: it asks for no password.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    conf = session_conf.new_session_conf(settings, found, app_name, extra or {}, schemes)
+    conf = session_conf.new_session_conf(settings, found, app_name, extra or {}, schemes, users_jars)
     try:
-        _launch(conf, log, session_conf.last_jars(settings, schemes))
+        _launch(conf, log, session_conf.last_jars(settings, schemes, users_jars))
         builder = SparkSession.builder
         for key, value in conf.items():
             builder = builder.config(key, value)

@@ -14,7 +14,7 @@ from rivermouth.ports.fencing import CONDITIONAL_LOG_STORE
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from rivermouth.ports.java import Java
     from rivermouth.spec import SparkSettings
@@ -109,6 +109,7 @@ def new_session_conf(
     app_name: str,
     extra: Mapping[str, str],
     schemes: Collection[str] = (),
+    users_jars: Sequence[Path] = (),
 ) -> dict[str, str]:
     """All settings of a session whose JVM is started for it: ours, then those of ``extra``, then the user's."""
     cores = os.cpu_count() or 1
@@ -123,9 +124,10 @@ def new_session_conf(
     users = users_conf(settings)
     if in_one_jvm(settings.master):
         # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
-        ours = [str(path) for path in jars.for_spark(schemes if _user_may_set_dist_class_path() else ())]
+        at_the_end = not _user_may_set_dist_class_path()
+        ours = [*jars.for_spark(() if at_the_end else schemes), *(() if at_the_end else users_jars)]
         conf |= {
-            _CLASS_PATH: os.pathsep.join(ours),
+            _CLASS_PATH: os.pathsep.join(map(str, ours)),
             "spark.driver.defaultJavaOptions": class_archive.java_options(found),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
@@ -134,9 +136,9 @@ def new_session_conf(
         }
         conf |= {**_LOCAL_DISK, **log_store("file", users)}
         if _CLASS_PATH in users:
-            users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *ours])
+            users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *map(str, ours)])
     else:
-        known = [path.as_uri() for path in jars.for_spark(schemes)]
+        known = [path.as_uri() for path in (*jars.for_spark(schemes), *users_jars)]
         conf |= {"spark.jars": ",".join(known), "spark.executor.extraJavaOptions": _COMPILE_HUGE_METHODS}
         if "spark.jars" in users:
             users["spark.jars"] = ",".join([users["spark.jars"], *known])
@@ -153,14 +155,17 @@ def log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:
     return {f"spark.delta.logStore.{scheme}.impl": _LOG_STORES[scheme]}
 
 
-def last_jars(settings: SparkSettings, schemes: Collection[str]) -> list[Path]:
-    """S3's jars, for the end of the class path: the archive of classes stays valid if jars are only added there.
+def last_jars(settings: SparkSettings, schemes: Collection[str], users_jars: Sequence[Path] = ()) -> list[Path]:
+    """S3's jars and the user's, for the end of the class path.
+
+    There they leave the archive of classes valid, and Spark's own classes win.
 
     None if the user sets SPARK_DIST_CLASSPATH, or may do so in spark-env.sh: that may bring another Hadoop, and ours
     stand in front instead.
     """
-    wanted = "s3a" in schemes and in_one_jvm(settings.master) and not _user_may_set_dist_class_path()
-    return jars.classpath(jars.S3) if wanted else []
+    if not in_one_jvm(settings.master) or _user_may_set_dist_class_path():
+        return []
+    return [*(jars.classpath(jars.S3) if "s3a" in schemes else ()), *users_jars]
 
 
 def _user_may_set_dist_class_path() -> bool:

@@ -289,7 +289,9 @@ class Project(ResolvedProject):
         handle, log = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
         os.close(handle)
         name = f"rivermouth {self.spec.name}"
-        return session.start(self.spark_settings, app_name=name, schemes=self.schemes, log=Path(log))
+        return session.start(
+            self.spark_settings, app_name=name, schemes=self.schemes, users_jars=self.jars, log=Path(log)
+        )
 
 
 def raise_all(problems: list[RivermouthError], file: str | None) -> None:

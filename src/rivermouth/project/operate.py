@@ -158,7 +158,11 @@ class Spark:
     def _start(self) -> SparkSession:
         name = f"rivermouth {self._project.spec.name}"
         self._session = session.start(
-            self._project.spark_settings, app_name=name, schemes=self._project.schemes, log=self._door.log
+            self._project.spark_settings,
+            app_name=name,
+            schemes=self._project.schemes,
+            users_jars=self._project.jars,
+            log=self._door.log,
         )
         return self._session
 

@@ -287,6 +287,12 @@ class ResolvedProject:
         return places.schemes(found)
 
     @property
+    def jars(self) -> list[Path]:
+        """Files with classes that the formats of flows name, each once."""
+        found = (jar for flow in self.spec.flows.values() for jar in flow.format.below(self.base).jars)
+        return [Path(jar).absolute() for jar in dict.fromkeys(found)]
+
+    @property
     def spark_settings(self) -> SparkSettings:
         """Spark's settings, with the references in ``conf`` resolved, and those of the project's catalog.
 

@@ -87,7 +87,7 @@ def _environment(project: Project) -> Iterator[RivermouthError]:
             yield ProjectInvalid(
                 at=project.at(*path),
                 detail=f"{words(path)}: ${{{name}}} would not be resolved here",
-                fix="use variables in lake, kafka, schema_registry, spark.conf, places, topics and group_id only",
+                fix="use variables in lake, kafka, schema_registry, spark.conf, places, topics, group_id, config only",
             )
 
 

@@ -69,7 +69,7 @@ def references(text: str) -> Iterator[str]:
 
 
 def expand_flow(flow: Flow, environ: Mapping[str, str]) -> Flow:
-    """``flow`` with the references in its topics, pattern and group resolved.
+    """``flow`` with the references in its topics, pattern, group and format resolved.
 
     Those are all fields of a flow that may hold references, but for its places.
 
@@ -89,6 +89,8 @@ def expand_flow(flow: Flow, environ: Mapping[str, str]) -> Flow:
             }
         ),
     }
+    if texts := flow.format.texts:
+        changes["format"] = flow.format.with_texts({name: expand(text, environ) for name, text in texts.items()})
     if flow.ending_offsets is not None:
         ends = {expand(topic, environ): part for topic, part in flow.ending_offsets.offsets.items()}
         changes["ending_offsets"] = flow.ending_offsets.model_copy(update={"offsets": ends})
@@ -127,6 +129,8 @@ def _of_flow(path: tuple[str, ...], flow: Flow) -> Iterator[tuple[tuple[str | in
     for name in ("starting_offsets", "ending_offsets"):
         for topic in getattr(getattr(flow, name), "offsets", ()):
             yield (*path, name, topic), topic
+    for name, text in flow.format.texts.items():
+        yield (*path, "format", "config", name), text
     if flow.starting_offsets.group:
         yield (*path, "starting_offsets", "group"), flow.starting_offsets.group
 

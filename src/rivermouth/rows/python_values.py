@@ -17,12 +17,14 @@ from rivermouth.rows import python_scalars
 from rivermouth.rows.python_scalars import NAME_LENGTH, SCALARS, Misfit, arrow_type, kind_of, wrong
 
 
-def check(declared: T.StructType, path: str = "") -> None:
-    """Makes sure that Python has values for every type and that names are unambiguous.
+def check(declared: T.StructType, path: str = "", *, of: str = "Python", keyed: str = "dict") -> None:
+    """Makes sure that a language has values for every type and that names are unambiguous.
 
     Args:
         declared: The schema, or a struct within it.
         path: Of that struct.
+        of: The language.
+        keyed: What it calls a value with keys.
 
     Raises:
         ValueError: It has not; or two fields differ in nothing but case; the text says which.
@@ -40,23 +42,23 @@ def check(declared: T.StructType, path: str = "") -> None:
         if twin is not each.name:
             msg = f"columns {twin!r} and {each.name!r} are the same to Spark and Delta"
             raise ValueError(msg)
-        _check_type(each.dataType, name)
+        _check_type(each.dataType, name, of, keyed)
 
 
-def _check_type(declared: T.DataType, path: str) -> None:
+def _check_type(declared: T.DataType, path: str, of: str, keyed: str) -> None:
     match declared:
         case T.StructType():
-            check(declared, path)
+            check(declared, path, of=of, keyed=keyed)
         case T.ArrayType():
-            _check_type(declared.elementType, f"{path}[]")
+            _check_type(declared.elementType, f"{path}[]", of, keyed)
         case T.MapType():
             if type(declared.keyType) in _NESTED:
-                msg = f"column {path}: the keys of a dict are no {declared.keyType.simpleString()}"
+                msg = f"column {path}: the keys of a {keyed} are no {declared.keyType.simpleString()}"
                 raise ValueError(msg)
-            _check_type(declared.keyType, f"{path}[]")
-            _check_type(declared.valueType, f"{path}[]")
+            _check_type(declared.keyType, f"{path}[]", of, keyed)
+            _check_type(declared.valueType, f"{path}[]", of, keyed)
         case _ if type(declared) not in SCALARS or (isinstance(declared, T.StringType) and declared != T.StringType()):
-            msg = f"column {path}: no values of Python become type {declared.simpleString()}"
+            msg = f"column {path}: no values of {of} become type {declared.simpleString()}"
             raise ValueError(msg)
 
 

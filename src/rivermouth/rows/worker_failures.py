@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.rows import protobuf_values, python_function, schema_registry
+from rivermouth.rows import java_decoding, protobuf_values, python_function, schema_registry
 
 if TYPE_CHECKING:
     from rivermouth.errors import RivermouthError
@@ -16,8 +16,8 @@ _ENDS: Final = {
 
 
 def failure(error_text: str) -> RivermouthError | None:
-    """The typed error behind it: no schema registry, no function of the user's, no library; else None."""
-    readers = (schema_registry.failure, python_function.failure, protobuf_values.failure)
+    """The typed error behind it: no schema registry, no function or class of the user's, no library; else None."""
+    readers = (schema_registry.failure, python_function.failure, java_decoding.failure, protobuf_values.failure)
     return next(filter(None, (read(error_text) for read in readers)), None)
 
 

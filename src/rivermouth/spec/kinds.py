@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -114,6 +114,20 @@ class Format(Noun):
     def reads_registry(self) -> bool:
         """Whether the schemas of its records are in the project's schema registry."""
         return False
+
+    @property
+    def jars(self) -> Sequence[str]:
+        """Files with classes of its own: on the class path of a session that is started for it."""
+        return ()
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """What it has of texts in which references are resolved, by their names in ``config``."""
+        return {}
+
+    def with_texts(self, _texts: Mapping[str, str]) -> Self:
+        """The same format with these in their place."""
+        return self
 
     @property
     def behind_header(self) -> bool:

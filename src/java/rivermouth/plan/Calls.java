@@ -1,5 +1,7 @@
 package rivermouth.plan;
 
+import java.util.Arrays;
+
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -30,12 +32,13 @@ public final class Calls {
     }
 
     /**
-     * The same of one column, called once for each row however often what it makes is used.
+     * The same, called once for each row however often what it makes is used.
      *
      * <p>Spark repeats what it takes for cheap and sure; so this is said to be neither.
      */
-    public static Column once(Object object, String method, DataType type, boolean nullable, String column) {
-        return call(object, method, type, nullable, false, functions.col(column));
+    public static Column once(Object object, String method, DataType type, boolean nullable, String... columns) {
+        Column[] arguments = Arrays.stream(columns).map(functions::col).toArray(Column[]::new);
+        return call(object, method, type, nullable, false, arguments);
     }
 
     /** Whether an expression is one of {@code once}, and so says the same of the same row whatever it is said to do. */
@@ -46,10 +49,7 @@ public final class Calls {
     private static Column call(
             Object object, String method, DataType type, boolean nullable, boolean repeats, Column... columns) {
         Expression called = new Literal(object, new ObjectType(object.getClass()));
-        Expression[] values = new Expression[columns.length];
-        for (int place = 0; place < values.length; place++) {
-            values[place] = ExpressionUtils.expression(columns[place]);
-        }
+        Expression[] values = Arrays.stream(columns).map(ExpressionUtils::expression).toArray(Expression[]::new);
         Seq<AbstractDataType> unsaid = sequence();
         return ExpressionUtils.column(
                 new Invoke(called, method, type, sequence(values), unsaid, false, nullable, repeats));

@@ -1,0 +1,4 @@
+package com.acme;
+
+/** A class that is left out of the jar. */
+class Missing {}
