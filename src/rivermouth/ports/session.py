@@ -34,7 +34,25 @@ _LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)
 
 _PYTHON: Final = "spark.pyspark.python"
 
-_ASKED_FOR: Final = ("PythonUtils", "PythonSQLUtils", "functions", "org.apache.spark.sql.functions")
+_ASKED_FOR: Final = (
+    "PythonUtils",
+    "PythonSQLUtils",
+    "functions",
+    "org.apache.spark.sql.functions",
+    "PythonErrorUtils",
+    "PythonRDD",
+    "SerDeUtil",
+    "SimplePythonFunction",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.internal.SQLConf",
+    "org.apache.spark.util.Utils",
+)
+# Package by package; the first two of these for each error that the JVM raises, to find out which it is.
+_ASKED_FOR_IN_PARTS: Final = (
+    "py4j.reflection.TypeUtil",
+    "org.apache.spark.util.Utils",
+    "io.delta.tables.DeltaTable",
+)
 
 
 def start(
@@ -173,6 +191,12 @@ def _keep_classes(spark: SparkSession) -> None:
     jvm: Any = spark._jvm  # noqa: SLF001 - PySpark keeps it there
     for name in _ASKED_FOR:
         setattr(jvm, name, getattr(jvm, name))
+    for name in _ASKED_FOR_IN_PARTS:
+        place = jvm
+        for part in name.split("."):
+            found = getattr(place, part)
+            setattr(place, part, found)
+            place = found
 
 
 def for_flow(spark: SparkSession) -> SparkSession:
