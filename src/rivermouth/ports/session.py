@@ -144,7 +144,7 @@ def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSessi
 
 def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
     """A clone of a session that is not ours, with our settings and the project's as far as a session has its own."""
-    clone = for_flow(spark)
+    clone = _cloned(spark)
     context = spark.sparkContext.getConf()
     # Where our classes for it are there.
     if "s3a" in schemes and context.get("spark.delta.logStore.s3a.impl") == CONDITIONAL_LOG_STORE:
@@ -201,6 +201,15 @@ def _keep_classes(spark: SparkSession) -> None:
 
 def for_flow(spark: SparkSession) -> SparkSession:
     """A session of its own for one flow: same context and settings, own SQL configuration."""
+    clone = _cloned(spark)
+    said = clone.conf.getAll
+    for name, value in session_conf.OF_FLOWS.items():
+        if name not in said:
+            clone.conf.set(name, value)
+    return clone
+
+
+def _cloned(spark: SparkSession) -> SparkSession:
     java_session = spark._jsparkSession.cloneSession()  # noqa: SLF001 - PySpark has no public clone
     return SparkSession(spark.sparkContext, java_session)
 

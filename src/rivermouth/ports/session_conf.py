@@ -79,8 +79,6 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.optimizer.excludedRules": ("org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"),
     # Spark writes down every plan in words, for its UI; these are the fewest.
     "spark.sql.ui.explainMode": "simple",
-    # Of the columns of a step so many: those of a flow are long expressions.
-    "spark.sql.debug.maxToStringFields": "4",
     "spark.sql.streaming.stopTimeout": "60s",
     # For five minutes Spark would keep the last records that it polled for each range. Only a range that begins
     # where one ended finds them again; dead letters are read where none did, with large batches a gigabyte a minute.
@@ -92,6 +90,10 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+
+# Of the columns of a step so many words are made; those of a flow are long expressions. Where users ask for the type of
+# a column it would be cut as well.
+OF_FLOWS: Final[Mapping[str, str]] = {"spark.sql.debug.maxToStringFields": "4"}
 
 OF_DELTA: Final = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
 JARS: Final = (_CLASS_PATH, "spark.jars")
