@@ -7,8 +7,8 @@ PYTHON ?= python3
 # An installed uv is used as it is; else one from PyPI is put into .tools, beside nothing else.
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
-# Processes for the tests beside this one, each with a Spark and a broker of its own; 0: this one alone.
-WORKERS ?= 0
+# Processes for the tests beside this one, each with a Spark and a broker of its own; 0: this one alone, as for a part.
+WORKERS ?= $(if $(PYTEST),0,2)
 
 .PHONY: help setup demo test long crashes audit check format lock bench clean
 

@@ -17,11 +17,12 @@ from rivermouth.ports.s3_server import S3Server
 # Fast ones first; a folder that is not named here comes last.
 ORDER = ("rows", "laws", "contracts", "ports", "doors", "docs", "crashes", "audit")
 
-# Spark's own variables for the options of every JVM that it starts, here and in processes of their own. The second
-# compiler pays off only in processes that live longer than a test run; without it, Java would take 48 MB for compiled
-# code, less than a suite's worth of Spark, and compile it again and again.
+# Spark's and Kafka's own variables for the options of every JVM that they start, here and in processes of their own.
+# The second compiler pays off only in processes that do the same for longer than a test run; without it, Java would
+# take 48 MB for compiled code, less than a suite's worth of Spark, and compile it again and again.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("KAFKA_OPTS", "-XX:TieredStopAtLevel=1")
 
 # No deadline: the first example of a law pays for Spark's start. No database: nothing but the printed
 # seed decides which examples there are.
@@ -57,8 +58,7 @@ def spark(tmp_path_factory):
     settings = SparkSettings(master="local[2]", driver_memory="1g")
     extra = {
         **session_conf.local_folder_conf(tmp_path_factory.mktemp("spark")),
-        # This one lives long enough for the second compiler.
-        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=4",
+        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC",
     }
     running = session.start(settings, app_name="rivermouth-tests", schemes=["s3a"], extra=extra)
     yield running

@@ -69,7 +69,8 @@ def _start(folder: Path, main: str, *arguments: str, number: int = 0) -> subproc
     home = Path(pyspark.__file__).parent
     name = f"{main.rpartition('.')[2]}-{number}"
     work = ["--work-dir", str(folder / name)] if "Worker" in main else []
-    (folder / "log4j2.properties").write_text(_LOGGING)
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
     environ = {
         # Workers shall find no more than any machine has.
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
@@ -78,7 +79,9 @@ def _start(folder: Path, main: str, *arguments: str, number: int = 0) -> subproc
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}",
+        "SPARK_DAEMON_JAVA_OPTS": (
+            f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={logging.as_uri()}"
+        ),
     }
     command = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{main}", "--host", HOST, "--webui-port", "0"]
     with (folder / f"{name}.log").open("wb") as log:

@@ -89,6 +89,12 @@ def test_it_listens_on_this_machine_only(broker):
         assert other.connect_ex(("127.0.0.2", broker.port)) != 0
 
 
+def test_its_jvm_has_the_options_of_kafkas_own_variable(broker):
+    arguments = Path(f"/proc/{broker.pid}/cmdline").read_text().split("\0")
+    assert os.environ["KAFKA_OPTS"] != ""
+    assert set(os.environ["KAFKA_OPTS"].split()) < set(arguments)
+
+
 def test_a_taken_port_is_refused_before_a_jvm_starts(no_jvm, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

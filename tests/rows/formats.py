@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -47,7 +48,8 @@ def outcomes(spark, form, values):
     }
     # What became of a refused value means nothing, and may be nothing that Python knows.
     meant = F.when(F.col(names.DECODED), F.col(names.DATA))
-    found = decoded.select(names.OFFSET, names.DECODED, meant).orderBy(names.OFFSET).collect()
+    # Put in order here: Spark would decode once more, to find out where to part the rows.
+    found = sorted(decoded.select(names.OFFSET, names.DECODED, meant).collect(), key=itemgetter(0))
     assert [row[0] for row in found] == list(range(len(values)))
     assert {row[0] for row in found if not row[1]} == set(told)
     made = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from operator import itemgetter
 
 import pytest
 
@@ -22,7 +23,8 @@ def a_flow(**fields):
 
 
 def rows_of(frame):
-    return [row.asDict(recursive=True) for row in frame.orderBy(names.TOPIC, names.PARTITION, names.OFFSET).collect()]
+    found = [row.asDict(recursive=True) for row in frame.collect()]
+    return sorted(found, key=itemgetter(names.TOPIC, names.PARTITION, names.OFFSET))
 
 
 def test_a_record_keeps_all_that_it_came_with(spark):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from operator import itemgetter
 from types import SimpleNamespace
 
 import pytest
@@ -108,7 +109,7 @@ def test_columns_that_stay_beside_have_frames_of_their_own(spark):
 
 
 def routes(frame):
-    return [row[names.ROUTE] for row in frame.orderBy(names.OFFSET).collect()]
+    return [row[names.ROUTE] for row in sorted(frame.collect(), key=itemgetter(names.OFFSET))]
 
 
 def test_a_condition_that_draws_lots_draws_them_anew_for_each_batch(spark):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rivermouth.ports.broker_security import Listener
 
 KIND: Final = Kind("Kafka broker", "kafka")
+JVM_OPTIONS: Final = "KAFKA_OPTS"
+"""Kafka's own variable for options of its JVMs."""
 LOG: Final = f"{KIND.command}.log"
 
 _LOGGING: Final = """\
@@ -58,6 +60,8 @@ class Broker(DevServer):
         timeout_s: float = 60,
     ) -> Broker:
         """Start a broker and wait until it answers.
+
+        Its JVM has the options of the variable ``KAFKA_OPTS``, if there is one, behind ours.
 
         Args:
             port: Of the listener; a free one if None.
@@ -115,6 +119,7 @@ def _command(heap: str, folder: Path, *arguments: str, main: str = "kafka.Kafka"
         str(java.find().executable),
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",
+        *os.environ.get(JVM_OPTIONS, "").split(),
         f"-Dlog4j2.configurationFile={logging.as_uri()}",
         "-cp",
         path,

@@ -34,7 +34,25 @@ _LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)
 
 _PYTHON: Final = "spark.pyspark.python"
 
-_ASKED_FOR: Final = ("PythonUtils", "PythonSQLUtils", "functions", "org.apache.spark.sql.functions")
+_ASKED_FOR: Final = (
+    "PythonUtils",
+    "PythonSQLUtils",
+    "functions",
+    "org.apache.spark.sql.functions",
+    "PythonErrorUtils",
+    "PythonRDD",
+    "SerDeUtil",
+    "SimplePythonFunction",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.internal.SQLConf",
+    "org.apache.spark.util.Utils",
+)
+# Package by package; the first two of these for each error that the JVM raises, to find out which it is.
+_ASKED_FOR_IN_PARTS: Final = (
+    "py4j.reflection.TypeUtil",
+    "org.apache.spark.util.Utils",
+    "io.delta.tables.DeltaTable",
+)
 
 
 def start(
@@ -128,7 +146,7 @@ def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSessi
 
 def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
     """A clone of a session that is not ours, with our settings and the project's as far as a session has its own."""
-    clone = for_flow(spark)
+    clone = _cloned(spark)
     context = spark.sparkContext.getConf()
     # Where our classes for it are there.
     if "s3a" in schemes and context.get("spark.delta.logStore.s3a.impl") == CONDITIONAL_LOG_STORE:
@@ -175,10 +193,25 @@ def _keep_classes(spark: SparkSession) -> None:
     jvm: Any = spark._jvm  # noqa: SLF001 - PySpark keeps it there
     for name in _ASKED_FOR:
         setattr(jvm, name, getattr(jvm, name))
+    for name in _ASKED_FOR_IN_PARTS:
+        place = jvm
+        for part in name.split("."):
+            found = getattr(place, part)
+            setattr(place, part, found)
+            place = found
 
 
 def for_flow(spark: SparkSession) -> SparkSession:
     """A session of its own for one flow: same context and settings, own SQL configuration."""
+    clone = _cloned(spark)
+    said = clone.conf.getAll
+    for name, value in session_conf.OF_FLOWS.items():
+        if name not in said:
+            clone.conf.set(name, value)
+    return clone
+
+
+def _cloned(spark: SparkSession) -> SparkSession:
     java_session = spark._jsparkSession.cloneSession()  # noqa: SLF001 - PySpark has no public clone
     return SparkSession(spark.sparkContext, java_session)
 
