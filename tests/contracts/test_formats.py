@@ -57,6 +57,20 @@ EXAMPLES = {
         [bytes(8), b"\xff" * 8],
         [b"", b"\x01", bytes(9)],
     ),
+    "msgpack": (
+        {"schema": "id bigint, name string"},
+        [b"\x80", b"\x82\xa2id\x01\xa4name\xa1a", b"\x82\xa2id\xc0\x01\x02"],
+        [
+            b"",
+            b"\x01",
+            b"\x81\xa2id",
+            b"\x80\x80",
+            b"\x81\xa2id\xa11",
+            b"\x81\xa4name\xa1\xff",
+            b"\xc1",
+            b"\xdf" + b"\xff" * 9,
+        ],
+    ),
     "protobuf": (
         {"descriptor": str(DATA / "protobuf/pair.desc"), "message": "shop.Pair"},
         [b"", b"\x08\x01", b"\x08\x01\x12\x01a", b"\x12\x00\x18\x07"],

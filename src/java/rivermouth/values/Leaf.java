@@ -88,6 +88,9 @@ interface Leaf {
         if (value instanceof LocalDateTime) {
             return "a time without a zone";
         }
+        if (value instanceof PackedInput.Extension) {
+            return "an extension of an application's";
+        }
         String name = value.getClass().getTypeName();
         return "an object of " + name.substring(0, Math.min(name.length(), NAME_LENGTH));
     }

@@ -1,0 +1,130 @@
+package rivermouth.values;
+
+import java.math.BigDecimal;
+import java.time.DateTimeException;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** A value is one map in MessagePack: a row of the declared columns. */
+public final class MessagePack extends Step {
+    private static final long serialVersionUID = 1;
+
+    private final String declared;
+    private transient Fitting.Columns columns;
+
+    /**
+     * Of one flow.
+     *
+     * @param declared the schema, as JSON
+     * @throws IllegalArgumentException no value becomes one of its types
+     */
+    public MessagePack(String declared) {
+        this.declared = declared;
+        columns();
+    }
+
+    @Override
+    Object of(byte[] value) {
+        Object found = new PackedInput(value).all();
+        View.Fields fields = Seen.IT.fields(found);
+        if (fields == null) {
+            throw new Refused("NOT_AN_OBJECT", "the value is no map");
+        }
+        return columns().row(fields);
+    }
+
+    @Override
+    DataType type() {
+        return schema().asNullable();
+    }
+
+    @Override
+    List<Object> key() {
+        return List.of(declared);
+    }
+
+    private StructType schema() {
+        return (StructType) DataType.fromJson(declared);
+    }
+
+    private Fitting.Columns columns() {
+        if (columns == null) {
+            columns = new Fitting.Columns(schema(), "", Seen.IT);
+        }
+        return columns;
+    }
+
+    /** Types that MessagePack lacks are read from strings that say them as ISO 8601, or a decimal, does. */
+    private enum Seen implements View {
+        IT;
+
+        private static final Pattern DECIMAL = Pattern.compile("-?[0-9]{1,38}([.][0-9]{1,38})?");
+        private static final Pattern DATE = Pattern.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}");
+        private static final Pattern LOCAL = Pattern.compile(DATE + "T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?");
+        private static final Pattern ZONED = Pattern.compile(LOCAL + "(Z|[+-][0-9]{2}:[0-9]{2})");
+
+        @Override
+        public Object plain(Object value, DataType declared) {
+            if (!(value instanceof UTF8String)) {
+                return value;
+            }
+            try {
+                Object found = read(value.toString(), declared);
+                return found == null ? value : found;
+            } catch (DateTimeException none) {
+                return value;
+            }
+        }
+
+        private static Object read(String text, DataType declared) {
+            if (declared instanceof DecimalType) {
+                return DECIMAL.matcher(text).matches() ? new BigDecimal(text) : null;
+            }
+            if (declared.equals(DataTypes.DateType)) {
+                return DATE.matcher(text).matches() ? LocalDate.parse(text) : null;
+            }
+            if (declared.equals(DataTypes.TimestampType) && ZONED.matcher(text).matches()) {
+                return OffsetDateTime.parse(text).toInstant();
+            }
+            boolean local = LOCAL.matcher(text).matches();
+            if (declared.equals(DataTypes.TimestampType)) {
+                return local ? LocalDateTime.parse(text).toInstant(ZoneOffset.UTC) : null;
+            }
+            return declared.equals(DataTypes.TimestampNTZType) && local ? LocalDateTime.parse(text) : null;
+        }
+
+        @Override
+        public Fields fields(Object value) {
+            return value instanceof Map ? new MapFields((Map<?, ?>) value) : null;
+        }
+    }
+
+    private static final class MapFields implements View.Fields {
+        private final Map<?, ?> entries;
+
+        MapFields(Map<?, ?> entries) {
+            this.entries = entries;
+        }
+
+        @Override
+        public boolean has(String name) {
+            return entries.containsKey(UTF8String.fromString(name));
+        }
+
+        @Override
+        public Object get(String name) {
+            return entries.get(UTF8String.fromString(name));
+        }
+    }
+}
