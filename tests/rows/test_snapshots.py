@@ -25,9 +25,10 @@ def judged(spark, one, values):
 
 
 def told(routed):
-    """By offset: the ids in their order, the routes, and what is wrong."""
+    """By offset: the ids in their order, the routes, and what is wrong with what was decoded: it alone has columns."""
     found = {}
-    for row in sorted(routed.select("__offset", "__ordinal", "id", "__truncate", "__route", "__problem").collect()):
+    parts = ("__offset", "__ordinal", "id", "__truncate", "__route", "if(__decoded, __problem, NULL) AS __problem")
+    for row in sorted(routed.selectExpr(*parts).collect()):
         ids, routes, problems = found.setdefault(row[0], ([], set(), set()))
         if not row["__truncate"]:
             ids.append(row["id"])
