@@ -32,6 +32,7 @@ class Following:
         self._order = order(job, "json", trigger={"every": every})
         self._thread = threading.Thread(target=self._follow)
         self.error: BaseException | None = None
+        self._newest: Any = None
 
     def start(self) -> None:
         self._thread.start()
@@ -50,8 +51,10 @@ class Following:
     @property
     def newest(self) -> Any:
         """Spark's report on the newest trigger that wrote a batch; None before the first."""
-        written = [each for each in self.query.recentProgress if "addBatch" in each.durationMs]
-        return written[-1] if written else None
+        last = self.query.lastProgress
+        if last is not None and "addBatch" in last.durationMs:
+            self._newest = last
+        return self._newest
 
     @property
     def consumed(self) -> int:

@@ -91,9 +91,14 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-# Of the columns of a step so many words are made; those of a flow are long expressions. Where users ask for the type of
-# a column it would be cut as well.
-OF_FLOWS: Final[Mapping[str, str]] = {"spark.sql.debug.maxToStringFields": "4"}
+OF_FLOWS: Final[Mapping[str, str]] = {
+    # Of the columns of a step so many words are made; those of a flow are long expressions. Where users ask for the
+    # type of a column it would be cut as well.
+    "spark.sql.debug.maxToStringFields": "4",
+    # The optimizer would work out what holds for every column, in the square of their number. That helps joins on
+    # columns that are mostly null, and no others.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
 
 OF_DELTA: Final = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
 JARS: Final = (_CLASS_PATH, "spark.jars")

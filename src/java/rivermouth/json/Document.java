@@ -147,21 +147,26 @@ final class Document {
     boolean string() {
         take('"');
         boolean plain = true;
-        while (true) {
-            byte each = here();
+        // A local one, for speed: a field would be written at each byte.
+        int place = at;
+        while (place < bytes.length) {
+            byte each = bytes[place];
             if (each == '"') {
-                at++;
+                at = place + 1;
                 return plain;
             }
             if (each == '\\') {
                 plain = false;
+                at = place;
                 escape(null);
+                place = at;
             } else if (each >= 0 && each < FIRST_PRINTABLE) {
                 throw Unsure.IT_IS;
             } else {
-                at++;
+                place++;
             }
         }
+        throw Unsure.IT_IS;
     }
 
     /** The place of the first byte of a string that has no escapes; its end is one before {@code at}. */
@@ -181,10 +186,22 @@ final class Document {
     UTF8String name() {
         int begin = at;
         UTF8String found = text();
+        checkName(begin);
+        return found;
+    }
+
+    /** Goes behind a name; whether it has no escapes. */
+    boolean plainName() {
+        int begin = at;
+        boolean plain = string();
+        checkName(begin);
+        return plain;
+    }
+
+    private void checkName(int begin) {
         if (at - begin > MAX_NAME) {
             throw Unsure.IT_IS;
         }
-        return found;
     }
 
     private UTF8String unescaped(int begin, int end) {
@@ -289,16 +306,18 @@ final class Document {
 
     private void digits() {
         int first = at;
+        int place = first;
         long found = digits;
-        while (at < bytes.length && isDigit(bytes[at])) {
-            found = found * TEN + (bytes[at] - '0');
-            at++;
+        while (place < bytes.length && isDigit(bytes[place])) {
+            found = found * TEN + (bytes[place] - '0');
+            place++;
         }
-        if (at == first) {
+        if (place == first) {
             throw Unsure.IT_IS;
         }
+        at = place;
         digits = found;
-        length += at - first;
+        length += place - first;
     }
 
     private static boolean isDigit(byte each) {
@@ -341,11 +360,7 @@ final class Document {
                 blanks();
                 boolean members = !took('}');
                 while (members) {
-                    int begin = at;
-                    string();
-                    if (at - begin > MAX_NAME) {
-                        throw Unsure.IT_IS;
-                    }
+                    plainName();
                     colon();
                     skip(depth + 1);
                     members = more('}');

@@ -2,20 +2,17 @@ package rivermouth.json;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import java.util.HashMap;
-import java.util.Map;
 
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /** Reads objects with declared fields; others are read over. */
 final class Members implements Reader {
     private final byte[][] names;
     private final Reader[] readers;
     private final boolean[] nullable;
-    private final Map<UTF8String, Integer> places = new HashMap<>();
+    private final Names places;
     private final boolean allNullable;
     private final boolean whole;
 
@@ -35,8 +32,8 @@ final class Members implements Reader {
             readers[place] = Readers.of(fields[place].dataType(), utc);
             nullable[place] = fields[place].nullable();
             all &= nullable[place];
-            places.put(UTF8String.fromBytes(names[place]), place);
         }
+        places = new Names(names);
         allNullable = all;
         this.whole = whole;
     }
@@ -80,8 +77,13 @@ final class Members implements Reader {
         if (next < names.length && isName(in, names[next])) {
             return next;
         }
-        Integer found = places.get(in.name());
-        return found == null ? -1 : found;
+        int begin = in.at;
+        if (in.plainName()) {
+            return places.place(in.bytes, begin + 1, in.at - 1);
+        }
+        in.at = begin;
+        byte[] name = in.name().getBytes();
+        return places.place(name, 0, name.length);
     }
 
     private static boolean isName(Document in, byte[] name) {
