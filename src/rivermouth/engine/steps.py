@@ -52,7 +52,7 @@ def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = (), *, wat
 
 def of_the_day(flow: Flow) -> bool:
     """Whether one of the flow's expressions may hold a literal that Spark's parser fills in: ``DATE 'today'``."""
-    texts = [*(each.condition for each in flow.expectations), *schema.derived_columns(flow).values()]
+    texts = [*(each.condition for each in flow.expectations), *schema.derived_columns(flow).values(), *flow.select]
     if flow.keyed is not None:
         texts += [flow.keyed.apply_as_deletes or "", flow.keyed.apply_as_truncates or "", *flow.keyed.sequence_by]
     return any(_OF_THE_DAY.search(text) for text in texts)

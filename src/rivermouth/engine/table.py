@@ -10,6 +10,7 @@ from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, Struc
 
 from rivermouth import names
 from rivermouth.engine.keyed_table import columns_of_rows, keyed_columns, keyed_properties, keys_fix, other_keys
+from rivermouth.engine.selected import selected_columns
 from rivermouth.errors import (
     ExpectationInvalid,
     LayoutInvalid,
@@ -65,6 +66,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         SchemaInvalid: The declared schema cannot be read.
         PatternInvalid: The pattern of the format regex cannot be used.
         ColumnCollision: A payload column bears the name of a metadata column.
+        SelectInvalid: What is selected cannot be had.
         ExpectationInvalid: A condition cannot be analysed, or is refused.
         LayoutInvalid: A partition or cluster column does not exist, or its expression is refused.
         KeysInvalid: A keyed table's keys, order or conditions cannot be had from the columns.
@@ -75,7 +77,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         raise PatternInvalid(flow=flow.name, detail=first_line(error)) from error
     except (ValueError, PySparkException) as error:
         raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
-    payload = columns_of_rows(flow, payload)
+    payload = selected_columns(spark, flow, columns_of_rows(flow, payload))
     columns = schema.table_columns(flow, payload)
     empty = spark.createDataFrame([], columns)
     derived = []

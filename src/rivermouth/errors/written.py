@@ -208,6 +208,14 @@ class ColumnReserved(RivermouthError):
     hint = "{fix}"
 
 
+class SelectInvalid(RivermouthError):
+    """Something of ``select`` that is no column of each record."""
+
+    code = "SELECT_INVALID"
+    what = "flow {flow}: select {expression!r} cannot be used: {detail}; nothing was run"
+    hint = "rivermouth plan {flow}"
+
+
 class ExpectationInvalid(RivermouthError):
     """An expectation's condition that Spark cannot analyse over the flow's columns."""
 

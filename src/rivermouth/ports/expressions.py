@@ -49,6 +49,19 @@ def columns_in(spark: SparkSession, expression: str) -> set[str]:
     return {str(part.nameParts().apply(0)) for part in parts if is_instance_of(gateway, part, attribute)}
 
 
+def star_within(spark: SparkSession, expression: str) -> bool:
+    """Whether a part of ``expression`` is a ``*`` for all columns, as in ``struct(*)``. It is parsed and not analysed.
+
+    Raises:
+        ParseException: Spark's parser does not take it.
+    """
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 - PySpark keeps it there
+    parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - nothing public parses alone
+    star = f"{_CATALYST}.analysis.UnresolvedStarBase"
+    _whole, *parts = _parts(parser.parseExpression(expression))
+    return any(is_instance_of(gateway, part, star) and part.target().isEmpty() for part in parts)
+
+
 def _parts(expression: Any) -> Iterator[Any]:
     yield expression
     children = expression.children()

@@ -88,6 +88,7 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "interval": "write it as trigger: {every: ...}",
         "processing_time": "write it as trigger: {every: ...}",
         "include_headers": "write it as metadata_columns: [kafka_headers, ...]",
+        **dict.fromkeys(("select_expr", "projection", "transforms", "transformations", "derived_columns"), "select"),
         "checks": "expectations",
         "constraints": "expectations",
         "quality": "expectations",

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved
-from rivermouth.rows import history, snapshots
+from rivermouth.rows import history, selecting, snapshots
 from rivermouth.rows.generated_code import by_reference
 from rivermouth.rows.undeclared import RESCUED
 
@@ -120,7 +120,7 @@ def table_columns(flow: Flow, payload: StructType) -> StructType:
         ColumnCollision: A payload column bears the name of a metadata column, in any case of letters.
         ColumnReserved: A column bears a name of the way, in any case of letters.
     """
-    metadata = [StructField(name, _metadata_type(column, flow)) for column, name in flow.metadata_columns.items()]
+    metadata = metadata_columns(flow)
     taken = {field.name.lower(): column for field, column in zip(metadata, flow.metadata_columns, strict=True)}
     for field in metadata:
         if _is_reserved(field.name):
@@ -133,6 +133,11 @@ def table_columns(flow: Flow, payload: StructType) -> StructType:
         if field.name.lower() in taken:
             raise ColumnCollision(flow=flow.name, column=field.name, metadata=taken[field.name.lower()])
     return StructType([*payload.fields, *metadata])
+
+
+def metadata_columns(flow: Flow) -> list[StructField]:
+    """Kafka's coordinates, as the flow's table has them, in order."""
+    return [StructField(name, _metadata_type(column, flow)) for column, name in flow.metadata_columns.items()]
 
 
 def _is_reserved(name: str) -> bool:
@@ -290,6 +295,7 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
     if flow.keyed is not None and flow.keyed.snapshots:
         told = (names.MISFIT, names.ORDINAL)
     shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *told, *beside)
+    shaped = selecting.select(shaped, flow, (*flow.metadata_columns.values(), *_KEPT, *told, *beside))
     derived = {name: F.expr(expression) for name, expression in derived_columns(flow).items()}
     return shaped.withColumns(derived) if derived else shaped
 

@@ -97,6 +97,9 @@ def _of_owner(flow: Flow, owner: Flow, table: str) -> Iterator[Problem]:
         detail = f"{table} has rows of the format {owner.format.type}, and only raw keeps the records as they were"
         yield Problem("source", detail, f"read a table of a flow with format: raw, or topics as flow {owner.name} does")
         return
+    if owner.select:
+        detail = f"{table} has what flow {owner.name} selects, and not the records as they were"
+        yield Problem("source", detail, f"read a table of a flow without select, or topics as flow {owner.name} does")
     if owner.keyed is not None:
         detail = f"{table} has one row a key (sink {owner.sink.type}), and not all records"
         yield Problem("source", detail, f"in flow {owner.name}: sink: append")

@@ -20,7 +20,7 @@ from rivermouth.names import (
 )
 from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import Evolution
-from rivermouth.spec.keyed import KeyedSink
+from rivermouth.spec.keyed import KeyedSink, Texts
 from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
 from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.offsets import EndingOffsets, StartingOffsets
@@ -153,6 +153,8 @@ class Flow(Noun):
         key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8.
         null_values: What happens to a record without a value.
         metadata_columns: Which of Kafka's coordinates the table gets, and under which names.
+        select: SQL expressions over the columns that the format reads, and the metadata columns: what they make stands
+            in the table in the place of those that were read. ``*`` is all of these. In YAML also one alone.
         evolution: What happens to documents that the schema does not foresee.
         expectations: Conditions that each record should meet.
         table: The Delta table.
@@ -177,6 +179,7 @@ class Flow(Noun):
     key_format: Literal["raw", "text"] | None = None
     null_values: Literal["drop", "keep", "dead_letter"] = "drop"
     metadata_columns: dict[str, str] = {name: name for name in DEFAULT_METADATA_COLUMNS}
+    select: Texts = ()
     evolution: Evolution | None = None
     expectations: tuple[Expectation, ...] = ()
     table: Table
@@ -221,6 +224,7 @@ class Flow(Noun):
             raise ValueError(msg)
         self._check_source()
         self._check_evolution()
+        self._check_select()
         self._check_changes()
         self._check_keyed()
         if "max_tables" in self.table.model_fields_set and not self.is_family:
@@ -332,6 +336,23 @@ class Flow(Noun):
         what = f"the format {self.format.type}" if not self.format.evolves else "snapshots"
         msg = f"evolution is for documents of the format json, and not for {what}: remove it"
         raise ValueError(msg)
+
+    def _check_select(self) -> None:
+        if not self.select:
+            if "select" in self.model_fields_set:
+                msg = "select names no column: leave it out for all that the format reads"
+                raise ValueError(msg)
+            return
+        kind = self.format.type
+        if self.format.infers or self.evolution is not None:
+            msg = (
+                "select is of columns that are declared, and these may grow: write the schema, and leave evolution out"
+            )
+            raise ValueError(msg)
+        if self.format.changes or (self.keyed is not None and self.keyed.snapshots):
+            what = f"a record of the format {kind} is a change" if self.format.changes else "a record is a snapshot"
+            msg = f"{what} of whole rows: leave select out, and name their columns by columns of the sink"
+            raise ValueError(msg)
 
     def _check_changes(self) -> None:
         kind = self.format.type

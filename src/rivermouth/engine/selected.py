@@ -1,0 +1,80 @@
+"""What a flow's ``select`` makes of the columns that its format reads, analysed before anything runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructField, StructType
+
+from rivermouth import names
+from rivermouth.errors import SelectInvalid, first_line
+from rivermouth.ports.expressions import forbidden, star_within
+from rivermouth.rows import json_types, schema, selecting
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.spec import Flow
+
+# Delta takes them in no name of a column.
+_NOT_IN_NAMES: Final = frozenset(" ,;{}()\n\t=")
+_NO_TYPE: Final = ("void", "interval")
+_STAR: Final = "a * for all columns stands alone: name the columns"
+
+
+def selected_columns(spark: SparkSession, flow: Flow, payload: StructType) -> StructType:
+    """The payload columns of the flow's table: ``payload``, or what the flow selects of it.
+
+    Raises:
+        SelectInvalid: Something that is selected cannot be had, or stands for no single column of each record.
+    """
+    if not flow.select:
+        return payload
+    read = spark.createDataFrame([], payload)
+    beside = spark.createDataFrame([], StructType([*payload.fields, *schema.metadata_columns(flow)]))
+    found: list[StructField] = []
+    for expression in flow.select:
+        try:
+            # First: to analyse reflection is to load a class.
+            detail = forbidden(spark, expression) or (_STAR if star_within(spark, expression) else None)
+            rows = read if selecting.is_star(expression) else beside
+            fields = [] if detail else _columns(rows.selectExpr(expression))
+        except (PySparkException, _Refused) as error:
+            detail = first_line(error)
+        detail = detail or _in_the_way(fields, found, payload)
+        if detail:
+            raise SelectInvalid(flow=flow.name, expression=expression, detail=detail)
+        found += fields
+    return json_types.nullable_columns(StructType(found))
+
+
+class _Refused(Exception):
+    """An expression that is more than a column of each record."""
+
+
+def _columns(selected: DataFrame) -> list[StructField]:
+    """The columns of a frame that was made by nothing but a projection.
+
+    Raises:
+        _Refused: It was not.
+    """
+    plan: Any = selected._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark shows plans only in words
+    if plan.nodeName() != "Project" or plan.child().children().size():
+        msg = "it goes over several rows, or makes several of one: each record is one row"
+        raise _Refused(msg)
+    return selected.schema.fields
+
+
+def _in_the_way(fields: list[StructField], before: list[StructField], payload: StructType) -> str | None:
+    """What is wrong with columns behind others, in words; None if nothing is."""
+    taken = {names.folded(each.name) for each in before}
+    for field in fields:
+        if _NOT_IN_NAMES & set(field.name) and field.name not in payload.names:
+            return "it has no name that a column can bear: write AS and a name behind it"
+        if field.dataType.simpleString().startswith(_NO_TYPE):
+            return f"column {field.name} is {field.dataType.simpleString()}, which no table has: write CAST(… AS type)"
+        if names.folded(field.name) in taken:
+            return f"column {field.name} stands twice"
+        taken.add(names.folded(field.name))
+    return None
