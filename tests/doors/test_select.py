@@ -142,6 +142,28 @@ def test_a_column_that_is_not_there_is_refused_in_sparks_words(project):
     )
 
 
+@pytest.mark.parametrize(
+    ("column", "problem", "hint"),
+    [
+        (
+            "kafka_offset",
+            "[COLUMN_COLLISION] column 'kafka_offset' stands both in the payload and in the metadata columns",
+            "metadata_columns: {kafka_offset: another_name}",
+        ),
+        (
+            "__offset",
+            "[COLUMN_RESERVED] column '__offset' has a name that rivermouth keeps for itself",
+            "leave __offset out of the schema, or write the value whole: format: text",
+        ),
+    ],
+)
+def test_a_column_in_the_way_is_refused_also_if_it_is_not_selected(project, column, problem, hint):
+    project.write(f"format: {{type: json, schema: 'id int, {column} int'}}", "select: [id]")
+    problem = problem.replace("] ", "] flow orders: ")
+    told = f"{problem}; nothing was run\n  at: rivermouth.yml:4\n  hint: {hint}\n"
+    assert project.say("validate") == (1, told)
+
+
 GROWS = "select is of columns that are declared, and these may grow"
 DECLARE = "write the schema, and leave evolution out"
 WHOLE = "leave select out, and name their columns by columns of the sink"

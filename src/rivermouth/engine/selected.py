@@ -27,12 +27,14 @@ def selected_columns(spark: SparkSession, flow: Flow, payload: StructType) -> St
     """The payload columns of the flow's table: ``payload``, or what the flow selects of it.
 
     Raises:
+        ColumnCollision: A column that is read bears the name of a metadata column, whether it is selected or not.
+        ColumnReserved: Such a column bears a name of the way.
         SelectInvalid: Something that is selected cannot be had, or stands for no single column of each record.
     """
     if not flow.select:
         return payload
     read = spark.createDataFrame([], payload)
-    beside = spark.createDataFrame([], StructType([*payload.fields, *schema.metadata_columns(flow)]))
+    beside = spark.createDataFrame([], schema.table_columns(flow, payload))
     found: list[StructField] = []
     for expression in flow.select:
         try:

@@ -120,7 +120,7 @@ def table_columns(flow: Flow, payload: StructType) -> StructType:
         ColumnCollision: A payload column bears the name of a metadata column, in any case of letters.
         ColumnReserved: A column bears a name of the way, in any case of letters.
     """
-    metadata = metadata_columns(flow)
+    metadata = [StructField(name, _metadata_type(column, flow)) for column, name in flow.metadata_columns.items()]
     taken = {field.name.lower(): column for field, column in zip(metadata, flow.metadata_columns, strict=True)}
     for field in metadata:
         if _is_reserved(field.name):
@@ -133,11 +133,6 @@ def table_columns(flow: Flow, payload: StructType) -> StructType:
         if field.name.lower() in taken:
             raise ColumnCollision(flow=flow.name, column=field.name, metadata=taken[field.name.lower()])
     return StructType([*payload.fields, *metadata])
-
-
-def metadata_columns(flow: Flow) -> list[StructField]:
-    """Kafka's coordinates, as the flow's table has them, in order."""
-    return [StructField(name, _metadata_type(column, flow)) for column, name in flow.metadata_columns.items()]
 
 
 def _is_reserved(name: str) -> bool:
