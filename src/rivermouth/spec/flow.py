@@ -12,12 +12,12 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from rivermouth.errors import UnknownKind
 from rivermouth.extend import find_kind
 from rivermouth.names import (
-    CHANGE_METADATA_COLUMNS,
     COORDINATES,
     DEFAULT_METADATA_COLUMNS,
     METADATA_COLUMNS,
     did_you_mean,
 )
+from rivermouth.spec import flow_rules
 from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import Evolution
 from rivermouth.spec.keyed import KeyedSink, Texts
@@ -222,11 +222,7 @@ class Flow(Noun):
         if twice:
             msg = f"expectation {twice[0]!r} stands twice: each name once"
             raise ValueError(msg)
-        self._check_source()
-        self._check_evolution()
-        self._check_select()
-        self._check_changes()
-        self._check_keyed()
+        flow_rules.check(self)
         if "max_tables" in self.table.model_fields_set and not self.is_family:
             msg = (
                 "max_tables is for a flow with a table for each of its topics: "
@@ -299,116 +295,6 @@ class Flow(Noun):
         if self.key_format is None:
             return self.format.type != "raw"
         return self.key_format == "text"
-
-    def _check_source(self) -> None:
-        if self.source is None:
-            return
-        told = {
-            "starting_offsets": self.starting_offsets.kind in ("timestamp", "group"),
-            "ending_offsets": self.ending_offsets is not None and self.ending_offsets.kind == "timestamp",
-        }
-        for name, asked in told.items():
-            if asked:
-                word = "earliest" if name == "starting_offsets" else "latest"
-                msg = f"{name} by time or by group is asked of Kafka, and the flow reads a table: {name}: {word}"
-                raise ValueError(msg)
-        unheard = {
-            "group_id": self.group_id,
-            "trigger.min_offsets": self.trigger.min_offsets,
-            "trigger.min_partitions": self.trigger.min_partitions,
-        }
-        for name, value in unheard.items():
-            if value is not None:
-                msg = f"{name} is about Kafka's consumers, and a flow over a table has none: remove it"
-                raise ValueError(msg)
-
-    def _check_evolution(self) -> None:
-        if self.evolution is None:
-            return
-        if self.keyed is not None and self.keyed.partial_updates and self.policies.rescues:
-            msg = (
-                "what is rescued of a record stands in one column of its row, and here a row is of many records: "
-                "write dead_letter in the place of rescue"
-            )
-            raise ValueError(msg)
-        if self.takes_evolution:
-            return
-        what = f"the format {self.format.type}" if not self.format.evolves else "snapshots"
-        msg = f"evolution is for documents of the format json, and not for {what}: remove it"
-        raise ValueError(msg)
-
-    def _check_select(self) -> None:
-        if not self.select:
-            if "select" in self.model_fields_set:
-                msg = "select names no column: leave it out for all that the format reads"
-                raise ValueError(msg)
-            return
-        kind = self.format.type
-        if self.format.infers or self.evolution is not None:
-            msg = (
-                "select is of columns that are declared, and these may grow: write the schema, and leave evolution out"
-            )
-            raise ValueError(msg)
-        if self.format.changes or (self.keyed is not None and self.keyed.snapshots):
-            what = f"a record of the format {kind} is a change" if self.format.changes else "a record is a snapshot"
-            msg = f"{what} of whole rows: leave select out, and name their columns by columns of the sink"
-            raise ValueError(msg)
-
-    def _check_changes(self) -> None:
-        kind = self.format.type
-        for name in CHANGE_METADATA_COLUMNS:
-            if name in self.metadata_columns and not self.format.changes:
-                msg = f"the format {kind} tells no {name}: leave it out of metadata_columns"
-                raise ValueError(msg)
-        if self.format.several_rows and self.keyed is None:
-            several = f"a record of the format {kind} may hold several rows, which append cannot tell apart"
-            msg = f"{several}: write sink: upsert"
-            raise ValueError(msg)
-        if self.keyed is None:
-            if self.format.changes and "operation" not in self.metadata_columns:
-                msg = "an append of changes tells deletions from rows by operation: list it in metadata_columns"
-                raise ValueError(msg)
-            return
-        if self.format.splits and self.keyed.versions:
-            several = (
-                f"a record of the format {kind} may be several changes, which the sink {self.sink.type} does not take"
-            )
-            msg = f"{several}: write sink: upsert"
-            raise ValueError(msg)
-        if self.format.truncates and len(self.keyed.sequence_by) > 1:
-            msg = f"a change of the format {kind} may be a truncation: give sequence_by as one expression"
-            raise ValueError(msg)
-        if self.format.changes and self.keyed.partial_updates:
-            msg = (
-                f"a change of the format {kind} brings its whole row, where null is a value: "
-                "leave ignore_null_updates and columns_to_update out of the sink"
-            )
-            raise ValueError(msg)
-        if self.format.splits and any(isinstance(part, dict) or "(" in part for part in self.keyed.keys):
-            msg = f"an update of the format {kind} may change a key, so keys must be columns: write keys: [id]"
-            raise ValueError(msg)
-
-    def _check_keyed(self) -> None:
-        if self.keyed is None:
-            return
-        kind = self.format.type
-        if self.keyed.snapshots and self.format.changes:
-            msg = f"a record of the format {kind} is a change, and no snapshot: leave from: snapshot out of the sink"
-            raise ValueError(msg)
-        if self.keyed.snapshots and self.keyed.rows is None and self.format.arrays() is None:
-            msg = f"a value of the format {kind} is no array of rows: name the column that has them, rows: items"
-            raise ValueError(msg)
-        if self.keyed.snapshots and self.keyed.rows is None and self.format.infers:
-            msg = "objects are inferred, and here a value is an array: write the schema of its rows, schema: id bigint"
-            raise ValueError(msg)
-        if "null_values" in self.model_fields_set:
-            msg = f"null_values is for an append: write sink: {{type: {self.sink.type}, tombstones: delete}} or ignore"
-            raise ValueError(msg)
-        needed = ["kafka_timestamp", *([] if self.keyed.keys else [self.default_key])]
-        for name in needed:
-            if name not in self.metadata_columns:
-                msg = f"the sink {self.sink.type} goes by {name}: list it in metadata_columns"
-                raise ValueError(msg)
 
 
 def _change_columns(value: Mapping[str, Any]) -> tuple[str, ...]:

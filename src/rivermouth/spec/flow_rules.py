@@ -1,0 +1,134 @@
+"""What the parts of a flow cannot say together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivermouth.names import CHANGE_METADATA_COLUMNS
+
+if TYPE_CHECKING:
+    from rivermouth.spec.flow import Flow
+
+
+def check(flow: Flow) -> None:
+    """Makes sure that a flow's source, format, columns and sink go together.
+
+    Raises:
+        ValueError: They do not: what is wrong, and behind a colon what to write.
+    """
+    _check_source(flow)
+    _check_evolution(flow)
+    _check_select(flow)
+    _check_changes(flow)
+    _check_keyed(flow)
+
+
+def _check_source(flow: Flow) -> None:
+    if flow.source is None:
+        return
+    told = {
+        "starting_offsets": flow.starting_offsets.kind in ("timestamp", "group"),
+        "ending_offsets": flow.ending_offsets is not None and flow.ending_offsets.kind == "timestamp",
+    }
+    for name, asked in told.items():
+        if asked:
+            word = "earliest" if name == "starting_offsets" else "latest"
+            msg = f"{name} by time or by group is asked of Kafka, and the flow reads a table: {name}: {word}"
+            raise ValueError(msg)
+    unheard = {
+        "group_id": flow.group_id,
+        "trigger.min_offsets": flow.trigger.min_offsets,
+        "trigger.min_partitions": flow.trigger.min_partitions,
+    }
+    for name, value in unheard.items():
+        if value is not None:
+            msg = f"{name} is about Kafka's consumers, and a flow over a table has none: remove it"
+            raise ValueError(msg)
+
+
+def _check_evolution(flow: Flow) -> None:
+    if flow.evolution is None:
+        return
+    if flow.keyed is not None and flow.keyed.partial_updates and flow.policies.rescues:
+        msg = (
+            "what is rescued of a record stands in one column of its row, and here a row is of many records: "
+            "write dead_letter in the place of rescue"
+        )
+        raise ValueError(msg)
+    if flow.takes_evolution:
+        return
+    what = f"the format {flow.format.type}" if not flow.format.evolves else "snapshots"
+    msg = f"evolution is for documents of the format json, and not for {what}: remove it"
+    raise ValueError(msg)
+
+
+def _check_select(flow: Flow) -> None:
+    if not flow.select:
+        if "select" in flow.model_fields_set:
+            msg = "select names no column: leave it out for all that the format reads"
+            raise ValueError(msg)
+        return
+    kind = flow.format.type
+    if flow.format.infers or flow.evolution is not None:
+        msg = "select is of columns that are declared, and these may grow: write the schema, and leave evolution out"
+        raise ValueError(msg)
+    if flow.format.changes or (flow.keyed is not None and flow.keyed.snapshots):
+        what = f"a record of the format {kind} is a change" if flow.format.changes else "a record is a snapshot"
+        msg = f"{what} of whole rows: leave select out, and name their columns by columns of the sink"
+        raise ValueError(msg)
+
+
+def _check_changes(flow: Flow) -> None:
+    kind = flow.format.type
+    for name in CHANGE_METADATA_COLUMNS:
+        if name in flow.metadata_columns and not flow.format.changes:
+            msg = f"the format {kind} tells no {name}: leave it out of metadata_columns"
+            raise ValueError(msg)
+    if flow.format.several_rows and flow.keyed is None:
+        several = f"a record of the format {kind} may hold several rows, which append cannot tell apart"
+        msg = f"{several}: write sink: upsert"
+        raise ValueError(msg)
+    if flow.keyed is None:
+        if flow.format.changes and "operation" not in flow.metadata_columns:
+            msg = "an append of changes tells deletions from rows by operation: list it in metadata_columns"
+            raise ValueError(msg)
+        return
+    if flow.format.splits and flow.keyed.versions:
+        several = f"a record of the format {kind} may be several changes, which the sink {flow.sink.type} does not take"
+        msg = f"{several}: write sink: upsert"
+        raise ValueError(msg)
+    if flow.format.truncates and len(flow.keyed.sequence_by) > 1:
+        msg = f"a change of the format {kind} may be a truncation: give sequence_by as one expression"
+        raise ValueError(msg)
+    if flow.format.changes and flow.keyed.partial_updates:
+        msg = (
+            f"a change of the format {kind} brings its whole row, where null is a value: "
+            "leave ignore_null_updates and columns_to_update out of the sink"
+        )
+        raise ValueError(msg)
+    if flow.format.splits and any(isinstance(part, dict) or "(" in part for part in flow.keyed.keys):
+        msg = f"an update of the format {kind} may change a key, so keys must be columns: write keys: [id]"
+        raise ValueError(msg)
+
+
+def _check_keyed(flow: Flow) -> None:
+    if flow.keyed is None:
+        return
+    kind = flow.format.type
+    if flow.keyed.snapshots and flow.format.changes:
+        msg = f"a record of the format {kind} is a change, and no snapshot: leave from: snapshot out of the sink"
+        raise ValueError(msg)
+    if flow.keyed.snapshots and flow.keyed.rows is None and flow.format.arrays() is None:
+        msg = f"a value of the format {kind} is no array of rows: name the column that has them, rows: items"
+        raise ValueError(msg)
+    if flow.keyed.snapshots and flow.keyed.rows is None and flow.format.infers:
+        msg = "objects are inferred, and here a value is an array: write the schema of its rows, schema: id bigint"
+        raise ValueError(msg)
+    if "null_values" in flow.model_fields_set:
+        msg = f"null_values is for an append: write sink: {{type: {flow.sink.type}, tombstones: delete}} or ignore"
+        raise ValueError(msg)
+    needed = ["kafka_timestamp", *([] if flow.keyed.keys else [flow.default_key])]
+    for name in needed:
+        if name not in flow.metadata_columns:
+            msg = f"the sink {flow.sink.type} goes by {name}: list it in metadata_columns"
+            raise ValueError(msg)
