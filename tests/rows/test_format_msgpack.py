@@ -23,6 +23,12 @@ def packed(**fields):
     return msgpack.packb({"id": 1, **fields}, datetime=True)
 
 
+def test_lists_that_claim_more_than_there_is_take_no_room(spark):
+    claims = 6_000_000
+    bomb = (b"\xdd" + claims.to_bytes(4, "big")) * 190 + b"\x00" * (claims + 1_000_000)
+    assert one(spark, bomb).reason == "TRUNCATED"
+
+
 @pytest.mark.parametrize(
     ("value", "reason", "field", "message"),
     [

@@ -160,7 +160,8 @@ final class PackedInput {
         if (size > in.remaining()) {
             throw truncated();
         }
-        List<Object> found = new ArrayList<>((int) size);
+        // No room is kept for what is only claimed: each list within may claim as much.
+        List<Object> found = new ArrayList<>();
         for (long place = 0; place < size; place++) {
             found.add(value(depth + 1));
         }
