@@ -113,16 +113,9 @@ def ingest_spec(
     problem = topic_problem(topic, "topic")
     if problem is not None:
         raise problem
-    kind, options = format_of(format)
-    if schema is None:
-        schema = options.pop("schema", None)
-    elif "schema" in options:
-        detail = "it is given twice, as an option of the format, too"
-        raise ArgumentInvalid(argument="schema", detail=detail, fix="one of them")
-    kind = _format(kind, schema, options)
+    told = _told(format, schema)
+    kind, schema = told["type"], told.get("schema")
     _check_history(sink, sequence_by)
-    schema = INFER if kind == "json" and schema is None and "subject" not in options else schema
-    told = {"type": kind, **({} if schema is None else {"schema": schema}), **options}
     if parse_switch("update_schema", update_schema) and schema != INFER:
         detail = "the schema is given, or there is none, so it is not inferred"
         raise ArgumentInvalid(argument="update_schema", detail=detail, fix="no --schema and no --format")
@@ -236,6 +229,20 @@ def format_of(format_: str | Mapping[str, Any] | None) -> tuple[str | None, dict
         fix = "--format python --format-option function=decode:orders"
         raise ArgumentInvalid(argument="format", detail="its options are there, and not its name", fix=fix)
     return kind, options
+
+
+def _told(format_: str | Mapping[str, Any] | None, schema: Any) -> dict[str, Any]:
+    """The format as in a project file, with its type and, if it has one, its schema."""
+    kind, options = format_of(format_)
+    if schema is None:
+        schema = options.pop("schema", None)
+    elif "schema" in options:
+        detail = "it is given twice, as an option of the format, too"
+        raise ArgumentInvalid(argument="schema", detail=detail, fix="one of them")
+    kind = _format(kind, schema, options)
+    if kind == "json" and schema is None and "subject" not in options:
+        schema = INFER
+    return {"type": kind, **({} if schema is None else {"schema": schema}), **options}
 
 
 def _format(kind: str | None, schema: Any, options: Mapping[str, Any]) -> str:
