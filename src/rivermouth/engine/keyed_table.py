@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
@@ -12,7 +12,7 @@ from rivermouth import names
 from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
 from rivermouth.ports import delta, delta_ddl
-from rivermouth.ports.expressions import columns_in, forbidden
+from rivermouth.ports.expressions import columns_in, forbidden, forbidden_within
 from rivermouth.rows import history, partial, schema, snapshots
 from rivermouth.rows.changes import order_of, sequence_sql
 from rivermouth.rows.column_starts import ColumnStarts
@@ -301,15 +301,17 @@ def _sequence_type(spark: SparkSession, flow: Flow, sink: KeyedSink, known: Stru
 
 
 def _type_of(spark: SparkSession, flow: Flow, known: StructType, setting: str, expression: str) -> DataType:
-    empty: Any = spark.createDataFrame([], known)
+    empty = spark.createDataFrame([], known)
     try:
         # First: to analyse reflection is to load a class.
         if refused := forbidden(spark, expression):
             raise _invalid(flow, f"{setting}: {refused}", "write it with the record's own columns")
-        found: StructType = empty.selectExpr(f"(\n{expression}\n)").schema
+        column = empty.selectExpr(f"(\n{expression}\n)")
+        if refused := forbidden_within(column):
+            raise _invalid(flow, f"{setting}: {refused}", "write it with the record's own columns")
     except PySparkException as error:
         raise _invalid(flow, f"{setting}: {first_line(error)}", f"rivermouth plan {flow.name}") from error
-    return found[0].dataType
+    return column.schema[0].dataType
 
 
 def _invalid(flow: Flow, detail: str, fix: str) -> KeysInvalid:

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from rivermouth import names
 from rivermouth.errors import SelectInvalid, first_line
-from rivermouth.ports.expressions import forbidden, star_within
+from rivermouth.ports.expressions import forbidden, forbidden_within, star_within
 from rivermouth.rows import json_types, schema, selecting
 
 if TYPE_CHECKING:
@@ -62,9 +62,13 @@ def _columns(selected: DataFrame) -> list[StructField]:
         _Refused: It was not.
     """
     plan: Any = selected._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark shows plans only in words
-    if plan.nodeName() != "Project" or plan.child().children().size():
+    while plan.nodeName() == "Project":
+        plan = plan.child()
+    if plan.children().size():
         msg = "it goes over several rows, or makes several of one: each record is one row"
         raise _Refused(msg)
+    if refused := forbidden_within(selected):
+        raise _Refused(refused)
     return selected.schema.fields
 
 

@@ -21,7 +21,7 @@ from rivermouth.errors import (
     first_line,
 )
 from rivermouth.ports import delta, delta_ddl
-from rivermouth.ports.expressions import forbidden
+from rivermouth.ports.expressions import forbidden, forbidden_within
 from rivermouth.rows import checks, schema
 from rivermouth.rows.java_pattern import PatternRefused
 from rivermouth.rows.kafka_options import text
@@ -86,7 +86,10 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
             # First: to analyse reflection is to load a class.
             if refused := forbidden(spark, expression):
                 raise LayoutInvalid(flow=flow.name, detail=f"{expression}: {refused}")
-            derived.append(StructField(name, empty.selectExpr(expression).schema[0].dataType))
+            column = empty.selectExpr(expression)
+            if refused := forbidden_within(column):
+                raise LayoutInvalid(flow=flow.name, detail=f"{expression}: {refused}")
+            derived.append(StructField(name, column.schema[0].dataType))
         except PySparkException as error:
             raise LayoutInvalid(flow=flow.name, detail=f"{expression}: {first_line(error)}") from error
     known = StructType([*columns.fields, *derived])
@@ -241,7 +244,10 @@ def _check_expectations(spark: SparkSession, flow: Flow, columns: StructType) ->
         try:
             if refused := forbidden(spark, expectation.condition):
                 raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=refused)
-            found = empty.selectExpr(expectation.condition).schema
+            column = empty.selectExpr(expectation.condition)
+            if refused := forbidden_within(column):
+                raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=refused)
+            found = column.schema
         except PySparkException as error:
             raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=first_line(error)) from error
         if len(found) != 1 or found[0].dataType.simpleString() != "boolean":

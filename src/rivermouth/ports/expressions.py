@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.java_gateway import is_instance_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # They call any method of any class that the JVM knows.
 _REFLECTION: Final = frozenset({"reflect", "try_reflect", "java_method"})
@@ -33,6 +33,22 @@ def forbidden(spark: SparkSession, expression: str) -> str | None:
             name = str(names.apply(names.size() - 1)).lower()
             if name in _REFLECTION:
                 return f"it calls {name}(), which could run any code"
+    return None
+
+
+def forbidden_within(frame: DataFrame) -> str | None:
+    """What is refused of the functions that a frame's columns call, in words; None if nothing is.
+
+    Those that a catalog keeps have SQL of their own, which is not to be seen where they are called.
+    """
+    gateway = frame.sparkSession.sparkContext._gateway  # noqa: SLF001 - PySpark keeps it there
+    columns = frame._jdf.queryExecution().analyzed().expressions()  # noqa: SLF001 - PySpark shows plans only in words
+    for place in range(columns.size()):
+        for part in _parts(columns.apply(place)):
+            if is_instance_of(gateway, part, f"{_CATALYST}.expressions.CallMethodViaReflection"):
+                return "it calls a function that calls reflect(), which could run any code"
+            if is_instance_of(gateway, part, f"{_CATALYST}.expressions.PlanExpression"):
+                return "it calls a function that holds a subquery, which Spark would run again with every batch"
     return None
 
 
