@@ -1,6 +1,8 @@
 """A table for each topic: what runs make of a pattern, what doors say of it, and what keeps the tables apart."""
 
+import faulthandler
 import json
+import sys
 import threading
 import time
 import uuid
@@ -11,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from tests.crashes.oracle import rows_of
 
 from rivermouth import LossDecision, Project
-from rivermouth.engine.events import FlowOpened, Warned
+from rivermouth.engine.events import FlowOpened, StepReached, Warned
 from rivermouth.errors import ArgumentInvalid, FlowUnknown, RebuildRefused
 from rivermouth.project import operate
 from rivermouth.project.families import with_children
@@ -77,10 +79,14 @@ def delete(broker):
     return lambda topic: admin.delete_topics([topic])[topic].result(30)
 
 
-def until(condition, timeout_s=60.0):
+def until(condition, heard, timeout_s=60.0):
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
+        if time.monotonic() > deadline:
+            # Which thread waits for what, where nothing was heard of it.
+            faulthandler.dump_traceback(sys.__stderr__)
+            told = [each for each in heard if type(each) is not StepReached]
+            pytest.fail(f"it did not happen in time; heard: {told}")
         time.sleep(0.1)
 
 
@@ -223,17 +229,17 @@ def test_a_topic_that_appears_while_the_flow_follows_is_read_from_its_beginning(
     gone = f"topic {first} is not there any more; its table stays as it is"
     try:
         none = f"flow shop: no topic matches '{prefix}[.-].*'; it looks again"
-        until(lambda: Warned("shop", none) in heard)
+        until(lambda: Warned("shop", none) in heard, heard)
         topic(name=first)
         send(first, 1, 2, 3)
-        until(lambda: opened(first))
+        until(lambda: opened(first), heard)
         topic(name=later)
         send(later, 4, 5)
-        until(lambda: opened(later) and ids(later) == [4, 5] and ids(first) == [1, 2, 3])
+        until(lambda: opened(later) and ids(later) == [4, 5] and ids(first) == [1, 2, 3], heard)
         delete(first)
-        until(lambda: Warned(f"shop.{first}", gone) in heard)
+        until(lambda: Warned(f"shop.{first}", gone) in heard, heard)
         send(later, 6)
-        until(lambda: ids(later) == [4, 5, 6])
+        until(lambda: ids(later) == [4, 5, 6], heard)
     finally:
         stop.ask()
         run.join(90)

@@ -360,6 +360,29 @@ def test_following_carries_what_comes_and_stops_without_a_trace(scene, topic):
     assert scene.offsets(order) == [(0, n) for n in range(15)]
 
 
+def test_only_failures_in_a_row_make_the_pauses_longer(scene, topic, monkeypatch):
+    name, carried, real = topic(), iter([0, 0, 1, 1, 0]), supervision.follow
+    order = scene.order("stumbles", name)
+
+    def stumbling(run, between):
+        count = next(carried, None)
+        if count is None:
+            return real(run, between)
+        produce(scene.bootstrap_servers, name, count)
+        supervision.drain(run)
+        raise OSError("the network is down")
+
+    monkeypatch.setattr(supervision, "follow", stumbling)
+    monkeypatch.setattr(supervision, "_FIRST_DELAY_S", 0.01)
+    end = scene.follow(order)
+    until(lambda: len(scene.of(FlowRestarted)) == 5)
+    (outcome,) = end()
+    assert [(each.error, each.delay_s) for each in scene.of(FlowRestarted)] == [
+        ("the network is down", delay_s) for delay_s in (0.01, 0.02, 0.01, 0.01, 0.02)
+    ]
+    assert (outcome.error, outcome.counts.written) == (None, 2)
+
+
 def test_min_offsets_wait_and_max_delay_bounds_the_wait(scene, topic):
     name = topic()
     produce(scene.bootstrap_servers, name, 3)

@@ -35,8 +35,8 @@ class _Stopping(Exception):
     """Ends a callback that began after the flow was told to stop."""
 
 
-def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
-    """Carries what comes, at the flow's trigger, until ``run.stopping`` is set; the number of batches.
+def follow(run: RunningFlow, between_batches: Callable[[], None]) -> None:
+    """Carries what comes, at the flow's trigger, until ``run.stopping`` is set.
 
     Args:
         run: The flow, opened.
@@ -53,7 +53,7 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
     kept = prepare_checkpoint(run, checkpoints)
     callback = _Callback(run, checkpoints)
     try:
-        return _follow(run, callback, between_batches)
+        _follow(run, callback, between_batches)
     except (PySparkException, Py4JJavaError) as error:
         if kept and not callback.called:
             # Whatever of it Spark could not read, the ledger knows: the next start makes a new one.
@@ -63,7 +63,7 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> int:
         raise
 
 
-def _follow(run: RunningFlow, callback: _Callback, between_batches: Callable[[], None]) -> int:
+def _follow(run: RunningFlow, callback: _Callback, between_batches: Callable[[], None]) -> None:
     query = _start(run, callback)
     poll_s = _POLL_S if is_local_disk(run.places.lake) else _REMOTE_POLL_S
     try:
@@ -77,24 +77,22 @@ def _follow(run: RunningFlow, callback: _Callback, between_batches: Callable[[],
             raise failure
     finally:
         _stop(run, query)
-    return callback.batches
 
 
-def follow_table(run: RunningFlow, between_batches: Callable[[], None]) -> int:
+def follow_table(run: RunningFlow, between_batches: Callable[[], None]) -> None:
     """As ``follow`` for a flow over a table: at each trigger a batch of what the table has by then, without a query.
 
     Guarantees:
         Those of ``follow``; there is no checkpoint.
     """
-    batches, poll_s = 0, _POLL_S if is_local_disk(run.places.lake) else _REMOTE_POLL_S
+    poll_s = _POLL_S if is_local_disk(run.places.lake) else _REMOTE_POLL_S
     while not run.stopping.is_set():
         due = time.monotonic() + run.flow.trigger.every
-        batches += carry_some(run)
+        carry_some(run)
         between_batches()
         while not run.stopping.is_set() and (left_s := due - time.monotonic()) > 0:
             run.stopping.wait(min(poll_s, left_s))
             between_batches()
-    return batches
 
 
 def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> bool:
@@ -129,7 +127,6 @@ class _Callback:
         self._checkpoints = checkpoints
         self.failure: BaseException | None = None
         self.called = False
-        self.batches = 0
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         run = self._run
@@ -138,7 +135,7 @@ class _Callback:
             raise _Stopping
         try:
             planned = self._checkpoints.ranges(batch_id, run.standing.entry.next_offsets)
-            self.batches += carry(planned, run, batch=batch)
+            carry(planned, run, batch=batch)
         except Exception as error:
             self.failure = self.failure or error
             raise

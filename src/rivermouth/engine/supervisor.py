@@ -203,15 +203,14 @@ class Supervisor:
         ):
             opened = False
             while not self._stop.is_set():
-                carrying = False
+                run, stood = None, None
                 try:
                     run = self._open(order, kafka, source, lease, listener, waits=keep_following)
-                    opened = carrying = True
-                    batches = self._follow_or_drain(order, run, keep_following=keep_following)
-                    delay_s = _FIRST_DELAY_S if batches else delay_s
+                    opened, stood = True, _entry(run)
+                    self._follow_or_drain(order, run, keep_following=keep_following)
                 except (OffsetsExpired, PartitionsFewer, TopicRecreated):
                     # Gone since the flow was opened. Where it may, the next opening records that and goes on.
-                    if not (carrying and order.flow.on_data_loss == "record"):
+                    if run is None or order.flow.on_data_loss != "record":
                         raise
                     continue
                 except RivermouthError as error:
@@ -229,6 +228,8 @@ class Supervisor:
                     return
                 finally:
                     self._running.pop(order.flow.name, None)
+                # What came further is well: only failures in a row make the pauses longer.
+                delay_s = _FIRST_DELAY_S if _entry(run) != stood else delay_s
                 listener(FlowRestarted(order.flow.name, first_line(failure), delay_s))
                 self._stop.wait(delay_s)
                 delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
@@ -292,20 +293,28 @@ class Supervisor:
             run.stopping.set()
         return run
 
-    def _follow_or_drain(self, order: FlowOrder, run: RunningFlow | None, *, keep_following: bool) -> int:
+    def _follow_or_drain(self, order: FlowOrder, run: RunningFlow | None, *, keep_following: bool) -> None:
         if run is None:
-            return 0
+            return
         if not keep_following:
             withdraw(run)
             batches = drain(run)
             after_run(run, wrote=batches > 0)
-            return batches
+            return
 
         def between() -> None:
             self._between_batches(run)
             between_batches(run)
 
-        return follow(run, between) if order.source is None else follow_table(run, between)
+        if order.source is None:
+            follow(run, between)
+        else:
+            follow_table(run, between)
+
+
+def _entry(run: RunningFlow | None) -> int | None:
+    """Number of the ledger entry at which the flow stands."""
+    return None if run is None else run.standing.entry.number
 
 
 def _again(pending: Sequence[Order], failed: Sequence[Order], *, keep_following: bool) -> list[Order]:
