@@ -40,6 +40,7 @@ from rivermouth.rows import (
     json_reasons,
     ledger,
     maintenance,
+    merging,
     protobuf_descriptor,
     protobuf_values,
     protobuf_wire,
@@ -64,6 +65,8 @@ _JSON_TYPES: Final[Mapping[str, str]] = {
     "tuple[Decision, ...]": "list of [decisions](#decision)",
     "Mapping[int, tuple[int, int]]": "object of [from, to]",
     "MaintenanceReport": "[report](#reports)",
+    "MergeReport | None": "[merge](#merge) or null",
+    "Join": "`broadcast`, `shuffle`",
     "Operation": "`optimize`, `vacuum`",
     "Figures": "[figures](#figures)",
     "tuple[tuple[int, int], ...]": "list of [first, last]",
@@ -293,6 +296,7 @@ def event_page() -> str:
     ]
     parts.append("\n".join([f"## `{finished}`\n\nThe run has ended.\n", *_FIELDS_HEAD, *rows]))
     parts.append(f"## Counts\n\n{_summary(ledger.Counts)}\n\n{_fields(ledger.Counts)}")
+    parts.append(f"## Merge\n\n{_summary(merging.MergeReport)}\n\n{_fields(merging.MergeReport)}")
     more = [
         _row("`saved_bytes`", "number", "So many fewer bytes on storage; below 0 where there are more."),
         _row("`saved_percent`", "number", "The same in per cent of what was on storage before."),

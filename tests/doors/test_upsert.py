@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from tests.crashes import oracle
 
+from rivermouth.rows import merging
+
 PROJECT = """\
 lake: ./lake
 kafka:
@@ -111,6 +113,46 @@ def test_a_topic_becomes_the_table_that_it_logs(say, broker, orders, tmp_path):
     assert "orders: every record is in exactly one place" in out
     assert "8 records in Kafka: 7 in the table, 1 in the dead letters, 0 in neither" in out
     assert say(sink, "run")[0] == 0
+
+
+def changes(broker, topic, *bodies):
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for key, v, op in bodies:
+        producer.produce(topic, value=json.dumps({"id": key, "v": v, "op": op}).encode(), key=str(key).encode())
+    assert producer.flush(30) == 0
+
+
+SIZE = r"\d[\d.,]* (B|KiB|MiB)"
+
+
+def test_the_status_tells_what_the_merge_came_to(say, broker, orders, monkeypatch):
+    sink = "{type: upsert, keys: id, apply_as_deletes: op = 'D'}"
+    changes(broker, orders, (1, 10, "U"), (2, 20, "U"), (3, 30, "U"))
+    assert say(sink, "run")[0] == 0
+    changes(broker, orders, (1, 11, "U"), (3, 0, "D"), (4, 40, "U"))
+    monkeypatch.setattr(merging, "BROADCAST_BYTES", 10)
+    code, out, err = say(sink, "run", "--output", "json")
+    assert code == 0, err
+    [told] = [json.loads(line) for line in out.splitlines() if '"batch_done"' in line]
+    _, out, _ = say(sink, "status", "--output", "json")
+    [flow] = json.loads(out)["flows"]
+    assert flow["merge"] == told["merge"]
+    merge = flow["merge"]
+    assert {name: merge[name] for name in ("changes", "join", "skipped_by", "inserted", "updated", "deleted")} == {
+        "changes": 3,
+        "join": "shuffle",
+        "skipped_by": ["id"],
+        "inserted": 1,
+        "updated": 1,
+        "deleted": 1,
+    }
+    assert merge["reason"] == f"changes of {merge['held_bytes']:,} bytes are more than 10"
+    _, out, _ = say(sink, "status")
+    first, second = [line for line in out.splitlines() if line.startswith("    ")][1:3]
+    files = rf"1 file \({SIZE}\) written, rows marked as gone in 1 file"
+    assert re.fullmatch(rf"    merge: 1 inserted, 1 updated, 1 deleted; {files}", first), first
+    needed = rf"at most {SIZE} of memory a task, nothing spilled"
+    assert re.fullmatch(rf"    shuffle, for {merge['reason']}; files skipped by id; {needed}", second), second
 
 
 KEYED = "{type: upsert, keys: id}"

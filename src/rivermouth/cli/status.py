@@ -10,10 +10,12 @@ import click
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, count, indented, plain
 from rivermouth.rows import decisions
+from rivermouth.rows.table_files import bytes_text
 
 if TYPE_CHECKING:
     from rivermouth.engine.status import FlowStatus
     from rivermouth.rows.ledger import Decision
+    from rivermouth.rows.merging import MergeReport
 
 
 @click.command()
@@ -74,6 +76,8 @@ def _batches(status: FlowStatus) -> list[str]:
     elif status.pending:
         until = "the next start" if status.writer is None else "its writer has settled it"
         lines.append(f"    its counts are pending until {until}")
+    if status.merge is not None:
+        lines += [f"    merge: {merge_text(status.merge)}", f"    {merge_reason(status.merge)}"]
     lines.append(
         f"  so far: {totals.consumed:,} consumed, {totals.written + totals.merged:,} written, {totals.dropped:,} "
         f"dropped, {status.dead_letters:,} dead-lettered"
@@ -86,6 +90,28 @@ def _batches(status: FlowStatus) -> list[str]:
         lines.append(f"  {count(len(status.decisions), 'decision')} in the ledger:")
         lines += [f"    {decision_text(decision)}" for decision in status.decisions]
     return lines
+
+
+def merge_text(merge: MergeReport) -> str:
+    """What became of the table's rows and files, for a person."""
+    rows = [(merge.inserted, "inserted"), (merge.updated, "updated"), (merge.deleted, "deleted")]
+    rows += [(merge.copied, "copied as they were")] if merge.copied else []
+    files = [f"{count(merge.files_added, 'file')} ({bytes_text(merge.bytes_added)}) written"]
+    if merge.files_removed:
+        files.append(f"{count(merge.files_removed, 'file')} ({bytes_text(merge.bytes_removed)}) removed")
+    files += [f"rows marked as gone in {count(merge.vectors, 'file')}"] if merge.vectors else []
+    return "; ".join((", ".join(f"{number:,} {what}" for number, what in rows), ", ".join(files)))
+
+
+def merge_reason(merge: MergeReport) -> str:
+    """How it was done and why, and what it took, for a person."""
+    parts = [f"{merge.join}, for {merge.reason}"]
+    by = ", ".join(merge.skipped_by)
+    parts.append(f"files skipped by {by}" if by else "no files skipped")
+    if merge.task_peak_bytes is not None and merge.spilled_bytes is not None:
+        spilled = f"{bytes_text(merge.spilled_bytes)} spilled to disk" if merge.spilled_bytes else "nothing spilled"
+        parts.append(f"at most {bytes_text(merge.task_peak_bytes)} of memory a task, {spilled}")
+    return "; ".join(parts)
 
 
 def decision_text(decision: Decision) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rivermouth.rows.ledger import Counts, Decision, Ranges
 from rivermouth.rows.maintenance import MaintenanceReport
+from rivermouth.rows.merging import MergeReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class BatchDone(Event):
         counts: Where its records went.
         duration_s: From planning to the last commit.
         backlog: Offsets still to come when it was planned, without its own; None where unknown.
+        merge: What its MERGE came to; None for a table without keys, and for a batch that a crash left to be settled.
     """
 
     entry: int
@@ -71,6 +73,7 @@ class BatchDone(Event):
     counts: Counts
     duration_s: float
     backlog: int | None = None
+    merge: MergeReport | None = None
 
     @property
     def rows_per_s(self) -> float:

@@ -72,7 +72,7 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     counts = bury(ranges, counts, seen, block, run)  # 7 a secondary of the same entry
 
     run.reached("settle")
-    return settled(run, ranges, counts, time.monotonic() - started)  # 8 counts that add up
+    return settled(run, ranges, counts, time.monotonic() - started, commit.merge)  # 8 counts that add up
 
 
 def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, run: RunningFlow) -> Counts:

@@ -24,6 +24,7 @@ from rivermouth.rows import decisions
 from rivermouth.rows.families import gone, is_child
 from rivermouth.rows.gone import Found
 from rivermouth.rows.ledger import Counts, Decision
+from rivermouth.rows.merging import MergeReport
 
 if TYPE_CHECKING:
     from rivermouth.ports.sources import Topics
@@ -84,6 +85,7 @@ class FlowStatus:
         trigger_s: Time from batch to batch that the flow asks for.
         finished_at: When the last batch was done, in seconds since the epoch.
         last_batch: Where its records went; None if there was none.
+        merge: What the last batch's MERGE came to; None if it was none, or that is not known.
         pending: Whether the counts of the newest entry are not known yet: its writer is settling it, or the next
             start does.
         totals: Counts of all batches whose counts are known.
@@ -109,6 +111,7 @@ class FlowStatus:
     trigger_s: float = 0.0
     finished_at: float | None = None
     last_batch: Counts | None = None
+    merge: MergeReport | None = None
     pending: bool = False
     totals: Counts = field(default_factory=Counts)
     dead_letters: int = 0
@@ -259,6 +262,7 @@ def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
         processing_rate=report.get("rows_per_s"),
         batch_duration_s=report.get("duration_s"),
         finished_at=report.get("finished_at"),
+        merge=MergeReport.from_json(report.get("merge")),
         last_batch=standing.counts if entry.number > 0 and entry.kind not in _NO_BATCH else None,
         pending=standing.counts is None and bool(entry.unsettled),
         totals=totals,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.delta import Commit
     from rivermouth.rows.changes import Order
     from rivermouth.rows.ledger import Counts, Entry, Offsets, Ranges
+    from rivermouth.rows.merging import MergeReport
     from rivermouth.spec import Flow
 
 # Not the function now(), which Spark fills in batch by batch. Rather one batch too many built anew.
@@ -177,8 +179,10 @@ def letters_of(routed: DataFrame, run: RunningFlow) -> DataFrame:
     )
 
 
-def settled(run: RunningFlow, ranges: Ranges, counts: Counts, duration_s: float) -> BatchDone:
-    """Keeps the counts of the newest entry and reports its batch.
+def settled(
+    run: RunningFlow, ranges: Ranges, counts: Counts, duration_s: float, merge: MergeReport | None = None
+) -> BatchDone:
+    """Keeps the counts of the newest entry and reports its batch, with what its MERGE came to where that is known.
 
     Raises:
         CountsDisagree: The counts do not add up.
@@ -193,12 +197,14 @@ def settled(run: RunningFlow, ranges: Ranges, counts: Counts, duration_s: float)
         ranges=ranges,
         counts=counts,
         duration_s=duration_s,
+        merge=merge,
     )
     report = {
         "finished_at": time.time(),
         "duration_s": round(duration_s, 3),
         "rows_per_s": round(done.rows_per_s, 1),
         "ranges": {topic: {str(p): list(ends) for p, ends in parts.items()} for topic, parts in ranges.items()},
+        "merge": None if merge is None else asdict(merge),
     }
     run.standing = Standing(entry, run.standing.version, counts, report)
     run.ledger.keep(run.standing)

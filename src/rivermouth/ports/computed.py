@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation, Row
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -37,4 +37,17 @@ def computed(frame: DataFrame, *counts: Column) -> Iterator[tuple[DataFrame, Row
     try:
         yield ready, Row(**observation.get)
     finally:
-        ready._jdf.queryExecution().logical().rdd().unpersist(False)  # noqa: SLF001 - Java's, and not public
+        _rdd(ready).unpersist(False)
+
+
+def held_bytes(ready: DataFrame) -> int | None:
+    """What a frame that ``computed`` yielded takes in memory and on disk; None if Spark holds no such frame."""
+    context = ready.sparkSession.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark has no way of its own
+    number = _rdd(ready).id()
+    return next(
+        (int(each.memSize() + each.diskSize()) for each in context.getRDDStorageInfo() if each.id() == number), None
+    )
+
+
+def _rdd(ready: DataFrame) -> Any:
+    return ready._jdf.queryExecution().logical().rdd()  # noqa: SLF001 - Java's, and not public

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
     from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.merging import MergeReport
 
 _COMMIT_FILE = re.compile(r"^(\d{20})\.json$")
 # As Hadoop's and our own log stores name them, with their checksums.
@@ -43,6 +44,8 @@ class Commit:
         changes_data: Whether rows were added or removed, other than by rewriting the same ones.
         restored_version: The version whose state a RESTORE brought back; None for other operations.
         committed_at: By the writer's clock, in seconds since the epoch; None where it does not say.
+        metrics: The numbers of the operation's metrics, by Delta's names.
+        merge: What a MERGE came to, where a sink has just done it; the log alone does not tell.
     """
 
     version: int
@@ -52,6 +55,8 @@ class Commit:
     changes_data: bool
     restored_version: int | None = None
     committed_at: float | None = None
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    merge: MergeReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +102,17 @@ def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
         for name in ("add", "remove"):
             changes_data = changes_data or bool(action.get(name, {}).get("dataChange"))
     operation = str(info.get("operation", "UNKNOWN"))
-    rows = info.get("operationMetrics", {}).get("numOutputRows")
+    metrics = {name: int(value) for name, value in info.get("operationMetrics", {}).items() if str(value).isdecimal()}
     restored = info.get("operationParameters", {}).get("version") if operation == "RESTORE" else None
     return Commit(
         version=version,
         operation=operation,
         user_metadata=info.get("userMetadata"),
-        rows_written=None if rows is None else int(rows),
+        rows_written=metrics.get("numOutputRows"),
         changes_data=changes_data and operation not in _HARMLESS,
         restored_version=None if restored is None else int(restored),
         committed_at=info["timestamp"] / 1000 if "timestamp" in info else None,
+        metrics=metrics,
     )
 
 

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.ports.computed import computed
-from rivermouth.ports.delta_merge import Merge, merge
-from rivermouth.ports.table_ledger import app_id
+from rivermouth.ports.computed import computed, held_bytes
+from rivermouth.ports.delta_merge import Merge
 from rivermouth.rows import partial
 from rivermouth.rows.changes import RECORDS
 from rivermouth.rows.history import ENTRY
-from rivermouth.sinks import _ranges
+from rivermouth.rows.merging import way
+from rivermouth.sinks import _merging, _ranges
+from rivermouth.sinks._merging import Ready
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
 
+    from rivermouth.ports import delta
     from rivermouth.rows.changes import Order, Truncations
     from rivermouth.rows.ledger import Entry
     from rivermouth.sinks._target import Target
     from rivermouth.sinks.tombstones import Tombstones
-
-# So many changes go to each task whole, without sorting the table for them.
-_BROADCAST_CHANGES: Final = 200_000
 
 
 def merge_parts(
@@ -36,8 +36,8 @@ def merge_parts(
     tombstones: Tombstones,
     target: Target,
     entry: Entry,
-) -> int:
-    """Merges changes and commits ``entry`` with them; says how many there were.
+) -> delta.Commit:
+    """Merges changes and commits ``entry`` with them; ``rows_written`` is how many there were.
 
     Args:
         changes: In the shape of the table, with ``__delete`` and ``__sequence``; read once.
@@ -55,11 +55,12 @@ def merge_parts(
     columns, ranged = partial.whole_columns(changes, order), _ranges.ranged(changes, order.keys)
     unplaced = F.expr(f"{names.DELETE} AND {names.SEQUENCE} IS NULL") if order.sequence else F.lit(False)
     with computed(changes, F.count_if(unplaced).alias("unplaced"), *_ranges.counts(ranged)) as (ready, told):
-        few = told["rows"] <= _BROADCAST_CHANGES
+        few = way(told["rows"], held_bytes(ready)).join == "broadcast"
         keys = ready.select(*map(names.quoted, order.keys)).distinct()
         wanted = (F.broadcast(keys) if few else keys).alias("w")
         # A truncation is about all keys.
-        within = F.lit(True) if truncated else _ranges.within(_ranges.found(ranged, told))
+        ranges = {} if truncated else _ranges.found(ranged, told)
+        within = _ranges.within(ranges)
         known = _known(ready, target, within, columns, order, None if truncated else wanted)
         placed = partial.placed(ready, known, order) if told["unplaced"] else ready
         found = _with_remembered(partial.candidates(placed, order), wanted, order, tombstones)
@@ -76,15 +77,10 @@ def merge_parts(
             if seen["deletions"]:
                 tombstones.remember(partial.deletions(rows, entry.number, order), order, [ENTRY])
             written = rows.where(partial.WRITES)
-            merge(
-                F.broadcast(written) if (seen["writes"] or 0) <= _BROADCAST_CHANGES else written,
-                target.ledger.location,
-                _what([*columns, *order.partial, names.PLACES], order, within),
-                app_id=app_id(entry.flow, target.table_id),
-                app_version=entry.number,
-                metadata=entry.to_json(),
-            )
-        return int(told["rows"])
+            changed = Ready(written, seen["writes"] or 0, held_bytes(rows), _ranges.usable(ranges))
+            what = _what([*columns, *order.partial, names.PLACES], order, within)
+            commit = _merging.merged(changed, what, target, entry)
+        return replace(commit, rows_written=int(told["rows"]))
 
 
 def _counts() -> Sequence[Column]:

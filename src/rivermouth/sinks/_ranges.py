@@ -38,8 +38,15 @@ def found(columns: Sequence[str], told: Row) -> dict[str, tuple[Any, Any]]:
 def within(ranges: Mapping[str, tuple[Any, Any]]) -> Column:
     """Whether a row of the table ``t`` lies in the ranges."""
     bounds = F.lit(True)
-    for name, (least, greatest) in ranges.items():
-        # Bytes that are no text come back as others.
-        if least is not None and "\ufffd" not in f"{least}{greatest}":
-            bounds = bounds & F.col(f"t.{names.quoted(name)}").between(F.lit(least), F.lit(greatest))
+    for name in usable(ranges):
+        least, greatest = ranges[name]
+        bounds = bounds & F.col(f"t.{names.quoted(name)}").between(F.lit(least), F.lit(greatest))
     return bounds
+
+
+def usable(ranges: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
+    """The columns of which ``within`` says something."""
+    # Bytes that are no text come back as others.
+    return tuple(
+        name for name, (least, greatest) in ranges.items() if least is not None and "\ufffd" not in f"{least}{greatest}"
+    )

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.errors import CommitLost
-from rivermouth.ports.computed import computed
-from rivermouth.ports.delta_merge import Merge, merge
-from rivermouth.ports.table_ledger import app_id
+from rivermouth.ports.computed import computed, held_bytes
+from rivermouth.ports.delta_merge import Merge
 from rivermouth.rows import history
+from rivermouth.rows.merging import way
 from rivermouth.rows.splitting import FIRST
 from rivermouth.sinks import _ranges
+from rivermouth.sinks._merging import Ready, merged
 from rivermouth.spec import KeyedSink
 from rivermouth.spec.keyed import Texts
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from rivermouth.rows.ledger import Entry
     from rivermouth.sinks._target import Target
     from rivermouth.sinks.tombstones import Tombstones
-
-# So many changes go to each task whole, without sorting the table for them.
-_BROADCAST_CHANGES: Final = 200_000
 
 
 class History(KeyedSink):
@@ -103,30 +100,21 @@ class History(KeyedSink):
         if order is None or memory is None:
             msg = "a keyed sink needs the order of its table"
             raise TypeError(msg)
-        location = target.ledger.location
         memory.take_back(rows.sparkSession, entry.number)
         ranged = _ranges.ranged(rows, order.keys)
         record = F.expr(FIRST) if names.ORDINAL in rows.columns else F.lit(True)
         with computed(rows, F.count_if(record).alias("records"), *_counts(ranged)) as (changes, told):
             # A truncation is about all keys.
-            within = F.lit(True) if told["truncations"] else _ranges.within(_ranges.found(ranged, told))
-            known = _known(changes, location, within, order, memory, told)
+            ranges = {} if told["truncations"] else _ranges.found(ranged, told)
+            within = _ranges.within(ranges)
+            known = _known(changes, target.ledger.location, within, order, memory, told)
             columns = history.columns_of(changes, order)
             with _judged(history.points(changes, known, order)) as (points, found):
                 if found["facts"] or told["truncations"]:
                     _remember(changes, points, order, memory, entry, truncations=told["truncations"])
                 written = history.written(points, columns, order)
-                merge(
-                    F.broadcast(written) if (found["updates"] or 0) <= _BROADCAST_CHANGES else written,
-                    location,
-                    _what(columns, order, within),
-                    app_id=app_id(entry.flow, target.table_id),
-                    app_version=entry.number,
-                    metadata=entry.to_json(),
-                )
-        commit = target.ledger.commit_of(entry, target.version)
-        if commit is None:
-            raise CommitLost(flow=entry.flow, entry=entry.number, table=location)
+                ready = Ready(written, found["updates"] or 0, held_bytes(points), _ranges.usable(ranges))
+                commit = merged(ready, _what(columns, order, within), target, entry)
         return replace(commit, rows_written=told["records"])
 
 
@@ -152,7 +140,7 @@ def _known(
         keys = keys.unionAll(history.truncated(table, history.truncations(changes, None, order), order))
     keys = keys.distinct()
     # How many keys a truncation is about nobody knows yet.
-    few = told["rows"] <= _BROADCAST_CHANGES and not told["truncations"]
+    few = way(told["rows"], held_bytes(changes)).join == "broadcast" and not told["truncations"]
     wanted = (F.broadcast(keys) if few else keys).alias("w")
     versions = table.join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
     if not memory.exists():

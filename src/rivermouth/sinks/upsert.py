@@ -10,13 +10,12 @@ from pydantic import Field, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.errors import CommitLost
-from rivermouth.ports.computed import computed
-from rivermouth.ports.delta_merge import Merge, merge
-from rivermouth.ports.table_ledger import app_id
+from rivermouth.ports.computed import computed, held_bytes
+from rivermouth.ports.delta_merge import Merge
 from rivermouth.rows import changes as of_keys
 from rivermouth.rows.splitting import FIRST
 from rivermouth.sinks import _ranges
+from rivermouth.sinks._merging import Ready, merged
 from rivermouth.sinks._partial import merge_parts
 from rivermouth.spec import KeyedSink
 from rivermouth.spec.keyed import Texts
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from rivermouth.rows.ledger import Entry
     from rivermouth.sinks._target import Target
     from rivermouth.sinks.tombstones import Tombstones
-
-# So many changes go to each task whole, without sorting the table for them.
-_BROADCAST_CHANGES: Final = 200_000
 
 _PARTIAL: Final = (
     "ignore_null_updates",
@@ -113,11 +109,8 @@ class Upsert(KeyedSink):
             raise TypeError(msg)
         with _truncated(rows, order, tombstones) as (changes, truncated, cleared):
             into = merge_parts if order.partial else _merge_rows
-            records = into(changes, truncated, order, tombstones, target, entry)
-        commit = target.ledger.commit_of(entry, target.version)
-        if commit is None:
-            raise CommitLost(flow=entry.flow, entry=entry.number, table=target.ledger.location)
-        return replace(commit, rows_written=records + cleared)
+            commit = into(changes, truncated, order, tombstones, target, entry)
+        return replace(commit, rows_written=(commit.rows_written or 0) + cleared)
 
 
 def _merge_rows(
@@ -127,23 +120,16 @@ def _merge_rows(
     tombstones: Tombstones,
     target: Target,
     entry: Entry,
-) -> int:
-    """Merges changes that bring whole rows and commits ``entry`` with them; says how many there were."""
-    location = target.ledger.location
-    with _ready(changes, location, order) as found:
+) -> delta.Commit:
+    """Merges changes that bring whole rows and commits ``entry`` with them; ``rows_written`` is how many there were."""
+    with _ready(changes, target.ledger.location, order) as found:
         if found.deletions:
             deletions = found.frame.where(names.DELETE).withColumn(names.TRUNCATE, F.lit(False))
             tombstones.remember(deletions, order)
         with _in_time(found.frame, order, tombstones) as in_time:
-            merge(
-                F.broadcast(in_time) if found.changes <= _BROADCAST_CHANGES else in_time,
-                location,
-                _what(in_time, order, found, truncated),
-                app_id=app_id(entry.flow, target.table_id),
-                app_version=entry.number,
-                metadata=entry.to_json(),
-            )
-        return found.records
+            ready = Ready(in_time, found.changes, held_bytes(found.frame), _ranges.usable(found.ranges))
+            commit = merged(ready, _what(in_time, order, found, truncated), target, entry)
+        return replace(commit, rows_written=found.records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,133 @@
+"""How the changes of a batch meet the rows of a keyed table, and what a MERGE came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+BROADCAST_CHANGES: Final = 200_000
+"""So many changes go to each task whole, without sorting the table for them,"""
+BROADCAST_BYTES: Final = 64 << 20
+"""and that much of them: the driver gathers what it sends, and each worker holds it."""
+
+Join = Literal["broadcast", "shuffle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How changes and rows of one key are brought together.
+
+    Attributes:
+        join: ``broadcast``: each task has all changes. ``shuffle``: changes and rows are sorted by their key, on disk
+            where memory is too small.
+        reason: Why, in words.
+    """
+
+    join: Join
+    reason: str
+
+
+def way(changes: int, held_bytes: int | None) -> Way:
+    """How so many changes, which take so many bytes, meet the table's rows; None where the bytes are not known."""
+    if changes > BROADCAST_CHANGES:
+        return Way("shuffle", f"{changes:,} changes are more than {BROADCAST_CHANGES:,}")
+    if held_bytes is not None and held_bytes > BROADCAST_BYTES:
+        return Way("shuffle", f"changes of {held_bytes:,} bytes are more than {BROADCAST_BYTES:,}")
+    return Way("broadcast", f"{changes:,} changes are few")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    """What the MERGE of one batch came to, and why it was done as it was. Sizes are bytes.
+
+    Attributes:
+        changes: Changes that were held against the table: at most one a key, or one a version.
+        held_bytes: What these, and what they were made of, took while they stood ready in memory or on disk; None
+            where Spark does not tell.
+        join: How they met the table's rows: ``broadcast`` or ``shuffle``.
+        reason: Why so.
+        skipped_by: The key columns by whose values in the changes Delta skipped files.
+        inserted: Rows that are new.
+        updated: Rows that became others.
+        deleted: Rows that went.
+        copied: Rows that stayed as they were in a file that was written anew.
+        files_added: Files written.
+        files_removed: Files that are the table's no more.
+        vectors: Files of which rows were marked as gone in a deletion vector, and which were not written anew.
+        bytes_added: Size of the files written.
+        bytes_removed: Size of the files removed.
+        task_peak_bytes: Execution memory of the task that had the most; None where Spark does not tell.
+        spilled_bytes: What went to the workers' disks for want of memory; None where Spark does not tell.
+    """
+
+    changes: int
+    held_bytes: int | None
+    join: Join
+    reason: str
+    skipped_by: tuple[str, ...]
+    inserted: int
+    updated: int
+    deleted: int
+    copied: int
+    files_added: int
+    files_removed: int
+    vectors: int
+    bytes_added: int
+    bytes_removed: int
+    task_peak_bytes: int | None
+    spilled_bytes: int | None
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any] | None) -> Self | None:
+        """As a ledger's side file keeps it; None for what an older version kept."""
+        if body is None or {*body} != {each.name for each in fields(cls)}:
+            return None
+        return cls(**{**body, "skipped_by": tuple(body["skipped_by"])})
+
+
+def report(
+    metrics: Mapping[str, int],
+    chosen: Way,
+    *,
+    changes: int,
+    held_bytes: int | None,
+    skipped_by: Sequence[str],
+    task_peak_bytes: int | None,
+    spilled_bytes: int | None,
+) -> MergeReport:
+    """The report of a MERGE by the metrics of its commit.
+
+    Args:
+        metrics: Delta's ``operationMetrics`` (https://docs.delta.io/latest/delta-utility.html).
+        chosen: How changes and rows met.
+        changes: As in the report, like the rest.
+        held_bytes: As in the report.
+        skipped_by: As in the report.
+        task_peak_bytes: As in the report.
+        spilled_bytes: As in the report.
+    """
+
+    def told(*names: str) -> int:
+        return sum(metrics.get(f"numTarget{name}", 0) for name in names)
+
+    return MergeReport(
+        changes=changes,
+        held_bytes=held_bytes,
+        join=chosen.join,
+        reason=chosen.reason,
+        skipped_by=tuple(skipped_by),
+        inserted=told("RowsInserted"),
+        updated=told("RowsUpdated"),
+        deleted=told("RowsDeleted"),
+        copied=told("RowsCopied"),
+        files_added=told("FilesAdded"),
+        files_removed=told("FilesRemoved"),
+        vectors=told("DeletionVectorsAdded", "DeletionVectorsUpdated"),
+        bytes_added=told("BytesAdded"),
+        bytes_removed=told("BytesRemoved"),
+        task_peak_bytes=task_peak_bytes,
+        spilled_bytes=spilled_bytes,
+    )

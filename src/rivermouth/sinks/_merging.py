@@ -1,0 +1,72 @@
+"""The commit of a keyed sink: changes that stand ready, merged into their table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth.errors import CommitLost
+from rivermouth.ports.delta_merge import Merge, merge
+from rivermouth.ports.spent import spent
+from rivermouth.ports.table_ledger import app_id
+from rivermouth.rows import merging
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.ports import delta
+    from rivermouth.rows.ledger import Entry
+    from rivermouth.sinks._target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Changes that stand ready.
+
+    Attributes:
+        frame: The changes.
+        changes: How many they are.
+        held_bytes: What they, and what they are made of, take in memory and on disk; None if that is not known.
+        skipped_by: Key columns whose values in the changes are part of the merge's condition.
+    """
+
+    frame: DataFrame
+    changes: int
+    held_bytes: int | None
+    skipped_by: tuple[str, ...]
+
+
+def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta.Commit:
+    """The commit that merges the changes and carries ``entry``, also if nothing changes; with its report.
+
+    Raises:
+        CommitLost: Another process committed an entry of this number first.
+
+    Guarantees:
+        Run twice with one entry: as once. Stopped half-way: neither changes nor entry, or both.
+    """
+    chosen = merging.way(ready.changes, ready.held_bytes)
+    with spent(ready.frame.sparkSession) as needed:
+        merge(
+            F.broadcast(ready.frame) if chosen.join == "broadcast" else ready.frame,
+            target.ledger.location,
+            what,
+            app_id=app_id(entry.flow, target.table_id),
+            app_version=entry.number,
+            metadata=entry.to_json(),
+        )
+    commit = target.ledger.commit_of(entry, target.version)
+    if commit is None:
+        raise CommitLost(flow=entry.flow, entry=entry.number, table=target.ledger.location)
+    report = merging.report(
+        commit.metrics,
+        chosen,
+        changes=ready.changes,
+        held_bytes=ready.held_bytes,
+        skipped_by=ready.skipped_by,
+        task_peak_bytes=needed.task_peak_bytes,
+        spilled_bytes=needed.spilled_bytes,
+    )
+    return replace(commit, merge=report)

@@ -1,0 +1,78 @@
+"""What work in Spark needs: of the tasks of one thread's jobs, and of no others."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from pyspark.sql import functions as F
+
+from rivermouth.ports import java
+from rivermouth.ports.computed import computed, held_bytes
+from rivermouth.ports.spent import spent
+
+
+@pytest.fixture
+def session(spark):
+    return spark.newSession()
+
+
+def spilling(session):
+    session.conf.set("spark.sql.windowExec.buffer.in.memory.threshold", "100")
+    session.conf.set("spark.sql.windowExec.buffer.spill.threshold", "100")
+    numbered = session.range(20_000, numPartitions=1).selectExpr("id", "sum(id) OVER (PARTITION BY id % 2) AS n")
+    return numbered.agg(F.max("n")).collect()[0][0]
+
+
+def test_memory_and_what_was_spilled(session):
+    with spent(session) as found:
+        assert spilling(session) == 100_000_000
+    assert found.task_peak_bytes > 1 << 20
+    assert found.spilled_bytes > 100_000
+
+
+def test_jobs_of_other_threads_and_times_are_not_counted(session):
+    spilling(session)
+    with spent(session) as found:
+        other = threading.Thread(target=spilling, args=(session.newSession(),))
+        other.start()
+        other.join()
+        assert session.range(10).count() == 10
+    spilling(session)
+    assert found.spilled_bytes == 0
+    assert found.task_peak_bytes < 1 << 20
+
+
+def test_what_fails_within_is_raised_and_leaves_no_tag(session):
+    with pytest.raises(ZeroDivisionError), spent(session):
+        raise ZeroDivisionError
+    assert session.sparkContext.getJobTags().isEmpty()
+
+
+ELSEWHERE = """
+from pyspark.sql import SparkSession
+from rivermouth.ports.spent import spent
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+with spent(spark) as found:
+    spark.range(5).collect()
+print(found)
+spark.stop()
+"""
+
+
+@pytest.mark.long
+def test_a_jvm_without_our_classes_tells_nothing():
+    environment = {**os.environ, "JAVA_HOME": str(java.find().home)}
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "Spent(task_peak_bytes=None, spilled_bytes=None)"
+
+
+def test_bytes_of_what_stands_ready(session):
+    frame = session.range(1_000).selectExpr("id", "repeat('x', 1000) AS text")
+    with computed(frame) as (ready, _):
+        assert 1_000_000 < held_bytes(ready) < 3_000_000
+    assert held_bytes(ready) is None
