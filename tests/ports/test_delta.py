@@ -165,10 +165,11 @@ def test_an_append_onto_the_version_that_stands_leaves_the_same_commit(spark, lo
     append(spark, location, [], 2, "entry 2", onto=1)
     found = [commit(location, version) for version in (1, 2)]
     assert all(began - 1 <= each.committed_at <= time.time() + 1 for each in found)
-    assert [replace(each, committed_at=None) for each in found] == [
+    assert [replace(each, committed_at=None, metrics={}) for each in found] == [
         delta.Commit(1, "WRITE", "entry 1", 3, changes_data=True),
         delta.Commit(2, "WRITE", "entry 2", 0, changes_data=False),
     ]
+    assert [each.metrics["numOutputRows"] for each in found] == [3, 0]
     assert dict(delta.table_state(spark, location).transactions) == {"app": 2}
     assert ids_of(spark, location) == [1, 2, 3]
 
