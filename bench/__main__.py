@@ -36,6 +36,8 @@ QUICK = Sizes(
     upsert_batch=100,
     upsert_batches=3,
     upsert_usual_batches=1,
+    read_batches=3,
+    read_batch=100,
     own_processes=False,
 )
 

@@ -35,11 +35,12 @@ def upserts(bench: Bench) -> dict[str, Any]:
         large = _Table(bench, "large", sizes.upsert_rows)
         result["series"]["rivermouth, recent"] = large.ours(ours, "recent", sizes.upsert_batches)
         result["series"]["rivermouth, random"] = large.ours(ours, "random", sizes.upsert_batches // 3)
-        result["seconds_to_load"] = large.load_s
+        result["load"] = large.load
         measured, _ = ours.run("read_table", "-", table=str(large.table), times=5)
         result["read"] = measured.answer
         large.check(large.table)
         remove(large.folder)
+        result["many"] = _many_batches(bench, ours)
     with ExitStack() as stack:
         usual = bench.worker("usual", stack)
         _, folder = usual.run("usual_upsert_load", large.topics[0])
@@ -53,6 +54,23 @@ def upserts(bench: Bench) -> dict[str, Any]:
     return result
 
 
+def _many_batches(bench: Bench, worker: Worker) -> dict[str, Any]:
+    """Seconds of a query over a table that many small batches were appended to, before and after maintenance."""
+    batches, rows = bench.sizes.read_batches, bench.sizes.read_batch
+    records.fill_changes(bench.servers, "many", ((number, number) for number in range(batches * rows)))
+    measured, folder = worker.run("many_batches", "many", batch=rows)
+    table = folder / "main/orders"
+    count = len(DeltaTable(table).file_uris())
+    read, _ = worker.run("read_table", "-", table=str(table), times=5)
+    bench.say(f"  {count} files of small batches: {_medians(read.answer)}")
+    remove(folder)
+    return read.answer | {"batches": len(measured.answer["batches_s"]), "rows": rows, "files": count}
+
+
+def _medians(read: dict[str, Any]) -> str:
+    return " s before, ".join(f"{statistics.median(read[name]):.2f}" for name in ("before_s", "after_s")) + " s after"
+
+
 class _Table:
     """A table of rivermouth's, and the topics that it comes from."""
 
@@ -60,7 +78,7 @@ class _Table:
         self._bench, self._name, self.rows = bench, name, rows
         self.folder = Path(bench.folder) / f"upserts-{name}"
         self.table = self.folder / "main/orders"
-        self.load_s = 0.0
+        self.load: dict[str, Any] = {}
         self.topics = [f"{name}_base"]
         self._number = rows
         self._last: dict[int, int] = {}
@@ -77,7 +95,7 @@ class _Table:
         """The batches of one kind, after a few that are not counted."""
         if not self.table.exists():
             measured, _ = self._drain(worker, 2_000_000)
-            self.load_s = measured.seconds
+            self.load = measured.answer | {"seconds": measured.seconds, "peak_rss_bytes": measured.rss_bytes}
             self._bench.say(f"  {self._name}: {self.rows:,} rows loaded in {measured.seconds:.0f} s")
         self.topics.append(self.produce(kind, kind, batches + _WARM_UP))
         measured, _ = self._drain(worker, self._bench.sizes.upsert_batch)
@@ -103,7 +121,7 @@ class _Table:
 
 
 def _timed(answer: dict[str, Any], warm_up: int) -> dict[str, Any]:
-    return {"batches_s": answer["batches_s"][warm_up:], "bytes": answer["bytes"][warm_up:]}
+    return answer | {"batches_s": answer["batches_s"][warm_up:], "bytes": answer["bytes"][warm_up:]}
 
 
 def _median_s(series: dict[str, Any]) -> float:

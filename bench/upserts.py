@@ -68,30 +68,43 @@ def _parsed(frame: DataFrame) -> DataFrame:
 
 def rivermouth_upsert(spark: SparkSession, job: Job, *, batch: int, table: str, topics: list[str]) -> dict[str, Any]:
     """A flow with ``sink: upsert`` that drains what is new in all ``topics``."""
+    sink = {"type": "upsert", "keys": ["id"], "sequence_by": "updated_at"}
+    order = _order(job, table, topics=topics, sink=sink, trigger={"max_offsets": batch})
+    first = newest_version(order.places.table) + 1
+    done = _drained(spark, order)
+    merges = [each.merge for each in done if each.merge is not None]
+    return {
+        "batches_s": [each.duration_s for each in done],
+        "bytes": _bytes_since(order.places.table, first),
+        "task_peak_bytes": max((each.task_peak_bytes or 0 for each in merges), default=0),
+        "spilled_bytes": sum(each.spilled_bytes or 0 for each in merges),
+    }
+
+
+def many_batches(spark: SparkSession, job: Job, *, batch: int) -> dict[str, Any]:
+    """A flow that appends a topic in many small batches, each of which leaves a file."""
+    done = _drained(spark, _order(job, job.folder, topics=[job.topic], trigger={"max_offsets": batch}))
+    return {"batches_s": [each.duration_s for each in done]}
+
+
+def _order(job: Job, lake: str, **settings: Any) -> FlowOrder:
+    json_format = {"type": "json", "schema": records.CHANGES_SCHEMA}
+    flow = Flow.model_validate({"name": "orders", "table": "main.orders", "format": json_format, **settings})
+    project = ProjectSpec(lake=lake, flows={"orders": flow})
+    return FlowOrder(flow, resolve(project, flow, base=Path(lake), environ={}), job.servers, {})
+
+
+def _drained(spark: SparkSession, order: FlowOrder) -> list[BatchDone]:
     done: list[BatchDone] = []
 
     def hear(event: Event) -> None:
         if isinstance(event, BatchDone):
             done.append(event)
 
-    flow = Flow.model_validate(
-        {
-            "name": "orders",
-            "topics": topics,
-            "table": "main.orders",
-            "format": {"type": "json", "schema": records.CHANGES_SCHEMA},
-            "sink": {"type": "upsert", "keys": ["id"], "sequence_by": "updated_at"},
-            "trigger": {"max_offsets": batch},
-        }
-    )
-    project = ProjectSpec(lake=table, flows={"orders": flow})
-    places = resolve(project, flow, base=Path(table), environ={})
-    first = newest_version(places.table) + 1
-    order = FlowOrder(flow, places, job.servers, {})
     outcome = Supervisor(spark, hear, lambda _run: None).run([order], keep_following=False)[0]
     if outcome.error is not None:
         raise outcome.error
-    return {"batches_s": [each.duration_s for each in done], "bytes": _bytes_since(places.table, first)}
+    return done
 
 
 def read_table(spark: SparkSession, job: Job, *, table: str, times: int) -> dict[str, Any]:
@@ -130,6 +143,7 @@ UPSERTS = {
     "usual_upsert_load": ("default", usual_upsert_load),
     "usual_upsert": ("default", usual_upsert),
     "rivermouth_upsert": ("tuned", rivermouth_upsert),
+    "many_batches": ("tuned", many_batches),
     "read_table": ("tuned", read_table),
 }
 """Name to session and door."""

@@ -99,6 +99,7 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| upserts, random keys: rivermouth / the usual script",
         "| upserts, recent keys: a table ten times as large",
         "| reading after upserts / after OPTIMIZE",
+        "| reading after many batches / after OPTIMIZE",
     ]
 
 
@@ -112,3 +113,5 @@ def test_every_batch_of_upserts_is_one_merge(quick):
         "usual, recent": (1, 1),
         "usual, random": (1, 1),
     }
+    assert results["upserts"]["many"]["files"] == 3
+    assert results["upserts"]["load"]["task_peak_bytes"] > 0
