@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 # Columns that a record has while it is on its way; none reaches a table, but for the sequence a keyed one.
@@ -138,3 +138,15 @@ def literal(text: str) -> str:
     if text.isascii() and text.isprintable() and not {"'", "\\", "$"} & set(text):
         return f"'{text}'"
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+
+def named(parts: Iterable[str | Mapping[str, str]]) -> list[str]:
+    """The names of columns that are written as names, as expressions, or as ``{name: expression}``."""
+    return [name for part in parts for name in ([expression_name(part)] if isinstance(part, str) else part)]
+
+
+def expression_name(part: str) -> str:
+    """``date(kafka_timestamp)`` as ``date_kafka_timestamp``; a plain column name stays."""
+    if "(" not in part:
+        return part
+    return "_".join(word for word in "".join(c if c.isalnum() or c == "_" else " " for c in part).split())

@@ -234,7 +234,7 @@ def _whole_project(block: Block) -> str:
 
 def _without_topics(flow: dict) -> dict:
     """The flow; with ``topics`` taken out of the defaults where it names its source otherwise."""
-    if {"topic_pattern", "assign"} & set(flow):
+    if {"topic_pattern", "assign", "source"} & set(flow):
         return {"topics": [], **flow}
     return flow
 

@@ -255,7 +255,7 @@ def test_too_many_topics_and_topics_of_one_name_are_told(shop, topic, prefix, se
     (only,) = drained(shop(max_tables=2)).values()
     assert str(only.error) == (
         f"[TABLES_TOO_MANY] flow shop: it has 0 tables and finds 3 topics that have none ({one}, {two}, {same}), and "
-        "max_tables is 2; none of these topics was read\n"
+        "max_tables is 2; none of these was read\n"
         "  at: rivermouth.yml:5\n"
         '  hint: table: {name: "bronze.{topic}", max_tables: 3}, or a narrower topic_pattern'
     )

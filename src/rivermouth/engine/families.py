@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rivermouth.errors import (
     BrokerUnreachable,
@@ -25,7 +25,6 @@ from rivermouth.rows.places import check_beside
 
 if TYPE_CHECKING:
     from rivermouth.engine.orders import FamilyOrder, FlowOrder
-    from rivermouth.ports.sources import Topics
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.families import Kept
     from rivermouth.spec import Flow
@@ -33,6 +32,16 @@ if TYPE_CHECKING:
 # A service that runs on waits for these to be over.
 PASSING: Final = (BrokerUnreachable, ErasureUnfinished, LakeNotReadable, LakeNotWritable, SourceBehind, TokenNotMade)
 _NAMED: Final = 3
+
+
+class Finder(Protocol):
+    """What has the topics of families, or the values that stand in their place."""
+
+    def topics(self, flow: Flow) -> Collection[str]:
+        """Those that a family finds."""
+
+    def describe(self, names: Collection[str]) -> Collection[str]:
+        """Those of these that are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +59,28 @@ class Look:
     problem: RivermouthError | None = None
 
 
-def topics_of(family: Flow, kafka: Topics) -> tuple[str, ...]:
+def topics_of(family: Flow, kafka: Finder) -> tuple[str, ...]:
     """The topics that a family has now: those that it names, there or not, or those that its pattern finds.
+
+    Of a family that is parted by a column of its source they are that column's values.
 
     Raises:
         TopicPatternEmpty: The pattern finds none.
+        SourceNotMade: There is no source yet.
         BrokerUnreachable: No answer in time.
     """
-    return named_topics(family) if family.topic_pattern is None else tuple(kafka.topics(family))
+    return tuple(kafka.topics(family)) if family.is_found else named_topics(family)
 
 
 def look(
-    order: FamilyOrder, files: LakeFiles, kafka: Topics, *, known: Collection[str] = (), waits: bool = False
+    order: FamilyOrder, files: LakeFiles, kafka: Finder, *, known: Collection[str] = (), waits: bool = False
 ) -> Look:
     """The children that shall be carried, those of ``known`` left out; new ones are kept in the lake.
 
     Args:
         order: The family.
         files: The lake's small files.
-        kafka: The cluster.
+        kafka: The cluster, or the table, that has them.
         known: Topics that are carried already.
         waits: Whether the family is begun even if it has no topic yet: all that come are late then.
 
@@ -89,7 +101,7 @@ def look(
     if known and {*there} <= {*known}:
         return Look()  # as nearly always: the lake is not asked
     # A name that was misspelt is told by its flow, and not kept.
-    made = {*there} if order.flow.topic_pattern else {*kafka.describe(there)}
+    made = {*there} if order.flow.is_found else {*kafka.describe(there)}
     found, fresh = _looked(order, there, begin(files, order.places, order.flow, made), known)
     for topic in fresh:
         if topic in made:
@@ -97,7 +109,7 @@ def look(
     return found
 
 
-def foreseen(order: FamilyOrder, files: LakeFiles, kafka: Topics) -> Look:
+def foreseen(order: FamilyOrder, files: LakeFiles, kafka: Finder) -> Look:
     """What ``look`` would find for a run; reads only.
 
     Raises:
@@ -147,6 +159,7 @@ def _too_many(family: Flow, kept: Kept, topics: Sequence[str]) -> TablesTooMany:
         flow=family.name,
         tables=len(kept.topics),
         count=len(topics),
+        what_of="topics" if family.routed_by is None else f"values of {family.routed_by}",
         topics=", ".join(topics[:_NAMED]) + more,
         max_tables=family.table.max_tables,
         fix=f"{table}, or a narrower topic_pattern" if family.topic_pattern else table,

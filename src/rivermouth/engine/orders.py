@@ -88,6 +88,7 @@ class FamilyOrder:
         others: The places of the project's other flows.
         only: The topics that shall run; None for all.
         at: Where the flow stands in its file.
+        source: The table that its children read instead of the cluster.
     """
 
     flow: Flow
@@ -98,6 +99,7 @@ class FamilyOrder:
     others: tuple[FlowPlaces, ...] = field(default=(), repr=False)
     only: frozenset[str] | None = None
     at: str | None = None
+    source: SourceTable | None = None
 
 
 Order = FlowOrder | FamilyOrder

@@ -12,12 +12,11 @@ from rivermouth.engine.decide import found_of, now
 from rivermouth.engine.opening import standing_flow, without_effect
 from rivermouth.engine.orders import FlowOrder
 from rivermouth.engine.schemas import foreseen
-from rivermouth.engine.sources import reading
+from rivermouth.engine.sources import finding, reading
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import RivermouthError, SourceNotMade
 from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_same_place
-from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lease import read_holder
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles, files_for
@@ -90,8 +89,8 @@ def plan_order(spark: SparkSession, order: Order) -> list[FlowPlan]:
         return [plan_flow(spark, order)]
     table = order.flow.table.name
     try:
-        with Kafka(order.bootstrap_servers, order.options) as kafka:
-            found = families.foreseen(order, files_for(order.places.lake, spark), kafka)
+        with finding(spark, order) as place:
+            found = families.foreseen(order, files_for(order.places.lake, spark), place)
     except RivermouthError as error:
         return [FlowPlan(order.flow.name, table, "", "", "", problem=error.located(order.at))]
     plans = [plan_flow(spark, each) for each in found.orders]

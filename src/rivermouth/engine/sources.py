@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import PySparkException
+
+from rivermouth.engine.table import table_shape
+from rivermouth.errors import SourceWhereInvalid, first_line
+from rivermouth.ports.expressions import forbidden, forbidden_within, is_of_the_day, repeatable
 from rivermouth.ports.fencing import check_same_place
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_source import KafkaSource
+from rivermouth.ports.lake_reader import reader_for
 from rivermouth.ports.storage import PlacedFiles
 from rivermouth.ports.table_source import TableSource
+from rivermouth.ports.table_values import TableValues
 from rivermouth.rows.kafka_options import java_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.orders import FlowOrder
+    from rivermouth.engine.families import Finder
+    from rivermouth.engine.orders import FamilyOrder, FlowOrder
     from rivermouth.ports.sources import Records, Topics
+    from rivermouth.rows.source_table import SourceTable
     from rivermouth.spec import Flow
+
+_AGAIN: Final = "it may say something else of a row that is read again"
 
 
 @contextmanager
@@ -34,12 +45,47 @@ def reading(
     """
     if order.source is not None:
         check_same_place(spark, order.source.places)
+        _check_where(spark, order.source, order.flow.name)
         table = TableSource(order.source, PlacedFiles(spark), reader=order.flow.name, spark=spark)
         yield table, table
         return
     options = order.options if options is None else options
     with Kafka(order.bootstrap_servers, options) as kafka:
         yield kafka, source_of(order.flow, order.bootstrap_servers, options)
+
+
+@contextmanager
+def finding(spark: SparkSession, order: FamilyOrder) -> Iterator[Finder]:
+    """What has the topics of a family, or the values that stand in their place, while the block lasts."""
+    if order.source is not None and order.flow.routed_by is not None:
+        reader = reader_for(spark, order.places.lake)
+        yield TableValues(reader, order.source, order.flow.routed_by, family=order.flow.name)
+        return
+    with Kafka(order.bootstrap_servers, order.options) as kafka:
+        yield kafka
+
+
+def _check_where(spark: SparkSession, source: SourceTable, reader: str) -> None:
+    """Nothing, if the reader's condition is one over the columns of the table.
+
+    Raises:
+        SourceWhereInvalid: It is none, or is refused.
+    """
+    if source.where is None:
+        return
+    columns = table_shape(spark, source.flow).columns
+    try:
+        # First: to analyse reflection is to load a class.
+        detail = forbidden(spark, source.where) or (_AGAIN if is_of_the_day(source.where) else None)
+        if detail is None:
+            chosen = spark.createDataFrame([], columns).where(source.where)
+            detail = forbidden_within(chosen) or (None if repeatable(chosen) else _AGAIN)
+    except PySparkException as error:
+        detail = first_line(error)
+    if detail:
+        table = source.places.full_name
+        fix = f"write a condition over {', '.join(columns.names)}"
+        raise SourceWhereInvalid(flow=reader, condition=source.where, table=table, detail=detail, fix=fix)
 
 
 def source_of(flow: Flow, bootstrap_servers: str, options: Mapping[str, str]) -> KafkaSource:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -13,6 +12,7 @@ from rivermouth import names
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports import delta
+from rivermouth.ports.expressions import is_of_the_day
 from rivermouth.ports.prepared import Prepared
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import changes, checks, dead_letter, envelope, partial, routing, schema, splitting, wrapping
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 # Not the function now(), which Spark fills in batch by batch. Rather one batch too many built anew.
-_OF_THE_DAY: Final = re.compile(r"(?i)today|tomorrow|yesterday|\bnow\b(?!\s*\()")
 
 
 def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
@@ -57,7 +56,7 @@ def of_the_day(flow: Flow) -> bool:
     texts = [*(each.condition for each in flow.expectations), *schema.derived_columns(flow).values(), *flow.select]
     if flow.keyed is not None:
         texts += [flow.keyed.apply_as_deletes or "", flow.keyed.apply_as_truncates or "", *flow.keyed.sequence_by]
-    return any(_OF_THE_DAY.search(text) for text in texts)
+    return any(map(is_of_the_day, texts))
 
 
 def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:

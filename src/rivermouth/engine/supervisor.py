@@ -168,6 +168,8 @@ class Supervisor:
             for order in orders
             if isinstance(order, FamilyOrder)
         ]
+        for finder in finders:
+            finder.source = by_name.get(finder.order.source.flow.name) if finder.order.source is not None else None
         for thread in (*workers, *finders):
             thread.start()
         for thread in (*workers, *finders):

@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine.events import BatchDone, Event, FlowFinished, Warned
 from rivermouth.engine.families import PASSING, look
 from rivermouth.engine.orders import FamilyOrder, FlowOrder, FlowOutcome, Order
-from rivermouth.errors import FlowBroken, RivermouthError, TableBusy, TopicMissing, TopicPatternEmpty, first_line
+from rivermouth.engine.sources import finding
+from rivermouth.errors import (
+    FlowBroken,
+    RivermouthError,
+    SourceNotMade,
+    TableBusy,
+    TopicMissing,
+    TopicPatternEmpty,
+    first_line,
+)
 from rivermouth.ports import delta
-from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.session import has_ended
 from rivermouth.ports.storage import PlacedFiles, files_for
 from rivermouth.rows import families, worker_failures
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
-    from rivermouth.engine.families import Look
+    from rivermouth.engine.families import Finder, Look
     from rivermouth.engine.supervisor import Supervisor
     from rivermouth.ports.storage import LakeFiles
 
@@ -72,7 +80,8 @@ class Worker(threading.Thread):
     def _carry(self) -> None:
         name = self._order.flow.name
         try:
-            self._wait_for_source()
+            if self.source is not None:
+                _wait_for(self.source, self._order, self._supervisor, keep_following=self._keep_following)
             self._began_at = time.monotonic()
             self._supervisor.carry(self._order, self._hear, keep_following=self._keep_following)
         except TopicMissing as error:
@@ -100,23 +109,23 @@ class Worker(threading.Thread):
         stopped = self._supervisor.stopped and not self._keep_following
         self._hear(FlowFinished(name, outcome.counts, outcome.batches, outcome.duration_s, stopped=stopped))
 
-    def _wait_for_source(self) -> None:
-        """Returns when what a drain should carry is in the table that the flow reads, or when it is there at all.
-
-        A flow that follows waits for the table only; where its writer fails, it carries what it finds.
-        """
-        source = self._order.source
-        while source is not None and self.source is not None and not self.source.ended.is_set():
-            made = self._keep_following and delta.exists(PlacedFiles(self._supervisor.spark), source.places.table)
-            if made or self._supervisor.stopped:
-                return
-            self.source.ended.wait(0.2)
-
     def _hear(self, event: Event) -> None:
         if isinstance(event, BatchDone):
             self._counts += event.counts
             self._batches += 1
         self._supervisor.tell(event)
+
+
+def _wait_for(writer: Worker, order: Order, supervisor: Supervisor, *, keep_following: bool) -> None:
+    """Returns when what a drain should carry is in the table that the flow reads, or when it is there at all.
+
+    A flow that follows waits for the table only; where its writer fails, it carries what it finds.
+    """
+    while order.source is not None and not writer.ended.is_set():
+        made = keep_following and delta.exists(PlacedFiles(supervisor.spark), order.source.places.table)
+        if made or supervisor.stopped:
+            return
+        writer.ended.wait(0.2)
 
 
 class FamilyWorker(threading.Thread):
@@ -131,6 +140,8 @@ class FamilyWorker(threading.Thread):
         self._refused: dict[str, FlowOutcome] = {}
         self._error: BaseException | None = None
         self._told: str | None = None
+        self.source: Worker | None = None
+        """Of the flow whose table its children read, if that runs too."""
 
     @property
     def outcomes(self) -> list[tuple[Order, FlowOutcome]]:
@@ -158,18 +169,25 @@ class FamilyWorker(threading.Thread):
             while worker.is_alive():
                 worker.join(0.5)
 
+    @property
+    def order(self) -> FamilyOrder:
+        """What it finds the children of."""
+        return self._order
+
     def _carry(self) -> None:
         order, stopping = self._order, self._supervisor.stopping
+        if self.source is not None:
+            _wait_for(self.source, order, self._supervisor, keep_following=self._keep_following)
         least_s, most_s = LOOK_EVERY_S
         every_s = max(least_s, min(order.flow.trigger.every, most_s))
         files = files_for(order.places.lake, self._supervisor.spark)
         begun = any(families.is_child_of(name, order.flow.name) for name in self._supervisor.smaller)
-        with Kafka(order.bootstrap_servers, order.options) as kafka:
+        with finding(self._supervisor.spark, order) as place:
             while not stopping.is_set() and not has_ended(self._supervisor.spark):
                 try:
-                    found = self._look(files, kafka)
-                except (TopicPatternEmpty, *PASSING) as error:
-                    begun = begun or isinstance(error, TopicPatternEmpty)
+                    found = self._look(files, place)
+                except (TopicPatternEmpty, SourceNotMade, *PASSING) as error:
+                    begun = begun or isinstance(error, TopicPatternEmpty | SourceNotMade)
                     if not self._keep_following or not begun:
                         raise
                     self._say(f"{error.message.partition(';')[0]}; it looks again")
@@ -186,7 +204,7 @@ class FamilyWorker(threading.Thread):
                     return
                 stopping.wait(every_s)
 
-    def _look(self, files: LakeFiles, kafka: Kafka) -> Look:
+    def _look(self, files: LakeFiles, place: Finder) -> Look:
         """What is found now; a table that another family has found in this run is that one's."""
         with self._supervisor.looking:
             claimed = self._supervisor.claimed
@@ -194,7 +212,7 @@ class FamilyWorker(threading.Thread):
                 places for name, places in claimed.items() if not families.is_child_of(name, self._order.flow.name)
             )
             order = replace(self._order, others=(*self._order.others, *others))
-            found = look(order, files, kafka, known=self._known(), waits=self._keep_following)
+            found = look(order, files, place, known=self._known(), waits=self._keep_following)
             claimed.update((each.flow.name, each.places) for each in found.orders)
         return found
 

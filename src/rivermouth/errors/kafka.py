@@ -42,8 +42,8 @@ class TablesTooMany(RivermouthError):
 
     code = "TABLES_TOO_MANY"
     what = (
-        "flow {flow}: it has {tables} tables and finds {count} topics that have none ({topics}), and max_tables is "
-        "{max_tables}; none of these topics was read"
+        "flow {flow}: it has {tables} tables and finds {count} {what_of} that have none ({topics}), and max_tables is "
+        "{max_tables}; none of these was read"
     )
     hint = "{fix}"
 

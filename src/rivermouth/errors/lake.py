@@ -86,6 +86,14 @@ class SourceUnfit(RivermouthError):
     hint = "{fix}"
 
 
+class SourceWhereInvalid(RivermouthError):
+    """A condition of ``source`` that Spark cannot use over the table's columns, or not twice alike."""
+
+    code = "SOURCE_WHERE_INVALID"
+    what = "flow {flow}: source where {condition!r} cannot be used over table {table}: {detail}; nothing was read"
+    hint = "{fix}"
+
+
 class AdoptionRefused(RivermouthError):
     """A table cannot be taken over: nobody can say how far it was read."""
 

@@ -146,6 +146,7 @@ class _State:
             partition_by=tuple(self._metadata.get("partitionColumns") or ()),
             cluster_by=tuple(physical.get(name, name) for name in clustering),
             properties=dict(self._metadata.get("configuration") or {}),
+            physical_names={name: called for called, name in physical.items() if called != name},
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 # They call any method of any class that the JVM knows.
 _REFLECTION: Final = frozenset({"reflect", "try_reflect", "java_method"})
+_OF_THE_DAY: Final = re.compile(r"(?i)today|tomorrow|yesterday|\bnow\b(?!\s*\()")
+_CLOCKS: Final = ("CurrentTimestampLike", "CurrentDate", "CurrentTime", "LocalTimestamp")
 _CATALYST: Final = "org.apache.spark.sql.catalyst"
 
 
@@ -50,6 +53,23 @@ def forbidden_within(frame: DataFrame) -> str | None:
             if is_instance_of(gateway, part, f"{_CATALYST}.expressions.PlanExpression"):
                 return "it calls a function that holds a subquery, which Spark would run again with every batch"
     return None
+
+
+def is_of_the_day(expression: str) -> bool:
+    """Whether ``expression`` may hold a literal that Spark's parser fills in: ``DATE 'today'``."""
+    return _OF_THE_DAY.search(expression) is not None
+
+
+def repeatable(frame: DataFrame) -> bool:
+    """Whether the frame's expressions say the same of the same rows at any time: no chance, no clock."""
+    gateway = frame.sparkSession.sparkContext._gateway  # noqa: SLF001 - PySpark keeps it there
+    columns = frame._jdf.queryExecution().analyzed().expressions()  # noqa: SLF001 - PySpark shows plans only in words
+    clocks = [f"{_CATALYST}.expressions.{name}" for name in _CLOCKS]
+    return all(
+        part.deterministic() and not any(is_instance_of(gateway, part, clock) for clock in clocks)
+        for place in range(columns.size())
+        for part in _parts(columns.apply(place))
+    )
 
 
 def columns_in(spark: SparkSession, expression: str) -> set[str]:

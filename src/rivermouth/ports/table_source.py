@@ -196,6 +196,7 @@ class TableSource:
     def batch(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
         """The rows of ``ranges`` in the columns of Spark's Kafka source, as the table was at the last look.
 
+        Those for which the reader's ``where`` is not TRUE are left out, as a topic leaves out what it has compacted.
         Files of other offsets are left out by their statistics. A column that the table lacks is null; ``headers`` is
         then missing.
 
@@ -216,7 +217,9 @@ class TableSource:
         }
         if "kafka_headers" in called:
             columns["headers"] = called["kafka_headers"]
-        rows = reader.load(self._location).selectExpr(*(f"{column} AS {name}" for name, column in columns.items()))
+        table = reader.load(self._location)
+        table = table if self._source.where is None else table.where(self._source.where)
+        rows = table.selectExpr(*(f"{column} AS {name}" for name, column in columns.items()))
         back = {names.TOPIC: "topic", names.PARTITION: "partition", names.OFFSET: "offset"}
         return rows.where(envelope.inside(ranges)).withColumnsRenamed(back)
 

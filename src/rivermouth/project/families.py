@@ -11,6 +11,7 @@ from rivermouth.errors import ArgumentInvalid, FlowUnknown, RivermouthError, Top
 from rivermouth.ports.families import read_kept
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.ports.table_values import TableValues
 from rivermouth.project.load import Project
 from rivermouth.rows.families import STAND_IN, Kept, child_of, is_child, named_topics
 
@@ -26,8 +27,8 @@ TIMEOUT_S: Final = 10.0
 def with_children(project: Project, *, ask: bool = False, timeout_s: float = TIMEOUT_S) -> Project:
     """The project, in which each family stands for the children that are known of it.
 
-    Known are the topics that are kept in the lake or named in the file, and with ``ask`` those that Kafka has; a broker
-    that does not answer is left out.
+    Known are the topics that are kept in the lake or named in the file, and with ``ask`` those that Kafka has, or the
+    values that a table has; what does not answer is left out.
 
     Raises:
         LakeNotReadable: What is kept cannot be read.
@@ -94,14 +95,21 @@ def check_one(project: Project, name: str, argument: str = "FLOW") -> None:
     """
     flow = project.spec.flows.get(name)
     if flow is not None and flow.is_family:
-        detail = f"{name} stands for a flow for each of its topics, and one is meant"
-        raise ArgumentInvalid(at=project.at("flows", name), argument=argument, detail=detail, fix=f"{name}.TOPIC")
+        each = "topics" if flow.routed_by is None else f"values of {flow.routed_by}"
+        detail = f"{name} stands for a flow for each of its {each}, and one is meant"
+        fix = f"{name}.TOPIC" if flow.routed_by is None else f"{name}.VALUE"
+        raise ArgumentInvalid(at=project.at("flows", name), argument=argument, detail=detail, fix=fix)
 
 
 def _asked(project: Project, family: Flow, kept: Kept, timeout_s: float) -> Kept:
     try:
-        with Kafka(project.bootstrap_servers, project.kafka_options(), timeout_s) as kafka:
-            found = topics_of(family, kafka)
+        source = project.source_of(family)
+        if source is not None and family.routed_by is not None:
+            reader = LakeReader(project.spark_conf, timeout_s=timeout_s)
+            found = TableValues(reader, source, family.routed_by, family=family.name).topics(family)
+        else:
+            with Kafka(project.bootstrap_servers, project.kafka_options(), timeout_s) as kafka:
+                found = topics_of(family, kafka)
     except RivermouthError:
         return kept  # each child says so itself
     return replace(kept, topics=tuple(sorted({*kept.topics, *found})))

@@ -83,7 +83,7 @@ def order_of(project: Project, flow: Flow) -> FlowOrder:
     """
     chosen = _debugged(flow) if project.debug else flow
     servers, options = project.bootstrap_servers, project.kafka_options()
-    at, source = project.at("flows", flow.name), None if flow.source is None else project.source(flow.name)
+    at, source = project.at("flows", flow.name), None if flow.source is None else project.source_of(flow)
     return FlowOrder(chosen, project.places_of(flow), servers, options, at, source=source)
 
 
@@ -99,6 +99,7 @@ def _family(project: Project, flow: Flow, topics: Collection[str] | None) -> Fam
         ),
         only=None if topics is None else frozenset(topics),
         at=project.at("flows", flow.name),
+        source=None if flow.source is None else project.source_of(flow),
     )
 
 

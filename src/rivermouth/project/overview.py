@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rivermouth.engine.checkpoints import CheckpointReport, checkpoint_report
 from rivermouth.engine.status import FlowStatus, project_status
 from rivermouth.project.families import with_children
 from rivermouth.project.load import Project
 from rivermouth.project.orders import check_static
+
+if TYPE_CHECKING:
+    from rivermouth.spec import Flow
 
 
 def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.0) -> list[FlowStatus]:
@@ -32,15 +36,20 @@ def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.
         bootstrap_servers=project.bootstrap_servers,
         options=project.kafka_options(),
         spark_conf=project.spark_conf,
-        sources={flow.name: source for flow in flows if (source := known.source(flow.name)) is not None},
+        sources={flow.name: source for flow in flows if (source := known.source_of(flow)) is not None},
         timeout_s=timeout_s,
     )
     childless = [
-        FlowStatus(name, flow.table.name, message="no topic has a table yet", trigger_s=flow.trigger.every)
+        FlowStatus(name, flow.table.name, message=_childless(flow), trigger_s=flow.trigger.every)
         for name, flow in project.spec.flows.items()
         if flow.is_family and (not names or name in names) and not known.flows((name,))
     ]
     return [*found, *childless]
+
+
+def _childless(family: Flow) -> str:
+    what = "topic" if family.routed_by is None else f"value of {family.routed_by}"
+    return f"no {what} has a table yet"
 
 
 def checkpoints(project: Project, name: str) -> list[CheckpointReport]:

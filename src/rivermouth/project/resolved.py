@@ -120,14 +120,14 @@ class ResolvedProject:
     def stand_ins(self) -> list[Flow]:
         """All flows as far as the file tells them: of a family the children of the topics that it names.
 
-        Of one with a pattern it is a child of no topic, whose places stand for those of all.
+        Of one that has to look for them it is a child of no topic, whose places stand for those of all.
 
         Raises:
             EnvironmentMissing: A variable without default is not set.
         """
         found = []
         for flow in (self.flow(name) for name in self.spec.flows):
-            if flow.is_family and flow.topic_pattern is not None:
+            if flow.is_found:
                 # Two families whose tables are named alike may find different topics: a run tells if they do not.
                 child = families.child_of(flow, f"{families.STAND_IN}{flow.name}")
                 found.append(child.model_copy(update={"name": f"{flow.name}.{families.STAND_IN}"}))
@@ -151,6 +151,8 @@ class ResolvedProject:
             fix = did_you_mean(f"{family.name}.{topic}", [f"{family.name}.{each}" for each in known])
             if not known:
                 fix = f"write it as {family.name}.TOPIC, with a topic that matches {family.topic_pattern}"
+                if family.routed_by is not None:
+                    fix = f"write it as {family.name}.VALUE, with a value of {family.routed_by}"
             raise FlowUnknown(name=f"{family.name}.{topic}", fix=fix)
         return families.child_of(family, topic, is_late=kept.is_late(topic))
 
@@ -193,15 +195,16 @@ class ResolvedProject:
         found = [self.with_debug(debug=False).places(name) for name in single]
         return {table: each.flow for each in found for table in (each.name, each.full_name)}
 
-    def source(self, name: str) -> SourceTable | None:
-        """The table that this flow reads; None for one that reads Kafka.
+    def source_of(self, flow: Flow) -> SourceTable | None:
+        """The table that a flow reads that ``flow``, ``flows`` or ``stand_ins`` gave; None for one that reads Kafka.
 
         Raises:
-            FlowUnknown: The project has no flow of this name.
             RivermouthError: What is wrong with the places of a flow.
         """
-        owner = source_table.owner_of(self.flow(name), self.tables) if self.flow(name).source is not None else None
-        return None if owner is None else SourceTable(self.flow(owner), self.places(owner))
+        owner = None if flow.source is None else source_table.owner_of(flow, self.tables)
+        if owner is None or flow.source is None:
+            return None
+        return SourceTable(self.flow(owner), self.places(owner), where=flow.source.where)
 
     @property
     def lake(self) -> str:

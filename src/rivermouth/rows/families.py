@@ -1,7 +1,8 @@
 """A flow whose table's name has a placeholder stands for many, one a topic: its children. Pure names and nouns.
 
 A child is a flow like any other: one topic, one table with a ledger of its own. Its name is ``FLOW.TOPIC``; a flow's
-own name has no dot, so the first one parts the two.
+own name has no dot, so the first one parts the two. Of a flow over a table it is one value of a column of that table in
+the place of a topic (``rows/routed.py``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rivermouth.rows.routed import is_routed, routed_child
 from rivermouth.spec import EndingOffsets, StartingOffsets
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ def named_topics(family: Flow) -> tuple[str, ...]:
 
 def reads(family: Flow, topic: str) -> bool:
     """Whether a topic of this name belongs to the family, as it is written now."""
+    if family.routed_by is not None:
+        return is_routed(topic)
     if family.topic_pattern is None:
         return topic in named_topics(family)
     with suppress(re.error):
@@ -76,6 +80,8 @@ def child_of(family: Flow, topic: str, *, is_late: bool = False) -> Flow:
         topic: The topic.
         is_late: Whether it appeared after the family was begun: then it is read from its beginning.
     """
+    if family.routed_by is not None:
+        return routed_child(family, topic, is_late=is_late)
     start, end = family.starting_offsets, family.ending_offsets
     if is_late:
         start = StartingOffsets(kind="earliest")
@@ -102,7 +108,7 @@ def child_of(family: Flow, topic: str, *, is_late: bool = False) -> Flow:
 
 def makes_table(family: Flow, table: str) -> bool:
     """Whether a table of this name may be one of the family's."""
-    pattern = re.escape(family.table.name).replace(r"\{topic\}", "[A-Za-z0-9_]+")
+    pattern = re.sub(r"\\\{[^{}]*\\\}", "[A-Za-z0-9_]+", re.escape(family.table.name))
     return family.is_family and re.fullmatch(pattern, table) is not None
 
 

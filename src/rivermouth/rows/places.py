@@ -295,10 +295,12 @@ def _fill(text: str, value: Callable[[str], str], setting: str) -> str:
 
 def _topic(name: str, known: Iterable[str], topics: list[str], setting: str) -> str:
     if name != "topic":
-        detail = f"unknown placeholder {{{name}}}"
+        detail, fix = f"unknown placeholder {{{name}}}", did_you_mean(name, known)
         if setting.endswith(": table"):
-            detail += ", tables are made by topic and by nothing that a record holds"
-        raise PlaceInvalid(setting=setting, detail=detail, fix=did_you_mean(name, known))
+            detail += ", and by what a record holds only a flow over a table is parted"
+            if not fix.startswith("did you mean"):
+                fix = f"keep the records in a raw table, partition_by: [{{{name}: ...}}], and read it by source:"
+        raise PlaceInvalid(setting=setting, detail=detail, fix=fix)
     if len(topics) != 1:
         read = f"it reads {len(topics)}" if topics else "it reads a topic_pattern or a table"
         raise PlaceInvalid(

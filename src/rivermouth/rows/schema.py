@@ -26,7 +26,7 @@ from rivermouth.rows.generated_code import by_reference
 from rivermouth.rows.undeclared import RESCUED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -166,20 +166,20 @@ def derived_columns(flow: Flow) -> dict[str, str]:
         if isinstance(part, dict):
             derived.update(part)
         elif "(" in part:
-            derived[partition_name(part)] = part
+            derived[names.expression_name(part)] = part
     return derived
 
 
 def partition_columns(flow: Flow) -> list[str]:
     """The names of the table's partition columns, in order."""
-    return _named(flow.table.partition_by)
+    return names.named(flow.table.partition_by)
 
 
 def key_columns(flow: Flow) -> list[str]:
     """The names of the columns by which the table's rows are told apart; none for a table without keys."""
     if flow.keyed is None:
         return []
-    return _named(flow.keyed.keys) if flow.keyed.keys else [flow.metadata_columns[flow.default_key]]
+    return names.named(flow.keyed.keys) if flow.keyed.keys else [flow.metadata_columns[flow.default_key]]
 
 
 def sequence_column(flow: Flow, columns: Collection[str]) -> str | None:
@@ -210,17 +210,6 @@ def kept_columns(flow: Flow, payload: StructType) -> list[str]:
     # What is rescued stands nowhere else.
     keys = (*key_columns(flow), *([RESCUED] if flow.policies.rescues and RESCUED not in unwanted else []))
     return [name for name in of_rows if name in keys or (name in wanted and name not in unwanted)]
-
-
-def _named(parts: Iterable[str | Mapping[str, str]]) -> list[str]:
-    return [name for part in parts for name in ([partition_name(part)] if isinstance(part, str) else part)]
-
-
-def partition_name(part: str) -> str:
-    """``date(kafka_timestamp)`` as ``date_kafka_timestamp``; a plain column name stays."""
-    if "(" not in part:
-        return part
-    return "_".join(word for word in "".join(c if c.isalnum() or c == "_" else " " for c in part).split())
 
 
 def ddl(data_type: DataType) -> str:

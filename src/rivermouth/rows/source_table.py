@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.names import did_you_mean
+from rivermouth.names import did_you_mean, named
 from rivermouth.rows.families import makes_table
 
 if TYPE_CHECKING:
@@ -26,10 +26,12 @@ class SourceTable:
     Attributes:
         flow: The flow that writes it.
         places: Of that flow.
+        where: Which of its rows the reader has, as an SQL condition over its columns; None for all.
     """
 
     flow: Flow
     places: FlowPlaces
+    where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def problems(flow: Flow, flows: Mapping[str, Flow], tables: Mapping[str, str]) -
 
 
 def _of_owner(flow: Flow, owner: Flow, table: str) -> Iterator[Problem]:
-    """What the table's flow does with records that the reader would miss."""
+    """What the table's flow does with records that the reader would miss, or lacks of what it goes by."""
     if owner.format.type != "raw":
         detail = f"{table} has rows of the format {owner.format.type}, and only raw keeps the records as they were"
         yield Problem("source", detail, f"read a table of a flow with format: raw, or topics as flow {owner.name} does")
@@ -108,6 +110,11 @@ def _of_owner(flow: Flow, owner: Flow, table: str) -> Iterator[Problem]:
         if name not in owner.metadata_columns:
             detail = f"{table} has no {name}, which this flow keeps"
             yield Problem("source", detail, f"add {name} to metadata_columns of flow {owner.name}")
+    column = flow.routed_by
+    if column is not None and column not in named(owner.table.partition_by):
+        detail = f"{column} is no partition column of {table}, and tables are made by these"
+        made = f"{{{column}: \"get_json_object(CAST(value AS STRING), '$.{column}')\"}}"
+        yield Problem("table", detail, f"in flow {owner.name}: table: {{name: {table}, partition_by: [{made}]}}")
     yield from _late(owner, table)
     yield from _null_values(flow, owner, table)
 

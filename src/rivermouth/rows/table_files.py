@@ -101,6 +101,7 @@ class Snapshot:
         partition_by: Names of its partition columns.
         cluster_by: Names of its clustering columns.
         properties: Its table properties.
+        physical_names: Its columns' names in files and log, by their own, where these differ.
     """
 
     version: int
@@ -112,6 +113,7 @@ class Snapshot:
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    physical_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def live_bytes(self) -> int:

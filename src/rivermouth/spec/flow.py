@@ -28,6 +28,7 @@ from rivermouth.spec.places import Places
 from rivermouth.spec.values import DurationS, Noun
 
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
 
 
@@ -61,9 +62,12 @@ class Source(Noun):
 
     Attributes:
         table: Name of the table of another flow of the project, one with ``format: raw``.
+        where: A Spark SQL condition over the table's columns: only rows for which it is TRUE are the flow's. One over
+            partition columns reads no other files.
     """
 
     table: str
+    where: str | None = Field(default=None, min_length=1)
 
 
 class Trigger(Noun):
@@ -99,8 +103,9 @@ class Table(Noun):
 
     Attributes:
         name: ``schema.table`` lies in the lake; ``catalog.schema.table`` is also registered in that catalog. With
-            ``{topic}`` in it a flow of several topics has a table for each.
-        max_tables: At most so many tables, where the name has ``{topic}`` and the flow reads several topics.
+            ``{topic}`` in it a flow of several topics has a table for each; with ``{column}``, a flow over a table
+            has one for each value of that partition column.
+        max_tables: At most so many tables, where there are several.
         partition_by: Columns; ``{name: expression}`` derives one, for example ``{day: date(kafka_timestamp)}``.
         cluster_by: Columns for liquid clustering; not together with ``partition_by``.
         properties: Delta table properties, set when the table is created.
@@ -236,9 +241,20 @@ class Flow(Noun):
 
     @property
     def is_family(self) -> bool:
-        """Whether it stands for many flows: one for each of its topics, with a table of its own."""
+        """Whether it stands for many flows: one for each of its topics, or for each value of a column of its source."""
         several = self.topic_pattern is not None or len({*self.topics, *self.assign}) > 1
-        return several and "{topic}" in self.table.name
+        return self.routed_by is not None or (several and "{topic}" in self.table.name)
+
+    @property
+    def routed_by(self) -> str | None:
+        """The partition column of its source of which each value has a table of its own; None if it has no such."""
+        named = _PLACEHOLDER.findall(self.table.name) if self.source is not None else []
+        return next((name for name in named if name != "topic"), None)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether of a family nobody knows beforehand for what it stands."""
+        return self.is_family and (self.topic_pattern is not None or self.routed_by is not None)
 
     @property
     def zorder(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ def check(flow: Flow) -> None:
 def _check_source(flow: Flow) -> None:
     if flow.source is None:
         return
+    _check_routing(flow)
     told = {
         "starting_offsets": flow.starting_offsets.kind in ("timestamp", "group"),
         "ending_offsets": flow.ending_offsets is not None and flow.ending_offsets.kind == "timestamp",
@@ -44,6 +45,14 @@ def _check_source(flow: Flow) -> None:
         if value is not None:
             msg = f"{name} is about Kafka's consumers, and a flow over a table has none: remove it"
             raise ValueError(msg)
+
+
+def _check_routing(flow: Flow) -> None:
+    placeholders = flow.table.name.count("{")
+    if flow.routed_by is None or placeholders == 1:
+        return
+    msg = "a table goes by one column of its source: write one placeholder into its name, table: bronze.{event}"
+    raise ValueError(msg)
 
 
 def _check_evolution(flow: Flow) -> None:
