@@ -90,7 +90,8 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         handed.append(decision)
         if len(handed) == 1:
             raise RuntimeError
-        return SimpleNamespace(stopping=threading.Event())
+        standing = SimpleNamespace(entry=SimpleNamespace(number=7))
+        return SimpleNamespace(stopping=threading.Event(), standing=standing)
 
     def following(*_arguments):
         calls.append(1)
@@ -121,7 +122,7 @@ def families_of(monkeypatch, look, carry, after_loss=lambda: None):
     for name, fake in {
         "look": look,
         "files_for": lambda *_: None,
-        "Kafka": lambda *_: nullcontext(),
+        "finding": lambda *_: nullcontext(),
         "has_ended": lambda spark: spark.ended,
     }.items():
         monkeypatch.setattr(workers, name, fake)
@@ -207,7 +208,7 @@ def test_of_two_families_that_find_one_table_one_gets_it(monkeypatch, tmp_path):
     found, _ = families_of(monkeypatch, look_for_topics, lambda _, order: carried.append(order.flow.topics))
     kafka = SimpleNamespace(topics=lambda _: ["a", "b"])
     monkeypatch.setattr(workers, "files_for", lambda *_: LocalFiles())
-    monkeypatch.setattr(workers, "Kafka", lambda *_: nullcontext(kafka))
+    monkeypatch.setattr(workers, "finding", lambda *_: nullcontext(kafka))
     outcomes = found.run(run_orders(project), keep_following=False)
     assert sorted(carried) == [("a",), ("b",)]
     refused = [str(each.error).splitlines()[0] for each in outcomes if each.error]

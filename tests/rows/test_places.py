@@ -163,8 +163,9 @@ def test_places_are_absolute_and_normal(text, expected):
         pytest.param(
             flow(table="bronze.{table}"),
             "./lake",
-            "[PLACE_INVALID] flow orders: table: unknown placeholder {table}, tables are made by topic and by nothing "
-            "that a record holds; nothing was run\n  hint: known: topic",
+            "[PLACE_INVALID] flow orders: table: unknown placeholder {table}, and by what a record holds only a "
+            "flow over a table is parted; nothing was run\n  hint: keep the records in a raw table, "
+            "partition_by: [{table: ...}], and read it by source:",
             id="another placeholder than topic in a name",
         ),
         pytest.param(
