@@ -110,11 +110,18 @@ def _own_letters(run: RunningFlow) -> DataFrame:
     return run.dead_letters.frame().where(F.col("batch") == run.standing.entry.number)
 
 
-def _completed(run: RunningFlow, routed: DataFrame, read: DataFrame, counts: Counts) -> Counts:
-    """Sees to it that the newest entry's dead letters are those of ``routed``; the counts with those found besides."""
+def _completed(run: RunningFlow, routed: DataFrame, held: DataFrame, counts: Counts) -> Counts:
+    """Sees to it that the newest entry's dead letters are those of ``routed``; the counts with those found besides.
+
+    Args:
+        run: The flow.
+        routed: Standing ready: Kafka may not have all of these records any more.
+        held: As ``routed``, with the coordinates of all records of the batch.
+        counts: Those of the batch.
+    """
     if not counts.dead_lettered and not run.dead_letters.exists():
         return counts
-    letters, kept = _with_vanished(run, letters_of(routed, run), read)
+    letters, kept = _with_vanished(run, letters_of(routed, run), held)
     counts += ledger.Counts(consumed=kept, dead_lettered=kept)
     run.reached("bury")
     run.dead_letters.complete(letters, run.standing.entry, counts.dead_lettered, run.flow.previously)
@@ -143,7 +150,9 @@ def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     try:
         counts += _counted(rest, run, ranges)
         if complete:
-            counts = _completed(run, rest, routed, counts)
+            coordinates = [*names.IN_TABLE]
+            held = rest.select(coordinates).unionByName(present.select(coordinates))
+            counts = _completed(run, rest, held, counts)
     finally:
         rest.unpersist()
     return counts
@@ -275,14 +284,14 @@ def _places(rows: DataFrame, order: Order) -> DataFrame:
     return rows.select(*order.coordinates).distinct()
 
 
-def _with_vanished(run: RunningFlow, letters: DataFrame, read: DataFrame) -> tuple[DataFrame, int]:
+def _with_vanished(run: RunningFlow, letters: DataFrame, held: DataFrame) -> tuple[DataFrame, int]:
     """``letters``, and those of the newest entry whose records compaction has taken away since; how many these are."""
     if not run.dead_letters.exists():
         return letters, 0
     mine = _own_letters(run)
     if mine.isEmpty():  # as most often: spares another read of the batch
         return letters, 0
-    seen = read.select(*names.IN_TABLE).withColumnsRenamed(names.IN_TABLE)
+    seen = held.select(*names.IN_TABLE).withColumnsRenamed(names.IN_TABLE)
     vanished = mine.join(seen, [*names.COORDINATES], "left_anti")
     kept = vanished.count()
     return (letters.unionByName(vanished.localCheckpoint()), kept) if kept else (letters, 0)
