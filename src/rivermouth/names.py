@@ -47,6 +47,8 @@ OLD: Final = "__old"
 OLD_PRIMARY_KEY: Final = "__old_primary_key"
 ORDINAL: Final = "__ordinal"
 MOVED: Final = "__moved"
+# Of the changes of a batch that stand ready: a number of its own for each.
+CHANGE: Final = "__change"
 # What a format whose values are read by Python says of each: whether it is left out, or why it was refused.
 VERDICT: Final = "__verdict"
 SKIPPED: Final = f"coalesce({VERDICT}.skipped, false)"

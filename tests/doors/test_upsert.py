@@ -8,8 +8,7 @@ import re
 import pytest
 from confluent_kafka import Producer
 from tests.crashes import oracle
-
-from rivermouth.rows import merging
+from tests.ways import WAYS, merging_by
 
 PROJECT = """\
 lake: ./lake
@@ -125,34 +124,39 @@ def changes(broker, topic, *bodies):
 SIZE = r"\d[\d.,]* (B|KiB|MiB)"
 
 
-def test_the_status_tells_what_the_merge_came_to(say, broker, orders, monkeypatch):
+@pytest.mark.parametrize("way", WAYS)
+def test_the_status_tells_what_the_merge_came_to(way, say, broker, orders):
     sink = "{type: upsert, keys: id, apply_as_deletes: op = 'D'}"
     changes(broker, orders, (1, 10, "U"), (2, 20, "U"), (3, 30, "U"))
     assert say(sink, "run")[0] == 0
     changes(broker, orders, (1, 11, "U"), (3, 0, "D"), (4, 40, "U"))
-    monkeypatch.setattr(merging, "BROADCAST_BYTES", 10)
-    code, out, err = say(sink, "run", "--output", "json")
+    with merging_by(way):
+        code, out, err = say(sink, "run", "--output", "json")
     assert code == 0, err
     [told] = [json.loads(line) for line in out.splitlines() if '"batch_done"' in line]
     _, out, _ = say(sink, "status", "--output", "json")
     [flow] = json.loads(out)["flows"]
     assert flow["merge"] == told["merge"]
     merge = flow["merge"]
-    assert {name: merge[name] for name in ("changes", "join", "skipped_by", "inserted", "updated", "deleted")} == {
+    once = way != "shuffled"
+    wanted = ("changes", "join", "read_once", "skipped_by", "inserted", "updated", "deleted")
+    assert {name: merge[name] for name in wanted} == {
         "changes": 3,
-        "join": "shuffle",
+        "join": "broadcast" if once else "shuffle",
+        "read_once": once,
         "skipped_by": ["id"],
         "inserted": 1,
         "updated": 1,
         "deleted": 1,
     }
-    assert merge["reason"] == f"changes of {merge['held_bytes']:,} bytes are more than 10"
+    assert merge["reason"] == ("3 changes are few" if once else "3 changes are more than 0")
     _, out, _ = say(sink, "status")
     first, second = [line for line in out.splitlines() if line.startswith("    ")][1:3]
     files = rf"1 file \({SIZE}\) written, rows marked as gone in 1 file"
     assert re.fullmatch(rf"    merge: 1 inserted, 1 updated, 1 deleted; {files}", first), first
     needed = rf"at most {SIZE} of memory a task, nothing spilled"
-    assert re.fullmatch(rf"    shuffle, for {merge['reason']}; files skipped by id; {needed}", second), second
+    how = f"broadcast, for {merge['reason']}; table read once" if once else f"shuffle, for {merge['reason']}"
+    assert re.fullmatch(rf"    {how}; files skipped by id; {needed}", second), second
 
 
 KEYED = "{type: upsert, keys: id}"

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, QueryBuilder
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
+from tests.ways import WAYS, merging_by
 
 from rivermouth.engine.table import create_table, table_shape
 from rivermouth.ports import delta
@@ -165,7 +166,9 @@ class Table:
         self.entry = self.entry.after_batch({}, Counts(), {})
         order = changes.order_of(self.flow, self.columns)
         target = Target(self.ledger, self.table_id, self.version, order, self.tombstones)
-        commit = self.flow.sink.write(kept, target, self.entry)
+        # In each way in turn.
+        with merging_by([*WAYS][self.entry.number % len(WAYS)]):
+            commit = self.flow.sink.write(kept, target, self.entry)
         self.version = commit.version
         return commit
 

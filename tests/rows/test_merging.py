@@ -40,7 +40,8 @@ def test_few_small_changes_go_to_every_task(changes, held_bytes, expected):
 
 
 def made(**settings):
-    given = {"changes": 20_010, "held_bytes": 900, "skipped_by": ["id"], "task_peak_bytes": 5, "spilled_bytes": 6}
+    given = {"changes": 20_010, "held_bytes": 900, "read_once": True, "skipped_by": ["id"]}
+    given |= {"task_peak_bytes": 5, "spilled_bytes": 6}
     return report(METRICS, Way("broadcast", "few"), **{**given, **settings})
 
 
@@ -50,6 +51,7 @@ def test_a_report_tells_rows_files_and_bytes():
         held_bytes=900,
         join="broadcast",
         reason="few",
+        read_once=True,
         skipped_by=("id",),
         inserted=3,
         updated=20_000,

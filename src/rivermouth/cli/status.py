@@ -106,6 +106,7 @@ def merge_text(merge: MergeReport) -> str:
 def merge_reason(merge: MergeReport) -> str:
     """How it was done and why, and what it took, for a person."""
     parts = [f"{merge.join}, for {merge.reason}"]
+    parts += ["table read once"] if merge.read_once else []
     by = ", ".join(merge.skipped_by)
     parts.append(f"files skipped by {by}" if by else "no files skipped")
     if merge.task_peak_bytes is not None and merge.spilled_bytes is not None:

@@ -95,8 +95,6 @@ def _erase(run: RunningFlow, request: ForgetRequest, chosen: Chosen, report: For
 
 
 def _delete(run: RunningFlow, entry: ledger.Entry, chosen: Chosen, order: Order | None) -> None:
-    from delta.exceptions import DeltaConcurrentModificationException  # noqa: PLC0415 - it imports Spark
-
     try:
         delete(
             chosen.matches,
@@ -106,7 +104,7 @@ def _delete(run: RunningFlow, entry: ledger.Entry, chosen: Chosen, order: Order 
             app_version=entry.number,
             metadata=entry.to_json(),
         )
-    except DeltaConcurrentModificationException as error:
+    except delta.conflicts() as error:
         detail = f"somebody committed a change of the same files first ({type(error).__name__})"
         fix = f"rivermouth tables forget {run.places.name} --where CONDITION"
         raise ForgetRefused(table=run.places.name, detail=detail, fix=fix) from error

@@ -83,6 +83,13 @@ def exists(files: LakeFiles, location: str) -> bool:
     return bool(commit_versions(files, location)) or "_last_checkpoint" in files.names(_log(location))
 
 
+def conflicts() -> tuple[type[Exception], ...]:
+    """What Delta raises where somebody has committed first; its classes have no common one of their own."""
+    from delta import exceptions  # noqa: PLC0415 - it imports Spark
+
+    return tuple(getattr(exceptions, name) for name in exceptions.__all__)
+
+
 def commit_versions(files: LakeFiles, location: str) -> list[int]:
     """The versions whose commit files are still in the log, ascending."""
     matches = (_COMMIT_FILE.match(name) for name in files.names(_log(location)))

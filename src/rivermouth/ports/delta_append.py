@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py4j.java_gateway import JavaClass
 
+from rivermouth.ports.delta import conflicts
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -59,11 +61,9 @@ def append_alone(rows: DataFrame, location: str, *, onto: int, app_id: str, app_
     Guarantees:
         As ``append``.
     """
-    from delta.exceptions import DeltaConcurrentModificationException  # noqa: PLC0415 - it imports Spark
-
     try:
         return _append_onto(rows, location, onto, app_id, app_version, metadata, alone=True)
-    except DeltaConcurrentModificationException:
+    except conflicts():
         return False
 
 

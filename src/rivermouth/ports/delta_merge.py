@@ -6,7 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
 from rivermouth.ports.delta import METADATA_CONF
+from rivermouth.ports.delta_single_pass import merge_once
+from rivermouth.rows.key_ranges import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,6 +22,8 @@ _TXN: Final = "spark.databricks.delta.write."
 _READY: Final = {"spark.databricks.delta.merge.materializeSource": "none"}
 # Its commit would carry the entry once more.
 _ALONE: Final = {"spark.databricks.delta.autoCompact.enabled": "false"}
+# Up to so many files stand in a version's checksum, so that the next merge need not look for them in the log.
+_LISTED: Final = {"spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "400"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +32,16 @@ class Merge:
 
     Attributes:
         on: When a change is about a row.
+        ranges: Between which values all such rows lie, by column of ``t``: files that have none such are skipped.
         delete: When such a row goes.
         update: When such a row becomes the change's.
         insert: When a change that is about no row becomes one.
-        values: What a column is set to, by its quoted name.
+        values: What a column is set to, by its quoted name; over ``s`` alone.
         sweep: When a row that no change is about goes too; None if never.
     """
 
     on: Column
+    ranges: Mapping[str, tuple[Any, Any]]
     delete: str
     update: str
     insert: str
@@ -41,16 +49,32 @@ class Merge:
     sweep: Column | None = None
 
 
-def merge(changes: DataFrame, location: str, what: Merge, *, app_id: str, app_version: int, metadata: str) -> None:
+def merge(
+    changes: DataFrame,
+    number: int,
+    location: str,
+    what: Merge,
+    *,
+    app_id: str,
+    app_version: int,
+    metadata: str,
+    few: bool,
+) -> bool:
     """Merges ``changes`` in one commit with its transaction number and metadata, also if nothing changes.
 
     Args:
-        changes: At most one for each row of the table; read twice.
+        changes: At most one for each row of the table; read twice, or once more by Delta's own command. They may have
+            a number each, in a column ``__change``, which stays the same.
+        number: How many they are.
         location: The table's folder.
         what: Which change does what.
         app_id: The transaction's application.
         app_version: Its number.
         metadata: The text for ``userMetadata``.
+        few: Whether the changes are few enough to go to each task whole.
+
+    Returns:
+        Whether the table was read once, and not by Delta's own command.
 
     Guarantees:
         Run twice with one ``app_version``: Delta skips the second. Stopped half-way: no commit, and files that no
@@ -60,12 +84,16 @@ def merge(changes: DataFrame, location: str, what: Merge, *, app_id: str, app_ve
 
     spark = changes.sparkSession
     with _set(spark, _of_ledger(app_id, app_version, metadata)):
-        merging = DeltaTable.forPath(spark, location).alias("t").merge(changes.alias("s"), what.on)
+        if few and merge_once(changes, number, location, what, app_id=app_id, app_version=app_version):
+            return True
+        source = (F.broadcast(changes) if few else changes).alias("s")
+        merging = DeltaTable.forPath(spark, location).alias("t").merge(source, what.on & within(what.ranges))
         merging = merging.whenMatchedDelete(what.delete).whenMatchedUpdate(what.update, set=dict(what.values))
         merging = merging.whenNotMatchedInsert(what.insert, values=dict(what.values))
         if what.sweep is not None:
             merging = merging.whenNotMatchedBySourceDelete(what.sweep)
         merging.execute()
+    return False
 
 
 def delete(matches: DataFrame, location: str, on: Column, *, app_id: str, app_version: int, metadata: str) -> None:
@@ -82,7 +110,7 @@ def delete(matches: DataFrame, location: str, on: Column, *, app_id: str, app_ve
         metadata: The text for ``userMetadata``.
 
     Raises:
-        DeltaConcurrentModificationException: Somebody changed the same files first.
+        PySparkException: One of ``delta.conflicts()``: somebody changed the same files first.
 
     Guarantees:
         Run twice with one ``app_version``: Delta skips the second. Stopped half-way: no commit, and files that no
@@ -102,7 +130,7 @@ def delete_alone(matches: DataFrame, location: str, on: Column) -> None:
 
 def _of_ledger(app_id: str, app_version: int, metadata: str) -> dict[str, str]:
     numbers = {f"{_TXN}txnAppId": app_id, f"{_TXN}txnVersion": str(app_version)}
-    return {METADATA_CONF: metadata, **numbers, **_READY, **_ALONE}
+    return {METADATA_CONF: metadata, **numbers, **_READY, **_ALONE, **_LISTED}
 
 
 @contextmanager

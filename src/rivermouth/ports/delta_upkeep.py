@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from rivermouth.errors import MaintenanceConflict, MaintenanceFailed, OptimizeRefused, first_line
 from rivermouth.names import did_you_mean, quoted
+from rivermouth.ports.delta import conflicts
 from rivermouth.ports.expressions import forbidden
 from rivermouth.ports.storage import java_cause
 
@@ -165,11 +166,9 @@ def purge(spark: SparkSession, table: str, location: str) -> None:
 @contextmanager
 def _told(table: str, operation: Operation | Literal["purge"]) -> Iterator[None]:
     """Makes an error of ours of what Delta says in the block."""
-    from delta.exceptions import DeltaConcurrentModificationException  # noqa: PLC0415 - it imports Spark
-
     try:
         yield
-    except DeltaConcurrentModificationException as error:
+    except conflicts() as error:
         raise MaintenanceConflict(table=table, detail=type(error).__name__) from error
     except PySparkException as error:
         raise MaintenanceFailed(table=table, operation=operation, detail=first_line(error)) from error

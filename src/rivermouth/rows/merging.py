@@ -49,6 +49,7 @@ class MergeReport:
             where Spark does not tell.
         join: How they met the table's rows: ``broadcast`` or ``shuffle``.
         reason: Why so.
+        read_once: Whether the table was read once, and not by Delta's MERGE, which reads it three times.
         skipped_by: The key columns by whose values in the changes Delta skipped files.
         inserted: Rows that are new.
         updated: Rows that became others.
@@ -67,6 +68,7 @@ class MergeReport:
     held_bytes: int | None
     join: Join
     reason: str
+    read_once: bool
     skipped_by: tuple[str, ...]
     inserted: int
     updated: int
@@ -94,6 +96,7 @@ def report(
     *,
     changes: int,
     held_bytes: int | None,
+    read_once: bool,
     skipped_by: Sequence[str],
     task_peak_bytes: int | None,
     spilled_bytes: int | None,
@@ -105,6 +108,7 @@ def report(
         chosen: How changes and rows met.
         changes: As in the report, like the rest.
         held_bytes: As in the report.
+        read_once: As in the report.
         skipped_by: As in the report.
         task_peak_bytes: As in the report.
         spilled_bytes: As in the report.
@@ -118,6 +122,7 @@ def report(
         held_bytes=held_bytes,
         join=chosen.join,
         reason=chosen.reason,
+        read_once=read_once,
         skipped_by=tuple(skipped_by),
         inserted=told("RowsInserted"),
         updated=told("RowsUpdated"),

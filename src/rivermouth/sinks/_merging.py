@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-
 from rivermouth.errors import CommitLost
 from rivermouth.ports.delta_merge import Merge, merge
 from rivermouth.ports.spent import spent
@@ -29,13 +27,11 @@ class Ready:
         frame: The changes.
         changes: How many they are.
         held_bytes: What they, and what they are made of, take in memory and on disk; None if that is not known.
-        skipped_by: Key columns whose values in the changes are part of the merge's condition.
     """
 
     frame: DataFrame
     changes: int
     held_bytes: int | None
-    skipped_by: tuple[str, ...]
 
 
 def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta.Commit:
@@ -49,13 +45,15 @@ def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta.Com
     """
     chosen = merging.way(ready.changes, ready.held_bytes)
     with spent(ready.frame.sparkSession) as needed:
-        merge(
-            F.broadcast(ready.frame) if chosen.join == "broadcast" else ready.frame,
+        read_once = merge(
+            ready.frame,
+            ready.changes,
             target.ledger.location,
             what,
             app_id=app_id(entry.flow, target.table_id),
             app_version=entry.number,
             metadata=entry.to_json(),
+            few=chosen.join == "broadcast",
         )
     commit = target.ledger.commit_of(entry, target.version)
     if commit is None:
@@ -63,9 +61,10 @@ def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta.Com
     report = merging.report(
         commit.metrics,
         chosen,
+        read_once=read_once,
         changes=ready.changes,
         held_bytes=ready.held_bytes,
-        skipped_by=ready.skipped_by,
+        skipped_by=tuple(what.ranges),
         task_peak_bytes=needed.task_peak_bytes,
         spilled_bytes=needed.spilled_bytes,
     )

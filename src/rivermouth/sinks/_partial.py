@@ -10,11 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.ports.computed import computed, held_bytes
 from rivermouth.ports.delta_merge import Merge
-from rivermouth.rows import partial
+from rivermouth.rows import key_ranges, partial
 from rivermouth.rows.changes import RECORDS
 from rivermouth.rows.history import ENTRY
 from rivermouth.rows.merging import way
-from rivermouth.sinks import _merging, _ranges
+from rivermouth.sinks import _merging
 from rivermouth.sinks._merging import Ready
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rivermouth.ports import delta
     from rivermouth.rows.changes import Order, Truncations
+    from rivermouth.rows.key_ranges import Ranges
     from rivermouth.rows.ledger import Entry
     from rivermouth.sinks._target import Target
     from rivermouth.sinks.tombstones import Tombstones
@@ -52,16 +53,15 @@ def merge_parts(
         remembered already, which is taken back when that is tried again.
     """
     tombstones.take_back(changes.sparkSession, entry.number)
-    columns, ranged = partial.whole_columns(changes, order), _ranges.ranged(changes, order.keys)
+    columns, ranged = partial.whole_columns(changes, order), key_ranges.ranged(changes, order.keys)
     unplaced = F.expr(f"{names.DELETE} AND {names.SEQUENCE} IS NULL") if order.sequence else F.lit(False)
-    with computed(changes, F.count_if(unplaced).alias("unplaced"), *_ranges.counts(ranged)) as (ready, told):
+    with computed(changes, F.count_if(unplaced).alias("unplaced"), *key_ranges.counts(ranged)) as (ready, told):
         few = way(told["rows"], held_bytes(ready)).join == "broadcast"
         keys = ready.select(*map(names.quoted, order.keys)).distinct()
         wanted = (F.broadcast(keys) if few else keys).alias("w")
         # A truncation is about all keys.
-        ranges = {} if truncated else _ranges.found(ranged, told)
-        within = _ranges.within(ranges)
-        known = _known(ready, target, within, columns, order, None if truncated else wanted)
+        ranges = {} if truncated else key_ranges.found(ranged, told)
+        known = _known(ready, target, ranges, columns, order, None if truncated else wanted)
         placed = partial.placed(ready, known, order) if told["unplaced"] else ready
         found = _with_remembered(partial.candidates(placed, order), wanted, order, tombstones)
         merged = partial.merged(
@@ -73,12 +73,13 @@ def merge_parts(
             how="full" if truncated else "left",
         )
         mine = merged.where(f"{partial.WRITES} OR {RECORDS} IS NOT NULL")
+        mine = mine.withColumn(names.CHANGE, F.monotonically_increasing_id())
         with computed(mine, *_counts()) as (rows, seen):
             if seen["deletions"]:
                 tombstones.remember(partial.deletions(rows, entry.number, order), order, [ENTRY])
             written = rows.where(partial.WRITES)
-            changed = Ready(written, seen["writes"] or 0, held_bytes(rows), _ranges.usable(ranges))
-            what = _what([*columns, *order.partial, names.PLACES], order, within)
+            changed = Ready(written, seen["writes"] or 0, held_bytes(rows))
+            what = _what([*columns, *order.partial, names.PLACES], order, ranges)
             commit = _merging.merged(changed, what, target, entry)
         return replace(commit, rows_written=int(told["rows"]))
 
@@ -88,10 +89,11 @@ def _counts() -> Sequence[Column]:
 
 
 def _known(
-    changes: DataFrame, target: Target, within: Column, columns: Sequence[str], order: Order, wanted: DataFrame | None
+    changes: DataFrame, target: Target, ranges: Ranges, columns: Sequence[str], order: Order, wanted: DataFrame | None
 ) -> DataFrame:
     """The table's rows of the keys of ``changes``; all rows without ``wanted``."""
-    table = changes.sparkSession.read.format("delta").load(target.ledger.location).alias("t").where(within)
+    table = changes.sparkSession.read.format("delta").load(target.ledger.location)
+    table = table.alias("t").where(key_ranges.within(ranges))
     if wanted is not None:
         table = table.join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
     return partial.standing(table, columns, order)
@@ -106,9 +108,10 @@ def _with_remembered(found: DataFrame, wanted: DataFrame, order: Order, tombston
     return found.unionByName(partial.remembered(mine, found, order))
 
 
-def _what(columns: Sequence[str], order: Order, within: Column) -> Merge:
+def _what(columns: Sequence[str], order: Order, ranges: Ranges) -> Merge:
     return Merge(
-        on=F.expr(order.same_key("s", "t")) & within,
+        on=F.expr(order.same_key("s", "t")),
+        ranges=ranges,
         delete=f"s.{partial.GONE}",
         update=f"NOT s.{partial.GONE}",
         insert=f"NOT s.{partial.GONE}",

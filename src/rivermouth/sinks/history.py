@@ -12,10 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.ports.computed import computed, held_bytes
 from rivermouth.ports.delta_merge import Merge
-from rivermouth.rows import history
+from rivermouth.rows import history, key_ranges
 from rivermouth.rows.merging import way
 from rivermouth.rows.splitting import FIRST
-from rivermouth.sinks import _ranges
 from rivermouth.sinks._merging import Ready, merged
 from rivermouth.spec import KeyedSink
 from rivermouth.spec.keyed import Texts
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from rivermouth.ports import delta
     from rivermouth.rows.changes import Order
+    from rivermouth.rows.key_ranges import Ranges
     from rivermouth.rows.ledger import Entry
     from rivermouth.sinks._target import Target
     from rivermouth.sinks.tombstones import Tombstones
@@ -101,20 +101,19 @@ class History(KeyedSink):
             msg = "a keyed sink needs the order of its table"
             raise TypeError(msg)
         memory.take_back(rows.sparkSession, entry.number)
-        ranged = _ranges.ranged(rows, order.keys)
+        ranged = key_ranges.ranged(rows, order.keys)
         record = F.expr(FIRST) if names.ORDINAL in rows.columns else F.lit(True)
         with computed(rows, F.count_if(record).alias("records"), *_counts(ranged)) as (changes, told):
             # A truncation is about all keys.
-            ranges = {} if told["truncations"] else _ranges.found(ranged, told)
-            within = _ranges.within(ranges)
-            known = _known(changes, target.ledger.location, within, order, memory, told)
+            ranges = {} if told["truncations"] else key_ranges.found(ranged, told)
+            known = _known(changes, target.ledger.location, ranges, order, memory, told)
             columns = history.columns_of(changes, order)
             with _judged(history.points(changes, known, order)) as (points, found):
                 if found["facts"] or told["truncations"]:
                     _remember(changes, points, order, memory, entry, truncations=told["truncations"])
                 written = history.written(points, columns, order)
-                ready = Ready(written, found["updates"] or 0, held_bytes(points), _ranges.usable(ranges))
-                commit = merged(ready, _what(columns, order, within), target, entry)
+                ready = Ready(written, found["updates"] or 0, held_bytes(points))
+                commit = merged(ready, _what(columns, order, ranges), target, entry)
         return replace(commit, rows_written=told["records"])
 
 
@@ -126,15 +125,15 @@ def _unquoted(column: str) -> str:
 
 def _counts(ranged: Sequence[str]) -> Iterator[Column]:
     yield F.count_if(names.TRUNCATE).alias("truncations")
-    yield from _ranges.counts(ranged)
+    yield from key_ranges.counts(ranged)
 
 
 def _known(
-    changes: DataFrame, location: str, within: Column, order: Order, memory: Tombstones, told: Row
+    changes: DataFrame, location: str, ranges: Ranges, order: Order, memory: Tombstones, told: Row
 ) -> history.Known:
     """What table and memory say of the keys of ``changes``, and of those that its truncations are about."""
     spark = changes.sparkSession
-    table = spark.read.format("delta").load(location).alias("t").where(within)
+    table = spark.read.format("delta").load(location).alias("t").where(key_ranges.within(ranges))
     keys = changes.where(f"NOT {names.TRUNCATE}").select(*map(names.quoted, order.keys))
     if told["truncations"]:
         keys = keys.unionAll(history.truncated(table, history.truncations(changes, None, order), order))
@@ -175,10 +174,11 @@ def _remember(
     memory.remember(rows.withColumn(history.ENTRY, F.lit(entry.number).cast("bigint")), order, beside)
 
 
-def _what(columns: Sequence[str], order: Order, within: Column) -> Merge:
+def _what(columns: Sequence[str], order: Order, ranges: Ranges) -> Merge:
     start = F.expr(f"s.{names.START_AT} = t.{names.START_AT}")
     return Merge(
-        on=F.expr(order.same_key("s", "t")) & start & within,
+        on=F.expr(order.same_key("s", "t")) & start,
+        ranges=ranges,
         delete=f"s.{names.DELETE}",
         update=f"NOT s.{names.DELETE}",
         insert=f"NOT s.{names.DELETE}",

@@ -13,8 +13,8 @@ from rivermouth import names
 from rivermouth.ports.computed import computed, held_bytes
 from rivermouth.ports.delta_merge import Merge
 from rivermouth.rows import changes as of_keys
+from rivermouth.rows import key_ranges
 from rivermouth.rows.splitting import FIRST
-from rivermouth.sinks import _ranges
 from rivermouth.sinks._merging import Ready, merged
 from rivermouth.sinks._partial import merge_parts
 from rivermouth.spec import KeyedSink
@@ -127,7 +127,7 @@ def _merge_rows(
             deletions = found.frame.where(names.DELETE).withColumn(names.TRUNCATE, F.lit(False))
             tombstones.remember(deletions, order)
         with _in_time(found.frame, order, tombstones) as in_time:
-            ready = Ready(in_time, found.changes, held_bytes(found.frame), _ranges.usable(found.ranges))
+            ready = Ready(in_time, found.changes, held_bytes(found.frame))
             commit = merged(ready, _what(in_time, order, found, truncated), target, entry)
         return replace(commit, rows_written=found.records)
 
@@ -189,22 +189,22 @@ def _ready(changes: DataFrame, location: str, order: Order) -> Iterator[_Found]:
             if told["tombstones"]:
                 table = parts.sparkSession.read.format("delta").load(location)
                 there = of_keys.followed(parts, table, order)
-        newest = of_keys.newest(parts, order, there)
-        ranged = _ranges.ranged(newest, order.keys)
+        newest = of_keys.newest(parts, order, there).withColumn(names.CHANGE, F.monotonically_increasing_id())
+        ranged = key_ranges.ranged(newest, order.keys)
         frame, told = ends.enter_context(computed(newest, *_counts(ranged)))
         yield _Found(
             frame=frame,
             records=told["records"] or 0,
             changes=told["rows"],
             deletions=told["deletions"],
-            ranges=_ranges.found(ranged, told),
+            ranges=key_ranges.found(ranged, told),
         )
 
 
 def _counts(ranged: Sequence[str]) -> Iterator[Column]:
     yield F.sum(of_keys.RECORDS).alias("records")
     yield F.count_if(names.DELETE).alias("deletions")
-    yield from _ranges.counts(ranged)
+    yield from key_ranges.counts(ranged)
 
 
 @contextmanager
@@ -219,12 +219,13 @@ def _in_time(changes: DataFrame, order: Order, tombstones: Tombstones) -> Iterat
 
 
 def _what(changes: DataFrame, order: Order, found: _Found, truncated: of_keys.Truncations | None) -> Merge:
-    way = {names.DELETE, names.ORDINAL, of_keys.RECORDS}
+    way = {names.CHANGE, names.DELETE, names.ORDINAL, of_keys.RECORDS}
     way |= {names.SEQUENCE} if order.sequence != names.SEQUENCE else set()
     columns = [names.quoted(name) for name in changes.columns if name not in way]
     newer = order.newer("s", "t")
     return Merge(
-        on=F.expr(order.same_key("s", "t")) & _ranges.within(found.ranges),
+        on=F.expr(order.same_key("s", "t")),
+        ranges=found.ranges,
         delete=f"s.{names.DELETE} AND {newer}",
         update=f"NOT s.{names.DELETE} AND {newer}",
         insert=f"NOT s.{names.DELETE}",

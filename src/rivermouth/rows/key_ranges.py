@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, Row
 
+    Ranges = Mapping[str, tuple[Any, Any]]
+    """The least and the greatest value by column."""
+
 # Not times, which on their way through Python become those of another zone.
 _RANGED: Final = (IntegralType, StringType)
 
@@ -31,22 +34,19 @@ def counts(columns: Sequence[str]) -> Iterator[Column]:
 
 
 def found(columns: Sequence[str], told: Row) -> dict[str, tuple[Any, Any]]:
-    """The least and the greatest value by column, as the aggregates tell."""
-    return {name: (told[f"least_{index}"], told[f"greatest_{index}"]) for index, name in enumerate(columns)}
+    """The least and the greatest value by column, as the aggregates tell; without columns that have none of use."""
+    ranges = {name: (told[f"least_{index}"], told[f"greatest_{index}"]) for index, name in enumerate(columns)}
+    # Bytes that are no text come back as others.
+    return {
+        name: (least, greatest)
+        for name, (least, greatest) in ranges.items()
+        if least is not None and "\ufffd" not in f"{least}{greatest}"
+    }
 
 
-def within(ranges: Mapping[str, tuple[Any, Any]]) -> Column:
+def within(ranges: Ranges) -> Column:
     """Whether a row of the table ``t`` lies in the ranges."""
     bounds = F.lit(True)
-    for name in usable(ranges):
-        least, greatest = ranges[name]
+    for name, (least, greatest) in ranges.items():
         bounds = bounds & F.col(f"t.{names.quoted(name)}").between(F.lit(least), F.lit(greatest))
     return bounds
-
-
-def usable(ranges: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
-    """The columns of which ``within`` says something."""
-    # Bytes that are no text come back as others.
-    return tuple(
-        name for name, (least, greatest) in ranges.items() if least is not None and "\ufffd" not in f"{least}{greatest}"
-    )

@@ -1,0 +1,82 @@
+"""What Delta says to who commits second, and what becomes of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from delta import exceptions
+from pyspark.sql.types import LongType, StructField, StructType
+
+from rivermouth.engine import forget
+from rivermouth.errors import ForgetRefused, MaintenanceConflict
+from rivermouth.ports import delta, delta_append, delta_upkeep
+
+COLUMNS = StructType([StructField("id", LongType())])
+
+
+@pytest.fixture
+def location(spark, tmp_path):
+    place = str(tmp_path / "t")
+    delta.create(spark, place, delta.TableLayout(columns=COLUMNS), metadata="entry 0")
+    spark.createDataFrame([(1,)], COLUMNS).write.format("delta").mode("append").save(place)
+    return place
+
+
+def by_another(spark, location):
+    spark.newSession().sql(f"INSERT INTO delta.`{location}` VALUES (2)").collect()
+
+
+@pytest.fixture
+def come_second(spark, location, monkeypatch):
+    """Appends to the table as it stands, and somebody else's append comes first."""
+    honest = delta_append._without_footers
+
+    def written(*arguments):
+        by_another(spark, location)
+        return honest(*arguments)
+
+    def append(*_, **__):
+        rows = spark.createDataFrame([(3,)], COLUMNS)
+        delta_append._append_onto(rows, location, 1, "a", 1, "m", alone=True)
+
+    monkeypatch.setattr(delta_append, "_without_footers", written)
+    return append
+
+
+def test_every_conflict_is_one():
+    assert {each.__name__ for each in delta.conflicts()} == {
+        name for name in dir(exceptions) if name.endswith("Exception")
+    }
+
+
+def test_an_append_that_shall_be_alone_is_not_where_somebody_comes_first(spark, location, come_second):
+    assert come_second is not None
+    rows = spark.createDataFrame([(3,)], COLUMNS)
+    assert not delta_append.append_alone(rows, location, onto=1, app_id="a", app_version=1, metadata="m")
+    assert sorted(row.id for row in spark.read.format("delta").load(location).collect()) == [1, 2]
+
+
+def test_maintenance_that_comes_second_says_so(come_second):
+    with pytest.raises(MaintenanceConflict) as caught, delta_upkeep._told("silver.t", "optimize"):
+        come_second()
+    assert str(caught.value) == (
+        "[MAINTENANCE_CONFLICT] table silver.t: somebody committed a change of the same files first "
+        "(ConcurrentAppendException); it is as they left it\n"
+        "  hint: rivermouth tables optimize silver.t, once more; "
+        "or let its writer do it: maintenance: {optimize: daily}"
+    )
+
+
+def test_an_erasure_that_comes_second_is_refused(come_second, monkeypatch):
+    monkeypatch.setattr(forget, "delete", come_second)
+    places, order = SimpleNamespace(name="silver.t", table="there"), SimpleNamespace(same_key=lambda *_: "true")
+    entry = SimpleNamespace(flow="f", number=2, to_json=str)
+    run, chosen = SimpleNamespace(places=places, table_id="id"), SimpleNamespace(matches=None)
+    with pytest.raises(ForgetRefused) as caught:
+        forget._delete(run, entry, chosen, order)
+    assert str(caught.value) == (
+        "[FORGET_REFUSED] table silver.t: somebody committed a change of the same files first "
+        "(ConcurrentAppendException); nothing was erased\n"
+        "  hint: rivermouth tables forget silver.t --where CONDITION"
+    )
