@@ -30,7 +30,7 @@ from tests.crashes.test_kills import STEPS
 
 from rivermouth.errors import TableBusy
 from rivermouth.ports import delta_append
-from rivermouth.sinks import history, upsert
+from rivermouth.sinks import _merging
 
 Fault = Callable[[World, random.Random], Callable[[], None] | None]
 """Does its harm; what it returns is called after the next run, when everything seems to be well again."""
@@ -39,8 +39,6 @@ FAULTS: dict[str, Fault] = {**faults_on_s3.FAULTS}
 # They look for files by their paths.
 _ONLY_ON_DISK = frozenset({"checkpoint", "disk_full", "freeze"})
 _ONLY_ON_S3 = frozenset({"s3"})
-
-_MERGING = {"upsert": upsert, "history": history}
 
 CHECKPOINT_FILES = ("metadata", "rivermouth.json", "sources/0/0", "offsets/last", "commits/last", "offsets/before")
 CHECKPOINT_FILES += ("commits/before", "offsets/.last.crc", "commits/.last.crc")
@@ -200,18 +198,21 @@ def _committing(world: World, chance: random.Random, *, to: str, lands: bool) ->
     places = world.scene.places
     place = places.table if to == "table" else places.dead_letter_table
     # A keyed table is merged into, though an entry without records is still appended.
-    room, name = (_MERGING[world.sink], "merge") if world.keyed and to == "table" else (delta_append, "append")
+    room, name = (_merging, "merge") if world.keyed and to == "table" else (delta_append, "append")
     honest = getattr(room, name)
     seen = 0
 
-    def commit(rows: Any, location: str, *what: Any, **how: Any) -> None:
+    def commit(*what: Any, **how: Any) -> Any:
         nonlocal seen
-        seen += location == place
-        if location == place and seen == nth and not lands:
+        # The frame and, of a merge, the number of its changes stand before it.
+        here = place in what[1:3]
+        seen += here
+        if here and seen == nth and not lands:
             raise OSError("no room on the disk")
-        honest(rows, location, *what, **how)
-        if location == place and seen == nth and lands:
+        done = honest(*what, **how)
+        if here and seen == nth and lands:
             raise OSError("the answer is lost")
+        return done
 
     with mock.patch.object(room, name, commit):
         follow = chance.random() < 0.5
@@ -273,30 +274,35 @@ def _numbers(world: World, folder: str) -> list[int]:
 
 
 def _damaged(world: World, chance: random.Random, *, file: str, damage: str) -> None:
-    older = world.folder / "older"
-    if not older.exists() and world.scene.checkpoint.exists():
-        shutil.copytree(world.scene.checkpoint, older)
-    _two_batches(world, chance)
-    numbers = _numbers(world, "offsets") or [0]
-    last, before = numbers[-1], numbers[-2] if len(numbers) > 1 else numbers[-1]
-    place = file.replace("last", str(last)).replace("before", str(before))
-    path = world.scene.checkpoint / place
+    world.hit = _two_batches(world, chance)
+    if damage == "older_copy" and world.hit:
+        _aged(world, chance, file)
+        return
+    path = world.scene.checkpoint / _place(file, _numbers(world, "offsets"))
     content = path.read_bytes() if path.exists() else None
-    if damage != "older_copy":
-        if content is not None:
-            DAMAGES[damage](path)
-    elif content is not None and (there := _older(older, place)) is not None:
-        for source, target in ((there, path), (_sum_of(there), _sum_of(path))):
-            if source.exists():
-                shutil.copy(source, target)
+    if content is not None:
+        DAMAGES[damage](path)
     world.hit = content is not None and (not path.exists() or path.read_bytes() != content)
 
 
-def _older(older: Path, place: str) -> Path | None:
-    """That file in the older copy; where it did not have it yet, the one of another batch."""
-    if (older / place).exists():
-        return older / place
-    return next(iter(sorted((older / place).parent.glob("[0-9]*"))), None)
+def _aged(world: World, chance: random.Random, file: str) -> None:
+    """The file becomes what it was a batch before; some say the same in each batch."""
+    older, numbers = world.folder / "older", _numbers(world, "offsets")
+    shutil.rmtree(older, ignore_errors=True)
+    shutil.copytree(world.scene.checkpoint, older)
+    world.recover(follow=True)
+    then, now = older / _place(file, numbers), world.scene.checkpoint / _place(file, _numbers(world, "offsets"))
+    world.hit = then.exists()
+    for source, target in ((then, now), (_sum_of(then), _sum_of(now))):
+        if source.exists():
+            shutil.copy(source, target)
+    world.produce(200, chance)
+
+
+def _place(file: str, numbers: Sequence[int]) -> str:
+    """Where it is in a checkpoint with these batches."""
+    before, last = [*(numbers[:1] or [0, 0]), *numbers][-2:]
+    return file.replace("last", str(last)).replace("before", str(before))
 
 
 def _sum_of(path: Path) -> Path:

@@ -249,7 +249,7 @@ def test_what_is_remembered_of_a_batch_that_was_never_committed_counts_for_nothi
     table = Table(spark, tmp_path, sequence_by="seq", track_history_columns=["c"])
     records = [Record(0, offset, offset, (0, 0), "upsert", 10 * offset, 1, offset) for offset in (1, 2, 3)]
     with monkeypatch.context() as patch:
-        patch.setattr("rivermouth.sinks.history.merge", stopped)
+        patch.setattr("rivermouth.sinks._merging.merge", stopped)
         with pytest.raises(OSError, match="going down"):
             table.take(records)
     # By stricter rules the second is a dead letter.
