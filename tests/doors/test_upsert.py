@@ -139,11 +139,11 @@ def test_the_status_tells_what_the_merge_came_to(way, say, broker, orders):
     assert flow["merge"] == told["merge"]
     merge = flow["merge"]
     once = way != "shuffled"
-    wanted = ("changes", "join", "read_once", "skipped_by", "inserted", "updated", "deleted")
+    wanted = ("changes", "join", "all_files", "skipped_by", "inserted", "updated", "deleted")
     assert {name: merge[name] for name in wanted} == {
         "changes": 3,
         "join": "broadcast" if once else "shuffle",
-        "read_once": once,
+        "all_files": 1 if once else None,
         "skipped_by": ["id"],
         "inserted": 1,
         "updated": 1,
@@ -155,7 +155,11 @@ def test_the_status_tells_what_the_merge_came_to(way, say, broker, orders):
     files = rf"1 file \({SIZE}\) written, rows marked as gone in 1 file"
     assert re.fullmatch(rf"    merge: 1 inserted, 1 updated, 1 deleted; {files}", first), first
     needed = rf"at most {SIZE} of memory a task, nothing spilled"
-    how = f"broadcast, for {merge['reason']}; table read once" if once else f"shuffle, for {merge['reason']}"
+    how = (
+        rf"broadcast, for {merge['reason']}; 1 of 1 file \({SIZE}\) read, once"
+        if once
+        else f"shuffle, for {merge['reason']}"
+    )
     assert re.fullmatch(rf"    {how}; files skipped by id; {needed}", second), second
 
 

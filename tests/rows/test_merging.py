@@ -5,7 +5,7 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from rivermouth.rows.merging import BROADCAST_BYTES, BROADCAST_CHANGES, MergeReport, Way, report, way
+from rivermouth.rows.merging import BROADCAST_BYTES, BROADCAST_CHANGES, Looked, MergeReport, Way, report, way
 
 # As Delta 4 writes them for a MERGE.
 METRICS = {
@@ -40,7 +40,7 @@ def test_few_small_changes_go_to_every_task(changes, held_bytes, expected):
 
 
 def made(**settings):
-    given = {"changes": 20_010, "held_bytes": 900, "read_once": True, "skipped_by": ["id"]}
+    given = {"changes": 20_010, "held_bytes": 900, "looked": Looked(3, 70, 40), "skipped_by": ["id"]}
     given |= {"task_peak_bytes": 5, "spilled_bytes": 6}
     return report(METRICS, Way("broadcast", "few"), **{**given, **settings})
 
@@ -51,7 +51,9 @@ def test_a_report_tells_rows_files_and_bytes():
         held_bytes=900,
         join="broadcast",
         reason="few",
-        read_once=True,
+        files_read=3,
+        bytes_read=70,
+        all_files=40,
         skipped_by=("id",),
         inserted=3,
         updated=20_000,

@@ -106,7 +106,9 @@ def merge_text(merge: MergeReport) -> str:
 def merge_reason(merge: MergeReport) -> str:
     """How it was done and why, and what it took, for a person."""
     parts = [f"{merge.join}, for {merge.reason}"]
-    parts += ["table read once"] if merge.read_once else []
+    if merge.files_read is not None:
+        size = f" ({bytes_text(merge.bytes_read or 0)})" if merge.files_read else ""
+        parts.append(f"{merge.files_read:,} of {count(merge.all_files or 0, 'file')}{size} read, once")
     by = ", ".join(merge.skipped_by)
     parts.append(f"files skipped by {by}" if by else "no files skipped")
     if merge.task_peak_bytes is not None and merge.spilled_bytes is not None:

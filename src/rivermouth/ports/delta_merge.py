@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from rivermouth.rows.merging import Looked
+
 _TXN: Final = "spark.databricks.delta.write."
 # The changes stand ready in memory and on disk: Delta need not write them down before it reads them twice.
 _READY: Final = {"spark.databricks.delta.merge.materializeSource": "none"}
@@ -59,7 +61,7 @@ def merge(
     app_version: int,
     metadata: str,
     few: bool,
-) -> bool:
+) -> Looked | None:
     """Merges ``changes`` in one commit with its transaction number and metadata, also if nothing changes.
 
     Args:
@@ -74,7 +76,7 @@ def merge(
         few: Whether the changes are few enough to go to each task whole.
 
     Returns:
-        Whether the table was read once, and not by Delta's own command.
+        What was read, once; None if Delta's own command has merged.
 
     Guarantees:
         Run twice with one ``app_version``: Delta skips the second. Stopped half-way: no commit, and files that no
@@ -84,8 +86,8 @@ def merge(
 
     spark = changes.sparkSession
     with _set(spark, _of_ledger(app_id, app_version, metadata)):
-        if few and merge_once(changes, number, location, what, app_id=app_id, app_version=app_version):
-            return True
+        if few and (looked := merge_once(changes, number, location, what, app_id=app_id, app_version=app_version)):
+            return looked
         source = (F.broadcast(changes) if few else changes).alias("s")
         merging = DeltaTable.forPath(spark, location).alias("t").merge(source, what.on & within(what.ranges))
         merging = merging.whenMatchedDelete(what.delete).whenMatchedUpdate(what.update, set=dict(what.values))
@@ -93,7 +95,7 @@ def merge(
         if what.sweep is not None:
             merging = merging.whenNotMatchedBySourceDelete(what.sweep)
         merging.execute()
-    return False
+    return None
 
 
 def delete(matches: DataFrame, location: str, on: Column, *, app_id: str, app_version: int, metadata: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.java_gateway import JavaClass
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -12,6 +12,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from rivermouth import names
 from rivermouth.ports.computed import computed
 from rivermouth.rows.key_ranges import within
+from rivermouth.rows.merging import Looked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +29,10 @@ _DELETE: Final = "delete"
 _UPDATE: Final = "update"
 
 
-def merge_once(changes: DataFrame, number: int, location: str, what: Merge, *, app_id: str, app_version: int) -> bool:
-    """As ``delta_merge.merge``, under whose settings it is run; False, and nothing done, where it is not for that.
+def merge_once(
+    changes: DataFrame, number: int, location: str, what: Merge, *, app_id: str, app_version: int
+) -> Looked | None:
+    """As ``delta_merge.merge``, under whose settings it is run; None, and nothing done, where it is not for that.
 
     It is for tables with deletion vectors, and without a change data feed or row ids, all of whose columns a change
     brings; in a JVM with our classes.
@@ -41,37 +44,50 @@ def merge_once(changes: DataFrame, number: int, location: str, what: Merge, *, a
     spark = changes.sparkSession
     java, range_of = (getattr(spark._jvm, f"rivermouth.merge.{name}") for name in ("SinglePass", "Range"))  # noqa: SLF001 - as PySpark itself reaches classes
     if what.sweep is not None or not isinstance(java, JavaClass):
-        return False
+        return None
     table = java(spark._jsparkSession, location)  # noqa: SLF001
     columns = [*table.columns()]
     # What a change does not bring, a row keeps: for that the whole row would have to be read.
     if not table.allowed() or {*map(names.quoted, columns)} != {*what.values}:
-        return False
+        return None
     values = [F.expr(what.values[names.quoted(name)]).alias(name) for name in columns]
     if not table.takes(changes.alias("s").select(*values)._jdf):  # noqa: SLF001
-        return False
+        return None
     if table.done(app_id, app_version):
-        return True
-    ranges = [range_of(name, *ends) for name, ends in what.ranges.items()]
+        return Looked(0, 0, table.files())
     bounds = within(what.ranges)
+    ranges = [range_of(name, *ends) for name, ends in what.ranges.items()]
     rows = ClassicDataFrame(table.rows(bounds._jc, ranges, _FILE, _ROW), spark)  # noqa: SLF001
+    if table.filesRead():
+        counts = _replaced(changes, table, rows, what, bounds, values)
+    else:
+        counts = _told(inserted=_written(changes.alias("s").where(what.insert), table, values))
+    table.commit(app_id, app_version, {"numSourceRows": number, "operationNumSourceRows": number, **counts})
+    return Looked(table.filesRead(), table.bytesRead(), table.files())
+
+
+def _replaced(
+    changes: DataFrame, table: Any, rows: DataFrame, what: Merge, bounds: Column, values: Sequence[Column]
+) -> dict[str, int]:
+    """Marks the rows that go or become others, and writes what they become and what is new; Delta's metrics of it."""
     with _numbered(changes) as numbered, computed(_met(rows, numbered, what, bounds), *_counts()) as (met, told):
         updated, deleted = told["updated"], told["deleted"]
         if updated + deleted:
             gone = met.where(f"{_ACTION} IS NOT NULL").select(_FILE, _ROW)
             table.gone(gone._jdf, _FILE, _ROW, updated + deleted)  # noqa: SLF001
-        written = table.written(_written(numbered, met, what, values, [*table.partitionedBy()])._jdf)  # noqa: SLF001
-        counts = {
-            "numSourceRows": number,
-            "operationNumSourceRows": number,
-            "numTargetRowsInserted": written - updated,
-            "numTargetRowsUpdated": updated,
-            "numTargetRowsMatchedUpdated": updated,
-            "numTargetRowsDeleted": deleted,
-            "numTargetRowsMatchedDeleted": deleted,
-        }
-        table.commit(app_id, app_version, counts)
-    return True
+        written = _written(_wanted(numbered, met, what), table, values)
+    return _told(inserted=written - updated, updated=updated, deleted=deleted)
+
+
+def _told(*, inserted: int, updated: int = 0, deleted: int = 0) -> dict[str, int]:
+    """Delta's metrics of the rows (https://docs.delta.io/latest/delta-utility.html)."""
+    return {
+        "numTargetRowsInserted": inserted,
+        "numTargetRowsUpdated": updated,
+        "numTargetRowsMatchedUpdated": updated,
+        "numTargetRowsDeleted": deleted,
+        "numTargetRowsMatchedDeleted": deleted,
+    }
 
 
 @contextmanager
@@ -98,10 +114,16 @@ def _counts() -> tuple[Column, Column]:
     )
 
 
-def _written(
-    changes: DataFrame, met: DataFrame, what: Merge, values: Sequence[Column], partitioned_by: Sequence[str]
-) -> DataFrame:
+def _wanted(changes: DataFrame, met: DataFrame, what: Merge) -> DataFrame:
+    """The changes ``s`` that become rows."""
     known = F.broadcast(met.select(_MET, _ACTION))
     looked = changes.alias("s").join(known, F.expr(f"s.{names.CHANGE} = {_MET}"), "left")
-    wanted = looked.where(f"{_ACTION} = '{_UPDATE}' OR ({_MET} IS NULL AND ({what.insert}))").select(*values)
-    return wanted.repartition(*map(names.quoted, partitioned_by)) if partitioned_by else wanted
+    return looked.where(f"{_ACTION} = '{_UPDATE}' OR ({_MET} IS NULL AND ({what.insert}))")
+
+
+def _written(wanted: DataFrame, table: Any, values: Sequence[Column]) -> int:
+    """Writes the rows that these changes become; how many they are."""
+    rows, partitioned_by = wanted.select(*values), [*table.partitionedBy()]
+    rows = rows.repartition(*map(names.quoted, partitioned_by)) if partitioned_by else rows
+    written: int = table.written(rows._jdf)  # noqa: SLF001
+    return written

@@ -40,6 +40,21 @@ def way(changes: int, held_bytes: int | None) -> Way:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """What of a table a merge of few changes had to read.
+
+    Attributes:
+        files: Files that may have held a row of the changes, by their statistics.
+        bytes: Their size.
+        all_files: How many files the table had.
+    """
+
+    files: int
+    bytes: int
+    all_files: int
+
+
+@dataclass(frozen=True, slots=True)
 class MergeReport:
     """What the MERGE of one batch came to, and why it was done as it was. Sizes are bytes.
 
@@ -49,7 +64,10 @@ class MergeReport:
             where Spark does not tell.
         join: How they met the table's rows: ``broadcast`` or ``shuffle``.
         reason: Why so.
-        read_once: Whether the table was read once, and not by Delta's MERGE, which reads it three times.
+        files_read: Files that may have held a row of the changes, by their statistics, each read once; None if Delta's
+            MERGE read them, three times.
+        bytes_read: Their size; None as ``files_read``.
+        all_files: How many files the table had; None as ``files_read``.
         skipped_by: The key columns by whose values in the changes Delta skipped files.
         inserted: Rows that are new.
         updated: Rows that became others.
@@ -68,7 +86,9 @@ class MergeReport:
     held_bytes: int | None
     join: Join
     reason: str
-    read_once: bool
+    files_read: int | None
+    bytes_read: int | None
+    all_files: int | None
     skipped_by: tuple[str, ...]
     inserted: int
     updated: int
@@ -96,7 +116,7 @@ def report(
     *,
     changes: int,
     held_bytes: int | None,
-    read_once: bool,
+    looked: Looked | None,
     skipped_by: Sequence[str],
     task_peak_bytes: int | None,
     spilled_bytes: int | None,
@@ -108,7 +128,7 @@ def report(
         chosen: How changes and rows met.
         changes: As in the report, like the rest.
         held_bytes: As in the report.
-        read_once: As in the report.
+        looked: What was read, once; None if Delta's MERGE read it.
         skipped_by: As in the report.
         task_peak_bytes: As in the report.
         spilled_bytes: As in the report.
@@ -122,7 +142,9 @@ def report(
         held_bytes=held_bytes,
         join=chosen.join,
         reason=chosen.reason,
-        read_once=read_once,
+        files_read=looked.files if looked else None,
+        bytes_read=looked.bytes if looked else None,
+        all_files=looked.all_files if looked else None,
         skipped_by=tuple(skipped_by),
         inserted=told("RowsInserted"),
         updated=told("RowsUpdated"),

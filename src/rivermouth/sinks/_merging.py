@@ -45,7 +45,7 @@ def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta.Com
     """
     chosen = merging.way(ready.changes, ready.held_bytes)
     with spent(ready.frame.sparkSession) as needed:
-        read_once = merge(
+        looked = merge(
             ready.frame,
             ready.changes,
             target.ledger.location,
@@ -61,7 +61,7 @@ def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta.Com
     report = merging.report(
         commit.metrics,
         chosen,
-        read_once=read_once,
+        looked=looked,
         changes=ready.changes,
         held_bytes=ready.held_bytes,
         skipped_by=tuple(what.ranges),

@@ -171,8 +171,23 @@ public final class SinglePass {
     }
 
     /** Of how many files {@link #rows} are. */
-    public int candidates() {
+    public int filesRead() {
         return CollectionConverters.asJava(candidates).size();
+    }
+
+    /** Their size. */
+    public long bytesRead() {
+        long bytes = 0;
+        for (AddFile each : CollectionConverters.asJava(candidates)) {
+            bytes += each.size();
+        }
+        return bytes;
+    }
+
+    /** How many files the table has. */
+    public long files() {
+        Option<VersionChecksum> checksum = transaction.snapshot().checksumOpt();
+        return checksum.isEmpty() ? transaction.snapshot().numOfFiles() : checksum.get().numFiles();
     }
 
     private static Expression bounds(Dataset<Row> table, Column within) {
