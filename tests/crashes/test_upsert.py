@@ -12,6 +12,7 @@ from tests.crashes import oracle
 from tests.crashes.keyed import assert_accounted
 
 from rivermouth.engine.events import BatchRetried, StepReached
+from rivermouth.ports import delta_single_pass
 
 SCHEMA = "id bigint, v bigint, seq bigint, op string"
 OPTIONS = {
@@ -116,6 +117,44 @@ def test_killed_at_one_step_after_the_other(steps, make_scene, children, spark):
         assert child.code == -signal.SIGKILL, child.said()
     outcome = scene.follow(spark)
     assert outcome.error is None, str(outcome.error)
+    assert_is_the_fold(scene, spark)
+
+
+@pytest.mark.parametrize("statement", ["OPTIMIZE {table}", "INSERT INTO {table} SELECT * FROM {table} LIMIT 1"])
+def test_another_program_commits_in_the_middle_of_a_merge(statement, make_scene, spark, monkeypatch):
+    scene = make_scene(**OPTIONS)
+    for seed in (1, 2):
+        change(scene, 200, seed=seed)
+        assert scene.drain(spark).error is None
+    change(scene, 200, seed=3)
+    honest, told = delta_single_pass._written, []
+
+    def written(*arguments):
+        if not told:
+            told.append(spark.newSession().sql(statement.format(table=f"delta.`{scene.table}`")).collect())
+        return honest(*arguments)
+
+    monkeypatch.setattr(delta_single_pass, "_written", written)
+    outcome = scene.drain(spark)
+    if statement.startswith("OPTIMIZE"):
+        assert outcome.error is None, str(outcome.error)
+        assert scene.told(BatchRetried)
+        assert_is_the_fold(scene, spark)
+    else:
+        assert str(outcome.error).startswith(
+            f"[LEDGER_VOID] table {scene.table}: version 3 (WRITE) changed its data after ledger entry 2; "
+            "nothing was written\n"
+        )
+
+
+def test_a_key_may_move_to_another_partition_of_the_table(make_scene, spark):
+    scene = make_scene(**{**OPTIONS, "table": {"name": "silver.orders", "partition_by": ["op"]}})
+    for op, seq in (("U", 1), ("V", 3), ("W", 2)):
+        scene.send(*(json.dumps({"id": key, "v": seq, "seq": seq, "op": op}).encode() for key in range(5)))
+        assert scene.drain(spark).error is None
+    assert sorted((row["id"], row["v"], row["op"]) for row in oracle.rows_of(scene.table)) == [
+        (key, 3, "V") for key in range(5)
+    ]
     assert_is_the_fold(scene, spark)
 
 

@@ -128,7 +128,7 @@ def batches_of(records, chance):
     cuts = sorted(chance.sample(range(1, len(records)), chance.randint(1, 2)))
     cut = [records[a:b] for a, b in zip([0, *cuts], [*cuts, len(records)], strict=True)]
     if chance.random() < 0.5:
-        cut.insert(chance.randint(1, len(cut)), chance.choice(cut[:1]))
+        cut.append(chance.choice(cut))
     return cut
 
 
