@@ -35,9 +35,11 @@ PAGES = [
 ]
 COMMAND_TIMEOUT_S = 240
 KUBERNETES = "1.34"
+DOCKER_WORDS = {"FROM", "COPY", "RUN", "USER", "ENV", "WORKDIR", "ENTRYPOINT", "CMD"}
 
 FLOW_DEFAULTS = {"topics": ["orders"], "format": "raw", "table": "bronze.orders"}
 ENVIRON = {"KAFKA": "localhost:9092", "KAFKA_USER": "u", "KAFKA_PASSWORD": "p", "BUCKET": "b", "STAGE": "test"}
+ENVIRON |= {"POD_IP": "10.0.0.7", "POD_NAME": "p", "POD_NAMESPACE": "default"}
 ENVIRON |= {"CLIENT_ID": "u", "CLIENT_SECRET": "p", "REGISTRY_USER": "u", "REGISTRY_PASSWORD": "p"}
 
 
@@ -119,9 +121,11 @@ class _Page:
             case "ini":
                 configparser.ConfigParser(strict=True).read_string(block.text)
             case "dockerfile":
-                commands = re.findall(r"^RUN rivermouth (.+)$", block.text, re.MULTILINE)
-                assert commands
-                for command in commands:
+                words = re.findall(r"^([A-Z]+) ", block.text, re.MULTILINE)
+                assert len(words) == len(block.text.splitlines()), f"{block.place}: a line is no instruction"
+                assert words[0] == "FROM"
+                assert set(words) <= DOCKER_WORDS
+                for command in re.findall(r"^RUN rivermouth (.+)$", block.text, re.MULTILINE):
                     self._command(block, ["rivermouth", *command.split()])
             case "text":
                 assert block.text.strip(), f"{block.place}: empty"
@@ -163,11 +167,7 @@ class _Page:
         name = block.mark.get("file", "rivermouth.yml")
         path = self._folder / name if "file" in block.mark else self._folder / "block.yml"
         if name.endswith(".k8s.yaml"):
-            for each in yaml.safe_load_all(block.text):
-                kubernetes_validate.validate(each, KUBERNETES, strict=True)
-                for text in each.get("data", {}).values():
-                    path.with_suffix(".yml").write_text(text)
-                    Project.load(path.with_suffix(".yml"), {**os.environ, **ENVIRON})
+            _check_kubernetes(block, path.with_suffix(".yml"))
         if name.endswith(".yml"):
             if "file" not in block.mark:
                 path.write_text(_whole_project(block))
@@ -218,6 +218,16 @@ class _Running:
             self._lines.append(line)
 
 
+def _check_kubernetes(block: Block, place: Path) -> None:
+    """Nothing, if the parts of a file for Kubernetes fit their schema, and the projects in it can be read."""
+    for each in yaml.safe_load_all(block.text):
+        kubernetes_validate.validate(each, KUBERNETES, strict=True)
+        for text in each.get("data", {}).values():
+            # Files with secrets are in the pod only.
+            place.write_text(re.sub(r"\$\{file:[^}]*\}", "p", text))
+            validate_static(Project.load(place, {**os.environ, **ENVIRON}))
+
+
 def _whole_project(block: Block) -> str:
     """A block of YAML as a project: keys of a flow, or of a project without what the page need not repeat."""
     body = yaml.safe_load(block.text)
@@ -245,6 +255,18 @@ def test_what_is_not_run_says_why(path):
         reason = block.mark.get("skip", "because of something")
         assert re.search(r"\w+ \w+", reason), f"{block.place}: skip needs a reason"
         assert block.language, f"{block.place}: a block without a language"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_not_run_can_be_read(path, tmp_path):
+    for block in blocks(path):
+        if block.mark.get("file", "").endswith(".k8s.yaml"):
+            _check_kubernetes(block, tmp_path / "rivermouth.yml")
+        elif "skip" in block.mark and block.language == "bash":
+            done = subprocess.run(["bash", "-n"], input=block.text, stderr=subprocess.PIPE, text=True, check=False)
+            assert done.returncode == 0, f"{block.place}: {done.stderr}"
+        elif "skip" in block.mark and block.language == "python":
+            compile(block.text, block.place, "exec")
 
 
 @pytest.mark.parametrize(

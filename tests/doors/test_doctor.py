@@ -10,10 +10,15 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
+from pyarrow.fs import FileSelector
+from tests.ports.s3_proxy import S3Proxy
 
 from rivermouth.cli.main import invoke
+from rivermouth.errors import LakeNotWritable
 from rivermouth.ports import jars, java
 from rivermouth.project import doctor
+from rivermouth.project.load import Project
+from rivermouth.project.stores import tried
 
 PROJECT = """\
 name: shop
@@ -202,19 +207,47 @@ def test_a_lake_in_a_mounted_bucket(here, capsys, broker, topic, dev_port, monke
     assert told.endswith("; it is served by fuse.s3fs: only one machine may write there")
 
 
-def test_a_lake_on_s3(here, capsys, broker, topic, dev_port, s3):
+@pytest.fixture
+def remote(here, s3, spark, broker, topic):
+    """Writes a project whose lake is on S3: ``remote("s3a://doctors/lake")``, ``remote(lake, proxy.endpoint)``."""
+    name = topic()
+
+    def remote(lake, endpoint=None):
+        options = {**s3.spark_conf, **({"spark.hadoop.fs.s3a.endpoint": endpoint} if endpoint else {})}
+        conf = "".join(f'    {name}: "{value}"\n' for name, value in options.items())
+        text = PROJECT.format(servers=broker.bootstrap_servers, topic=name) + f"spark:\n  conf:\n{conf}"
+        (here / "rivermouth.yml").write_text(text.replace("./lake", lake))
+
+    return remote
+
+
+def test_a_lake_on_s3(capsys, dev_port, s3, remote):
     s3.store.create_dir("doctors")
-    conf = "".join(f'    {name}: "{value}"\n' for name, value in s3.spark_conf.items())
-    text = PROJECT.format(servers=broker.bootstrap_servers, topic=topic()) + f"spark:\n  conf:\n{conf}"
-    (here / "rivermouth.yml").write_text(text.replace("./lake", "s3a://doctors/lake"))
+    remote("s3a://doctors/lake")
     code, lines, err = said(capsys)
     assert (code, err) == (0, "")
-    assert line_about(lines, "lake") == (
-        "ok lake s3a://doctors/lake answers; whether it keeps two writers apart is tried by each run before it writes"
+    assert line_about(lines, "lake") == "ok lake s3a://doctors/lake answers"
+    assert line_about(lines, "stores") == (
+        "ok stores s3a://doctors: can be written, and of two who make one file the second is refused"
     )
+    assert s3.store.get_file_info(FileSelector("doctors", recursive=True)) == []
     count = sum(len(jars.locked()[group]) for group in ("spark", "s3"))
     assert line_about(lines, "jars").startswith(f"ok jars all {count} of Spark's are here")
-    (here / "rivermouth.yml").write_text(text.replace("./lake", "s3a://nobodys/lake"))
+
+
+def test_without_spark_no_store_is_tried(capsys, dev_port, s3, remote):
+    s3.store.create_dir("untried")
+    remote("s3a://untried/lake")
+    code, lines, err = said(capsys, "--no-spark")
+    assert (code, err) == (0, "")
+    assert line_about(lines, "lake") == (
+        "ok lake s3a://untried/lake answers; whether it can be written and keeps two writers apart: not tried"
+    )
+    assert not [line for line in lines if line.startswith("ok stores")]
+
+
+def test_a_bucket_that_is_not_there_is_not_tried(capsys, dev_port, remote):
+    remote("s3a://nobodys/lake")
     code, lines, err = said(capsys)
     assert code == 1
     at = lines.index("problem lake")
@@ -222,3 +255,57 @@ def test_a_lake_on_s3(here, capsys, broker, topic, dev_port, s3):
         "[LAKE_NOT_READABLE] cannot read s3a://nobodys/lake: there is no bucket nobodys",
         "at: rivermouth.yml:2",
     ]
+    assert err.startswith("[NOT_READY] 1 of 8 checks failed: lake\n")
+
+
+def test_a_store_that_takes_nothing(capsys, dev_port, s3, remote):
+    s3.store.create_dir("readable")
+    with S3Proxy(s3.port) as proxy:
+        proxy.denies = True
+        remote("s3a://readable/lake", proxy.endpoint)
+        code, lines, err = said(capsys)
+    assert code == 1
+    at = lines.index("problem stores")
+    assert lines[at + 1].startswith("[LAKE_NOT_WRITABLE] cannot write into the lake s3a://readable/lake: ")
+    assert "Access Denied" in lines[at + 1]
+    assert lines[at + 1].endswith("; nothing was written")
+    assert lines[at + 2 : at + 4] == [
+        "at: rivermouth.yml:2",
+        (
+            "hint: let its keys or role s3:Get*, s3:Put* and s3:Delete* in s3a://readable/lake/*, "
+            "and s3:ListBucket in s3a://readable"
+        ),
+    ]
+    assert err.startswith("[NOT_READY] 1 of 9 checks failed: stores\n")
+
+
+def test_a_store_that_does_not_keep_two_writers_apart(capsys, dev_port, s3, remote):
+    s3.store.create_dir("deaf")
+    with S3Proxy(s3.port) as proxy:
+        proxy.deaf = True
+        remote("s3a://deaf/lake", proxy.endpoint)
+        code, lines, _err = said(capsys)
+    assert code == 1
+    at = lines.index("problem stores")
+    assert lines[at + 1 : at + 4] == [
+        (
+            "[LAKE_NOT_FENCED] flow orders: the store of s3a://deaf/lake/_rivermouth overwrites a file that it was "
+            "told to make only once, so that two writers could lose each other's commits; nothing was written"
+        ),
+        "at: rivermouth.yml:2",
+        "hint: set lake: to a store with conditional writes (If-None-Match)",
+    ]
+
+
+def test_a_store_whose_connector_is_not_there(capsys, spark, here, broker, topic):
+    text = PROJECT.format(servers=broker.bootstrap_servers, topic=topic()).replace("./lake", "gs://nobodys/lake")
+    (here / "rivermouth.yml").write_text(text)
+    with pytest.raises(LakeNotWritable) as caught:
+        tried(Project.load("rivermouth.yml"))
+    assert str(caught.value) == (
+        "[LAKE_NOT_WRITABLE] cannot write into the lake gs://nobodys/lake: "
+        "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.gs.GoogleHadoopFileSystem not found; "
+        "nothing was written\n"
+        "  at: rivermouth.yml:2\n"
+        "  hint: check the credentials in spark: conf, and that the store's connector is in spark.jars"
+    )

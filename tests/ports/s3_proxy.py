@@ -11,6 +11,13 @@ _BUSY = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r
 _DONE = b'HTTP/1.1 200 OK\r\nETag: "0"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
 
 
+_DENIED_BODY = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+_DENIED = (
+    b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(_DENIED_BODY), _DENIED_BODY)
+)
+
+
 class S3Proxy(Proxy):
     """Forwards to an S3 server; ``with`` closes it.
 
@@ -20,6 +27,7 @@ class S3Proxy(Proxy):
         refused: How many were answered so.
         holds_back: A PUT whose path ends so is held until ``let_go``; empty for none.
         held: Set once such a PUT has come.
+        denies: Every PUT is answered with 403.
         deaf: A PUT that may not overwrite seems to have done so.
     """
 
@@ -30,6 +38,7 @@ class S3Proxy(Proxy):
         self.refused = 0
         self.holds_back = ""
         self.held = threading.Event()
+        self.denies = False
         self.deaf = False
         self._released = threading.Event()
         self._made: set[str] = set()
@@ -57,6 +66,8 @@ class S3Proxy(Proxy):
             self.busy -= 1
             self.refused += 1
             return _BUSY
+        if method == "PUT" and self.denies:
+            return _DENIED
         if method == "PUT" and self.holds_back and path.partition("?")[0].endswith(self.holds_back):
             self.held.set()
             self._released.wait()

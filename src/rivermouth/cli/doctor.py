@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rivermouth.cli.attend import door
 from rivermouth.cli.options import FILE_NAME, with_project
 from rivermouth.cli.output import Output, columns, indented, plain
 from rivermouth.errors import NotReady
@@ -16,19 +17,28 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--no-spark", is_flag=True, help="Start no Spark: whether a store can be written is not tried then.")
 @with_project
-def doctor(output: Output, file: str) -> None:
-    """Look at what a run needs, one by one: packages, Java, jars, disk, project, lake, broker.
+def doctor(output: Output, file: str, *, no_spark: bool) -> None:
+    """Look at what a run needs, one by one: packages, Java, jars, disk, project, lake, stores, broker.
 
-    Starts no Spark and downloads nothing. Where there is no rivermouth.yml the machine alone is looked at.
+    Where places are not on this machine, on S3 for example, Spark is started here and writes a small file there twice,
+    as each run does: a store must refuse the second. The file is taken away again. Downloads nothing. Where there is no
+    rivermouth.yml the machine alone is looked at.
     """
     from rivermouth.project.doctor import examine
     from rivermouth.project.load import Project
 
+    def stores(project: Project) -> list[str]:
+        from rivermouth.project.stores import tried
+
+        with door(output) as given:
+            return tried(project, given)
+
     alone = file == FILE_NAME and not Path(file).exists()
     if alone:
         output.note(f"no {FILE_NAME} here: the machine alone is looked at")
-    found = examine(None if alone else Project.load(file))
+    found = examine(None if alone else Project.load(file), stores=None if no_spark else stores)
     output.result(_text(found), {"checks": plain(found)})
     failed = [each.about for each in found if each.problem is not None]
     if failed:

@@ -10,7 +10,11 @@ class LakeNotWritable(RivermouthError):
 
     code = "LAKE_NOT_WRITABLE"
     what = "cannot write into the lake {lake}: {detail}; nothing was written"
-    hint = "check the owner and the free space of the folder, or set lake: to another one"
+    hint = "{fix}"
+
+    def __init__(self, *, at: str | None = None, **facts: object) -> None:
+        fix = "check the owner and the free space of the folder, or set lake: to another one"
+        super().__init__(at=at, **{"fix": fix, **facts})
 
 
 class LakeNotReadable(RivermouthError):

@@ -85,6 +85,14 @@ class SecretMissing(RivermouthError):
     hint = "{fix}"
 
 
+class WidgetsMissing(RivermouthError):
+    """The widgets of a Databricks job were asked for, and there are none to be had."""
+
+    code = "WIDGETS_MISSING"
+    what = "the widgets of this job cannot be read: {detail}; nothing was run"
+    hint = "{fix}"
+
+
 class KafkaOptionRefused(RivermouthError):
     """A Kafka option that rivermouth or Spark decides itself, or one that loads code."""
 

@@ -8,13 +8,14 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlparse
 
+from py4j.protocol import Py4JJavaError
+
 from rivermouth.errors import LakeNotFenced, LakeNotWritable, PlaceAmbiguous
-from rivermouth.ports.storage import files_for, is_local
+from rivermouth.ports.storage import files_for, is_local, java_cause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.places import FlowPlaces
 
 CONDITIONAL_LOG_STORE: Final = "rivermouth.store.ConditionalLogStore"
@@ -33,6 +34,7 @@ def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
 
     Raises:
         LakeNotFenced: The store overwrites what it was told not to, or Delta would not tell it.
+        LakeNotWritable: The store takes no file of ours.
         PlaceAmbiguous: A place is on this machine, and this Spark would look for it elsewhere.
 
     Guarantees:
@@ -48,14 +50,19 @@ def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
             fix=f"start Spark with --conf spark.delta.logStore.s3a.impl={CONDITIONAL_LOG_STORE} and the jars that "
             "this prints: rivermouth jars paths --s3",
         )
-    stores = {urlparse(place)[:2]: place for place in (*tables, places.state) if not is_local(place)}
-    for place in stores.values():
-        if not _is_conditional(files_for(place, spark), place):
+    for place in stores_of(places).values():
+        if not _is_conditional(spark, place):
             raise LakeNotFenced(
                 flow=places.flow,
                 detail=f"the store of {place} overwrites a file that it was told to make only once",
                 fix="set lake: to a store with conditional writes (If-None-Match)",
             )
+
+
+def stores_of(places: FlowPlaces) -> dict[str, str]:
+    """A place of the flow in each store that is not on this machine, by the store: ``s3a://bucket``."""
+    found = [place for place in (places.table, places.dead_letter_table, places.state) if not is_local(place)]
+    return {"{}://{}".format(*urlparse(place)[:2]): place for place in found}
 
 
 def _has_log_store(spark: SparkSession) -> bool:
@@ -65,14 +72,28 @@ def _has_log_store(spark: SparkSession) -> bool:
     return any(chosen) and not any(name.endswith(_UNFENCED_LOG_STORE) for name in chosen)
 
 
-def _is_conditional(files: LakeFiles, place: str) -> bool:
+def _is_conditional(spark: SparkSession, place: str) -> bool:
     # Beside the place: Delta makes no table in a folder in which something is.
-    probe = f"{place.rpartition('/')[0]}/_rivermouth-probe-{uuid.uuid4().hex}"
+    folder = place.rpartition("/")[0]
+    probe, files = f"{folder}/_rivermouth-probe-{uuid.uuid4().hex}", files_for(place, spark)
     try:
         return files.create(probe, "first") and not files.create(probe, "second")
+    except LakeNotWritable as error:
+        raise LakeNotWritable(lake=folder, detail=error.facts["detail"], fix=_leave(folder)) from error
+    except Py4JJavaError as error:
+        raise LakeNotWritable(lake=folder, detail=java_cause(error), fix=_leave(folder)) from error
     finally:
-        with contextlib.suppress(LakeNotWritable):  # whoever may not delete here leaves it
+        # Whoever may not delete here, or has no classes for it, leaves it.
+        with contextlib.suppress(LakeNotWritable, Py4JJavaError):
             files.delete(probe)
+
+
+def _leave(folder: str) -> str:
+    """What lets a run write there, as a remedy."""
+    if urlparse(folder).scheme != "s3a":
+        return "check the credentials in spark: conf, and that the store's connector is in spark.jars"
+    bucket = f"s3a://{urlparse(folder).netloc}"
+    return f"let its keys or role s3:Get*, s3:Put* and s3:Delete* in {folder}/*, and s3:ListBucket in {bucket}"
 
 
 def check_same_place(spark: SparkSession, places: FlowPlaces) -> None:

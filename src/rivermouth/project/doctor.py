@@ -1,4 +1,4 @@
-"""What a machine and a project need before a flow can run, looked at one by one and without Spark."""
+"""What a machine and a project need before a flow can run, looked at one by one."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 FREE_BYTES: Final = 1 << 30
 """Less room than this is told as a problem: one large batch may need it."""
 _CONNECTOR: Final = "spark-sql-kafka-0-10_"
+_WANTED_BY_SPARK: Final = ("packages", "Java", "jars", "project", "lake")
 _PACKAGES: Final = ("rivermouth", "pyspark", "delta-spark", "confluent-kafka")
 
 
@@ -55,19 +56,23 @@ class Finding:
     problem: RivermouthError | None = None
 
 
-def examine(project: Project | None = None, *, timeout_s: float = 1.0) -> list[Finding]:
+def examine(
+    project: Project | None = None, *, timeout_s: float = 1.0, stores: Callable[[Project], list[str]] | None = None
+) -> list[Finding]:
     """Looks at the machine and, if there is one, at the project.
 
     Args:
         project: Without one, only the machine is looked at.
         timeout_s: Bound on each answer of the broker and of a lake in an object store, in seconds.
+        stores: Tries the stores of a project that are not on this machine, with Spark: ``project.stores.tried``. It
+            is asked where there are any, and all that it needs is well. Without it none is tried.
 
     Returns:
         A finding for each thing, in the order in which a run needs them.
 
     Guarantees:
-        Downloads nothing, starts no JVM, and leaves nothing behind; a trial file in the lake's folder lives for a
-        moment. Run twice: the same, but for what others changed.
+        Downloads nothing of ours, and leaves nothing behind; a trial file in the lake lives for a moment. A JVM is
+        started by ``stores`` only. Run twice: the same, but for what others changed.
     """
     looks: list[tuple[str, Callable[[], str]]] = [
         ("packages", _packages),
@@ -78,11 +83,15 @@ def examine(project: Project | None = None, *, timeout_s: float = 1.0) -> list[F
     if project is not None:
         looks += [
             ("project", lambda: _project(project)),
-            ("lake", lambda: _lake(project, timeout_s)),
-            ("broker", lambda: _broker(project, timeout_s)),
+            ("lake", lambda: _lake(project, timeout_s, tried=stores is not None)),
         ]
-    looks.append(("dev kafka", _dev_kafka))
-    return [_look(about, look) for about, look in looks]
+    found = [_look(about, look) for about, look in looks]
+    if project is not None:
+        well = {each.about for each in found if each.problem is None}
+        if stores is not None and _schemes(project) and well.issuperset(_WANTED_BY_SPARK):
+            found.append(_look("stores", lambda: _stores(stores(project))))
+        found.append(_look("broker", lambda: _broker(project, timeout_s)))
+    return [*found, _look("dev kafka", _dev_kafka)]
 
 
 def _look(about: str, look: Callable[[], str]) -> Finding:
@@ -132,12 +141,13 @@ def _project(project: Project) -> str:
     return f"{project.file or 'made in Python'}, flows: {names or 'none'}"
 
 
-def _lake(project: Project, timeout_s: float) -> str:
+def _lake(project: Project, timeout_s: float, *, tried: bool) -> str:
     lake = project.lake
     if not is_local(lake):
         with standing(project.at("lake")):
             LakeReader(project.spark_conf, timeout_s=timeout_s).names(lake)
-        return f"{lake} answers; whether it keeps two writers apart is tried by each run before it writes"
+        untried = "" if tried else "; whether it can be written and keeps two writers apart: not tried"
+        return f"{lake} answers{untried}"
     folder = local_path(lake)
     # A lake that is not there yet is made below the nearest folder that is.
     there = next(each for each in (folder, *folder.parents) if each.exists())
@@ -152,6 +162,10 @@ def _lake(project: Project, timeout_s: float) -> str:
     # What a bucket's own door keeps apart, two machines that mount it can overwrite.
     room += f"; it is served by {served}: only one machine may write there" if served else ""
     return f"{lake} can be {'written' if there == folder else 'made'}, {room}"
+
+
+def _stores(tried: list[str]) -> str:
+    return f"{', '.join(tried)}: can be written, and of two who make one file the second is refused"
 
 
 def _broker(project: Project, timeout_s: float) -> str:

@@ -19,7 +19,7 @@ from rivermouth.engine.requests import serve
 from rivermouth.engine.schemas import settled, with_columns
 from rivermouth.engine.supervisor import Supervisor
 from rivermouth.engine.table import table_shape
-from rivermouth.errors import FlowBroken, FlowsFailed, RivermouthError, SchemaNotKept
+from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, RivermouthError, SchemaNotKept
 from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.storage import files_for
@@ -323,18 +323,23 @@ def plan(
         return [plan for order in wanted for plan in plan_order(spark, order)]
 
 
-def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
+def ingest(topic: str | None = None, *, widgets: bool = False, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
     """One topic into one table, without a file: ``ingest("orders", lake="./lake")``.
 
     Without ``format`` and ``schema`` the schema is inferred at the first run, and a topic that is not JSON stays bytes.
 
     Args:
         topic: Name of the topic.
+        widgets: Whether the widgets of a Databricks notebook or job are arguments too, the topic among them. Those
+            are taken that bear the name of an argument, all others are left alone, and so is an empty one. What is
+            given here wins, also where it is None; one of ``follow``, ``once`` and ``streaming`` wins over all three.
+            Where an argument is a mapping or a list, its widget holds JSON.
         door: Hears of it, and may stop it.
         **arguments: As ``project.ingest.ingest_spec`` takes them: ``bootstrap_servers``, ``lake``, ``format``,
             ``schema``, ``key_format``, ``table``, ``starting_offsets``, ``kafka_options``, ``follow``, ``debug`` …
 
     Raises:
+        WidgetsMissing: The widgets were asked for, and this is no Databricks notebook or job.
         RivermouthError: The arguments contradict each other, or the flow failed.
 
     Guarantees:
@@ -342,7 +347,16 @@ def ingest(topic: str, *, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
     """
     from rivermouth.project.schema import ingest_project  # noqa: PLC0415 - that imports this one where it starts Spark
 
-    project, _ = ingest_project(topic, **arguments)
+    if topic is not None:
+        arguments["topic"] = topic
+    if widgets:
+        from rivermouth.project.widgets import with_widgets  # noqa: PLC0415 - hardly anybody asks for them
+
+        arguments = with_widgets(arguments)
+    if "topic" not in arguments:
+        detail = "it is neither an argument nor a widget" if widgets else "it is missing"
+        raise ArgumentInvalid(argument="topic", detail=detail, fix='rivermouth.ingest("orders", ...)')
+    project, _ = ingest_project(**arguments)
     update = wants_update(project, arguments.get("update_schema"))
     (outcome,) = run(project, follow=project.follow, door=door, update_schema=update)
     if outcome.error is not None:

@@ -1,0 +1,68 @@
+"""A lake, or a table of it, is put back from a copy: the flow goes on where the copy stands."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from rivermouth.engine.events import BatchDone, CheckpointReplaced
+from rivermouth.errors import OffsetsExpired
+
+
+@pytest.fixture
+def backed_up(make_scene, spark, tmp_path):
+    """(a flow that went on after a backup, with what it told since; the backup); both with dead letters."""
+    scene = make_scene(trigger={"every": "100 ms", "max_offsets": 300})
+    scene.produce(600)
+    assert scene.follow(spark).error is None
+    assert letters(scene) > 0
+    backup = scene.copy(tmp_path / "backup")
+    scene.events.clear()
+    scene.produce(600, seed=2)
+    assert scene.follow(spark).error is None
+    assert scene.audit().is_clean
+    assert letters(scene) > 0
+    return scene, backup
+
+
+def letters(scene):
+    return sum(done.counts.dead_lettered for done in scene.told(BatchDone))
+
+
+def consumed(scene):
+    return sum(done.counts.consumed for done in scene.told(BatchDone))
+
+
+def test_a_lake_that_is_put_back_reads_again_what_came_since(backed_up, spark):
+    scene, backup = backed_up
+    for cache in ("checkpoints", "leases", "requests"):
+        shutil.rmtree(backup.folder / "lake/_rivermouth" / cache, ignore_errors=True)
+    assert backup.follow(spark).error is None
+    assert consumed(backup) == consumed(scene) > 0
+    assert backup.audit().is_clean
+
+
+@pytest.mark.parametrize("with_ledger", [True, False])
+def test_a_table_that_is_put_back_alone_goes_on_with_a_checkpoint_that_is_ahead(
+    with_ledger, backed_up, spark, tmp_path
+):
+    scene, backup = backed_up
+    restored = scene.copy(tmp_path / "restored")
+    places = [(backup.table, restored.table), (backup.dead_letters, restored.dead_letters)]
+    for kept, lost in places:
+        shutil.rmtree(lost)
+        shutil.copytree(kept, lost)
+    if with_ledger:
+        shutil.copy(backup.side_file, restored.side_file)
+    assert restored.follow(spark).error is None
+    assert restored.told(CheckpointReplaced)
+    assert restored.audit().is_clean
+
+
+def test_what_kafka_dropped_since_the_backup_is_asked_about(backed_up, spark):
+    scene, backup = backed_up
+    first, _ = scene.told(BatchDone)[0].ranges[scene.topic][0]
+    backup.drop_before(first + 1)
+    error = backup.drain(spark).error
+    assert isinstance(error, OffsetsExpired)
