@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -11,10 +12,13 @@ from tests.crashes import oracle
 from tests.crashes.deciding import decided, status_of
 from tests.crashes.test_ledger import clean_log
 
+from rivermouth.engine import adopt
 from rivermouth.engine.audit import audit_flow
 from rivermouth.engine.events import Warned
 from rivermouth.engine.plan import plan_flow
 from rivermouth.engine.supervisor import Supervisor
+from rivermouth.errors import LakeNotReadable
+from rivermouth.ports.storage import PlacedFiles
 from rivermouth.rows.adoption import Adoption
 
 
@@ -223,6 +227,90 @@ def test_what_is_no_checkpoint_of_this_flow(scene, notebook, spark, tmp_path):
     )
 
 
+def test_what_another_query_read_is_no_start_of_this_flow(scene, notebook, spark):
+    mine, other = scene.topic, f"{scene.topic}-other"
+    scene.make_topic(other, 1)
+    scene.topics.append(other)
+    scene.send(*good(1, 2))
+    scene.send(*good(3), partition=1)
+    scene.send(*good(4), topic=other)
+    notebook.run(coordinates=True)
+    text = (
+        "[ADOPTION_REFUSED] flow shop: its table cannot be taken over by --adopt {}: {}; nothing was written\n"
+        "  hint: {}"
+    )
+    topics = "let the flow read the topics that the table was made of"
+    scene.topics.remove(other)
+    assert refusal(scene, spark, notebook.checkpoint) == text.format(
+        notebook.checkpoint, f"its query also read topic {other}, which the flow does not", topics
+    )
+    assert refusal(scene, spark, "table") == text.format(
+        "table", f"it has rows of topic {other}, which the flow does not read", topics
+    )
+    scene.topics.append(other)
+    scene.make_topic_anew(1)
+    scene.send(*good(5, 6, 7))
+    for source in (notebook.checkpoint, "table"):
+        assert refusal(scene, spark, source) == text.format(
+            source, f"it was read from partition 1 of topic {mine}, which is not there", topics
+        )
+    # As of a query over two topics that it joins: a line of offsets each.
+    offsets = notebook.checkpoint / "offsets" / "0"
+    offsets.with_name(".0.crc").unlink()
+    offsets.write_text(offsets.read_text() + "\n" + offsets.read_text().splitlines()[-1])
+    assert refusal(scene, spark, notebook.checkpoint) == text.format(
+        notebook.checkpoint,
+        "its query reads more than one source",
+        "name the checkpointLocation of a query that reads Kafka alone and has ended a batch",
+    )
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told_by_what_keeps_it_from_that(scene, notebook, spark, bucket):
+    scene.send(*good(1))
+    notebook.run()
+    metadata = notebook.checkpoint / "metadata"
+    metadata.unlink()
+    metadata.mkdir()
+    text = (
+        "[ADOPTION_REFUSED] flow shop: its table cannot be taken over by --adopt {}: {}; nothing was written\n"
+        "  hint: rivermouth run shop --adopt CHECKPOINT, one that Spark and this user can read"
+    )
+    detail = f"it cannot be read: [Errno 21] Is a directory: '{metadata}'"
+    assert refusal(scene, spark, notebook.checkpoint) == text.format(notebook.checkpoint, detail)
+    java = "org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme"
+    elsewhere = "elsewhere://host/notebook"
+    assert refusal(scene, spark, elsewhere) == text.format(elsewhere, f'it cannot be read: {java} "elsewhere"')
+    source = f"s3a://{bucket(exists=False)}/notebook"
+    with pytest.raises(LakeNotReadable) as caught:
+        PlacedFiles(spark).names(source)
+    told = [text.format(source, caught.value.message), str(adopted(scene, spark, source)[0].error)]
+    # Each request has an id of its own.
+    assert len({re.sub(r"Request ID: \w+", "", each) for each in told}) == 1
+
+
+def test_a_table_that_is_written_to_meanwhile_is_not_taken_over(scene, notebook, spark, monkeypatch):
+    scene.send(*good(1))
+    notebook.run()
+    honest = adopt.adopting.entry_zero
+
+    def while_another_writes(*arguments, **options):
+        scene.send(*good(2))
+        notebook.run()
+        return honest(*arguments, **options)
+
+    with monkeypatch.context() as busy:
+        busy.setattr(adopt.adopting, "entry_zero", while_another_writes)
+        outcome, _warned = adopted(scene, spark, notebook.checkpoint)
+    assert str(outcome.error) == (
+        f"[ADOPTION_REFUSED] flow shop: its table cannot be taken over by --adopt {notebook.checkpoint}: another "
+        "program wrote to it meanwhile; nothing was written\n"
+        "  hint: stop that program, then run this again"
+    )
+    assert oracle.ledger_of(scene.table) == []
+    assert adopted(scene, spark, notebook.checkpoint)[0].error is None
+    assert ids_of(scene) == {1: 1, 2: 1}
+
+
 def test_an_old_copy_of_the_checkpoint_is_refused(scene, notebook, spark, tmp_path):
     scene.send(*good(1))
     notebook.run()
@@ -254,9 +342,9 @@ def test_a_plan_says_what_the_run_would_meet_after_it(scene, notebook, spark):
     scene.drop_before(4)
     foreseen = planned(scene, spark, notebook.checkpoint)
     assert (foreseen.problem, foreseen.ranges) == (None, {scene.topic: {0: (2, 5)}})
-    assert foreseen.warnings[-1].startswith(
+    assert foreseen.warnings[-1] == (
         f"the run would take the table over, and then stop: flow shop: topic {scene.topic} partition 0: offsets 2 to 4 "
-        "(exclusive) are no longer in "
+        "(exclusive) are no longer in Kafka, which lacks 2 in all"
     )
     scene.options["on_data_loss"] = "record"
     foreseen = planned(scene, spark, notebook.checkpoint)

@@ -21,8 +21,11 @@ from tests.crashes.deciding import (
     settle,
     status_of,
 )
+from tests.crashes.test_replay import with_flow
 
+from rivermouth.engine.requests import Request, perform
 from rivermouth.engine.supervisor import Supervisor
+from rivermouth.rows.erasure import ForgetRequest
 
 
 @pytest.mark.long
@@ -115,6 +118,26 @@ def test_of_a_topic_that_was_cut_nothing_is_read_again_that_the_table_or_its_dea
     assert hinted(error)["rewind"] == [f"{scene.topic}-0:10"]
     assert decided(scene, spark, **hinted(error)).error is None
     assert epochs_of(scene) == expected
+
+
+@pytest.mark.parametrize("erased", [False, True])
+def test_without_timestamps_what_was_erased_counts_as_what_the_table_has(erased, make_scene, spark):
+    columns = ["kafka_topic", "kafka_partition", "kafka_offset"]
+    scene = make_scene(partitions=1, metadata_columns=columns)
+    scene.send(*[GOOD] * 8, b'{"id": 3, "amount": 1, "name": "eve"}', GOOD)
+    assert scene.drain(spark).error is None
+    if erased:
+        erasure = ForgetRequest(where="name = 'eve'", who="ann@host", at="2026-01-31T12:00:00+00:00", mark="7e1f")
+        forget = Request("forget", erasure=erasure)
+        assert with_flow(scene, spark, lambda run: perform(run, forget))["records"] == 1
+    scene.pretend_the_ledger_is_at(99, instead_of=10)
+    told = " (or had them, before they were erased)" if erased else ""
+    assert str(decided(scene, spark, rewind=[f"{scene.topic}-0:4"]).error) == (
+        f"[DECISION_REFUSED] flow shop: --rewind {scene.topic}-0:4 is refused: of what Kafka holds of {scene.topic}-0 "
+        "there, the table and its dead letters have 6 records, offsets 4 to 9, as far as can be told without "
+        f"kafka_timestamp{told}; nothing was recorded\n"
+        f'  hint: rivermouth run shop --rewind {scene.topic}-0:10 --why "REASON"'
+    )
 
 
 @pytest.mark.long
@@ -247,6 +270,23 @@ def test_a_changed_table_whose_last_batch_was_not_settled_and_whose_topic_is_ano
     scene.send(*[GOOD] * 3)
     assert settle(scene, spark) <= 3
     assert Counter(row.get("kafka_epoch") or 0 for row in oracle.rows_of(scene.table)) == {0: 8, 1: 3}
+
+
+def test_a_batch_that_was_not_settled_before_others_changed_the_table_is_read_again(make_scene, children, spark):
+    scene = make_scene(partitions=1)
+    scene.send(*[GOOD, NOBODY] * 5)
+    child = children.run(scene, own_jvm=False, kill={"on": "dead_letters", "who": "python"})
+    assert child.code == -signal.SIGKILL, child.said()
+    spark.sql(f"DELETE FROM delta.`{scene.table}`")
+    error = decided(scene, spark, rewind=[f"{scene.topic}-0:10"]).error
+    assert str(error) == (
+        "[DECISION_REFUSED] flow shop: --rewind is refused: the last batch was not settled before others changed the "
+        "table, so it has to be read again; nothing was recorded\n"
+        f'  hint: rivermouth run shop --rewind {scene.topic}-0:0 --why "REASON"'
+    )
+    assert decided(scene, spark, **hinted(error)).error is None
+    found = scene.audit()
+    assert found.is_clean, str(found)
 
 
 @pytest.mark.long

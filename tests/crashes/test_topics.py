@@ -5,25 +5,30 @@ from __future__ import annotations
 import signal
 
 import pytest
-from tests.crashes.deciding import GOOD, decided, hinted, status_of
+from tests.crashes import oracle
+from tests.crashes.deciding import CLUSTER, GOOD, RECORD, decided, hinted, status_of
 from tests.crashes.scene import CaughtUp
 
 from rivermouth.engine.events import BatchDone, StepReached
+from rivermouth.ports.kafka import Kafka
 
 
 def test_a_topic_that_was_deleted_and_made_again_is_refused(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.produce(100, partitions=1)
     assert scene.drain(spark).error is None
-    before = scene.topic_id
+    before, stood = scene.topic_id, oracle.ledger_of(scene.table)[-1]["topics"][scene.topic]["next"]["0"]
     scene.make_topic_anew(1)
     # With more records than before, so that its offsets alone would look right.
     scene.produce(300, partitions=1)
+    with Kafka(scene.bootstrap_servers) as kafka:
+        held = kafka.end_offsets(kafka.describe([scene.topic]), "read_uncommitted")[scene.topic][0]
     for outcome in (scene.drain(spark), scene.follow(spark, until=lambda _event: False)):
         assert str(outcome.error) == (
             f"[TOPIC_RECREATED] flow shop: topic {scene.topic} was deleted and created again: its id is "
-            f"{scene.topic_id}, the ledger knows {before}; nothing was written\n"
-            f'  hint: rivermouth run shop --new-epoch {scene.topic} --why "REASON"'
+            f"{scene.topic_id}, the ledger knows {before} and stands at {scene.topic}-0:{stood}; none of the {held} "
+            "offsets that it holds now was read; nothing was written\n"
+            f'  hint: {CLUSTER}{RECORD}rivermouth run shop --new-epoch {scene.topic} --why "REASON"'
         )
 
 
@@ -36,8 +41,8 @@ def test_records_that_kafka_dropped_before_they_were_read_are_a_stop(make_scene,
     for outcome in (scene.drain(spark), scene.follow(spark, until=lambda _event: False)):
         assert str(outcome.error) == (
             f"[OFFSETS_EXPIRED] flow shop: topic {scene.topic} partition 0: offsets 10 to 25 (exclusive) are no "
-            "longer in Kafka; nothing was written\n"
-            f'  hint: rivermouth run shop --accept-loss {scene.topic}-0:10-25 --why "REASON"'
+            "longer in Kafka, which lacks 15 in all; nothing was written\n"
+            f'  hint: {RECORD}rivermouth run shop --accept-loss {scene.topic}-0:10-25 --why "REASON"'
         )
 
 
@@ -96,7 +101,8 @@ def test_records_of_an_added_partition_that_kafka_dropped_before_the_flow_saw_it
     error = scene.drain(spark).error
     assert str(error) == (
         f"[OFFSETS_EXPIRED] flow shop: topic {scene.topic} partition 1: offsets 0 to 3 (exclusive) are no longer in "
-        f'Kafka; nothing was written\n  hint: rivermouth run shop --accept-loss {scene.topic}-1:0-3 --why "REASON"'
+        "Kafka, which lacks 3 in all; nothing was written\n"
+        f'  hint: {RECORD}rivermouth run shop --accept-loss {scene.topic}-1:0-3 --why "REASON"'
     )
     outcome = decided(scene, spark, **hinted(error))
     assert (outcome.error, outcome.counts.written) == (None, 2)
@@ -198,6 +204,7 @@ def test_a_topic_that_is_recreated_between_two_batches_is_noticed(make_scene, sp
     assert outcome.batches == 2
     assert str(outcome.error) == (
         f"[TOPIC_RECREATED] flow shop: topic {scene.topic} was deleted and created again: its id is "
-        f"{scene.topic_id}, the ledger knows {before}; nothing was written\n"
-        f'  hint: rivermouth run shop --new-epoch {scene.topic} --why "REASON"'
+        f"{scene.topic_id}, the ledger knows {before} and stands at {scene.topic}-0:200; none of the 300 offsets that "
+        "it holds now was read; nothing was written\n"
+        f'  hint: {CLUSTER}{RECORD}rivermouth run shop --new-epoch {scene.topic} --why "REASON"'
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 
@@ -55,3 +56,26 @@ def test_a_table_is_found_by_name_and_with_its_columns_as_they_become(broker, to
     # Nothing lies about outside the lake.
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "rivermouth.yml"]
     assert (tmp_path / "lake/_rivermouth/metastore").is_dir()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_a_metastore_that_nobody_serves_keeps_the_flow_from_carrying(broker, topic, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    text = PROJECT.format(servers=broker.bootstrap_servers, topic=topic())
+    schema, metastore = 'schema: "shop_{schema}"', f"metastore: thrift://127.0.0.1:{port}"
+    (tmp_path / "rivermouth.yml").write_text(text.replace(schema, f"{schema}, {metastore}"))
+    done = subprocess.run(
+        [sys.executable, "-m", "rivermouth", "run"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    told = (
+        "[METASTORE_UNAVAILABLE] flow orders: the metastore cannot be opened, so spark_catalog.shop_bronze.web_orders "
+        "is not registered and nothing was carried; its service does not answer, or another process has the embedded "
+        "one open\n"
+        "  at: rivermouth.yml:8\n"
+        "  hint: start that service or stop that process, then: rivermouth run orders; flows of several processes need "
+        "catalog: {metastore: thrift://host:9083}\n"
+    )
+    assert told in done.stderr

@@ -331,7 +331,13 @@ def test_a_broker_that_dies_by_itself_is_told(command):
     assert (code, json.loads(out)) == (1, {"bootstrap_servers": f"127.0.0.1:{port}", "data_dir": None})
     told = json.loads(err)
     assert told["code"] == "DEV_SERVER_FAILED"
-    assert told["message"].startswith("the Kafka broker ended by itself with exit code -9; its log ")
+    assert re.fullmatch(
+        r"the Kafka broker ended by itself with exit code -9; its log /\S+/kafka\.log ends with:\n.+",
+        told["message"],
+        re.DOTALL,
+    )
+    # That log lay in a folder that is gone by now.
+    assert told["hint"] == "rivermouth dev kafka --data-dir FOLDER, where its log is kept"
 
 
 def test_records_go_to_the_brokers_of_the_project(project, broker, command, tmp_path):

@@ -128,13 +128,20 @@ def test_what_is_wrong_is_told_one_by_one_and_the_rest_too(here, capsys, dev_por
     )
 
 
-def test_a_topic_that_is_missing(here, capsys, broker, dev_port):
-    (here / "rivermouth.yml").write_text(PROJECT.format(servers=broker.bootstrap_servers, topic="nowhere"))
+def test_a_topic_that_is_missing(here, capsys, broker, topic, dev_port):
+    name = topic()
+    (here / "rivermouth.yml").write_text(PROJECT.format(servers=broker.bootstrap_servers, topic=f"{name}s"))
     code, lines, err = said(capsys)
     assert code == 1
     at = lines.index("problem broker")
-    assert lines[at + 1].startswith("[TOPIC_MISSING] ")
-    assert err.startswith("[NOT_READY] 1 of 8 checks failed: broker\n")
+    assert lines[at + 1 : at + 4] == [
+        f"[TOPIC_MISSING] flow orders: topic '{name}s' does not exist on the broker; nothing was read",
+        "at: rivermouth.yml:4",
+        f"hint: did you mean '{name}'?",
+    ]
+    assert err == (
+        "[NOT_READY] 1 of 8 checks failed: broker\n  hint: rivermouth doctor, once the first of them is mended\n"
+    )
 
 
 def test_a_project_file_that_cannot_be_read(here, capsys):
@@ -251,9 +258,10 @@ def test_a_bucket_that_is_not_there_is_not_tried(capsys, dev_port, remote):
     code, lines, err = said(capsys)
     assert code == 1
     at = lines.index("problem lake")
-    assert lines[at + 1 : at + 3] == [
+    assert lines[at + 1 : at + 4] == [
         "[LAKE_NOT_READABLE] cannot read s3a://nobodys/lake: there is no bucket nobodys",
         "at: rivermouth.yml:2",
+        "hint: check the credentials and the address of the lake, in spark: conf for object stores",
     ]
     assert err.startswith("[NOT_READY] 1 of 8 checks failed: lake\n")
 

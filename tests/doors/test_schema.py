@@ -138,6 +138,18 @@ def test_of_a_compacted_topic_the_newest_record_of_each_key_counts(broker, topic
         assert (found.seen.read, found.seen.latest_per_key, found.seen.shape.without_value) == (4, True, 1)
 
 
+def test_a_declared_schema_that_did_not_grow_has_no_versions(shop):
+    shop.write('{type: json, schema: "id bigint"}', "    evolution: {on_new_column: evolve}\n")
+    code, _, err = shop.say("schema", "show", "orders")
+    assert (code, err) == (
+        1,
+        (
+            "[SCHEMA_NOT_GROWN] flow orders: its schema is as declared, and nothing came that it grew by; nothing was "
+            "done\n  at: rivermouth.yml:4\n  hint: rivermouth plan orders\n"
+        ),
+    )
+
+
 def test_a_flow_infers_once_keeps_and_updates(spark, shop):
     shop.send(*RECORDS)
     stays = "    evolution: {on_new_column: ignore, on_type_change: dead_letter}\n"

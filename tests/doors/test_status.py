@@ -21,6 +21,7 @@ from rivermouth.cli.output import plain
 from rivermouth.cli.status import status_text
 from rivermouth.engine.status import PartitionStatus, project_status
 from rivermouth.errors import LakeNotWritable
+from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.storage import LocalFiles
@@ -271,7 +272,12 @@ def test_a_topic_that_was_made_anew_has_no_lag_that_anybody_knows(stands, lake, 
     lake.two_batches(pair, name, {0: stands}, topic_id="another")
     (status,) = lake.status(pair)
     assert status.code == "TOPIC_RECREATED"
-    assert status.message.startswith(f"flow orders: topic {name} was deleted and created again: its id is ")
+    with Kafka(lake.kafka_address) as kafka:
+        topic_id = kafka.describe([name])[name].id
+    assert status.message == (
+        f"flow orders: topic {name} was deleted and created again: its id is {topic_id}, the ledger knows another and "
+        f"stands at {name}-0:{stands}; none of the 10 offsets that it holds now was read; nothing was written"
+    )
     assert status.partitions == (PartitionStatus(name, 0, stands, 10, None),)
     assert (status.lag, status.furthest_behind) == (None, None)
 
@@ -287,8 +293,8 @@ def test_offsets_that_are_gone_or_not_there(lake, filled, broker):
     lost, beyond = lake.status(first, second)
     assert (lost.code, beyond.code) == ("OFFSETS_EXPIRED", "OFFSETS_BEYOND_END")
     assert lost.message == (
-        f"flow first: topic {expired} partition 0: offsets 6 to 8 (exclusive) are no longer in Kafka; "
-        "nothing was written"
+        f"flow first: topic {expired} partition 0: offsets 6 to 8 (exclusive) are no longer in Kafka, which "
+        "lacks 2 in all; nothing was written"
     )
     assert beyond.message == (
         f"flow second: topic {ahead} partition 0: the ledger expects offset 12, the topic ends at 10; "
@@ -318,7 +324,10 @@ def test_a_batch_that_was_not_settled_and_whose_records_are_gone_is_a_stop(lake,
     Path(pair[1].ledger_file).unlink()
     (status,) = lake.status(pair)
     assert status.code == "OFFSETS_EXPIRED"
-    assert status.hint == f'rivermouth run orders --accept-loss {name}-0:4-5 --why "REASON"'
+    assert status.hint == (
+        "on_data_loss: record, for this and all to come; or only for this: "
+        f'rivermouth run orders --accept-loss {name}-0:4-5 --why "REASON"'
+    )
 
 
 def test_a_flow_whose_records_are_about_to_expire_is_warned(lake, filled, broker):

@@ -178,6 +178,36 @@ def test_children_that_lost_their_jvm_are_found_again_by_their_family(monkeypatc
     }
 
 
+def test_a_jvm_that_ends_again_and_again_is_given_up(monkeypatch, tmp_path):
+    """With half as many offsets each time: what does not fit into memory then will not fit at all."""
+    sessions, carried, events = [], [], []
+
+    def start():
+        sessions.append(SimpleNamespace(ended=False))
+        return sessions[-1]
+
+    def carry(order, _listener, **_):
+        carried.append(order.flow.trigger.max_offsets)
+        sessions[-1].ended = True
+        raise RuntimeError
+
+    for module in (workers, supervision):
+        monkeypatch.setattr(module, "has_ended", lambda spark: spark.ended)
+    monkeypatch.setattr(supervision, "abandon", lambda _: None)
+    found = Supervisor(start(), events.append, lambda _: None, restart=start)
+    monkeypatch.setattr(found, "carry", carry)
+    trigger = {"max_offsets": 1000}
+    flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": "text", "table": "s.t", "trigger": trigger})
+    (outcome,) = found.run([FlowOrder(flow, SimpleNamespace(lake=""), "s", {})], keep_following=True)
+    assert carried == [1000, 500, 250, 125, 62, 31, 15, 7, 3]
+    assert str(outcome.error) == (
+        "[ENGINE_LOST] flow f: Spark's JVM ended 9 times, most likely for lack of memory, the last time with at most 3 "
+        "offsets a batch; the batch in hand was not written, or will be found at the next start\n"
+        "  hint: spark: {driver_memory: 4g}"
+    )
+    assert [each.error for each in events if isinstance(each, FlowFailed)] == [str(outcome.error)]
+
+
 def test_a_family_that_follows_outlasts_a_broker_that_is_away_before_it_has_topics(monkeypatch):
     looks, carried = [], []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ from delta import exceptions
 from pyspark.sql.types import LongType, StructField, StructType
 
 from rivermouth.engine import forget
-from rivermouth.errors import ForgetRefused, MaintenanceConflict
+from rivermouth.errors import ForgetRefused, MaintenanceConflict, MaintenanceFailed
 from rivermouth.ports import delta, delta_append, delta_upkeep
 
 COLUMNS = StructType([StructField("id", LongType())])
@@ -55,6 +56,21 @@ def test_an_append_that_shall_be_alone_is_not_where_somebody_comes_first(spark, 
     rows = spark.createDataFrame([(3,)], COLUMNS)
     assert not delta_append.append_alone(rows, location, onto=1, app_id="a", app_version=1, metadata="m")
     assert sorted(row.id for row in spark.read.format("delta").load(location).collect()) == [1, 2]
+
+
+def test_maintenance_that_misses_a_file_says_what_failed(spark, location):
+    by_another(spark, location)
+    before = delta.table_state(spark, location).version
+    missing = spark.read.format("delta").load(location).inputFiles()[0].removeprefix("file:")
+    Path(missing).unlink()
+    with pytest.raises(MaintenanceFailed) as caught:
+        delta_upkeep.optimize(spark.newSession(), "silver.t", location, where=None, zorder=[])
+    assert str(caught.value) == (
+        "[MAINTENANCE_FAILED] optimize of table silver.t failed: java.io.FileNotFoundException: "
+        f"File file:{missing} does not exist; no row of it was changed\n"
+        "  hint: rivermouth tables describe silver.t"
+    )
+    assert delta.table_state(spark, location).version == before
 
 
 def test_maintenance_that_comes_second_says_so(come_second):

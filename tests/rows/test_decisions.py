@@ -27,6 +27,10 @@ ANEW = Found({"t": "two"}, {"t": {0: 0}}, {"t": {0: 5}})
 ANN = {"who": "ann@host", "at": "2026-01-31T12:00:00+00:00", "why": "known", "mark": "m1"}
 
 
+RECORD = "on_data_loss: record, for this and all to come; or only for this: "
+ANEW_HINT = f"check that bootstrap_servers names the right cluster; then {RECORD}"
+
+
 def problem(entry, found, needed=None):
     return gone.problem("shop", entry, needed or entry.next_offsets, found)
 
@@ -53,8 +57,9 @@ def test_a_ledger_that_agrees_with_its_topics_has_no_problem():
 def test_what_a_partition_lacks_that_a_known_topic_got_since_was_lost_unread():
     added = replace(FOUND, first={"t": {0: 0, 1: 0, 2: 7}}, end={"t": {0: 50, 1: 50, 2: 9}})
     assert str(problem(ENTRY, added)) == (
-        "[OFFSETS_EXPIRED] flow shop: topic t partition 2: offsets 0 to 7 (exclusive) are no longer in Kafka; "
-        'nothing was written\n  hint: rivermouth run shop --accept-loss t-2:0-7 --why "REASON"'
+        "[OFFSETS_EXPIRED] flow shop: topic t partition 2: offsets 0 to 7 (exclusive) are no longer in Kafka, "
+        "which lacks 7 in all; nothing was written\n"
+        f'  hint: {RECORD}rivermouth run shop --accept-loss t-2:0-7 --why "REASON"'
     )
     after = recorded(LossDecision(losses={"t": {2: (0, 7)}}, **ANN), added)
     assert after.next_offsets == {"t": {0: 10, 1: 20, 2: 7}}
@@ -80,8 +85,8 @@ def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
             OffsetsExpired,
             (
                 "[OFFSETS_EXPIRED] flow shop: topic t partition 0: offsets 10 to 25 (exclusive) are no longer in "
-                "Kafka; "
-                'nothing was written\n  hint: rivermouth run shop --accept-loss t-0:10-25 --why "REASON"'
+                "Kafka, which lacks 15 in all; nothing was written\n"
+                f'  hint: {RECORD}rivermouth run shop --accept-loss t-0:10-25 --why "REASON"'
             ),
         ),
         (
@@ -89,9 +94,8 @@ def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
             OffsetsExpired,
             (
                 "[OFFSETS_EXPIRED] flow shop: topic t partition 0: offsets 10 to 25 (exclusive) are no longer in "
-                "Kafka; "
-                "nothing was written\n"
-                '  hint: rivermouth run shop --accept-loss t-0:10-25 --accept-loss t-1:20-30 --why "REASON"'
+                "Kafka, which lacks 25 in all; nothing was written\n"
+                f'  hint: {RECORD}rivermouth run shop --accept-loss t-0:10-25 --accept-loss t-1:20-30 --why "REASON"'
             ),
         ),
         (
@@ -99,17 +103,17 @@ def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
             TopicRecreated,
             (
                 "[TOPIC_RECREATED] flow shop: topic t was deleted and created again: its id is two, the ledger knows "
-                "one; "
-                'nothing was written\n  hint: rivermouth run shop --new-epoch t --why "REASON"'
+                "one and stands at t-0:10, t-1:20; none of the 5 offsets that it holds now was read; nothing was "
+                f'written\n  hint: {ANEW_HINT}rivermouth run shop --new-epoch t --why "REASON"'
             ),
         ),
         (
             replace(ANEW, ids={"t": None}),
             PartitionsFewer,
             (
-                "[PARTITIONS_FEWER] flow shop: topic t was deleted and created again: the ledger knows 2 partitions, "
-                "it "
-                'has 1; nothing was written\n  hint: rivermouth run shop --new-epoch t --why "REASON"'
+                "[PARTITIONS_FEWER] flow shop: topic t was deleted and created again: the ledger knows 2 partitions "
+                "and stands at t-0:10, t-1:20, it has 1; none of the 5 offsets that it holds now was read; nothing was "
+                f'written\n  hint: {ANEW_HINT}rivermouth run shop --new-epoch t --why "REASON"'
             ),
         ),
         (
@@ -191,7 +195,7 @@ def test_a_decision_is_whole_or_nothing_of_it_is_recorded():
     with pytest.raises(OffsetsExpired) as caught:
         rule(LossDecision(losses={"t": {0: (10, 25)}}), found)
     whole = 'rivermouth run shop --accept-loss t-0:10-25 --accept-loss t-1:20-30 --why "REASON"'
-    assert caught.value.next_step == whole
+    assert caught.value.next_step == RECORD + whole
     both = LossDecision(losses={"t": {0: (10, 25), 1: (20, 30)}})
     assert recorded(both, found).totals.lost == 25
 
@@ -231,7 +235,7 @@ def test_the_hint_names_all_that_has_to_be_decided():
     ids = {"a": "two", "b": "two", "c": "one", "d": "one"}
     found = Found(ids, {**first, "d": {0: 25}}, {**end, "c": {0: 7}})
     command = 'rivermouth run shop --new-epoch a --new-epoch b --accept-loss d-0:10-25 --rewind c-0:7 --why "REASON"'
-    assert problem(entry, found).next_step == command
+    assert problem(entry, found).next_step == ANEW_HINT + command
     for part in (LossDecision(epochs=("a",)), LossDecision(epochs=("b", "a")), LossDecision(rewinds={"c": {0: 7}})):
         with pytest.raises(RivermouthError) as caught:
             rule(part, found, entry)
@@ -278,8 +282,28 @@ def test_where_topics_have_no_ids_the_user_knows_and_it_is_recorded_once():
 
 @pytest.mark.parametrize("wanted", [LossDecision(losses={"t": {0: (10, 25)}}), LossDecision(rewinds={"t": {0: 0}})])
 def test_of_another_topic_neither_losses_nor_rewinds_can_be_told(wanted):
-    assert "is refused: topic t was deleted and created again; nothing was recorded" in refusal(wanted, ANEW)
-    assert refusal(wanted, ANEW).endswith('  hint: rivermouth run shop --new-epoch t --why "REASON"')
+    assert refusal(wanted, ANEW) == (
+        f"[DECISION_REFUSED] flow shop: {wanted.options} is refused: topic t was deleted and created again; nothing "
+        'was recorded\n  hint: rivermouth run shop --new-epoch t --why "REASON"'
+    )
+
+
+@pytest.mark.parametrize("wanted", [LossDecision(losses={"t": {7: (10, 25)}}), LossDecision(rewinds={"t": {7: 0}})])
+def test_of_a_partition_that_is_not_read_nothing_can_be_decided(wanted):
+    assert refusal(wanted, FOUND) == (
+        f"[DECISION_REFUSED] flow shop: {wanted.options} is refused: the flow does not read partition 7 of topic t; "
+        "nothing was recorded\n  hint: rivermouth plan shop"
+    )
+
+
+def test_of_many_partitions_the_first_tell_where_the_ledger_stood():
+    entry = first_entry("shop", {"t": dict.fromkeys(range(12), 5)}, {"t": "one"})
+    places = ", ".join(f"t-{partition}:5" for partition in range(8))
+    assert str(problem(entry, ANEW)) == (
+        "[TOPIC_RECREATED] flow shop: topic t was deleted and created again: its id is two, the ledger knows one and "
+        f"stands at {places}, 4 more; none of the 5 offsets that it holds now was read; nothing was written\n"
+        f'  hint: {ANEW_HINT}rivermouth run shop --new-epoch t --why "REASON"'
+    )
 
 
 # --- rewinds -----------------------------------------------------------------------------------------

@@ -188,7 +188,11 @@ def settled(
     """
     entry = run.standing.entry
     if not counts.adds_up:
-        raise CountsDisagree(flow=run.flow.name, entry=entry.number, detail=f"counts do not add up: {counts}")
+        detail = (
+            f"of {counts.consumed} records {counts.written} were written, {counts.merged} merged, {counts.dropped} "
+            f"dropped and {counts.dead_lettered} dead-lettered, which does not add up"
+        )
+        raise CountsDisagree(flow=run.flow.name, entry=entry.number, detail=detail)
     done = BatchDone(
         flow=run.flow.name,
         entry=entry.number,

@@ -60,9 +60,12 @@ class OffsetsExpired(RivermouthError):
     code = "OFFSETS_EXPIRED"
     what = (
         "flow {flow}: topic {topic} partition {partition}: offsets {start} to {end} (exclusive) are no longer in "
-        "{place}; nothing was written"
+        "{place}, which lacks {gone} in all; nothing was written"
     )
-    hint = 'rivermouth run {flow} {options} --why "REASON"'
+    hint = (
+        "on_data_loss: record, for this and all to come; or only for this: "
+        'rivermouth run {flow} {options} --why "REASON"'
+    )
 
 
 class OffsetsBeyondEnd(RivermouthError):
@@ -84,10 +87,13 @@ class TopicRecreated(RivermouthError):
 
     code = "TOPIC_RECREATED"
     what = (
-        "flow {flow}: topic {topic} was deleted and created again: its id is {found}, the ledger knows {expected}; "
-        "nothing was written"
+        "flow {flow}: topic {topic} was deleted and created again: its id is {found}, the ledger knows {expected} and "
+        "stands at {stands}; none of the {held} offsets that it holds now was read; nothing was written"
     )
-    hint = 'rivermouth run {flow} {options} --why "REASON"'
+    hint = (
+        "check that bootstrap_servers names the right cluster; then on_data_loss: record, for this and all to come; "
+        'or only for this: rivermouth run {flow} {options} --why "REASON"'
+    )
 
 
 class PartitionsFewer(RivermouthError):
@@ -95,10 +101,13 @@ class PartitionsFewer(RivermouthError):
 
     code = "PARTITIONS_FEWER"
     what = (
-        "flow {flow}: topic {topic} was deleted and created again: the ledger knows {expected} partitions, it has "
-        "{found}; nothing was written"
+        "flow {flow}: topic {topic} was deleted and created again: the ledger knows {expected} partitions and "
+        "stands at {stands}, it has {found}; none of the {held} offsets that it holds now was read; nothing was written"
     )
-    hint = 'rivermouth run {flow} {options} --why "REASON"'
+    hint = (
+        "check that bootstrap_servers names the right cluster; then on_data_loss: record, for this and all to come; "
+        'or only for this: rivermouth run {flow} {options} --why "REASON"'
+    )
 
 
 class RewindDoubles(RivermouthError):
@@ -151,8 +160,11 @@ class CountsDisagree(RivermouthError):
     """The parts of a batch do not add up to what was consumed."""
 
     code = "COUNTS_DISAGREE"
-    what = "flow {flow}: entry {entry}: {detail}"
-    hint = "rivermouth status {flow} --output json, and report it: this must not happen"
+    what = "flow {flow}: ledger entry {entry}: {detail}; its rows are in the table, and it was not settled"
+    hint = (
+        "rivermouth run {flow}, which settles it by what the table has; if that stops alike, report it: "
+        "this must not happen"
+    )
 
 
 class CheckpointForeign(RivermouthError):

@@ -80,7 +80,7 @@ class DevServerFailed(RivermouthError):
 
     code = "DEV_SERVER_FAILED"
     what = "the {server} {detail}; its log {log} ends with:\n{tail}"
-    hint = "less {log}"
+    hint = "{fix}"
 
 
 class S3ServerMissing(RivermouthError):

@@ -85,7 +85,7 @@ class EngineLost(RivermouthError):
     code = "ENGINE_LOST"
     what = (
         "flow {flow}: Spark's JVM ended {times} times, most likely for lack of memory, the last time with at most "
-        "{max_offsets} offsets a batch; the batch in hand was not written"
+        "{max_offsets} offsets a batch; the batch in hand was not written, or will be found at the next start"
     )
     hint = "spark: {{driver_memory: 4g}}"
 
@@ -102,5 +102,8 @@ class StopTimeout(RivermouthError):
     """A batch did not end within the bound after a request to stop."""
 
     code = "STOP_TIMEOUT"
-    what = "flow {flow}: the batch in hand did not end within {timeout_s} s and was abandoned; it was not written"
+    what = (
+        "flow {flow}: the batch in hand did not end within {timeout_s} s and was abandoned; it was not written, or "
+        "will be found at the next start"
+    )
     hint = "rivermouth run {flow}"

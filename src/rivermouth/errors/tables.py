@@ -34,10 +34,13 @@ class MetastoreUnavailable(RivermouthError):
 
     code = "METASTORE_UNAVAILABLE"
     what = (
-        "flow {flow}: the metastore cannot be opened, so {table} is not registered and nothing was carried; an "
-        "embedded one is open to one process at a time"
+        "flow {flow}: the metastore cannot be opened, so {table} is not registered and nothing was carried; its "
+        "service does not answer, or another process has the embedded one open"
     )
-    hint = "stop the process that has it open, or catalog: {{metastore: thrift://host:9083}}"
+    hint = (
+        "start that service or stop that process, then: rivermouth run {flow}; flows of several processes need "
+        "catalog: {{metastore: thrift://host:9083}}"
+    )
 
 
 class ViewsCollide(RivermouthError):

@@ -91,7 +91,8 @@ class Broker(DevServer):
 
         def prepare(folder: Path) -> list[str]:
             known = _properties(folder, chosen, controller)
-            _configure(folder, {**_secured(known, folder, secured_ports), **(properties or {})})
+            known = {**_secured(known, folder, secured_ports), **(properties or {})}
+            _configure(folder, known, kept=data_dir is not None)
             return _command(heap, folder)
 
         broker = cls(KIND, chosen, data_dir, prepare)
@@ -129,7 +130,7 @@ def _command(heap: str, folder: Path, *arguments: str, main: str = "kafka.Kafka"
     ]
 
 
-def _configure(folder: Path, properties: Mapping[str, str]) -> None:
+def _configure(folder: Path, properties: Mapping[str, str], *, kept: bool) -> None:
     lines = "".join(f"{key}={value}\n" for key, value in properties.items())
     (folder / "server.properties").write_text(lines, encoding="utf-8")
     (folder / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
@@ -140,7 +141,7 @@ def _configure(folder: Path, properties: Mapping[str, str]) -> None:
     with (folder / LOG).open("ab") as output:
         done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
     if done.returncode != 0:
-        raise failed(KIND, "could not format its folder", folder / LOG)
+        raise failed(KIND, "could not format its folder", folder / LOG, kept=kept)
 
 
 def _secured(known: dict[str, str], folder: Path, ports: Sequence[int]) -> dict[str, str]:

@@ -171,12 +171,13 @@ class DevServer:
             shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def _failed(self, detail: str) -> DevServerFailed:
-        return failed(self._kind, detail, self.log)
+        return failed(self._kind, detail, self.log, kept=not self._temporary)
 
 
-def failed(kind: Kind, detail: str, log: Path) -> DevServerFailed:
-    """The error for a server that does not run, with the last lines of its log."""
-    return DevServerFailed(server=kind.server, detail=detail, log=log, tail=_tail(log))
+def failed(kind: Kind, detail: str, log: Path, *, kept: bool) -> DevServerFailed:
+    """The error for a server that does not run, with the last lines of its log, which may be ``kept``."""
+    fix = f"less {log}" if kept else f"rivermouth dev {kind.command} --data-dir FOLDER, where its log is kept"
+    return DevServerFailed(server=kind.server, detail=detail, log=log, tail=_tail(log), fix=fix)
 
 
 def free_port() -> int:

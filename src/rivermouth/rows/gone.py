@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rivermouth.errors import OffsetsBeyondEnd, OffsetsExpired, PartitionsFewer, TopicRecreated
 from rivermouth.rows import ledger
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rivermouth.errors import RivermouthError
 
 Value = TypeVar("Value")
+_TOLD: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +131,35 @@ def problem(
         return None
     options = (wanted or LossDecision()).together(lacking).options
     for topic in lacking.epochs:
-        topic_id = found.ids[topic]
-        if is_another(entry, found, topic):
-            expected = entry.topic_ids[topic]
-            return TopicRecreated(flow=flow, topic=topic, found=topic_id, expected=expected, options=options)
-        there = len(found.first.get(topic, {}))
-        expect = there + len(missing(entry, found, topic))
-        return PartitionsFewer(flow=flow, topic=topic, found=there, expected=expect, options=options)
+        return _made_anew(flow, entry, found, topic, options)
     for topic, p, start, end in beyond(entry.next_offsets, found):
         return OffsetsBeyondEnd(flow=flow, topic=topic, partition=p, next_offset=start, end=end, options=options)
     topic, p, start, end = next(ledger.flat(lacking.losses))
-    return OffsetsExpired(flow=flow, topic=topic, partition=p, start=start, end=end, place=found.place, options=options)
+    return OffsetsExpired(
+        flow=flow,
+        topic=topic,
+        partition=p,
+        start=start,
+        end=end,
+        place=found.place,
+        gone=ledger.size(lacking.losses),
+        options=options,
+    )
+
+
+def _made_anew(flow: str, entry: Entry, found: Found, topic: str, options: str) -> RivermouthError:
+    there = found.first.get(topic, {})
+    another = is_another(entry, found, topic)
+    kind = TopicRecreated if another else PartitionsFewer
+    return kind(
+        flow=flow,
+        topic=topic,
+        found=found.ids[topic] if another else len(there),
+        expected=entry.topic_ids[topic] if another else len(there) + len(missing(entry, found, topic)),
+        stands=_stands(topic, entry.next_offsets.get(topic, {})),
+        held=ledger.size(ledger.between({topic: there}, {topic: found.end.get(topic, {})})),
+        options=options,
+    )
 
 
 def is_another(entry: Entry, found: Found, topic: str) -> bool:
@@ -173,6 +192,13 @@ def range_text(topic: str, partition: int, start: int, end: int) -> str:
 def rewind_text(topic: str, partition: int, offset: int) -> str:
     """``orders-0:5`` or ``orders-0:earliest``, as ``--rewind`` takes it."""
     return f"{topic}-{partition}:{'earliest' if offset == EARLIEST else offset}"
+
+
+def _stands(topic: str, offsets: Mapping[int, int]) -> str:
+    """``orders-0:5, orders-1:7``, of a few partitions."""
+    told = [f"{topic}-{partition}:{offset}" for partition, offset in sorted(offsets.items())[:_TOLD]]
+    more = [f"{len(offsets) - _TOLD} more"] if len(offsets) > _TOLD else []
+    return ", ".join((*told, *more)) or "no offset"
 
 
 def _both(

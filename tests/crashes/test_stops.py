@@ -1,0 +1,111 @@
+"""Flows that stop for reasons of their own: what they say, and that the next run finds everything in its place."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from tests.crashes.deciding import GOOD, NOBODY
+
+from rivermouth.engine import follow, microbatch, supervisor
+from rivermouth.engine.events import FlowFailed
+from rivermouth.engine.steps import settled
+from rivermouth.engine.supervisor import Supervisor
+from rivermouth.errors import CountsDisagree
+from rivermouth.rows.ledger import Counts
+
+AGAIN = (
+    "rivermouth run shop, which settles it by what the table has; if that stops alike, report it: this must not happen"
+)
+
+
+@pytest.fixture
+def scene(make_scene):
+    found = make_scene(partitions=1)
+    found.send(*[GOOD] * 3, NOBODY)
+    return found
+
+
+def test_rows_that_were_not_counted_stop_the_flow_and_the_next_run_settles_them(scene, spark, monkeypatch):
+    honest = microbatch.written
+
+    def one_more(*arguments):
+        commit = honest(*arguments)
+        return replace(commit, rows_written=commit.rows_written + 1)
+
+    with monkeypatch.context() as lying:
+        lying.setattr(microbatch, "written", one_more)
+        lying.setattr(supervisor, "_DRAIN_RESTARTS", 0)
+        outcome = scene.drain(spark)
+    assert str(outcome.error) == (
+        "[COUNTS_DISAGREE] flow shop: ledger entry 1: 4 rows in the table, 3 were counted; is an expectation or "
+        "expression not deterministic?; its rows are in the table, and it was not settled\n"
+        f"  hint: {AGAIN}"
+    )
+    assert scene.drain(spark).error is None
+    found = scene.audit()
+    assert found.is_clean, str(found)
+
+
+def test_counts_that_do_not_add_up_are_told_one_by_one():
+    standing = SimpleNamespace(entry=SimpleNamespace(number=7))
+    run = SimpleNamespace(flow=SimpleNamespace(name="shop"), standing=standing)
+    with pytest.raises(CountsDisagree) as caught:
+        settled(run, {"t": {0: (0, 10)}}, Counts(consumed=10, written=4, merged=1, dropped=2, dead_lettered=1), 1.0)
+    assert str(caught.value) == (
+        "[COUNTS_DISAGREE] flow shop: ledger entry 7: of 10 records 4 were written, 1 merged, 2 dropped and 1 "
+        "dead-lettered, which does not add up; its rows are in the table, and it was not settled\n"
+        f"  hint: {AGAIN}"
+    )
+
+
+def test_what_nobody_has_a_word_for_is_told_as_it_came(scene, spark, monkeypatch):
+    def away(*_arguments):
+        raise OSError("the network is down\nsince noon")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(supervisor, "drain", away)
+        broken.setattr(supervisor, "_FIRST_DELAY_S", 0.01)
+        outcome = scene.drain(spark)
+    text = (
+        "[FLOW_BROKEN] flow shop: the network is down; the batch in hand was not written, or will be found at the next "
+        "start\n  hint: rivermouth run shop"
+    )
+    assert str(outcome.error) == text
+    assert [event.error for event in scene.told(FlowFailed)] == [text]
+    assert scene.drain(spark).error is None
+    assert scene.audit().is_clean
+
+
+def test_a_batch_that_does_not_end_when_it_is_told_to_is_abandoned_and_found_again(scene, spark, monkeypatch):
+    begun, released, queries = threading.Event(), threading.Event(), []
+    honest, start = microbatch.written, follow._start
+
+    def slow(*arguments):
+        begun.set()
+        assert released.wait(60)
+        return honest(*arguments)
+
+    monkeypatch.setattr(microbatch, "written", slow)
+    monkeypatch.setattr(follow, "_start", lambda *arguments: queries.append(start(*arguments)) or queries[-1])
+    monkeypatch.setattr(follow, "STOP_TIMEOUT_S", 1.0)
+    watched, outcomes = Supervisor(spark, scene.events.append, lambda _run: None), []
+    thread = threading.Thread(target=lambda: outcomes.extend(watched.run([scene.order], keep_following=True)))
+    thread.start()
+    assert begun.wait(60)
+    watched.stop()
+    thread.join(60)
+    released.set()
+    queries[0].stop()
+    [outcome] = outcomes
+    assert str(outcome.error) == (
+        "[STOP_TIMEOUT] flow shop: the batch in hand did not end within 1 s and was abandoned; it was not written, or "
+        "will be found at the next start\n"
+        "  hint: rivermouth run shop"
+    )
+    monkeypatch.undo()
+    assert scene.drain(spark).error is None
+    found = scene.audit()
+    assert found.is_clean, str(found)
