@@ -120,6 +120,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"known: {', '.join(known)}"
 
 
+def printable(text: str, *, lines: bool = False) -> str:
+    """``text`` with escapes for all that a terminal obeys or hides: ESC and its like, marks of direction, line ends.
+
+    Args:
+        text: Whatever a record may hold.
+        lines: Whether line ends and tabs stay as they are.
+    """
+    if text.isprintable():
+        return text
+    stays = "\n\t" if lines else ""
+    return "".join(c if c.isprintable() or c in stays else c.encode("unicode_escape").decode() for c in text)
+
+
 def folded(name: str) -> str:
     """A name such that two are equal where Spark and Delta take the names for the same: as Java ignores case."""
     return name.lower() if name.isascii() else "".join(map(_folded, name))

@@ -7,6 +7,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
+from tests.crashes.oracle import rows_of
 from tests.doors.test_cli_process import command  # noqa: F401 - a fixture
 from tests.ports.test_kafka_login import LOGIN
 
@@ -17,7 +19,16 @@ from rivermouth.ports.kafka_produce import produce
 PASSWORD, STORE, VARIABLE = "canary-password-61c2", "canary-store-9e07", "canary-variable-b4d8"
 CANARIES = (PASSWORD, STORE, VARIABLE)
 LOOPBACK = "0100007F"
-LOOKS = (["validate"], ["plan"], ["status", "--output", "json"], ["checkpoint", "show", "orders"], ["doctor"])
+LOOKS = (
+    ["validate"],
+    ["plan"],
+    ["run", "--output", "json"],
+    ["status", "--output", "json"],
+    ["dead-letters", "show"],
+    ["tables", "describe"],
+    ["checkpoint", "show", "orders"],
+    ["doctor"],
+)
 PROJECT = """\
 lake: ./lake
 kafka:
@@ -110,6 +121,14 @@ def files_with_secrets(folder):
     }
 
 
+def told_by_tables(folder):
+    """Rows and history of the table and of its dead letters: their files are compressed, and say nothing as bytes."""
+    places = [folder / "lake/silver" / name for name in ("orders", "orders__dead_letters")]
+    rows = [rows_of(place) for place in places]
+    assert [len(each) for each in rows] == [1, 2]
+    return str(rows) + str([DeltaTable(str(place)).history() for place in places])
+
+
 @pytest.mark.long
 def test_no_secret_is_given_away(project, command, tmp_path):  # noqa: F811
     run = command("run", "--follow")
@@ -133,6 +152,7 @@ def test_no_secret_is_given_away(project, command, tmp_path):  # noqa: F811
         assert secrets_in(out + err) == [], arguments
     assert any("spark.app.name" in path.read_text() for path in (tmp_path / "events").rglob("*") if path.is_file())
     assert files_with_secrets(tmp_path) == {}
+    assert secrets_in(told_by_tables(tmp_path)) == []
 
 
 @pytest.mark.long

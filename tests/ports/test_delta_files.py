@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import pytest
 from delta.tables import DeltaTable
 
 from rivermouth.errors import LakeNotReadable
+from rivermouth.ports.delta import read_commit
 from rivermouth.ports.delta_files import read_removals, read_snapshot, stored_files
 from rivermouth.ports.lake_reader import LakeReader, reader_for
 from rivermouth.ports.session import for_flow
+from rivermouth.ports.storage import LocalFiles
 from rivermouth.rows.table_files import unneeded, unreadable
 
 READER = LakeReader({}, timeout_s=5)
@@ -44,6 +47,30 @@ def test_nothing_is_no_table(tmp_path):
     assert read_snapshot(READER, str(tmp_path)) is None
     assert read_snapshot(READER, str(tmp_path / "none")) is None
     assert stored_files(READER, str(tmp_path / "none")) == ([], 0)
+
+
+def test_what_ends_a_line_for_python_alone_ends_none_of_the_log(spark, tmp_path):
+    """Statistics, partitions and names of columns stand in the log as records have them."""
+    spark, location = for_flow(spark), str(tmp_path / "t")
+    odd = "a\u2028b\u2029c\u0085d"
+    make(
+        spark,
+        location,
+        f"`{odd}` string, part string",
+        "PARTITIONED BY (part) TBLPROPERTIES (delta.columnMapping.mode = 'name')",
+    )
+    spark.createDataFrame([(odd, odd)], f"`{odd}` string, part string").write.format("delta").mode("append").save(
+        location
+    )
+    log = Path(location, "_delta_log", f"{1:020}.json").read_text("utf-8")
+    # Of the partition, and twice of the statistics.
+    assert log.count("\u2028") == 3
+    (file,) = says_the_same(spark, location).files
+    assert list(json.loads(file.partition).values()) == [odd]
+    spark.sql(f"DELETE FROM delta.`{location}`")
+    ((removal,), first) = read_removals(READER, location, until=2)
+    assert (removal.added_in, removal.removed_in, first) == (1, 2, 0)
+    assert read_commit(LocalFiles(), location, 1).rows_written == 1
 
 
 def test_a_store_that_is_not_there_is_told():

@@ -11,6 +11,7 @@ import click
 from rivermouth.cli.attend import door
 from rivermouth.cli.options import Timestamp, with_flows, with_project
 from rivermouth.cli.output import Output, columns, count, plain
+from rivermouth.names import printable
 
 if TYPE_CHECKING:
     from rivermouth.engine.letters import Letter, LetterGroup
@@ -128,14 +129,14 @@ def discard(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool,
 def letter_text(letter: Letter) -> str:
     """A dead letter for a person."""
     where = f"{letter.topic} partition {letter.partition} offset {letter.offset}"
-    field = f" in {letter.field}" if letter.field else ""
+    field = f" in {printable(letter.field)}" if letter.field else ""
     lines = [
         f"{letter.flow}: {where}, {letter.status}, tried {count(letter.attempt, 'time')}",
-        f"  {letter.stage}: {letter.reason}{field}: {letter.message or ''}".rstrip(": "),
+        f"  {letter.stage}: {letter.reason}{field}: {printable(letter.message or '')}".rstrip(": "),
         f"  produced {letter.timestamp or 'at an unknown time'}, dead-lettered {letter.dead_lettered_at}",
         f"  key:   {readable(letter.key)}",
     ]
-    lines += [f"  header {readable(name.encode())}: {readable(value)}" for name, value in letter.headers]
+    lines += [f"  header {printable(name)}: {readable(value)}" for name, value in letter.headers]
     lines.append(f"  value: {readable(letter.value)}")
     return "\n".join(lines)
 
@@ -155,14 +156,14 @@ def letter_json(letter: Letter) -> dict[str, Any]:
 
 
 def readable(content: bytes | None) -> str:
-    """Bytes for a terminal: text where they are UTF-8, else hexadecimal digits; never a control character."""
+    """Bytes on one line: text where they are UTF-8, else hexadecimal digits; never a control character."""
     if content is None:
         return "null"
     try:
         text = content.decode()
     except UnicodeDecodeError:
         return f"0x{content.hex()}"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(text)
 
 
 def _base64(content: bytes | None) -> str | None:

@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from rivermouth.cli.options import FILE_NAME, speaking, with_project
-from rivermouth.cli.output import Output, count, is_terminal
+from rivermouth.cli.output import Output, count, is_terminal, say_over
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.names import DEV_PORT, DEV_S3_PORT
 
@@ -133,11 +133,11 @@ def produce(
 
     def on_progress(sent: int) -> None:
         if shown:
-            click.echo(f"\r{count(sent, 'record')}", err=True, nl=False)
+            say_over(count(sent, "record"))
 
     done = send(servers, options, topic, read_lines(source), key, partitions=partitions, on_progress=on_progress)
     if shown:
-        click.echo("\r", err=True, nl=False)
+        say_over("")
     lines = [f"{count(done.delivered, 'record')} sent to {topic} in {done.seconds:.1f} s"]
     lines += [f"made topic {topic} with {count(partitions, 'partition')}"] if done.created else []
     lines += (

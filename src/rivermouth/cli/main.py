@@ -31,7 +31,7 @@ from rivermouth.cli import (
     tables,
     topics,
 )
-from rivermouth.cli.output import Output, to_json
+from rivermouth.cli.output import Output, say_json, to_json
 from rivermouth.errors import RivermouthError
 
 DONE: Final = 0
@@ -124,7 +124,7 @@ def _show_usage(error: click.ClickException, output: Output) -> None:
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context is not None else "rivermouth --help"
     body = {"code": "WRONG_USAGE", "message": error.format_message(), "at": None, "hint": hint}
-    click.echo(to_json(body), err=True)
+    say_json(to_json(body), err=True)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

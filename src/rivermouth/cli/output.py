@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from rivermouth.errors import RivermouthError
+from rivermouth.names import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +33,51 @@ class Output:
 
     def result(self, text: str, value: object) -> None:
         """Says a result: ``text``, or its twin ``value`` as one line of JSON."""
-        click.echo(to_json(value) if self.json else text)
+        if self.json:
+            say_json(to_json(value))
+        else:
+            say(text)
 
     def note(self, text: str) -> None:
         """Says on standard error what goes on; in JSON nothing."""
         if not self.json:
-            click.echo(text, err=True)
+            say(text, err=True)
 
     def error(self, error: RivermouthError) -> None:
         """Says an error on standard error."""
-        click.echo(to_json(error) if self.json else str(error), err=True)
+        if self.json:
+            say_json(to_json(error), err=True)
+        else:
+            say(str(error), err=True)
 
     def unexpected(self, error: BaseException) -> None:
         """Says an error that is none of ours: in one line with the place of its full trace, or whole."""
         trace = "".join(traceback.format_exception(error))
         if self.traceback:
-            click.echo(trace, err=True)
+            say(trace, err=True)
             return
         hint = f"less {_kept(trace)}"
         if self.json:
             body = {"code": "UNEXPECTED", "message": first_line(error), "at": None, "hint": hint}
-            click.echo(to_json(body), err=True)
+            say_json(to_json(body), err=True)
         else:
-            click.echo(f"[UNEXPECTED] {first_line(error)}\n  hint: {hint}", err=True)
+            say(f"[UNEXPECTED] {first_line(error)}\n  hint: {hint}", err=True)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Says text for people; nothing in it moves the cursor, changes colours or turns words around."""
+    click.echo(printable(text, lines=True), err=err)
+
+
+def say_json(line: str, *, err: bool = False) -> None:
+    """Says one line of JSON; a character that does not print is written as JSON's own escape for it."""
+    # Outside of strings JSON has printable characters alone.
+    click.echo("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line), err=err)
+
+
+def say_over(text: str) -> None:
+    """Says on standard error what stands in place of what the line said before, and does not end the line."""
+    click.echo(f"\r{printable(text)}", err=True, nl=False)
 
 
 def to_json(value: object) -> str:
@@ -94,7 +117,11 @@ def first_line(error: BaseException) -> str:
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in plain text: numbers to the right with commas between the thousands, words to the left."""
+    """A table in plain text: numbers to the right with commas between the thousands, words to the left.
+
+    Each row is one line, whatever its cells hold.
+    """
+    head = [printable(name) for name in head]
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [bool(rows) and all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(head))]
     widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head))]
@@ -141,7 +168,7 @@ def _cell(value: object) -> str:
         case float():
             return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"  # noqa: PLR2004 - enough digits to compare
         case _:
-            return str(value)
+            return printable(str(value))
 
 
 def _error(error: RivermouthError) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import click
-
-from rivermouth.cli.output import Output, count, is_terminal, plain, to_json
+from rivermouth.cli.output import Output, count, is_terminal, plain, say, say_json, to_json
 from rivermouth.cli.reports import report_json, report_text
 from rivermouth.engine import events
+from rivermouth.names import printable
 from rivermouth.rows import decisions
 from rivermouth.rows.ledger import Counts
 
@@ -71,7 +70,7 @@ class JsonLines:
         """See ``Progress``."""
         body = event_json(event)
         if body is not None:
-            click.echo(to_json(body))
+            say_json(to_json(body))
 
     def say(self, words: str) -> None:
         """Nothing: a program waits for events."""
@@ -87,11 +86,11 @@ class PlainLines:
         """See ``Progress``."""
         text = event_text(event)
         if text is not None:
-            click.echo(text, err=True)
+            say(text, err=True)
 
     def say(self, words: str) -> None:
         """See ``Progress``."""
-        click.echo(words, err=True)
+        say(words, err=True)
 
     def close(self) -> None:
         """See ``Progress``."""
@@ -126,14 +125,14 @@ class LiveTable:
         if not isinstance(event, events.BatchDone | events.FlowOpened | events.FlowFinished):
             text = event_text(event)
             if text is not None:
-                live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+                _print(live, text)
 
     def say(self, words: str) -> None:
         """See ``Progress``."""
         if self._live is None:
-            click.echo(words, err=True)
+            say(words, err=True)
         else:
-            self._live.console.print(words, markup=False, highlight=False, soft_wrap=True)
+            _print(self._live, words)
 
     def close(self) -> None:
         """See ``Progress``."""
@@ -155,6 +154,10 @@ class LiveTable:
             )
             self._live.start()
         return self._live
+
+
+def _print(live: Live, text: str) -> None:
+    live.console.print(printable(text, lines=True), markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def _update(row: _Row, event: events.Event) -> None:
@@ -231,7 +234,7 @@ def event_text(event: events.Event) -> str | None:
             | events.SchemaKept()
             | events.SchemaEvolved()
         ):
-            return f"{event.flow}: {_said(event)}"
+            return f"{event.flow}: {printable(_said(event))}"
         case events.Replayed():
             return f"{event.flow}: {replayed_text(event)}"
         case events.FlowRestarted():

@@ -9,7 +9,7 @@ import click
 
 from rivermouth.cli.attend import attended, door
 from rivermouth.cli.options import with_project
-from rivermouth.cli.output import Output, columns, count, is_terminal, to_json
+from rivermouth.cli.output import Output, columns, count, is_terminal, say, say_json, to_json
 from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def _summarise(done: Rebuilt, *, stopped: bool, output: Output) -> None:
 
     if output.json:
         rows = {"table": done.table, "rows_before": done.rows_before, "rows_after": done.rows_after}
-        click.echo(to_json({**summary_json([done.outcome], stopped=stopped), **rows}))
+        say_json(to_json({**summary_json([done.outcome], stopped=stopped), **rows}))
         return
-    click.echo(columns(SUMMARY_HEAD, [summary_row(done.outcome)]))
+    say(columns(SUMMARY_HEAD, [summary_row(done.outcome)]))
     before, after = (
         "none known" if rows is None else count(rows, "row") for rows in (done.rows_before, done.rows_after)
     )
-    click.echo(f"{done.table}: {before} before, {after} now")
+    say(f"{done.table}: {before} before, {after} now")

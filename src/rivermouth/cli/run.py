@@ -10,7 +10,7 @@ import click
 from rivermouth.cli.attend import attended, door
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
-from rivermouth.cli.output import Output, columns, to_json
+from rivermouth.cli.output import Output, columns, say, say_json, to_json
 from rivermouth.errors import FlowBroken
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output)
     from rivermouth.cli.progress import SUMMARY_HEAD, summary_json, summary_row
 
     if output.json:
-        click.echo(to_json(summary_json(outcomes, stopped=stopped)))
+        say_json(to_json(summary_json(outcomes, stopped=stopped)))
     else:
-        click.echo(columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in outcomes]))
+        say(columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in outcomes]))
     failures_told(outcomes, output)
 
 

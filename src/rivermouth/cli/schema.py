@@ -11,6 +11,7 @@ from rivermouth.cli.attend import door
 from rivermouth.cli.options import FILE_NAME, pairs, speaking, with_project
 from rivermouth.cli.output import Output, columns, count, indented
 from rivermouth.errors import ArgumentInvalid
+from rivermouth.names import printable
 
 if TYPE_CHECKING:
     from rivermouth.engine.infer import Inference
@@ -147,7 +148,8 @@ def schema_json(output: Output) -> None:
 
 def _shown(newest: KeptSchema) -> str:
     head = f"version {newest.version} of {newest.kept_at}, {_seen(newest)}"
-    return "\n".join([head, *(f"  {field.name} {field.dataType.simpleString()}" for field in newest.schema.fields)])
+    fields = [f"{field.name} {field.dataType.simpleString()}" for field in newest.schema.fields]
+    return "\n".join([head, *(f"  {printable(each)}" for each in fields)])
 
 
 def _project(file: str, *, of_cluster: bool, debug: bool) -> Project | None:
@@ -173,7 +175,7 @@ def _text(found: Inference, done: SchemaUpdate | None) -> str:
     rows = [_field(each) for each in inferred.fields]
     parts = [columns(("field", "type", "in", ""), rows)]
     if inferred.conflicts:
-        parts += ["", "conflicts, kept as text:", *(f"  {_conflict(each)}" for each in inferred.conflicts)]
+        parts += ["", "conflicts, kept as text:", *(f"  {printable(_conflict(each))}" for each in inferred.conflicts)]
     corrupt = "; ".join(
         f"{reason} {each.count:,}, first {_place(each.example)}" for reason, each in sorted(seen.shape.corrupt.items())
     )
@@ -192,7 +194,7 @@ def _text(found: Inference, done: SchemaUpdate | None) -> str:
 def _update(done: SchemaUpdate) -> str:
     if not done.is_new:
         return f"nothing new: version {done.kept.version} stays"
-    changes = "".join(f"\n  {change}" for change in done.kept.changes)
+    changes = "".join(f"\n  {printable(change)}" for change in done.kept.changes)
     return f"kept as version {done.kept.version}; the next run uses it{changes}"
 
 

@@ -12,7 +12,7 @@ import click
 from rivermouth.cli.attend import door
 from rivermouth.cli.dead_letters import readable
 from rivermouth.cli.options import Duration, Timestamp, listed, with_project
-from rivermouth.cli.output import Output, columns, count, indented, plain
+from rivermouth.cli.output import Output, columns, count, indented, plain, say_json
 from rivermouth.cli.reports import erasure_text, lost_text, report_json, report_text, reports_json, reports_text
 from rivermouth.errors import ArgumentInvalid
 
@@ -133,10 +133,10 @@ def show_rows(output: Output, found: TableRows) -> None:
     """Rows for a person, or a line of JSON each."""
     if output.json:
         for (line,) in found.rows:
-            click.echo(line)
+            say_json(line)
         return
     cells = [[_shown(value) for value in row] for row in found.rows]
-    output.result(columns([readable(name.encode()) for name in found.columns], cells) if cells else "no rows", None)
+    output.result(columns(found.columns, cells) if cells else "no rows", None)
 
 
 @tables.command()

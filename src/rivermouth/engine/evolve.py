@@ -131,7 +131,7 @@ def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:
             words, policy, other = _CHANGES[reason]
             raise SchemaChanged(
                 flow=flow.name,
-                change=f"{words}, {field}",
+                change=names.printable(f"{words}, {field}"),
                 topic=topic,
                 partition=partition,
                 offset=offset,

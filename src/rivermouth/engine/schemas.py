@@ -16,7 +16,7 @@ from rivermouth.errors import (
     SchemaUpdateRefused,
     first_line,
 )
-from rivermouth.names import folded
+from rivermouth.names import folded, printable
 from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows.evolution import GROWN, difference
 from rivermouth.rows.families import is_child
@@ -253,7 +253,7 @@ def _next(flow: Flow, before: KeptSchema | None, inference: Inference) -> KeptSc
         found = difference(before.schema, inferred.found, numbers=inferred.numbers, pinned=flow.format.pinned)
         if found.refused:
             more = f", and {len(found.refused) - 1} more" if len(found.refused) > 1 else ""
-            raise SchemaUpdateRefused(flow=flow.name, detail=found.refused[0] + more)
+            raise SchemaUpdateRefused(flow=flow.name, detail=printable(found.refused[0]) + more)
         schema, changes = found.schema, found.changes
     seen = inference.seen
     return KeptSchema(

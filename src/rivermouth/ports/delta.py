@@ -96,6 +96,15 @@ def commit_versions(files: LakeFiles, location: str) -> list[int]:
     return sorted(int(match.group(1)) for match in matches if match)
 
 
+def actions_of(text: str) -> list[str]:
+    """The actions in a file of the log, each as JSON: one a line.
+
+    Statistics, partitions and names of columns are within it as records have them, with characters such as U+0085 and
+    U+2028 that end a line for Python, and for no writer of JSON.
+    """
+    return [line for line in text.split("\n") if line]
+
+
 def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
     """The commit that made ``version``; None if its file is not there."""
     text = files.read(f"{_log(location)}/{version:020d}.json")
@@ -103,7 +112,7 @@ def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
         return None
     info: dict[str, Any] = {}
     changes_data = False
-    for line in text.splitlines():
+    for line in actions_of(text):
         action: dict[str, Any] = json.loads(line)
         info = action.get("commitInfo", info)
         for name in ("add", "remove"):
@@ -130,7 +139,7 @@ def table_id(files: LakeFiles, location: str) -> str | None:
     """
     for version in reversed(commit_versions(files, location)):
         text = files.read(f"{_log(location)}/{version:020d}.json") or ""
-        for line in text.splitlines():
+        for line in actions_of(text):
             if '"metaData"' in line and (found := json.loads(line).get("metaData")):
                 return str(found["id"])
             if '"txn"' in line and (found := json.loads(line).get("txn")) and found["appId"].startswith("rivermouth/"):

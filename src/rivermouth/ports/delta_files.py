@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from rivermouth.ports.delta import commit_versions
+from rivermouth.ports.delta import actions_of, commit_versions
 from rivermouth.rows.table_files import DataFile, Removal, Snapshot, StoredFile
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def read_snapshot(reader: LakeReader, location: str) -> Snapshot | None:
     for part in parts:
         state.take(_checkpoint_actions(reader, log, part), None)
     for version, text in _commits(reader, log, [each for each in versions if first is None or each > first]):
-        state.take(map(json.loads, text.splitlines()), version)
+        state.take(map(json.loads, actions_of(text)), version)
     newest = max(versions, default=first or 0)
     if state.version is None:  # a checkpoint of the newest version: what made it stands in its commit
         for version, text in _commits(reader, log, versions[-1:]):
-            state.tell(map(json.loads, text.splitlines()), version)
+            state.tell(map(json.loads, actions_of(text)), version)
     return state.snapshot(newest)
 
 
@@ -68,7 +68,7 @@ def read_removals(reader: LakeReader, location: str, *, until: int) -> tuple[lis
     added: dict[Key, int] = {}
     found: list[Removal] = []
     for version, text in _commits(reader, f"{location.rstrip('/')}/_delta_log", versions):
-        actions = [json.loads(line) for line in text.splitlines()]
+        actions = [json.loads(line) for line in actions_of(text)]
         removed = [body for action in actions if (body := action.get("remove"))]
         found += [replace(_removal(body), added_in=added.get(_key(body)), removed_in=version) for body in removed]
         added |= {_key(body): version for action in actions if (body := action.get("add"))}
@@ -176,7 +176,7 @@ def _newest_checkpoint(names: Sequence[str]) -> tuple[int | None, list[str]]:
 def _checkpoint_actions(reader: LakeReader, log: str, name: str) -> Iterator[Mapping[str, Any]]:
     path = f"{log}/{name}"
     if name.endswith(".json"):
-        actions: Iterable[Mapping[str, Any]] = map(json.loads, (reader.read(path) or "").splitlines())
+        actions: Iterable[Mapping[str, Any]] = map(json.loads, actions_of(reader.read(path) or ""))
     else:
         actions = reader.parquet(path, _ACTIONS)
     for action in actions:

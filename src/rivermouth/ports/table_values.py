@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from rivermouth.errors import SourceNotMade
-from rivermouth.ports.delta import commit_versions
+from rivermouth.ports.delta import actions_of, commit_versions
 from rivermouth.ports.delta_files import read_snapshot
 from rivermouth.rows.routed import found_of
 
@@ -78,6 +78,6 @@ class TableValues:
         self._values |= {json.loads(file.partition).get(self._key) for file in snapshot.files}
 
     def _take(self, commit: str) -> None:
-        for line in commit.splitlines():
+        for line in actions_of(commit):
             if '"add"' in line and (added := json.loads(line).get("add")):
                 self._values.add((added.get("partitionValues") or {}).get(self._key))

@@ -1,0 +1,254 @@
+"""Records that were made to do something to a terminal: whatever a command says of them, on a real one, is text."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import threading
+
+import pytest
+
+from rivermouth.cli import output, progress
+from rivermouth.cli.main import invoke
+from rivermouth.cli.output import Output, columns, say, say_json, say_over, to_json
+from rivermouth.engine import events
+from rivermouth.errors import SchemaChanged
+from rivermouth.names import printable
+from rivermouth.ports.kafka_produce import produce
+
+# Clears the screen, sets a colour in two ways, turns what follows around, and begins a line of its own.
+NAME = "\x1b[2J\x9b31m\x1b]0;title\x07\u202e\u2028x\n[OK] all is well\ty"
+SHOWN = r"\x1b[2J\x9b31m\x1b]0;title\x07\u202e\u2028x\n[OK] all is well\ty"
+OBEYED = ("\x1b[2J", "\x9b", "\x1b]0;", "\x07", "\u202e", "\u2028")
+PROJECT = """\
+lake: ./lake
+kafka: {{bootstrap_servers: "{servers}"}}
+flows:
+  strict:
+    topics: [{topic}]
+    format: {{type: json, schema: "id bigint"}}
+    evolution: {{on_new_column: dead_letter}}
+    table: silver.strict
+  stops:
+    topics: [{topic}]
+    format: {{type: json, schema: "id bigint"}}
+    evolution: {{on_new_column: fail}}
+    table: silver.stops
+  grows:
+    topics: [{topic}]
+    format: {{type: json, schema: "id bigint"}}
+    evolution: {{on_new_column: evolve}}
+    table: silver.grows
+  inferred:
+    topics: [{topic}]
+    format: {{type: json, schema: infer}}
+    table: silver.inferred
+  own:
+    topics: [{topic}]
+    format: {{type: python, function: "quoting:quote", schema: "id bigint"}}
+    table: silver.own
+"""
+FUNCTION = "import json\n\ndef quote(value):\n    raise ValueError(next(iter(json.loads(value))))\n"
+
+
+class Terminal:
+    """A pseudo terminal in place of standard output and standard error, and what came to it."""
+
+    def __init__(self, monkeypatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def seen(self, work):
+        """What ``work`` returns, and what it says."""
+        ours, theirs = pty.openpty()
+        got = []
+        reader = threading.Thread(target=self._read, args=(ours, got))
+        reader.start()
+        with os.fdopen(theirs, "w", encoding="utf-8") as stream, self._monkeypatch.context() as patch:
+            patch.setattr("sys.stdout", stream)
+            patch.setattr("sys.stderr", stream)
+            assert output.is_terminal()
+            done = work()
+        reader.join(30)
+        os.close(ours)
+        return done, b"".join(got).decode().replace("\r\n", "\n")
+
+    @staticmethod
+    def _read(end, got) -> None:
+        # Once the other end is closed, reading fails.
+        with contextlib.suppress(OSError):
+            while part := os.read(end, 65536):
+                got.append(part)
+
+    def say(self, *arguments, code=0):
+        """What a command says."""
+        found, said = self.seen(lambda: invoke(arguments))
+        assert found == code, said
+        return said
+
+    def json(self, *arguments, code=0):
+        """The same as JSON, each line of which prints."""
+        lines = self.say(*arguments, "--output", "json", code=code).splitlines()
+        assert all(line.isprintable() for line in lines)
+        return [json.loads(line) for line in lines]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    return Terminal(monkeypatch)
+
+
+@pytest.fixture
+def shop(spark, broker, topic, tmp_path, monkeypatch):
+    """A project, and a topic with one record whose field's name is ``NAME``."""
+    monkeypatch.chdir(tmp_path)
+    name = topic()
+    (tmp_path / "rivermouth.yml").write_text(PROJECT.format(servers=broker.bootstrap_servers, topic=name))
+    (tmp_path / "quoting.py").write_text(FUNCTION)
+    produce(broker.bootstrap_servers, {}, name, [json.dumps({NAME: 1}).encode()])
+    return name
+
+
+def is_text(said):
+    return all(character.isprintable() or character == "\n" for character in said)
+
+
+def is_obeyed(said):
+    return [each for each in OBEYED if each in said]
+
+
+def lines_with(text, said):
+    return [line for line in said.splitlines() if text in line]
+
+
+def test_dead_letters(shop, terminal):
+    terminal.json("run", "strict", "own")
+    counted = terminal.say("dead-letters", "list")
+    assert is_text(counted)
+    assert len(lines_with(f"FIELD_UNDECLARED  /{SHOWN}", counted)) == 1
+    shown = terminal.say("dead-letters", "show")
+    assert is_text(shown)
+    assert len(lines_with(f"FIELD_UNDECLARED in /{SHOWN}", shown)) == 1
+    assert lines_with("FUNCTION_FAILED", shown) == [f"  decode: FUNCTION_FAILED: ValueError: {SHOWN}"]
+    (told,) = terminal.json("dead-letters", "show", "strict")
+    assert told["dead_letters"][0]["field"] == f"/{NAME}"
+
+
+def test_a_policy_that_stops_the_flow(shop, terminal):
+    said = terminal.say("run", "stops", code=1)
+    assert is_obeyed(said) == []
+    change = f"flow stops: a field is not in the schema, /{SHOWN}: {shop}-0 offset 0; the batch was not written"
+    (line,) = lines_with("[OK] all is well", said)
+    assert line.endswith(f"stops: failed: [SCHEMA_CHANGED] {change}")
+    *_, told = terminal.json("run", "stops", code=1)
+    assert told["code"] == "FLOWS_FAILED"
+
+
+def test_schemas_that_grow(shop, terminal):
+    said = terminal.say("run", "grows")
+    assert is_obeyed(said) == []
+    assert len(lines_with(f"grows: schema evolved: version 1 adds column {SHOWN} bigint", said)) == 1
+    shown = terminal.say("schema", "show", "grows")
+    assert is_text(shown)
+    assert shown.splitlines()[1:] == ["  id bigint", f"  {SHOWN} bigint"]
+    versions = terminal.say("schema", "show", "grows", "--history")
+    assert is_text(versions)
+    assert lines_with(f"adds column {SHOWN} bigint", versions) == versions.splitlines()[1:]
+    read = terminal.say("tables", "read", "grows")
+    assert is_text(read)
+    assert read.splitlines()[0].endswith(f"  {SHOWN}")
+    (row,) = terminal.json("tables", "read", "grows")
+    assert (row["id"], row[NAME]) == (None, 1)
+    (told,) = terminal.json("schema", "show", "grows")
+    assert told["changes"] == [f"adds column {NAME} bigint"]
+
+
+def test_schemas_that_are_inferred(shop, broker, terminal):
+    planned = terminal.say("plan", "inferred")
+    assert is_text(planned)
+    assert len(lines_with(f"    {SHOWN}  bigint", planned)) == 1
+    terminal.json("run", "inferred")
+    others = [{NAME: 1, f"new{NAME}": value} for value in (1, "text")]
+    produce(broker.bootstrap_servers, {}, shop, [json.dumps(each).encode() for each in others])
+    found = terminal.say("schema", "infer", "inferred")
+    assert is_text(found)
+    assert len(lines_with(f"  new{SHOWN}: number 1 ({shop}-0 offset 1), string 1", found)) == 1
+    assert [line.split("  ")[0] for line in found.splitlines()[1:3]] == [SHOWN, f"new{SHOWN}"]
+    said = terminal.say("run", "inferred", "--update-schema")
+    assert is_obeyed(said) == []
+    assert len(lines_with(f"version 2 adds column new{SHOWN} string", said)) == 1
+
+
+CHANGED = SchemaChanged(
+    flow="f", change=NAME, topic="t", partition=0, offset=1, policy="on_new_column", other="evolve", at=NAME
+)
+EVENTS = (
+    events.Warned("f", NAME),
+    events.SchemaEvolved("f", version=2, changes=(NAME,), records=1, seconds=0.1),
+    events.FlowFailed("f", f"[SOME_CODE] {NAME}"),
+    events.FlowRestarted("f", error=NAME, delay_s=1),
+)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(lambda: say(NAME), id="text"),
+        pytest.param(lambda: say_over(NAME), id="a count that goes on"),
+        pytest.param(lambda: Output().result(NAME, None), id="a result"),
+        pytest.param(lambda: Output().note(NAME), id="a note"),
+        pytest.param(lambda: Output().error(CHANGED), id="an error"),
+        pytest.param(lambda: Output(traceback=True).unexpected(ValueError(NAME)), id="an error of others"),
+        pytest.param(lambda: Output().result(columns([NAME], [[NAME]]), None), id="a table"),
+        *(pytest.param(lambda each=each: progress.PlainLines().hear(each), id=type(each).__name__) for each in EVENTS),
+        pytest.param(lambda: progress.PlainLines().say(NAME), id="progress in lines"),
+        pytest.param(lambda: progress.LiveTable().say(NAME), id="progress before the table"),
+    ],
+)
+def test_each_way_out_for_people(work, terminal):
+    _, said = terminal.seen(work)
+    assert is_text(said.replace("\t", "").replace("\r", ""))
+    assert r"\x1b[2J\x9b31m\x1b]0;title\x07\u202e\u2028x" in said
+
+
+def test_a_live_table_keeps_its_own_colours(terminal):
+    def live():
+        shown = progress.LiveTable()
+        for event in EVENTS:
+            shown.hear(event)
+        shown.say(f"{NAME} :warning: [red]")
+        shown.close()
+
+    _, said = terminal.seen(live)
+    assert is_obeyed(said) == []
+    assert said.count("title") == len(EVENTS) + 1
+    assert "y :warning: [red]" in said
+    assert "\x1b[2mflow" in said
+
+
+def test_json_means_what_it_meant(terminal):
+    value = {"name": f"{NAME}\U000e0041\x7fü"}
+    _, said = terminal.seen(lambda: say_json(to_json(value)))
+    assert said.rstrip("\n").isprintable()
+    assert "ü" in said
+    assert json.loads(said) == value
+    _, said = terminal.seen(lambda: Output(json=True).error(CHANGED))
+    assert json.loads(said)["message"] == CHANGED.message
+
+
+def test_a_row_is_a_line_whatever_is_in_it():
+    assert columns(["a\nb"], [["c\x85d"], [1], [None]]) == "a\\nb\nc\\x85d\n1\n-"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "lines"),
+    [
+        ("Grüße, 東京 … 😀 e\u0301", "Grüße, 東京 … 😀 e\u0301", "Grüße, 東京 … 😀 e\u0301"),
+        ("a\n\tb\r", r"a\n\tb\r", "a\n\tb\\r"),
+        ("\x1b[m\x7f\x9b\u2066\ud800", r"\x1b[m\x7f\x9b\u2066\ud800", r"\x1b[m\x7f\x9b\u2066\ud800"),
+        (r"C:\x1b", r"C:\x1b", r"C:\x1b"),
+    ],
+)
+def test_what_prints_stays_and_what_does_not_is_told(text, line, lines):
+    assert (printable(text), printable(text, lines=True)) == (line, lines)
