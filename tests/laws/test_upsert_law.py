@@ -203,3 +203,15 @@ def test_the_table_is_what_the_log_comes_to(sequence_by, truncates, seed, spark,
     for batch in batches_of(log, chance):
         assert table.take(batch).rows_written == len(batch)
     assert table.rows() == fold(log, sequenced=sequenced)
+
+
+@pytest.mark.parametrize(("remembered", "brings_back"), [("1 ms", True), ("7 days", False)])
+def test_a_deleted_key_is_remembered_for_so_long_and_then_forgotten(remembered, brings_back, spark, tmp_path):
+    table = Table(spark, tmp_path, sequence_by="seq", remember_deletes=remembered)
+    table.take([Record(0, 1, 1, (0, 0), "upsert", 1), Record(0, 2, 2, (0, 0), "delete", 5)])
+    # Another writer looks at once for what is old.
+    table.tombstones = Tombstones(LocalFiles(), table.places.tombstones, table.flow.keyed.remember_deletes)
+    table.take([Record(0, 3, 3, (9, 9), "delete", 1)])
+    late = Record(0, 4, 4, (0, 0), "upsert", 3, 7)
+    table.take([late])
+    assert table.rows() == ({(0, 0): (7, 3, 0, 4)} if brings_back else {})
