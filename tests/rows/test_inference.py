@@ -219,6 +219,24 @@ def test_fixtures_have_the_types_that_are_known_of_them():
     broken = [json.loads(line) for line in (SHIPPED / "json-test-suite/broken.jsonl").read_text().splitlines()]
     assert shape_of(*(base64.b64decode(each["b64"]) for each in broken)).corrupt_records == len(broken)
 
+    hooks = Shape()
+    for offset, line in enumerate(
+        gzip.decompress((DATA / "github-webhooks/webhooks.jsonl.gz").read_bytes()).splitlines()
+    ):
+        hooks.add(line, ("hooks", 0, offset))
+    found = schema_of(hooks, times=True)
+    assert (hooks.sound_records, hooks.corrupt_records, found.schema.names) == (255, 0, ["event", "file", "payload"])
+    # Of a push GitHub says the times of the repository in seconds, of all else as text.
+    assert {".".join(conflict.path): conflict.type for conflict in found.conflicts} == {
+        "payload.installation.created_at": "string",
+        "payload.installation.updated_at": "string",
+        "payload.package.package_version.body": "string",
+        "payload.repository.created_at": "string",
+        "payload.repository.pushed_at": "string",
+    }
+    issue = found.schema["payload"].dataType["issue"].dataType
+    assert (issue["created_at"].dataType, issue["number"].dataType) == (T.TimestampType(), T.LongType())
+
     changes = Shape()
     for file in sorted((DATA / "change-envelopes/apache__paimon").glob("debezium__table__schemaevolution__*.txt")):
         for offset, line in enumerate(file.read_bytes().splitlines()):
