@@ -91,6 +91,7 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| protobuf: seconds / those of JSON",
         "| 10 of 500 fields / all of them",
         "| inference: rivermouth / the usual way",
+        "| fields of 0.1 % of the records that a sample finds",
         "| a look without new offsets, median",
         "| a batch of 100, median",
         "| a batch of 100 with dead letters, median",
