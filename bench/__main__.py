@@ -15,11 +15,12 @@ from pathlib import Path
 from bench import report
 from bench.format_group import formats, inference, wide
 from bench.groups import Bench, Sizes
+from bench.routing_group import routing
 from bench.upsert_group import upserts
 from rivermouth.ports.broker import Broker
 
-GROUPS = ("bronze", "json", "formats", "wide", "inference", "small", "upserts", "memory")
-FUNCTIONS = {"formats": formats, "wide": wide, "inference": inference, "upserts": upserts}
+GROUPS = ("bronze", "json", "formats", "wide", "inference", "routing", "small", "upserts", "memory")
+FUNCTIONS = {"formats": formats, "wide": wide, "inference": inference, "routing": routing, "upserts": upserts}
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 QUICK = Sizes(

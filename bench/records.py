@@ -101,6 +101,18 @@ def values_with_rare_fields(count: int) -> Iterator[tuple[bytes, bytes]]:
         yield key, value[:-1] + b',"%s":%d}' % (RARE[rare].encode(), rare) if rare < len(RARE) else value
 
 
+KINDS: Final = tuple(f"kind_{number:02d}" for number in range(32))
+"""Of events that are routed; each is as frequent as the others."""
+KINDS_SCHEMA: Final = f"kind string, {SCHEMA}"
+
+
+def values_of_kinds(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """The same, each of a kind."""
+    chance = random.Random(17)
+    for key, value in values(count):
+        yield key, b'{"kind":"%s",' % chance.choice(KINDS).encode() + value[1:]
+
+
 def bad(count: int, bad_every: int) -> int:
     """How many of ``count`` records are bad."""
     return count // bad_every if bad_every else 0

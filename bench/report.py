@@ -30,6 +30,7 @@ class Results:
     formats: list[Series] = field(default_factory=list)
     wide: list[Series] = field(default_factory=list)
     inference: list[Series] = field(default_factory=list)
+    routing: list[Series] = field(default_factory=list)
     small: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     upserts: dict[str, Any] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class Results:
             "formats": [series.to_json() for series in self.formats],
             "wide": [series.to_json() for series in self.wide],
             "inference": [series.to_json() for series in self.inference],
+            "routing": [series.to_json() for series in self.routing],
             "small": self.small,
             "memory": self.memory,
             "upserts": self.upserts,
@@ -64,6 +66,7 @@ def text(results: Results) -> str:
         ("Formats", results.formats, _formats_text),
         ("Wide documents", results.wide, _wide_text),
         ("Inference", results.inference, _inference_text),
+        ("One topic, many tables", results.routing, _routing_text),
         ("Little to do", results.small, _small_text),
         ("Upserts", results.upserts, _upserts_text),
         ("Memory", results.memory, _memory_text),
@@ -160,6 +163,30 @@ def _inference_text(series: Sequence[Series]) -> str:
         for each in series
     ]
     return _table(("", "records in the topic", "seconds, median", "CPU seconds"), rows)
+
+
+_ROUTES = {
+    "one_table": "into one table",
+    "one_table_by_raw": "into a raw table, and from there into one",
+    "many_tables": "into a raw table, and from there into 32",
+}
+
+
+def _routing_text(series: Sequence[Series]) -> str:
+    seconds = {each.contestant: each.records / each.rate for each in series}
+    rows = [
+        (
+            _ROUTES[each.contestant],
+            f"{each.records:,}",
+            f"{seconds[each.contestant]:.1f}",
+            "{1:.1f} to {0:.1f}".format(*(each.records / rate for rate in each.spread)),
+            f"{seconds[each.contestant] / seconds['one_table']:.2f}",
+            f"{each.cpu_us:.1f}",
+        )
+        for each in series
+    ]
+    heads = ("", "records", "seconds, median", "fastest to slowest", "times one table", "CPU µs/row")
+    return _table(heads, rows)
 
 
 def _small_text(small: dict[str, Any]) -> str:

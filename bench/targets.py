@@ -59,7 +59,7 @@ def targets(results: Results) -> list[Target]:
         for what, ours, theirs, bound in ratios
         if ours in rates and theirs in rates
     ]
-    found += [*_format_targets(results), *_inference_targets(results.inference)]
+    found += [*_format_targets(results), *_inference_targets(results.inference), *_routing_targets(results.routing)]
     small = results.small
     if small:
         found += [
@@ -122,6 +122,14 @@ def _inference_targets(inference: Sequence[Series]) -> list[Target]:
         what = f"a sample of {sample.records:,} records"
         found.append(Target(what, sample.records / sample.rate, 20.0, "s", at_least=False))
     return found
+
+
+def _routing_targets(routing: Sequence[Series]) -> list[Target]:
+    rates = {series.contestant: series.rate for series in routing}
+    if not rates:
+        return []
+    ratio = rates["one_table"] / rates["many_tables"]
+    return [Target("routing: seconds for 32 tables / for one", ratio, 2.0, "times", at_least=False)]
 
 
 def _upsert_targets(upserts: dict[str, Any]) -> list[Target]:
