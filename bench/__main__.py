@@ -15,15 +15,18 @@ from pathlib import Path
 from bench import report
 from bench.format_group import formats, inference, wide
 from bench.groups import Bench, Sizes
+from bench.routing_group import routing
 from bench.upsert_group import upserts
 from rivermouth.ports.broker import Broker
 
-GROUPS = ("bronze", "json", "formats", "wide", "inference", "small", "upserts", "memory")
+GROUPS = ("bronze", "json", "formats", "wide", "inference", "routing", "small", "upserts", "memory")
+FUNCTIONS = {"formats": formats, "wide": wide, "inference": inference, "routing": routing, "upserts": upserts}
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 QUICK = Sizes(
     bronze=4_000,
     json=4_000,
+    inference=4_000,
     warm_up=0,
     repetitions=1,
     looks=4,
@@ -57,14 +60,8 @@ def main(arguments: list[str]) -> int:
                 _say(f"{group}:")
                 if group in {"bronze", "json"}:
                     results.backlogs += getattr(bench, group)()
-                elif group == "formats":
-                    results.formats = formats(bench)
-                elif group == "wide":
-                    results.wide = wide(bench)
-                elif group == "inference":
-                    results.inference = inference(bench)
-                elif group == "upserts":
-                    results.upserts = upserts(bench)
+                elif group in FUNCTIONS:
+                    setattr(results, group, FUNCTIONS[group](bench))
                 else:
                     setattr(results, group, getattr(bench, group)())
     finally:
@@ -85,6 +82,7 @@ def _sizes(options: argparse.Namespace) -> Sizes:
     return Sizes(
         bronze=options.records,
         json=options.records // 4,
+        inference=options.inference_records or options.records // 4,
         warm_up=min(2_000_000, options.records),
         repetitions=options.repetitions,
         memory=options.memory_records,
@@ -102,6 +100,9 @@ def _groups(options: argparse.Namespace) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--records", type=int, default=6_000_000, help="bronze records; JSON takes a quarter")
+    parser.add_argument(
+        "--inference-records", type=int, help="of the topic whose schema is inferred; as JSON if not given"
+    )
     parser.add_argument("--repetitions", type=int, default=3, help="timed runs of each contestant")
     parser.add_argument("--memory", action="store_true", help="drain 10 million records too")
     parser.add_argument("--memory-records", type=int, default=10_000_000)

@@ -28,6 +28,7 @@ class Sizes:
     Attributes:
         bronze: Records of the bronze topic.
         json: Records of each of the two JSON topics.
+        inference: Records of the topic whose schema is inferred; some thousands, so that each rare field is there.
         warm_up: Records that each contestant carries before anything is timed.
         repetitions: Timed runs of each contestant.
         looks: Triggers without records.
@@ -49,6 +50,7 @@ class Sizes:
 
     bronze: int
     json: int
+    inference: int
     warm_up: int
     repetitions: int
     looks: int = 60

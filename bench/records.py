@@ -86,6 +86,33 @@ def _spoiled(value: bytes, kind: int) -> bytes:
     return value.replace(field, spoiled)
 
 
+RARE: Final = tuple(f"rare_{number:03d}" for number in range(200))
+"""Fields that one record in a thousand has."""
+
+
+def values_with_rare_fields(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """The same, and in every thousand of them each of the rare fields once, somewhere."""
+    chance = random.Random(13)
+    places: list[int] = []
+    for key, value in values(count):
+        if not places:
+            places = chance.sample(range(1000), 1000)
+        rare = places.pop()
+        yield key, value[:-1] + b',"%s":%d}' % (RARE[rare].encode(), rare) if rare < len(RARE) else value
+
+
+KINDS: Final = tuple(f"kind_{number:02d}" for number in range(32))
+"""Of events that are routed; each is as frequent as the others."""
+KINDS_SCHEMA: Final = f"kind string, {SCHEMA}"
+
+
+def values_of_kinds(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """The same, each of a kind."""
+    chance = random.Random(17)
+    for key, value in values(count):
+        yield key, b'{"kind":"%s",' % chance.choice(KINDS).encode() + value[1:]
+
+
 def bad(count: int, bad_every: int) -> int:
     """How many of ``count`` records are bad."""
     return count // bad_every if bad_every else 0
@@ -113,8 +140,12 @@ def producer(servers: str) -> Producer:
 
 def fill(servers: str, topic: str, count: int, *, bad_every: int = 0, first: int = 0) -> None:
     """Makes the topic and fills it, record by record into one partition after the other."""
-    found = enumerate(values(count, bad_every=bad_every, first=first))
-    send(servers, topic, ((number % PARTITIONS, key, value) for number, (key, value) in found))
+    send_in_turns(servers, topic, values(count, bad_every=bad_every, first=first))
+
+
+def send_in_turns(servers: str, topic: str, found: Iterable[tuple[bytes, bytes]]) -> None:
+    """Makes the topic and fills it with these keys and values, one partition after the other."""
+    send(servers, topic, ((number % PARTITIONS, key, value) for number, (key, value) in enumerate(found)))
 
 
 def send(servers: str, topic: str, messages: Iterable[tuple[int, bytes, bytes]]) -> None:

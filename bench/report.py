@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.groups import Series
+from bench.targets import median_ms, targets
 from rivermouth.ports import jars, java
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
@@ -29,6 +30,7 @@ class Results:
     formats: list[Series] = field(default_factory=list)
     wide: list[Series] = field(default_factory=list)
     inference: list[Series] = field(default_factory=list)
+    routing: list[Series] = field(default_factory=list)
     small: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     upserts: dict[str, Any] = field(default_factory=dict)
@@ -42,118 +44,12 @@ class Results:
             "formats": [series.to_json() for series in self.formats],
             "wide": [series.to_json() for series in self.wide],
             "inference": [series.to_json() for series in self.inference],
+            "routing": [series.to_json() for series in self.routing],
             "small": self.small,
             "memory": self.memory,
             "upserts": self.upserts,
         }
         return json.dumps(body, indent=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A figure beside the bound that it should keep."""
-
-    what: str
-    found: float
-    bound: float
-    unit: str
-    at_least: bool
-
-    @property
-    def met(self) -> bool:
-        """Whether it does."""
-        return self.found >= self.bound if self.at_least else self.found <= self.bound
-
-    def row(self) -> tuple[str, ...]:
-        """For a table."""
-        sign = "≥" if self.at_least else "≤"
-        digits = {"ms": 0, "s": 2}.get(self.unit, 3)
-        return (
-            self.what,
-            f"{self.found:.{digits}f} {self.unit}",
-            f"{sign} {self.bound:g} {self.unit}",
-            "met" if self.met else "**not met**",
-        )
-
-
-def targets(results: Results) -> list[Target]:
-    """The targets of all that was measured."""
-    rates = {(series.contestant, series.topic): series.rate for series in results.backlogs}
-    ratios = [
-        ("bronze: rivermouth / the limit", ("rivermouth_bronze", "bronze"), ("limit", "bronze"), 0.85),
-        ("json: rivermouth / the usual script", ("rivermouth_json", "json"), ("usual", "json"), 3.0),
-        ("json, 1 % bad: rivermouth / the usual script", ("rivermouth_json", "json_bad"), ("usual", "json_bad"), 2.5),
-        ("json: rivermouth / plain native sink", ("rivermouth_json", "json"), ("native_json", "json"), 1.3),
-    ]
-    found = [
-        Target(what, rates[ours] / rates[theirs], bound, "times", at_least=True)
-        for what, ours, theirs, bound in ratios
-        if ours in rates and theirs in rates
-    ]
-    found += _format_targets(results)
-    small = results.small
-    if small:
-        found += [
-            Target("a look without new offsets, median", _median(small["look"]), 60, "ms", at_least=False),
-            Target("a batch of 100, median", _median(small["hundred_clean"]), 250, "ms", at_least=False),
-            Target(
-                "a batch of 100 with dead letters, median",
-                _median(small["hundred_dead_letters"]),
-                450,
-                "ms",
-                at_least=False,
-            ),
-            Target("produce to readable, p99", small["latency"]["p99_s"], 2, "s", at_least=False),
-        ]
-    return [*found, *_upsert_targets(results.upserts)]
-
-
-def _format_targets(results: Results) -> list[Target]:
-    formats = {series.contestant.removeprefix("rivermouth_"): series for series in results.formats}
-    inferred = {series.contestant: series for series in results.inference}
-    found = [
-        Target(
-            f"{form}: seconds / those of JSON",
-            formats["json"].rate / formats[form].rate,
-            bound,
-            "times",
-            at_least=False,
-        )
-        for form, bound in (("avro", 1.5), ("protobuf", 3.0))
-        if formats
-    ]
-    if results.wide:
-        few, all_ = results.wide
-        found.append(Target("10 of 500 fields / all of them", few.rate / all_.rate, 3.0, "times", at_least=True))
-    if inferred:
-        ratio = inferred["rivermouth_infer"].rate / inferred["usual_infer"].rate
-        found.append(Target("inference: rivermouth / the usual way", ratio, 10.0, "times", at_least=True))
-    return found
-
-
-def _upsert_targets(upserts: dict[str, Any]) -> list[Target]:
-    if not upserts:
-        return []
-    median_s = {name: statistics.median(series["batches_s"]) for name, series in upserts["series"].items()}
-    grown = median_s["rivermouth, recent"] / median_s["rivermouth, small table, recent"]
-    read = upserts["read"]
-    reading, many = (
-        statistics.median(each["before_s"]) / statistics.median(each["after_s"]) for each in (read, upserts["many"])
-    )
-    return [
-        Target(
-            f"upserts, {kind} keys: rivermouth / the usual script",
-            median_s[f"usual, {kind}"] / median_s[f"rivermouth, {kind}"],
-            bound,
-            "times",
-            at_least=True,
-        )
-        for kind, bound in (("recent", 10.0), ("random", 6.0))
-    ] + [
-        Target("upserts, recent keys: a table ten times as large", grown, 1.5, "times", at_least=False),
-        Target("reading after upserts / after OPTIMIZE", reading, 1.3, "times", at_least=False),
-        Target("reading after many batches / after OPTIMIZE", many, 1.25, "times", at_least=True),
-    ]
 
 
 def text(results: Results) -> str:
@@ -166,18 +62,17 @@ def text(results: Results) -> str:
         series = [each for each in results.backlogs if each.topic in topics]
         if series:
             parts += [f"### {title}", _backlog_table(series)]
-    if results.formats:
-        parts += ["### Formats", _formats_text(results.formats)]
-    if results.wide:
-        parts += ["### Wide documents", _wide_text(results.wide)]
-    if results.inference:
-        parts += ["### Inference", _inference_text(results.inference)]
-    if results.small:
-        parts += ["### Little to do", *_small_text(results.small)]
-    if results.upserts:
-        parts += ["### Upserts", *_upserts_text(results.upserts)]
-    if results.memory:
-        parts += ["### Memory", _memory_text(results.memory)]
+    for title, found, told in (
+        ("Formats", results.formats, _formats_text),
+        ("Wide documents", results.wide, _wide_text),
+        ("Inference", results.inference, _inference_text),
+        ("One topic, many tables", results.routing, _routing_text),
+        ("Little to do", results.small, _small_text),
+        ("Upserts", results.upserts, _upserts_text),
+        ("Memory", results.memory, _memory_text),
+    ):
+        if found:
+            parts += [f"### {title}", told(found)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -270,7 +165,31 @@ def _inference_text(series: Sequence[Series]) -> str:
     return _table(("", "records in the topic", "seconds, median", "CPU seconds"), rows)
 
 
-def _small_text(small: dict[str, Any]) -> list[str]:
+_ROUTES = {
+    "one_table": "into one table",
+    "one_table_by_raw": "into a raw table, and from there into one",
+    "many_tables": "into a raw table, and from there into 32",
+}
+
+
+def _routing_text(series: Sequence[Series]) -> str:
+    seconds = {each.contestant: each.records / each.rate for each in series}
+    rows = [
+        (
+            _ROUTES[each.contestant],
+            f"{each.records:,}",
+            f"{seconds[each.contestant]:.1f}",
+            "{1:.1f} to {0:.1f}".format(*(each.records / rate for rate in each.spread)),
+            f"{seconds[each.contestant] / seconds['one_table']:.2f}",
+            f"{each.cpu_us:.1f}",
+        )
+        for each in series
+    ]
+    heads = ("", "records", "seconds, median", "fastest to slowest", "times one table", "CPU µs/row")
+    return _table(heads, rows)
+
+
+def _small_text(small: dict[str, Any]) -> str:
     rows = []
     for name, what in (
         ("look", "a look without new offsets"),
@@ -278,8 +197,8 @@ def _small_text(small: dict[str, Any]) -> list[str]:
         ("hundred_dead_letters", "a batch of 100 records, 2 of them dead letters"),
     ):
         values = sorted(small[name]["ms"])
-        rows.append((what, f"{_median(small[name]):.0f}", f"{_ninetieth(values):.0f}", str(len(values))))
-    return [
+        rows.append((what, f"{median_ms(small[name]):.0f}", f"{_ninetieth(values):.0f}", str(len(values))))
+    parts = [
         _table(("whole trigger, warm", "median ms", "p90 ms", "triggers"), rows),
         _latency_text(small["latency"]),
         "Where the time of a batch of 100 goes (medians, ms; rivermouth's steps are inside Spark's `addBatch`):",
@@ -291,6 +210,7 @@ def _small_text(small: dict[str, Any]) -> list[str]:
             ],
         ),
     ]
+    return "\n\n".join(parts)
 
 
 def _latency_text(latency: dict[str, Any]) -> str:
@@ -301,7 +221,7 @@ def _latency_text(latency: dict[str, Any]) -> str:
     )
 
 
-def _upserts_text(upserts: dict[str, Any]) -> list[str]:
+def _upserts_text(upserts: dict[str, Any]) -> str:
     changed = upserts["batch"] * upserts["change_bytes"]
     rows = []
     for name, series in upserts["series"].items():
@@ -330,7 +250,7 @@ def _upserts_text(upserts: dict[str, Any]) -> list[str]:
         f"A query over the whole table takes {_before_and_after(read)} `OPTIMIZE`; over a table of {many['batches']} "
         f"appended batches of {many['rows']:,} records ({many['files']} files) {_before_and_after(many)} it."
     )
-    return [what, _table(heads, rows), reading]
+    return "\n\n".join((what, _table(heads, rows), reading))
 
 
 def _needed(series: dict[str, Any]) -> str:
@@ -359,10 +279,6 @@ def _medians(samples: Iterable[dict[str, float]]) -> str:
     names = dict.fromkeys(name for sample in samples for name in sample)
     medians = {name: statistics.median(sample.get(name, 0.0) for sample in samples) for name in names}
     return ", ".join(f"{name} {value:.0f}" for name, value in medians.items() if value >= 1)
-
-
-def _median(answer: dict[str, Any]) -> float:
-    return statistics.median(answer["ms"])
 
 
 def _ninetieth(values: Sequence[float]) -> float:

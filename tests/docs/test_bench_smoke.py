@@ -56,6 +56,15 @@ def test_every_format_brings_the_same_orders(quick):
     assert wide == {"rivermouth_wide_few": [500], "rivermouth_wide_all": [500]}
     inferred = {each["contestant"]: len(each["runs"]) for each in results["inference"]}
     assert inferred == {"rivermouth_infer": 1, "rivermouth_infer_all": 1, "usual_infer": 1}
+    routed = {
+        each["contestant"]: [(run["answer"]["written"], run["answer"]["flows"]) for run in each["runs"]]
+        for each in results["routing"]
+    }
+    assert routed == {
+        "one_table": [(RECORDS, 1)],
+        "one_table_by_raw": [(RECORDS, 2)],
+        "many_tables": [(RECORDS, 33)],
+    }
 
 
 def test_rivermouth_counts_what_it_carried(quick):
@@ -91,6 +100,8 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| protobuf: seconds / those of JSON",
         "| 10 of 500 fields / all of them",
         "| inference: rivermouth / the usual way",
+        "| fields of 0.1 % of the records that a sample finds",
+        "| routing: seconds for 32 tables / for one",
         "| a look without new offsets, median",
         "| a batch of 100, median",
         "| a batch of 100 with dead letters, median",

@@ -78,6 +78,19 @@ def test_spark_sees_the_same_rows_and_reads_only_their_files(scene, spark):
     assert len(found.inputFiles()) == 1
 
 
+def test_it_weighs_the_rows_that_a_reader_picks(scene, spark):
+    ranges = {scene.topic: {0: (0, 33), 1: (2, 12)}}
+    order = scene.bronze
+    picked = SourceTable(order.flow, order.places, where="kafka_offset < 11")
+    # Ten records of a digit, one without a value, nine of a letter; each key is a letter.
+    assert TableSource(picked, LocalFiles(), reader="shop", spark=spark).weight(ranges) == (20, 39)
+    nothing = SourceTable(order.flow, order.places, where="kafka_offset < 0")
+    assert TableSource(nothing, LocalFiles(), reader="shop", spark=spark).weight(ranges) == (0, 0)
+    # All rows are the reader's: offsets tell as much.
+    assert source_of(scene, spark).weight(ranges) is None
+    assert TableSource(picked, LocalFiles(), reader="shop").weight(ranges) is None
+
+
 def test_it_shows_what_was_there_at_the_last_look(scene, spark):
     source, all_of_it = source_of(scene, spark), {scene.topic: {0: (0, 33), 1: (0, 33)}}
     before = source.topics(scene.flow)

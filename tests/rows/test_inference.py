@@ -6,6 +6,7 @@ import base64
 import gzip
 import itertools
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,24 @@ def test_fixtures_have_the_types_that_are_known_of_them():
     broken = [json.loads(line) for line in (SHIPPED / "json-test-suite/broken.jsonl").read_text().splitlines()]
     assert shape_of(*(base64.b64decode(each["b64"]) for each in broken)).corrupt_records == len(broken)
 
+    hooks = Shape()
+    for offset, line in enumerate(
+        gzip.decompress((DATA / "github-webhooks/webhooks.jsonl.gz").read_bytes()).splitlines()
+    ):
+        hooks.add(line, ("hooks", 0, offset))
+    found = schema_of(hooks, times=True)
+    assert (hooks.sound_records, hooks.corrupt_records, found.schema.names) == (255, 0, ["event", "file", "payload"])
+    # Of a push GitHub says the times of the repository in seconds, of all else as text.
+    assert {".".join(conflict.path): conflict.type for conflict in found.conflicts} == {
+        "payload.installation.created_at": "string",
+        "payload.installation.updated_at": "string",
+        "payload.package.package_version.body": "string",
+        "payload.repository.created_at": "string",
+        "payload.repository.pushed_at": "string",
+    }
+    issue = found.schema["payload"].dataType["issue"].dataType
+    assert (issue["created_at"].dataType, issue["number"].dataType) == (T.TimestampType(), T.LongType())
+
     changes = Shape()
     for file in sorted((DATA / "change-envelopes/apache__paimon").glob("debezium__table__schemaevolution__*.txt")):
         for offset, line in enumerate(file.read_bytes().splitlines()):
@@ -264,6 +283,28 @@ def test_offsets_without_a_record_use_nothing_of_a_sample_up(live, partitions):
 def test_a_small_partition_among_large_ones_is_looked_at_from_its_beginning():
     windows = [each for part in spread({"t": {0: (0, 10**9), 1: (4, 9)}}, 1000) for each in part if each.partition == 1]
     assert [(each.start, each.end, each.records) for each in windows] == [(4, 9, 1)]
+
+
+PLANTED = 1000
+# The field of a record: of every thousand records each has one, somewhere, or so many records in a row have the same.
+PLANS = {
+    "by chance": lambda offset, partition: random.Random(offset * 8 + partition).randrange(PLANTED),
+    "in turns": lambda offset, _partition: offset % PLANTED,
+    "ten in a row": lambda offset, partition: random.Random(offset // 10 * 8 + partition).randrange(PLANTED),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_a_sample_finds_the_fields_that_one_record_in_a_thousand_has(plan):
+    rounds = spread({"t": {0: (0, 7_000_000), 1: (90, 2_500_000), 2: (0, 500_000)}}, SAMPLE_RECORDS)
+    shape = Shape()
+    for window in itertools.chain(*rounds):
+        for offset in range(window.start, window.start + window.records):
+            planted = plan(offset, window.partition)
+            shape.add(b'{"id": %d, "f%d": true}' % (offset, planted), ("t", window.partition, offset))
+    assert shape.sound_records == pytest.approx(SAMPLE_RECORDS, abs=3)
+    found = schema_of(shape).schema.names
+    assert len(set(found) - {"id"}) >= 0.99 * PLANTED
 
 
 def field(name, kind):

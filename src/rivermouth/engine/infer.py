@@ -137,7 +137,7 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
     known = topics.topics(flow)
     ranges = _ranges(flow, topics, known)
     newest = flow.source is None and _compacted(topics, known)
-    rounds = whole(ranges) if look.records is None else spread(ranges, look.records)
+    rounds = _rounds(topics, ranges, look)
     reading = _Reading(topics, rounds, look)
     shape = Shape(Limits(max_fields=look.max_fields), unwrap_of(flow))
     try:
@@ -162,6 +162,16 @@ def subject_of(flow: Flow) -> str:
         return f"table {flow.source.table}"
     named = sorted({*flow.topics, *flow.assign})
     return f"topic{'s' * (len(named) > 1)} {', '.join(named)}" if named else f"topics {flow.topic_pattern}"
+
+
+def _rounds(topics: Topics, ranges: Ranges, look: Look) -> list[list[Window]]:
+    """The windows that are read: all that there is where it is no more than a sample may have."""
+    if look.records is None:
+        return whole(ranges)
+    # Of a table's rows a flow may want few: to look for them window by window would take a job of Spark for each.
+    weight = topics.weight(ranges) if ledger.size(ranges) > look.records else None
+    few = weight is not None and weight[0] <= look.records and weight[1] <= SAMPLE_BYTES
+    return whole(ranges) if few else spread(ranges, look.records)
 
 
 class _Reading:

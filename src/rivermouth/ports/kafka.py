@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rivermouth.ports.sources import Isolation
-    from rivermouth.rows.ledger import Offsets
+    from rivermouth.rows.ledger import Offsets, Ranges
     from rivermouth.rows.sampling import Record, Window
     from rivermouth.spec import Flow
 
@@ -219,6 +219,9 @@ class Kafka:
             KafkaRefused: The broker does not let this client read them.
         """
         return read_windows(self._client, self._isolation, windows)
+
+    def weight(self, ranges: Ranges) -> None:
+        """None: a broker does not tell."""
 
     # --- consumer groups ---
 

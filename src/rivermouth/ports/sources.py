@@ -70,6 +70,9 @@ class Topics(Protocol):
     def records(self, windows: Sequence[Window]) -> Iterator[Record]:
         """The records of ``windows``, one window a partition; of each partition in the order of their offsets."""
 
+    def weight(self, ranges: Ranges) -> tuple[int, int] | None:
+        """Records of ``ranges`` and the bytes of their keys and values; None where only reading them would tell."""
+
     def commit(self, group: str, offsets: Offsets) -> GroupCommit:
         """Commits progress to a consumer group; says what became of it."""
 

@@ -179,6 +179,18 @@ class TableSource:
         for topic, partition, offset, key, value in rows.select(*columns).orderBy(*columns[:3]).toLocalIterator():
             yield Record(topic, partition, offset, key and bytes(key), None if value is None else bytes(value))
 
+    def weight(self, ranges: Ranges) -> tuple[int, int] | None:
+        """Records of ``ranges`` and the bytes of their keys and values; None where all rows are the reader's.
+
+        Raises:
+            SourceBehind: The table does not hold all of ``ranges`` any more.
+        """
+        if self._spark is None or self._source.where is None:
+            return None
+        size = "coalesce(sum(ifnull(octet_length(key), 0) + ifnull(octet_length(value), 0)), 0)"
+        ((records, size_bytes),) = self.batch(self._spark, ranges).selectExpr("count(*)", size).collect()
+        return records, size_bytes
+
     def commit(self, group: str, offsets: Offsets) -> GroupCommit:  # noqa: ARG002 - nothing is committed
         """Commits nothing: no cluster is asked."""
         return GroupCommit(group, committed=False, detail="the flow reads a table")

@@ -1,0 +1,162 @@
+"""What was measured, held against the bounds that it should keep."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from bench import records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.groups import Series
+    from bench.report import Results
+
+MANY: Final = 10_000_000
+"""Records of a topic of which a sample's time has a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A figure beside the bound that it should keep."""
+
+    what: str
+    found: float
+    bound: float
+    unit: str
+    at_least: bool
+
+    @property
+    def met(self) -> bool:
+        """Whether it does."""
+        return self.found >= self.bound if self.at_least else self.found <= self.bound
+
+    def row(self) -> tuple[str, ...]:
+        """For a table."""
+        sign = "≥" if self.at_least else "≤"
+        digits = {"ms": 0, "s": 2, "%": 1}.get(self.unit, 3)
+        return (
+            self.what,
+            f"{self.found:.{digits}f} {self.unit}",
+            f"{sign} {self.bound:g} {self.unit}",
+            "met" if self.met else "**not met**",
+        )
+
+
+def targets(results: Results) -> list[Target]:
+    """The targets of all that was measured."""
+    rates = {(series.contestant, series.topic): series.rate for series in results.backlogs}
+    ratios = [
+        ("bronze: rivermouth / the limit", ("rivermouth_bronze", "bronze"), ("limit", "bronze"), 0.85),
+        ("json: rivermouth / the usual script", ("rivermouth_json", "json"), ("usual", "json"), 3.0),
+        ("json, 1 % bad: rivermouth / the usual script", ("rivermouth_json", "json_bad"), ("usual", "json_bad"), 2.5),
+        ("json: rivermouth / plain native sink", ("rivermouth_json", "json"), ("native_json", "json"), 1.3),
+    ]
+    found = [
+        Target(what, rates[ours] / rates[theirs], bound, "times", at_least=True)
+        for what, ours, theirs, bound in ratios
+        if ours in rates and theirs in rates
+    ]
+    found += [*_format_targets(results), *_inference_targets(results.inference), *_routing_targets(results.routing)]
+    small = results.small
+    if small:
+        found += [
+            Target("a look without new offsets, median", median_ms(small["look"]), 60, "ms", at_least=False),
+            Target("a batch of 100, median", median_ms(small["hundred_clean"]), 250, "ms", at_least=False),
+            Target(
+                "a batch of 100 with dead letters, median",
+                median_ms(small["hundred_dead_letters"]),
+                450,
+                "ms",
+                at_least=False,
+            ),
+            Target("produce to readable, p99", small["latency"]["p99_s"], 2, "s", at_least=False),
+        ]
+    return [*found, *_upsert_targets(results.upserts)]
+
+
+def _format_targets(results: Results) -> list[Target]:
+    formats = {series.contestant.removeprefix("rivermouth_"): series for series in results.formats}
+    found = [
+        Target(
+            f"{form}: seconds / those of JSON",
+            formats["json"].rate / formats[form].rate,
+            bound,
+            "times",
+            at_least=False,
+        )
+        for form, bound in (("avro", 1.5), ("protobuf", 3.0))
+        if formats
+    ]
+    if results.wide:
+        few, all_ = results.wide
+        found.append(Target("10 of 500 fields / all of them", few.rate / all_.rate, 3.0, "times", at_least=True))
+    return found
+
+
+def _inference_targets(inference: Sequence[Series]) -> list[Target]:
+    inferred = {series.contestant: series for series in inference}
+    if not inferred:
+        return []
+    sample = inferred["rivermouth_infer"]
+    rare = min(len(set(records.RARE) & set(run.answer["columns"])) for run in sample.runs)
+    found = [
+        Target(
+            "inference: rivermouth / the usual way",
+            sample.rate / inferred["usual_infer"].rate,
+            10.0,
+            "times",
+            at_least=True,
+        ),
+        Target(
+            "fields of 0.1 % of the records that a sample finds",
+            100 * rare / len(records.RARE),
+            99.0,
+            "%",
+            at_least=True,
+        ),
+    ]
+    if sample.records >= MANY:
+        what = f"a sample of {sample.records:,} records"
+        found.append(Target(what, sample.records / sample.rate, 20.0, "s", at_least=False))
+    return found
+
+
+def _routing_targets(routing: Sequence[Series]) -> list[Target]:
+    rates = {series.contestant: series.rate for series in routing}
+    if not rates:
+        return []
+    ratio = rates["one_table"] / rates["many_tables"]
+    return [Target("routing: seconds for 32 tables / for one", ratio, 2.0, "times", at_least=False)]
+
+
+def _upsert_targets(upserts: dict[str, Any]) -> list[Target]:
+    if not upserts:
+        return []
+    median_s = {name: statistics.median(series["batches_s"]) for name, series in upserts["series"].items()}
+    grown = median_s["rivermouth, recent"] / median_s["rivermouth, small table, recent"]
+    read = upserts["read"]
+    reading, many = (
+        statistics.median(each["before_s"]) / statistics.median(each["after_s"]) for each in (read, upserts["many"])
+    )
+    return [
+        Target(
+            f"upserts, {kind} keys: rivermouth / the usual script",
+            median_s[f"usual, {kind}"] / median_s[f"rivermouth, {kind}"],
+            bound,
+            "times",
+            at_least=True,
+        )
+        for kind, bound in (("recent", 10.0), ("random", 6.0))
+    ] + [
+        Target("upserts, recent keys: a table ten times as large", grown, 1.5, "times", at_least=False),
+        Target("reading after upserts / after OPTIMIZE", reading, 1.3, "times", at_least=False),
+        Target("reading after many batches / after OPTIMIZE", many, 1.25, "times", at_least=True),
+    ]
+
+
+def median_ms(answer: dict[str, Any]) -> float:
+    """Of an answer with ``ms``."""
+    return statistics.median(answer["ms"])
