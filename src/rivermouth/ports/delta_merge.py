@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from rivermouth.rows.key_ranges import Ranges
     from rivermouth.rows.merging import Looked
 
 _TXN: Final = "spark.databricks.delta.write."
@@ -43,7 +44,7 @@ class Merge:
     """
 
     on: Column
-    ranges: Mapping[str, tuple[Any, Any]]
+    ranges: Ranges
     delete: str
     update: str
     insert: str

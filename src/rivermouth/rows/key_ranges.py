@@ -33,7 +33,7 @@ def counts(columns: Sequence[str]) -> Iterator[Column]:
         yield F.max(names.quoted(name)).alias(f"greatest_{index}")
 
 
-def found(columns: Sequence[str], told: Row) -> dict[str, tuple[Any, Any]]:
+def found(columns: Sequence[str], told: Row) -> Ranges:
     """The least and the greatest value by column, as the aggregates tell; without columns that have none of use."""
     ranges = {name: (told[f"least_{index}"], told[f"greatest_{index}"]) for index, name in enumerate(columns)}
     # Bytes that are no text come back as others.

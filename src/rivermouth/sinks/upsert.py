@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pydantic import Field, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rivermouth.ports import delta
     from rivermouth.rows.changes import Order
+    from rivermouth.rows.key_ranges import Ranges
     from rivermouth.rows.ledger import Entry
     from rivermouth.sinks._target import Target
     from rivermouth.sinks.tombstones import Tombstones
@@ -148,7 +149,7 @@ class _Found:
     records: int
     changes: int
     deletions: int
-    ranges: dict[str, tuple[Any, Any]]
+    ranges: Ranges
 
 
 @contextmanager

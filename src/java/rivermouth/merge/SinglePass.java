@@ -137,7 +137,7 @@ public final class SinglePass {
     /**
      * The rows of the files that may have one within these bounds, and where each lies.
      *
-     * @param within over the table's columns under the name t; null for all
+     * @param within over the table's columns under the name t
      * @param ranges the same, as far as it is between two values
      * @param file the name of a column for the path of the row's file
      * @param row the name of a column for its number in that
@@ -191,9 +191,6 @@ public final class SinglePass {
     }
 
     private static Expression bounds(Dataset<Row> table, Column within) {
-        if (within == null) {
-            return Literal$.MODULE$.TrueLiteral();
-        }
         LogicalPlan plan = table.as("t").filter(within).queryExecution().analyzed();
         return ((Filter) plan).condition();
     }
