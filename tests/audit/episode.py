@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from tests.audit.faults import FAULTS
 from tests.audit.house import House
 from tests.audit.plan import Plan, Round, kind_of
 from tests.audit.world import HouseBroken, World
+from tests.crashes import oracle
 from tests.crashes.deciding import hinted
 from tests.crashes.oracle import Audit
 
@@ -91,6 +93,8 @@ def play(plan: Plan, house: House) -> Report:
     except Exception as error:  # noqa: BLE001 - an episode that breaks has failed, the others go on
         where = traceback.extract_tb(error.__traceback__)[-1]
         report.problem = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+    if world is not None and report.problem:
+        report.told += _log_of(world)
     if world is not None:
         report.produced, report.kills, report.excused = world.produced, world.kills, world.excused
         report.audited = len(world.truth.records) if not report.problem else 0
@@ -160,6 +164,16 @@ def _end(world: World, report: Report) -> None:
     told = audit_flow(world.house.spark, world.scene.order)
     if told.problems or (told.entry and not told.ranges and not told.not_audited):
         raise Caught(f"rivermouth audit finds: {'; '.join(told.problems)}")
+
+
+def _log_of(world: World) -> list[str]:
+    """A line for each commit of the table, for whoever looks for what went wrong."""
+    told = []
+    for version, commit in oracle.commits_of(world.look().table):
+        entry = json.loads(commit.get("userMetadata") or "{}")
+        named = " ".join(f"{name} {entry.get(name)}" for name in ("entry", "kind", "attempt"))
+        told.append(f"version {version}: {commit['operation']}, on {commit.get('readVersion')}, {named}")
+    return told
 
 
 def _must_be_clean(found: Audit, report: Report, when: str) -> None:

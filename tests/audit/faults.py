@@ -6,9 +6,7 @@ on with one more run. It says in ``world.hit`` whether it did harm: a step that 
 
 from __future__ import annotations
 
-import os
 import random
-import resource
 import shutil
 import signal
 import time
@@ -19,12 +17,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import deltalake
-from delta.tables import DeltaTable
-from tests.audit import faults_on_s3
+from tests.audit import disks, faults_of_disks, faults_of_others, faults_on_a_cluster, faults_on_s3
 from tests.audit.plan import kind_of
 from tests.audit.world import HouseBroken, World
-from tests.crashes import oracle
 from tests.crashes.test_checkpoint import DAMAGES
 from tests.crashes.test_kills import STEPS
 
@@ -35,9 +30,14 @@ from rivermouth.sinks import _merging
 Fault = Callable[[World, random.Random], Callable[[], None] | None]
 """Does its harm; what it returns is called after the next run, when everything seems to be well again."""
 
-FAULTS: dict[str, Fault] = {**faults_on_s3.FAULTS}
-# They look for files by their paths.
-_ONLY_ON_DISK = frozenset({"checkpoint", "disk_full", "freeze"})
+FAULTS: dict[str, Fault] = {
+    **faults_of_disks.FAULTS,
+    **faults_of_others.FAULTS,
+    **faults_on_a_cluster.FAULTS,
+    **faults_on_s3.FAULTS,
+}
+# They look for files by their paths, or share a disk with workers.
+_ONLY_ON_DISK = frozenset({"checkpoint", "disk_full", "freeze", "worker"})
 _ONLY_ON_S3 = frozenset({"s3"})
 
 CHECKPOINT_FILES = ("metadata", "rivermouth.json", "sources/0/0", "offsets/last", "commits/last", "offsets/before")
@@ -53,8 +53,9 @@ def fault(name: str) -> Callable[[Fault], Fault]:
 
 
 def faults_of(names: Sequence[str], *, on_s3: bool) -> list[str]:
-    """Those of ``names`` that there can be where the lake lies on S3, or on a disk."""
-    return [name for name in names if kind_of(name) not in (_ONLY_ON_DISK if on_s3 else _ONLY_ON_S3)]
+    """Those of ``names`` that there can be on this machine, where the lake lies on S3, or on a disk."""
+    here = [name for name in names if disks.can_be_made() or name not in faults_of_disks.ON_DISKS_OF_THEIR_OWN]
+    return [name for name in here if kind_of(name) not in (_ONLY_ON_DISK if on_s3 else _ONLY_ON_S3)]
 
 
 # --- processes ---
@@ -188,7 +189,7 @@ def _disturbed(world: World) -> Iterator[None]:
         world.hit = world.house.proxy.hits > before
 
 
-# --- commits and disks ---
+# --- commits ---
 
 
 def _committing(world: World, chance: random.Random, *, to: str, lands: bool) -> None:
@@ -228,25 +229,6 @@ def _committing(world: World, chance: random.Random, *, to: str, lands: bool) ->
 for _to in ("table", "dead_letters"):
     FAULTS[f"answer_lost:{_to}"] = partial(_committing, to=_to, lands=True)
     FAULTS[f"commit_refused:{_to}"] = partial(_committing, to=_to, lands=False)
-
-
-@fault("disk_full")
-def _disk_full(world: World, chance: random.Random) -> None:
-    """No process may write beyond some bytes of any file: lake, checkpoint and Spark's own folder alike."""
-    processes = (world.house.jvm, os.getpid())
-    unlimited = resource.prlimit(world.house.jvm, resource.RLIMIT_FSIZE)
-    with world.following() as flow:
-        flow.wait_for(chance.choice(("judge", "write", "dead_letters", "BatchDone")))
-        limit_bytes = chance.choice((0, 10, 300, 3000))
-        try:
-            for pid in processes:
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit_bytes, unlimited[1]))
-            time.sleep(chance.uniform(0.5, 2))
-        finally:
-            for pid in processes:
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
-        flow.wait_for("BatchDone", 3)
-        world.hit = flow.saw("BatchRetried") or flow.saw("FlowRestarted")
 
 
 # --- the checkpoint ---
@@ -387,29 +369,3 @@ def _clock(world: World, chance: random.Random) -> None:
         world.recover(follow=chance.random() < 0.5)
         world.hit = wrong.called
     world.produce(200, chance)
-
-
-def _tidied(world: World, chance: random.Random, *, tidy: Callable[[DeltaTable], object]) -> None:
-    with world.following() as flow:
-        flow.wait_for("BatchDone")
-        if oracle.ledger_of(world.look().table):
-            tidy(DeltaTable.forPath(world.house.spark, world.scene.places.table))
-            world.hit = True
-        flow.wait_for("BatchDone", 2)
-
-
-FAULTS["others:optimize"] = partial(_tidied, tidy=lambda table: table.optimize().executeCompaction())
-FAULTS["others:vacuum"] = partial(_tidied, tidy=DeltaTable.vacuum)
-
-
-@fault("others:restore")
-def _restored(world: World, chance: random.Random) -> None:
-    """Only while Kafka holds everything: what RESTORE takes away then comes again."""
-    world.recover(follow=False)
-    latest = deltalake.DeltaTable(world.look().table).version()
-    if latest > 0 and world.kafka_holds_all:
-        table = DeltaTable.forPath(world.house.spark, world.scene.places.table)
-        table.restoreToVersion(chance.randrange(latest))
-        world.rewound = world.hit = True
-        # What compaction has taken away meanwhile does not come again.
-        world.pinned.clear()

@@ -94,14 +94,14 @@ def _sleeper(world: World, chance: random.Random) -> Callable[[], None] | None:
     """A driver's commit is held on its way; another takes its place and goes on; then the commit arrives."""
     proxy = S3Proxy(world.house.store.server.port)
     conf = {**world.spark_conf, "spark.hadoop.fs.s3a.endpoint": proxy.endpoint, **planted.CONF_OF_A_SLEEPER}
-    driver = Child(world.folder, store=conf)
+    driver = Child(world.folder, conf=conf)
     driver.wait_until_ready()
     begun = deltalake.DeltaTable.is_deltatable(str(world.look().table))
     # Version 0 is the empty table.
     version = deltalake.DeltaTable(str(world.look().table)).version() + 1 if begun else 1
     proxy.holds_back = f"_delta_log/{version:020d}.json"
     driver.begin(world.scene, follow=False)
-    world.hit = _until(proxy.held.is_set, driver)
+    world.hit = driver.wait_until(proxy.held.is_set)
     if not world.hit:
         _bury(driver, proxy)
         return None
@@ -112,18 +112,10 @@ def _sleeper(world: World, chance: random.Random) -> Callable[[], None] | None:
 
     def arrive() -> None:
         proxy.let_go()
-        _until(lambda: False, driver)
+        driver.wait_until(lambda: not driver.lives)
         _bury(driver, proxy)
 
     return arrive
-
-
-def _until(done: Callable[[], bool], driver: Child, patience_s: float = 60.0) -> bool:
-    """Waits until ``done`` says so or the driver has ended; whether it said so."""
-    deadline = time.monotonic() + patience_s
-    while not done() and driver.lives and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return done()
 
 
 def _bury(driver: Child, proxy: S3Proxy) -> None:

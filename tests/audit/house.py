@@ -8,15 +8,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from tests.audit import disks
+from tests.audit.disks import Disk
 from tests.audit.plan import Plan
 from tests.audit.proxy import HOST, Proxy
 from tests.audit.store import Store
 from tests.crashes.conftest import Nursery
+from tests.ports import cluster as clusters
 
 from rivermouth.ports import session, session_conf
 from rivermouth.ports.broker import Broker
 from rivermouth.ports.dev_server import free_ports
 from rivermouth.spec import SparkSettings
+
+# So that a worker that hangs is given up while somebody still waits for it.
+_ON_A_CLUSTER = {
+    "spark.driver.host": HOST,
+    "spark.network.timeout": "10s",
+    "spark.network.timeoutInterval": "5s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "10s",
+    "spark.executor.heartbeatInterval": "2s",
+    "spark.executor.memory": "512m",
+    "spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 class House:
@@ -26,6 +40,7 @@ class House:
         proxy: Through it flows reach the broker.
         nursery: Brings up processes that run flows whose lake lies on a disk.
         spark: A session for the runs in this process.
+        disk: What Spark keeps its own local files on, if it has a disk for them alone.
         restarts: How often the broker or the store was killed and started again.
         clean: Plans that were played and clean, so that a planted bug in them is all that is amiss.
         bound_s: Within this time after a fault a flow must have caught up.
@@ -36,6 +51,7 @@ class House:
         self._owned = spark is None
         self.folder = Path(self._folder.name)
         self.spark = spark
+        self.disk: Disk | None = None
         self.restarts = 0
         self.bound_s = 120.0
         self.clean: set[Plan] = set()
@@ -58,6 +74,8 @@ class House:
         self._start(flows)
         if self._owned:
             settings = SparkSettings(master="local[2]", driver_memory="1g")
+            if disks.can_be_made():
+                self.disk = Disk(self.folder / "spark")
             local = session_conf.local_folder_conf(self.folder / "spark")
             self.spark = session.start(settings, app_name="rivermouth-audit", schemes=["s3a"], extra=local)
             # Faults make it complain, and rightly.
@@ -68,6 +86,8 @@ class House:
         with contextlib.ExitStack() as ends:
             # Last in, first out; each is done whatever the others say.
             ends.callback(self._folder.cleanup)
+            if self.disk is not None:
+                ends.callback(self.disk.close)
             ends.callback(self.proxy.__exit__)
             ends.callback(self.broker.kill)
             if self._owned:
@@ -84,6 +104,20 @@ class House:
     def nursery_on_s3(self) -> Nursery:
         """Brings up processes that run flows whose lake lies on S3."""
         nursery = Nursery(self.folder, self.store.conf)
+        self._ends.callback(nursery.close)
+        return nursery
+
+    @cached_property
+    def cluster(self) -> clusters.Cluster:
+        """A master and two workers, started when they are first asked for."""
+        folder = self.folder / "cluster"
+        folder.mkdir()
+        return self._ends.enter_context(clusters.running(folder))
+
+    @cached_property
+    def nursery_on_cluster(self) -> Nursery:
+        """Brings up processes whose flows are carried by the workers of the cluster."""
+        nursery = Nursery(self.folder, _ON_A_CLUSTER, self.cluster.master)
         self._ends.callback(nursery.close)
         return nursery
 

@@ -18,7 +18,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
-from tests.audit import keyed
+from tests.audit import disks, keyed
+from tests.audit.disks import Disk
 from tests.audit.house import House
 from tests.audit.plan import Plan
 from tests.audit.truth import Key, Truth
@@ -57,6 +58,7 @@ class World:
     Attributes:
         scene: The flow and its places.
         nursery: Brings up processes that run the flow.
+        disks: Where a place has a disk of its own that can be full: lake, checkpoint, spark.
         spark_conf: What a project would say of the store under ``spark: conf``.
         sink: The flow's.
         truth: What a reader of committed records has seen.
@@ -90,6 +92,12 @@ class World:
         self._direct = Scene(house.direct, folder, [orders, facts])
         self._mirror: Mirror | None = None
         self.nursery, self.spark_conf = house.nursery, {}
+        self.disks: dict[str, Disk] = {"spark": house.disk} if house.disk is not None else {}
+        self._own_disks: list[Disk] = []
+        if disks.can_be_made() and not plan.on_s3:
+            for name, place in (("lake", Path(self.scene.places.lake)), ("checkpoint", self.scene.checkpoint.parent)):
+                self.disks[name] = Disk(place)
+                self._own_disks.append(self.disks[name])
         if plan.on_s3:
             self.scene.lake = f"s3a://{house.store.make_bucket(house.spark)}/lake"
             self._mirror = self.scene.mirror(lambda: house.store.server.store)
@@ -313,6 +321,8 @@ class World:
         admin = self._direct.admin
         for done in admin.delete_topics(self.scene.topics).values():
             done.result(30)
+        for disk in reversed(self._own_disks):
+            disk.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

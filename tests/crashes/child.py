@@ -1,8 +1,8 @@
 """A process that runs a flow and kills itself, or its JVM, at a given event.
 
-Started as ``python -m tests.crashes.child``. It starts Spark at once, or attaches to a JVM that is there
-already (``CHILD_GATEWAY``; ``CHILD_STORE`` has the options of a lake on S3), says ``{"jvm": pid}`` and waits for one
-line of JSON on its standard input:
+Started as ``python -m tests.crashes.child``. It starts Spark at once (on ``CHILD_MASTER``; ``CHILD_CONF`` has further
+options, such as those of a lake on S3), or attaches to a JVM that is there already (``CHILD_GATEWAY``), says
+``{"jvm": pid}`` and waits for one line of JSON on its standard input:
 
 ``scene``: see ``Scene.to_json``; ``follow``: whether it follows; ``kill``: none, or
 ``on`` (name of a step, or of a class of events), ``nth`` (counted from 1), ``who`` (python, jvm, both),
@@ -10,8 +10,9 @@ line of JSON on its standard input:
 it), ``keep_jvm`` (the JVM outlives Python: its standard input stays open), ``freeze_jvm`` (stop it, so that it
 goes on later), ``delay_s``, ``once_writing`` (kill when a data file of that table has been begun);
 ``replay``: ask for a replay before (drain) or between batches (follow);
-``restart``: make a new session when the JVM is gone. A child that follows and is not killed stops when it has
-caught up, unless it shall ``stay``.
+``restart``: make a new session when the JVM is gone;
+``tidy``: run no flow, but OPTIMIZE, VACUUM or RESTORE to ``version`` on its table. A child that follows and is not
+killed stops when it has caught up, unless it shall ``stay``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from delta.tables import DeltaTable
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -47,19 +49,28 @@ SHORT_LIVED = {
 }
 
 
+TIDY: dict[str, Callable[[DeltaTable, dict[str, Any]], object]] = {
+    "optimize": lambda table, _job: table.optimize().executeCompaction(),
+    "vacuum": lambda table, _job: table.vacuum(),
+    "restore": lambda table, job: table.restoreToVersion(job["version"]),
+}
+
+
 def start_spark() -> Any:
     folder = Path(os.environ["CHILD_FOLDER"]) / str(time.time_ns())
-    store = json.loads(os.environ.get("CHILD_STORE", "{}"))
-    settings = SparkSettings(master="local[2]", driver_memory="1g", conf=store)
+    conf = json.loads(os.environ.get("CHILD_CONF", "{}"))
+    settings = SparkSettings(master=os.environ["CHILD_MASTER"], driver_memory="1g", conf=conf)
     extra = {**session_conf.local_folder_conf(folder), **SHORT_LIVED}
-    return session.start(settings, app_name="child", schemes=["s3a"] if store else [], extra=extra)
+    return session.start(
+        settings, app_name="child", schemes=["s3a"] if any("s3a" in name for name in conf) else [], extra=extra
+    )
 
 
 def look_at(scene: Scene) -> Callable[[], Scene]:
     """Gives the scene as plain readers find it on this machine."""
     if not scene.lake:
         return lambda: scene
-    store = LakeReader(json.loads(os.environ["CHILD_STORE"]), timeout_s=10)._system(scene.lake)
+    store = LakeReader(json.loads(os.environ["CHILD_CONF"]), timeout_s=10)._system(scene.lake)
     return lambda: replace(scene, folder=scene.folder / str(os.getpid())).fetched(store)
 
 
@@ -143,18 +154,22 @@ def main() -> int:
     plant_what_the_environment_says()
     job = json.loads(line)
     scene = Scene.from_json(job["scene"])
+    if "tidy" in job:
+        TIDY[job["tidy"]](DeltaTable.forPath(spark, scene.places.table), job)
+        return 0
     restart = start_spark if job.get("restart") else None
     jvm = (there or gateway_of(spark))["jvm"]
     kill = Killer(spark, jvm, job.get("kill"))
     caught_up = CaughtUp(scene, look_at(scene))
+    follows = job.get("follow", False)
 
     def hear(event: Event) -> None:
         kill(event)
-        if isinstance(event, BatchDone) and not job.get("stay") and caught_up(event):
+        if follows and isinstance(event, BatchDone) and not job.get("stay") and caught_up(event):
             supervisor.stop()
 
     supervisor = Supervisor(spark, hear, serve, restart)
-    outcome = supervisor.run([scene.order], keep_following=job.get("follow", False))[0]
+    outcome = supervisor.run([scene.order], keep_following=follows)[0]
     print(json.dumps({"error": None if outcome.error is None else str(outcome.error)}), flush=True)
     return 0 if outcome.error is None else 1
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,16 @@ PATIENCE_S = 120.0
 class Child:
     """A process of ``tests.crashes.child``; its Spark starts while it waits for its job.
 
-    Without a ``gateway`` it has a JVM of its own, which it may kill.
+    Without a ``gateway`` it has a JVM of its own, which it may kill. ``conf`` are further options of Spark.
     """
 
-    def __init__(self, folder: Path, gateway: str | None = None, store: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        gateway: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        master: str = "local[2]",
+    ) -> None:
         self._owns_jvm = gateway is None
         # Files, not pipes: a JVM that outlives the child would keep a pipe open.
         name = folder / f"child-{time.time_ns()}"
@@ -34,7 +40,8 @@ class Child:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.crashes.child"],
                 cwd=ROOT,
-                env={**os.environ, "CHILD_FOLDER": str(folder), "CHILD_STORE": json.dumps(dict(store or {}))}
+                env={**os.environ, "CHILD_FOLDER": str(folder), "CHILD_CONF": json.dumps(dict(conf or {}))}
+                | {"CHILD_MASTER": master}
                 | ({"CHILD_GATEWAY": gateway} if gateway else {}),
                 stdin=subprocess.PIPE,
                 stdout=out,
@@ -82,6 +89,13 @@ class Child:
     def wait(self) -> int:
         """Waits for its end; the exit code, negative after a signal."""
         return self._process.wait(PATIENCE_S)
+
+    def wait_until(self, done: Callable[[], bool], patience_s: float = 60.0) -> bool:
+        """Waits until ``done`` says so or it has ended; whether ``done`` said so."""
+        deadline = time.monotonic() + patience_s
+        while not done() and self.lives and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return done()
 
     def kill(self) -> None:
         """Kills it, whatever it is doing; it is dead afterwards."""
@@ -145,12 +159,13 @@ class Nursery:
     """Brings children up; keeps one ahead, which gets ready while the test before is being audited.
 
     Most of them share a warm JVM that outlives them all, as the JVM of a killed Python may. Those that kill their
-    JVM get one of their own. ``store`` has the options of a lake on S3.
+    JVM get one of their own. ``conf`` are further options of Spark, such as those of a lake on S3.
     """
 
-    def __init__(self, folder: Path, store: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, conf: Mapping[str, str] | None = None, master: str = "local[2]") -> None:
         self._folder = folder
-        self._store = store
+        self._conf = conf
+        self._master = master
         self._warm: Child | None = None
         self._ahead: dict[bool, Child] = {}
         self._used: list[Child] = []
@@ -176,13 +191,16 @@ class Nursery:
     def get_ready(self, *, own_jvm: bool) -> None:
         """Starts the next child already."""
         if own_jvm not in self._ahead:
-            self._ahead[own_jvm] = Child(self._folder, None if own_jvm else self._gateway(), self._store)
+            self._ahead[own_jvm] = self._child(None if own_jvm else self._gateway())
 
     def _gateway(self) -> str:
         if self._warm is None:
-            self._warm = Child(self._folder, store=self._store)
+            self._warm = self._child(None)
             self._where = self._warm.wait_until_ready()
         return self._where
+
+    def _child(self, gateway: str | None) -> Child:
+        return Child(self._folder, gateway, self._conf, self._master)
 
     def bury(self) -> None:
         """Ends all that the used children left behind."""

@@ -251,16 +251,23 @@ def files_of(location: Path) -> set[str]:
     return {action["add"]["path"] for action in map(json.loads, lines) if "add" in action}
 
 
-def ledger_of(location: Path) -> list[dict[str, Any]]:
-    """The ledger's entries in the table's log, oldest first, as the JSON says."""
-    entries = []
+def commits_of(location: Path) -> list[tuple[int, dict[str, Any]]]:
+    """What the log says of each commit that it has, oldest first."""
+    commits = []
     for file in sorted(location.glob("_delta_log/*.json")):
         if file.stem.isdecimal():
-            for line in file.read_text().splitlines():
-                text = json.loads(line).get("commitInfo", {}).get("userMetadata")
-                if text:
-                    entries.append(json.loads(text))
-    return entries
+            # Not by splitlines: texts in statistics may have line ends of other kinds in them.
+            for line in filter(None, file.read_text("utf-8").split("\n")):
+                commit = json.loads(line).get("commitInfo")
+                if commit:
+                    commits.append((int(file.stem), commit))
+    return commits
+
+
+def ledger_of(location: Path) -> list[dict[str, Any]]:
+    """The ledger's entries in the table's log, oldest first, as the JSON says."""
+    texts = [commit.get("userMetadata") for _version, commit in commits_of(location)]
+    return [json.loads(text) for text in texts if text]
 
 
 def settled_counts(newest: Mapping[str, Any], side_file: Path) -> dict[str, Any] | None:

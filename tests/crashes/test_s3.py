@@ -137,7 +137,7 @@ def test_of_two_drivers_the_one_that_slept_in_mid_commit_loses_and_no_commit_is_
     scene = make_remote()
     scene.produce(300)
     with S3Proxy(s3.port) as proxy:
-        sleeper = Child(tmp_path, store={**s3.spark_conf, "spark.hadoop.fs.s3a.endpoint": proxy.endpoint})
+        sleeper = Child(tmp_path, conf={**s3.spark_conf, "spark.hadoop.fs.s3a.endpoint": proxy.endpoint})
         request.addfinalizer(sleeper.bury)
         sleeper.wait_until_ready()
         # Version 0 is the empty table, 1 the first batch.

@@ -173,16 +173,31 @@ def test_a_service_manager_that_ends_spark_too_is_no_failure(project, command):
     assert gone(jvm)
 
 
-def test_spark_that_does_not_start_is_one_clear_error(project, command, tmp_path):
+@pytest.mark.parametrize(
+    ("master", "said"),
+    [
+        (
+            '"nonsense"',
+            'Exception in thread "main" org.apache.spark.SparkException: '
+            "Master must either be yarn or start with spark, k8s, or local",
+        ),
+        (
+            '"local[1]", conf: {"spark.network.timeout": "10s"}',
+            "org.apache.spark.SparkIllegalArgumentException: [INVALID_SPARK_CONFIG.INVALID_EXECUTOR_HEARTBEAT_INTERVAL] "
+            "Invalid Spark config: The value of spark.network.timeout=10000ms must be greater than the value of "
+            "spark.executor.heartbeatInterval=10000ms. SQLSTATE: 42616",
+        ),
+    ],
+)
+def test_spark_that_does_not_start_is_one_clear_error(master, said, project, command, tmp_path):
     file = tmp_path / "rivermouth.yml"
-    file.write_text(file.read_text().replace("local[1]", "nonsense"))
+    file.write_text(file.read_text().replace('"local[1]"', master))
     run = command("run")
     code, out, err = run.end()
     assert (code, out) == (1, "")
     found = re.fullmatch(
         r"starting Spark …\n"
-        r"\[SPARK_NOT_STARTED\] Spark did not start: Exception in thread \"main\" org\.apache\.spark\.SparkException: "
-        r"Master must either be yarn or start with spark, k8s, or local; nothing was read\n"
+        rf"\[SPARK_NOT_STARTED\] Spark did not start: {re.escape(said)}; nothing was read\n"
         r"  hint: less (\S+/rivermouth-spark-\S+\.log)\n",
         err,
     )

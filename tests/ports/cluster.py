@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 import time
@@ -32,30 +33,48 @@ class Cluster:
 
     Attributes:
         master: Its URL.
-        workers: Its workers.
+        folder: Where its processes work and log.
+        workers: Its workers that were not given up.
     """
 
     master: str
+    folder: Path
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def add_worker(self) -> None:
+        """Starts another one; it is known to the master afterwards."""
+        number = next(self._numbers)
+        one = _start(self.folder, "worker.Worker", "--cores", "1", "--memory", "1g", self.master, number=number)
+        self.workers.append(one)
+        _wait_for(self.folder / f"Worker-{number}.log", "Successfully registered with master", one)
+
+    def kill_worker(self, worker: subprocess.Popen[bytes]) -> None:
+        """Kills it, as the end of its machine would; its executor notices and ends too."""
+        self.workers.remove(worker)
+        worker.kill()
+        worker.wait()
+
+    @staticmethod
+    def executors(worker: subprocess.Popen[bytes]) -> list[int]:
+        """The process ids of its executors."""
+        return [int(pid) for pid in Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()]
 
 
 @contextlib.contextmanager
 def running(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
     """A cluster whose processes have ended when the block has."""
     port = free_port()
-    cluster = Cluster(f"spark://{HOST}:{port}")
-    there: list[subprocess.Popen[bytes]] = []
+    cluster = Cluster(f"spark://{HOST}:{port}", folder)
+    master = _start(folder, "master.Master", "--port", str(port))
     try:
-        there.append(_start(folder, "master.Master", "--port", str(port)))
-        for number in range(workers):
-            one = _start(folder, "worker.Worker", "--cores", "1", "--memory", "1g", cluster.master, number=number)
-            there.append(one)
-            cluster.workers.append(one)
-        for number in range(workers):
-            _wait_for(folder / f"Worker-{number}.log", "Successfully registered with master", there)
+        _wait_for(folder / "Master-0.log", "I have been elected leader", master)
+        for _ in range(workers):
+            cluster.add_worker()
         yield cluster
     finally:
-        for process in reversed(there):
+        there = [*cluster.workers, master]
+        for process in there:
             process.terminate()  # a worker ends its executors then
         for process in there:
             try:
@@ -88,9 +107,9 @@ def _start(folder: Path, main: str, *arguments: str, number: int = 0) -> subproc
         return subprocess.Popen([*command, *work, *arguments], env=environ, stdout=log, stderr=log, cwd=folder)
 
 
-def _wait_for(log: Path, text: str, processes: list[subprocess.Popen[bytes]]) -> None:
+def _wait_for(log: Path, text: str, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while text not in log.read_text():
-        assert all(process.poll() is None for process in processes), log.read_text()[-2000:]
+        assert process.poll() is None, log.read_text()[-2000:]
         assert time.monotonic() < deadline, log.read_text()[-2000:]
         time.sleep(0.05)

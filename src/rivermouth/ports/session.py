@@ -114,9 +114,11 @@ def start(
     except RivermouthError:
         raise
     except Exception as error:
+        # Java's exceptions are asked for their text where they are.
+        detail = _cause(error, log)
         _end_jvm(_END_TIMEOUT_S)
         fix = f"less {log}" if log is not None else "read what Spark said on this terminal"
-        raise SparkNotStarted(detail=_cause(error, log), fix=fix) from error
+        raise SparkNotStarted(detail=detail, fix=fix) from error
     return session
 
 
