@@ -173,21 +173,21 @@ def test_a_service_manager_that_ends_spark_too_is_no_failure(project, command):
     assert gone(jvm)
 
 
+NO_MASTER = (
+    'Exception in thread "main" org.apache.spark.SparkException: '
+    "Master must either be yarn or start with spark, k8s, or local"
+)
+NO_HEARTBEAT = (
+    "org.apache.spark.SparkIllegalArgumentException: [INVALID_SPARK_CONFIG.INVALID_EXECUTOR_HEARTBEAT_INTERVAL] "
+    "Invalid Spark config: The value of spark.network.timeout=10000ms must be greater than the value of "
+    "spark.executor.heartbeatInterval=10000ms. SQLSTATE: 42616"
+)
+
+
 @pytest.mark.parametrize(
     ("master", "said"),
-    [
-        (
-            '"nonsense"',
-            'Exception in thread "main" org.apache.spark.SparkException: '
-            "Master must either be yarn or start with spark, k8s, or local",
-        ),
-        (
-            '"local[1]", conf: {"spark.network.timeout": "10s"}',
-            "org.apache.spark.SparkIllegalArgumentException: [INVALID_SPARK_CONFIG.INVALID_EXECUTOR_HEARTBEAT_INTERVAL] "
-            "Invalid Spark config: The value of spark.network.timeout=10000ms must be greater than the value of "
-            "spark.executor.heartbeatInterval=10000ms. SQLSTATE: 42616",
-        ),
-    ],
+    [('"nonsense"', NO_MASTER), ('"local[1]", conf: {"spark.network.timeout": "10s"}', NO_HEARTBEAT)],
+    ids=["by its launcher", "by the context"],
 )
 def test_spark_that_does_not_start_is_one_clear_error(master, said, project, command, tmp_path):
     file = tmp_path / "rivermouth.yml"
