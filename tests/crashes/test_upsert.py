@@ -147,6 +147,26 @@ def test_another_program_commits_in_the_middle_of_a_merge(statement, make_scene,
         )
 
 
+@pytest.mark.parametrize("follow", [False, True], ids=["drain", "follow"])
+def test_a_merge_that_fails_is_made_again(follow, make_scene, spark, monkeypatch):
+    scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 300})
+    change(scene, 900, seed=4)
+    honest, told = delta_single_pass._written, []
+
+    def written(*arguments):
+        told.append("called")
+        if len(told) == 2:
+            raise OSError("no answer")
+        return honest(*arguments)
+
+    monkeypatch.setattr(delta_single_pass, "_written", written)
+    outcome = scene.follow(spark) if follow else scene.drain(spark)
+    assert outcome.error is None, str(outcome.error)
+    # The other time the records are read by another session than that of the query that follows.
+    assert [event.attempt for event in scene.told(BatchRetried)] == [1]
+    assert_is_the_fold(scene, spark)
+
+
 def test_a_key_may_move_to_another_partition_of_the_table(make_scene, spark):
     scene = make_scene(**{**OPTIONS, "table": {"name": "silver.orders", "partition_by": ["op"]}})
     for op, seq in (("U", 1), ("V", 3), ("W", 2)):

@@ -83,6 +83,8 @@ public final class SinglePass {
         for (String name : METRICS) {
             told.put(name, 0L);
         }
+        // Delta takes its settings, an entry of the ledger among them, from the thread's session.
+        SparkSession.setActiveSession(spark);
         this.transaction = DeltaLog$.MODULE$.forTable(spark, location).startTransaction(Option.empty(), Option.empty());
     }
 
