@@ -202,7 +202,7 @@ def test_spark_that_does_not_start_is_one_clear_error(master, said, project, com
         err,
     )
     assert found, err
-    assert "SparkSubmit" in Path(found[1]).read_text()
+    assert "org.apache.spark" in Path(found[1]).read_text()
     assert run.jvms == []
 
 
