@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from tests.offline import offline
 
 from rivermouth.cli.demo import commands
 from rivermouth.cli.main import invoke
@@ -90,9 +91,14 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory, installed):
-    """(folder, what it said) of one demonstration, by the installed command."""
-    folder = tmp_path_factory.mktemp("demo with a space")
-    done = run(f"{installed} demo", folder)
+    """(folder, what it said) of one demonstration, by the installed command, with the jars of a bundle alone."""
+    folder, elsewhere = tmp_path_factory.mktemp("demo with a space"), tmp_path_factory.mktemp("elsewhere")
+    bundle = elsewhere / "jars.tar"
+    bundled = run(f"{installed} jars bundle {bundle}", elsewhere)
+    assert bundled.returncode == 0, bundled.stderr
+    there = f"{installed} jars unpack {bundle} >/dev/null && exec {installed} demo"
+    cache = f"XDG_CACHE_HOME={elsewhere / 'cache'}"
+    done = run(shlex.join(offline("env", cache, "bash", "-c", there)), folder)
     assert done.returncode == 0, done.stderr
     return folder, done
 
