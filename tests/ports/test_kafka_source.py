@@ -7,6 +7,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from rivermouth.errors import MskJarMissing
 from rivermouth.ports.kafka_source import KafkaSource
 
 
@@ -87,3 +88,14 @@ def test_records_that_were_polled_are_let_go(spark, broker, filled):
         assert source.batch(spark, {filled: {0: (start, start + 1)}}).count() == 1
     assert polled.numCreated() == created + 3
     wait_until(lambda: polled.numTotal() == 0)
+
+
+def test_without_amazons_jar_nothing_is_read(spark):
+    iam = {"sasl.mechanism": "AWS_MSK_IAM", "security.protocol": "SASL_SSL"}
+    with pytest.raises(MskJarMissing) as error:
+        KafkaSource("localhost:9098", iam).check_login(spark)
+    assert str(error.value) == (
+        "[MSK_JAR_MISSING] IAM needs the jar aws-msk-iam-auth, which this Spark session does not have; "
+        "nothing was read\n  hint: spark: {conf: {spark.jars.packages: software.amazon.msk:aws-msk-iam-auth:2.3.9}}"
+    )
+    assert KafkaSource("localhost:9098").check_login(spark) is None

@@ -42,6 +42,9 @@ def reading(
         spark: Any session.
         order: The flow.
         options: Client options instead of the order's.
+
+    Raises:
+        MskJarMissing: Spark's client has no class to log in with.
     """
     if order.source is not None:
         check_same_place(spark, order.source.places)
@@ -50,8 +53,10 @@ def reading(
         yield table, table
         return
     options = order.options if options is None else options
+    source = source_of(order.flow, order.bootstrap_servers, options)
+    source.check_login(spark)
     with Kafka(order.bootstrap_servers, options) as kafka:
-        yield kafka, source_of(order.flow, order.bootstrap_servers, options)
+        yield kafka, source
 
 
 @contextmanager

@@ -107,6 +107,14 @@ class MskSignerMissing(RivermouthError):
     hint = "pip install aws-msk-iam-sasl-signer-python"
 
 
+class MskJarMissing(RivermouthError):
+    """Spark's client would sign for Amazon MSK with a class that the session does not have."""
+
+    code = "MSK_JAR_MISSING"
+    what = "IAM needs the jar aws-msk-iam-auth, which this Spark session does not have; nothing was read"
+    hint = "spark: {{conf: {{spark.jars.packages: {package}}}}}"
+
+
 class ProtobufMissing(RivermouthError):
     """The library that reads Protobuf is not installed here, or not where Spark's workers are."""
 

@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
+from py4j.java_gateway import JavaClass
+
+from rivermouth.errors import MskJarMissing
 from rivermouth.ports.kafka import spark_pattern
+from rivermouth.rows.jaas import IAM_LOGIN
+from rivermouth.rows.kafka_options import IAM_MECHANISM
 from rivermouth.rows.ledger import Offsets, Ranges, ends, starts
 
 if TYPE_CHECKING:
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
 
     from rivermouth.spec import Flow
 
+# Apache 2.0; not one of our jars: only users of Amazon MSK need it.
+_IAM_PACKAGE: Final = "software.amazon.msk:aws-msk-iam-auth:2.3.9"
 _CLIENT_DEFAULTS: Final[Mapping[str, str]] = {
     # Fewer, larger fetches: one poll of the default 500 records costs more than its records.
     "max.poll.records": "50000",
@@ -53,6 +60,17 @@ class KafkaSource:
     headers: bool = True
     min_partitions: int | None = None
     group_id: str = field(default_factory=_new_group)
+
+    def check_login(self, spark: SparkSession) -> None:
+        """Nothing, if the session has the class by which its client logs in.
+
+        Raises:
+            MskJarMissing: It is Amazon's, and the session does not have it.
+        """
+        if self.options.get("sasl.mechanism") != IAM_MECHANISM:
+            return
+        if not isinstance(getattr(spark._jvm, IAM_LOGIN), JavaClass):  # noqa: SLF001 - as PySpark itself reaches classes
+            raise MskJarMissing(package=_IAM_PACKAGE)
 
     def with_new_consumers(self) -> Self:
         """The same source, but its next frame makes its consumers anew: one that failed may go on failing."""
