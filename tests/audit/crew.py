@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import queue
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,5 +67,6 @@ def _work(wanted: Any, told: Any) -> None:
             report = play(plan, house)
             shorter = None
             if report.problem and len(plan.rounds) > 1:
+                print(f"seed {plan.seed}: {report.problem}; is made shorter now", file=sys.stderr, flush=True)
                 shorter = shrunk(plan, lambda each: bool(play(each, house).problem))
             told.put((report, shorter))
