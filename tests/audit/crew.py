@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import queue
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -35,9 +36,14 @@ def played(plans: Iterator[Plan], jobs: int) -> Iterator[tuple[Report, Plan | No
             out -= 1
             yield report, shorter
             out += _handed_out(plans, wanted)
-    finally:
         for _ in crew:
             wanted.put(None)
+    except BaseException:
+        # Each closes its house, whatever it is at.
+        for each in crew:
+            each.terminate()
+        raise
+    finally:
         for each in crew:
             each.join(_PATIENCE_S)
             each.kill()
@@ -62,6 +68,7 @@ def _next(told: Any, crew: Any) -> tuple[Report, Plan | None]:
 
 
 def _work(wanted: Any, told: Any) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with contextlib.suppress(KeyboardInterrupt), House() as house:
         while (plan := wanted.get()) is not None:
             report = play(plan, house)

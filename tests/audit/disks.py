@@ -36,6 +36,9 @@ class Disk:
             ballast.unlink()
 
     def close(self) -> None:
+        """Takes it away, if it is still there."""
+        if not self._place.is_mount():
+            return
         # Lazily: who still has a file open there keeps it.
         subprocess.run(["umount", "--lazy", self._place], check=True, capture_output=True)
 

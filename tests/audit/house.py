@@ -56,7 +56,7 @@ class House:
         self.bound_s = 120.0
         self.clean: set[Plan] = set()
         self.nursery = Nursery(self.folder)
-        self._ends = contextlib.ExitStack()
+        self._ends, self._mounts = contextlib.ExitStack(), contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         self._direct, flows, controller = free_ports(3)
@@ -75,7 +75,7 @@ class House:
         if self._owned:
             settings = SparkSettings(master="local[2]", driver_memory="1g")
             if disks.can_be_made():
-                self.disk = Disk(self.folder / "spark")
+                self.disk = self.make_disk(self.folder / "spark")
             local = session_conf.local_folder_conf(self.folder / "spark")
             self.spark = session.start(settings, app_name="rivermouth-audit", schemes=["s3a"], extra=local)
             # Faults make it complain, and rightly.
@@ -86,14 +86,19 @@ class House:
         with contextlib.ExitStack() as ends:
             # Last in, first out; each is done whatever the others say.
             ends.callback(self._folder.cleanup)
-            if self.disk is not None:
-                ends.callback(self.disk.close)
+            ends.callback(self._mounts.close)
             ends.callback(self.proxy.__exit__)
             ends.callback(self.broker.kill)
             if self._owned:
                 ends.callback(self.spark.stop)
             ends.callback(self.nursery.close)
             ends.callback(self._ends.close)
+
+    def make_disk(self, place: Path) -> Disk:
+        """A disk of its own for ``place``, which is taken away at the latest when the house is left."""
+        disk = Disk(place)
+        self._mounts.callback(disk.close)
+        return disk
 
     @cached_property
     def store(self) -> Store:

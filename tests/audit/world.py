@@ -96,7 +96,7 @@ class World:
         self._own_disks: list[Disk] = []
         if disks.can_be_made() and not plan.on_s3:
             for name, place in (("lake", Path(self.scene.places.lake)), ("checkpoint", self.scene.checkpoint.parent)):
-                self.disks[name] = Disk(place)
+                self.disks[name] = house.make_disk(place)
                 self._own_disks.append(self.disks[name])
         if plan.on_s3:
             self.scene.lake = f"s3a://{house.store.make_bucket(house.spark)}/lake"
