@@ -8,10 +8,14 @@ import signal
 
 import pytest
 from confluent_kafka import Producer
+from delta.tables import DeltaTable
 from tests.crashes import oracle
+from tests.crashes.deciding import hinted
 from tests.crashes.keyed import assert_accounted
 
+from rivermouth.engine.audit import audit_flow
 from rivermouth.engine.events import BatchRetried, StepReached
+from rivermouth.errors import LedgerVoid
 from rivermouth.ports import delta_single_pass
 
 SCHEMA = "id bigint, v bigint, seq bigint, op string"
@@ -79,11 +83,15 @@ def fold(records):
     return {key: row for key, (_, row) in newest.items() if row is not None}, places
 
 
+def rows_of(scene):
+    """The table's rows by key, with the offsets that they are of."""
+    return {row["id"]: (row["v"], row["seq"], row["kafka_offset"]) for row in oracle.rows_of(scene.table)}
+
+
 def assert_is_the_fold(scene, spark):
     rows, places = fold(scene.records())
-    found = oracle.rows_of(scene.table)
-    assert {row["id"]: (row["v"], row["seq"], row["kafka_offset"]) for row in found} == rows
-    assert len(found) == len(rows)
+    assert rows_of(scene) == rows
+    assert len(oracle.rows_of(scene.table)) == len(rows)
     assert_accounted(scene, spark, places)
 
 
@@ -165,6 +173,25 @@ def test_a_merge_that_fails_is_made_again(follow, make_scene, spark, monkeypatch
     # The other time the records are read by another session than that of the query that follows.
     assert [event.attempt for event in scene.told(BatchRetried)] == [1]
     assert_is_the_fold(scene, spark)
+
+
+@pytest.mark.parametrize("columns", [{}, {"sequence_by": None}], ids=["by a column", "by Kafka's order"])
+def test_a_restored_table_becomes_what_the_topic_comes_to(columns, make_scene, spark):
+    sink = {name: value for name, value in {**OPTIONS["sink"], **columns}.items() if value}
+    scene = make_scene(**{**OPTIONS, "sink": sink})
+    for seed in (1, 2, 3):
+        change(scene, 250, seed=seed)
+        assert scene.drain(spark).error is None
+    rows = rows_of(scene)
+    DeltaTable.forPath(spark, str(scene.table)).restoreToVersion(1)
+    assert rows_of(scene) != rows
+    error = scene.drain(spark).error
+    assert isinstance(error, LedgerVoid)
+    scene.decision = {"why": "the restored rows are right", **hinted(error)}
+    outcome = scene.follow(spark)
+    assert outcome.error is None, str(outcome.error)
+    assert rows_of(scene) == rows
+    assert audit_flow(spark, scene.order).problems == ()
 
 
 def test_a_key_may_move_to_another_partition_of_the_table(make_scene, spark):
