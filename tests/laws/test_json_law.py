@@ -155,10 +155,10 @@ def decimal(item, declared):
     if type(item) is str and not re.fullmatch(form, item, re.ASCII):
         refuse()
     exact = Decimal(item)
-    if type(item) is Literal and (declared.precision <= 15 or "e" in item.lower()):
+    if type(item) is Literal and "e" in item.lower():
         exact = Decimal(repr(finite(float(item))))
-    if type(item) is Literal and "e" in item.lower() and declared.precision > 15 and len(exact.as_tuple().digits) > 9:
-        raise Unsure
+        if len(exact.as_tuple().digits) > 9 or (exact == 0 and "e-" in item.lower()):
+            raise Unsure
     _, digits, exponent = exact.as_tuple()
     digits = "".join(map(str, digits)).lstrip("0")
     kept_digits = digits.rstrip("0")

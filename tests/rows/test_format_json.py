@@ -39,8 +39,8 @@ FITS = {
         '"-0.10"': D("-0.10"),
         '"1E2"': D("100.00"),
         "0.000": D("0.00"),
-        "1e-400": D("0.00"),
-        "1e-999999999": D("0.00"),  # Spark's own parser takes hours for it
+        "0e-400": D("0.00"),
+        "9.990" + "0" * 30: D("9.99"),
     },
     "decimal(38,18)": {
         "12345678901234567890.123456789012345678": D("12345678901234567890.123456789012345678"),
@@ -129,6 +129,10 @@ MISFITS = {
     },
     "decimal(10,2)": {
         "9.999": DIGITS,  # Spark's own parser makes 10.00 of it
+        "9.990000000000000001": DIGITS,  # to a double it is 9.99
+        "0.000000000000000000001": DIGITS,
+        "1e-400": DIGITS,  # to a double it is 0
+        "1e-999999999": DIGITS,  # Spark's own parser takes hours for it
         "100000000": DIGITS,
         "1e-300": DIGITS,
         "1e400": DIGITS,

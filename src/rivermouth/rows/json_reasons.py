@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows.json_times import EPOCHS, TimeByForm, TimeForms
-from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL, name_in_json
+from rivermouth.rows.json_types import LONGEST_DECIMAL, name_in_json
 from rivermouth.rows.undeclared import first_pointer
 
 # Jackson's limits; the parser is held to them too.
@@ -369,17 +369,17 @@ def _decimal(value: Any, declared: T.DecimalType) -> str | None:
         text = value.text
     else:
         return _kind(value)
-    small = declared.precision <= EXACT_IN_DOUBLE
-    as_double = isinstance(value, _Number) and not value.whole and (small or "e" in text.lower())
-    if not _as_number(text, declared, as_double=as_double) or (as_double and not small):
+    # Of a number with an exponent the parser makes a double.
+    as_double = isinstance(value, _Number) and "e" in text.lower()
+    if as_double or not _is_decimal(text, declared):
         return "a number with more digits than that, before or after the point"
     return None
 
 
-def _as_number(text: str, declared: T.DecimalType, *, as_double: bool) -> bool:
-    """Whether a number fits a decimal exactly, read as the parser reads it."""
+def _is_decimal(text: str, declared: T.DecimalType) -> bool:
+    """Whether a number fits a decimal exactly."""
     try:
-        number = Decimal(repr(float(text))) if as_double else Decimal(text)
+        number = Decimal(text)
     except (InvalidOperation, ValueError):
         return False
     _, digits, exponent = number.as_tuple()
@@ -411,15 +411,11 @@ def _maybe(value: Any, declared: T.DataType) -> bool:
         case T.TimestampType():
             return isinstance(value, str) and _LIKE_A_DATE.match(value) is not None
         case T.DecimalType():
-            return isinstance(value, _Number) and not value.whole and _long_double(value, declared)
+            return isinstance(value, _Number) and "e" in value.text.lower()
         case TimeByForm():
             # Its text is that of the nearest double.
             return isinstance(value, _Number) and not value.whole and declared.form not in EPOCHS
     return False
-
-
-def _long_double(value: _Number, declared: T.DecimalType) -> bool:
-    return declared.precision > EXACT_IN_DOUBLE and "e" in value.text.lower()
 
 
 def _time(value: Any, form: re.Pattern[str], what: str) -> str | None:

@@ -23,6 +23,7 @@ EXACT_IN_DOUBLE: Final = 15
 # Casting 1e-999999999 to a decimal takes hours, so exponents have at most three digits, as doubles have.
 _EXPONENT: Final = "^[^eE]*[eE][+-]?[0-9]{1,3}$"
 LONGEST_DECIMAL: Final = 400
+_UNDERFLOW: Final = "[1-9][0-9.]*[eE]-[0-9]{3}"
 _SHORTEST_TIMESTAMP: Final = len("2026-01-31")
 _SHORTEST_INFINITE: Final = len('"Infinity"')
 _NTZ: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
@@ -126,9 +127,9 @@ def read_as(declared: T.DataType) -> T.DataType:
             return T.MapType(T.StringType(), read_as(declared.valueType))
         case T.ByteType():
             return T.ShortType()
-        case T.DecimalType() if declared.precision > EXACT_IN_DOUBLE:
+        case T.DecimalType():
             return T.VariantType()
-        case T.DecimalType() | T.DateType() | T.TimestampType() | T.TimestampNTZType():
+        case T.DateType() | T.TimestampType() | T.TimestampNTZType():
             return T.StringType()
         case TimeByForm():
             return declared.read_as
@@ -171,7 +172,7 @@ def _convert_leaf(read: str, declared: T.DataType) -> str:
         case T.ByteType() | T.DateType():
             return f"try_cast({read} AS {sql})"
         case T.DecimalType():
-            text = _decimal_text(read, declared)
+            text = _decimal_text(read)
             return f"CASE WHEN {_castable(text)} THEN try_cast({text} AS {sql}) END"
         case T.TimestampType():
             # Only what begins with a date: a bare time would become one of today, a bare year a first of January.
@@ -245,7 +246,7 @@ def _leaf_misfit(read: str, declared: T.DataType, done: str) -> str | None:
         case T.DateType():
             return f"{read} IS NOT NULL AND NOT coalesce(CAST({done} AS STRING) = {read}, false)"
         case T.DecimalType():
-            text = _decimal_text(read, declared)
+            text = _decimal_text(read)
             return f"{text} IS NOT NULL AND NOT coalesce({_unrounded(read, text, done, declared)}, false)"
         case T.ByteType() | T.TimestampType() | T.TimestampNTZType():
             return f"{read} IS NOT NULL AND {done} IS NULL"
@@ -254,8 +255,8 @@ def _leaf_misfit(read: str, declared: T.DataType, done: str) -> str | None:
     return None
 
 
-def _decimal_text(read: str, declared: T.DecimalType) -> str:
-    return f"CAST({read} AS STRING)" if declared.precision > EXACT_IN_DOUBLE else read
+def _decimal_text(read: str) -> str:
+    return f"CAST({read} AS STRING)"
 
 
 def _castable(text: str) -> str:
@@ -273,20 +274,17 @@ def _plain(text: str) -> str:
 def _unrounded(read: str, text: str, done: str, declared: T.DecimalType) -> str:
     """Whether a decimal is what was sent; the cast alone rounds 9.999 to 10.00."""
     point = f"instr({text}, '.')"
-    if declared.precision <= EXACT_IN_DOUBLE:
-        digits = f"({point} = 0 OR octet_length({text}) - {point} <= {declared.scale})"
-        # Zeros at the end, or an exponent.
-        same = f"CAST({done} AS DOUBLE) = try_cast({text} AS DOUBLE)"
-        return f"{done} IS NOT NULL AND (({digits} AND {_plain(text)}) OR {same})"
     digits = f"CASE WHEN {point} = 0 THEN 0 ELSE octet_length(rtrim('0', {text})) - {point} END"
     mantissa = f"rtrim('0', substring_index(upper({text}), 'E', 1))"
     exponent = f"CAST(substring_index(upper({text}), 'E', -1) AS INT)"
     shifted = f"CASE WHEN {point} = 0 THEN 0 ELSE octet_length({mantissa}) - {point} END - {exponent}"
-    # Numbers with an exponent, or of more than 38 digits, are read as doubles, so only the first digits are sure.
+    # Numbers with an exponent, or of more than 38 digits, are read as doubles: only the first digits are sure, and
+    # what comes out as 0 may have been too small for one.
     long = f"octet_length({mantissa}) > {EXACT_IN_DOUBLE + 1} OR {_DOCUMENT} RLIKE '[0-9][0-9.]{{38}}'"
-    longer = f"schema_of_variant({read}) = 'DOUBLE' AND ({long})"
+    small = f"{done} = 0 AND {_DOCUMENT} RLIKE '{_UNDERFLOW}'"
+    unsure = f"schema_of_variant({read}) = 'DOUBLE' AND ({long} OR {small})"
     counted = f"CASE WHEN {_plain(text)} THEN {digits} ELSE {shifted} END"
-    return f"{done} IS NOT NULL AND {counted} <= {declared.scale} AND NOT ({longer})"
+    return f"{done} IS NOT NULL AND {counted} <= {declared.scale} AND NOT ({unsure})"
 
 
 def infinite_text(read: str, declared: T.DataType, names: Iterator[int] | None = None) -> str | None:

@@ -182,8 +182,6 @@ final class Readers {
     private static Reader decimals(DecimalType declared) {
         int scale = declared.scale();
         int precision = declared.precision();
-        // Spark's parser makes doubles of numbers for columns with few digits, and decimals for those with more.
-        int exact = precision <= EXACT_IN_DOUBLE ? EXACT_IN_DOUBLE : LONG_DIGITS;
         return in -> {
             boolean quoted = in.took('"');
             in.number();
@@ -191,7 +189,7 @@ final class Readers {
                 in.take('"');
             }
             boolean fits = in.length - in.scale <= Math.max(precision - scale, 1);
-            if (in.exponent || !fits || in.length > exact || !in.shorten(scale)) {
+            if (in.exponent || !fits || in.length > LONG_DIGITS || !in.shorten(scale)) {
                 throw Unsure.IT_IS;
             }
             long sent = in.negative ? -in.digits : in.digits;
