@@ -162,6 +162,9 @@ def main() -> int:
     kill = Killer(spark, jvm, job.get("kill"))
     caught_up = CaughtUp(scene, look_at(scene))
     follows = job.get("follow", False)
+    if follows and not job.get("stay") and job.get("kill") is None and caught_up.is_done():
+        # No batch would come after which it could stop.
+        follows = False
 
     def hear(event: Event) -> None:
         kill(event)
