@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from tests.audit import disks
@@ -13,7 +15,9 @@ from tests.audit.faults_of_disks import ON_DISKS_OF_THEIR_OWN
 from tests.audit.house import House
 from tests.audit.plan import Plan, Round, kind_of, plan_of, shrunk
 from tests.audit.planted import BUGS
+from tests.audit.tally import Tally
 
+ROOT = Path(__file__).parents[2]
 SEEDS = {1: "append", 2: "append", 3: "upsert"}
 # Quick ones: the others need processes that die.
 FAULTS_HERE = ("answer_lost", "commit_refused", "network", "broker:stopped", "retention", "topic_anew", "checkpoint")
@@ -143,3 +147,18 @@ def test_an_option_that_is_none(capsys):
     with pytest.raises(SystemExit):
         main(["--nonsense"])
     assert "unrecognized arguments: --nonsense" in capsys.readouterr().err
+
+
+def test_the_docs_say_what_the_long_audit_came_to():
+    reports = Tally(ROOT / "tests/data/audit-tally.jsonl").reports
+    text = (ROOT / "docs/explanation/exactly-once.md").read_text("utf-8")
+    hits = Counter()
+    for (fault, verdict), times in sum((report.verdicts for report in reports), Counter()).items():
+        hits[kind_of(fault)] += times if verdict != "missed" else 0
+    keyed = sum(report.audited for report in reports if report.plan.sink != "append")
+    table = text[text.index("The long audit so far") : text.index("What it found before")]
+    said = [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*\d", table)]
+    for total in (sum(each.audited for each in reports), keyed, sum(each.excused for each in reports), *hits.values()):
+        assert total in said
+    assert too_few([*FAULTS], reports) == []
+    assert not any(report.problem for report in reports)
