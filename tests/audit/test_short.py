@@ -160,5 +160,6 @@ def test_the_docs_say_what_the_long_audit_came_to():
     said = [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*\d", table)]
     for total in (sum(each.audited for each in reports), keyed, sum(each.excused for each in reports), *hits.values()):
         assert total in said
+    assert f"After {sum(hits.values())} injected faults" in (ROOT / "README.md").read_text("utf-8")
     assert too_few([*FAULTS], reports) == []
     assert not any(report.problem for report in reports)
