@@ -33,7 +33,7 @@ class Disk:
                 file.truncate(max(0, ballast.stat().st_size - left_bytes))
             yield
         finally:
-            ballast.unlink()
+            ballast.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Takes it away, if it is still there."""

@@ -93,11 +93,14 @@ def play(plan: Plan, house: House) -> Report:
     except Exception as error:  # noqa: BLE001 - an episode that breaks has failed, the others go on
         where = traceback.extract_tb(error.__traceback__)[-1]
         report.problem = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-    if world is not None and report.problem:
-        report.told += _log_of(world)
     if world is not None:
         report.produced, report.kills, report.excused = world.produced, world.kills, world.excused
         report.audited = len(world.truth.records) if not report.problem else 0
+        try:
+            if report.problem:
+                report.told += _log_of(world)
+        except Exception as error:  # noqa: BLE001 - what is wrong is known, and more than the log would tell
+            report.told.append(f"the table's log cannot be read: {error}")
         try:
             world.close()
         except Exception as error:  # noqa: BLE001 - as above

@@ -20,7 +20,7 @@ def _struck(world: World, chance: random.Random, *, strike: Callable[[Cluster, r
     nursery, cluster = world.house.nursery_on_cluster, world.house.cluster
     follow, moment, times = chance.random() < 0.5, chance.choice(_MOMENTS), chance.randint(1, 2)
     with nursery.running(world.scene, own_jvm=False, follow=follow) as child:
-        child.wait_until(lambda: child.events.count(moment) >= times or "FlowEnded" in child.events)
+        child.wait_until(lambda: child.events.count(moment) >= times)
         time.sleep(chance.uniform(0, 0.5))
         at_work = child.lives
         world.hit = strike(cluster, chance) and at_work

@@ -157,7 +157,10 @@ def decimal(item, declared):
     exact = Decimal(item)
     if type(item) is Literal and "e" in item.lower():
         exact = Decimal(repr(finite(float(item))))
-        if len(exact.as_tuple().digits) > 9 or (exact == 0 and "e-" in item.lower()):
+        if exact == 0 and re.match("-?[0.]*[1-9]", item):
+            refuse()
+        # Of a zero with an exponent nobody can tell, if there is a number in the document that is too small.
+        if len(exact.as_tuple().digits) > 9 or exact == 0:
             raise Unsure
     _, digits, exponent = exact.as_tuple()
     digits = "".join(map(str, digits)).lstrip("0")
