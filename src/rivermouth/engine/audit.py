@@ -151,7 +151,7 @@ def _audited(run: RunningFlow) -> FlowAudit | None:
     told = FlowAudit(
         flow=run.flow.name,
         table=run.places.table,
-        place="Kafka" if run.flow.source is None else f"table {run.flow.source.table}",
+        place="Kafka" if run.flow.source is None else run.flow.source.shown,
         entry=newest.number,
         since=window.since,
         until=window.until,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 DEFAULT_MAX_OFFSETS: Final = 2_000_000
+LAST_OFFSET: Final = 2**63 - 1
 ATTEMPTS: Final = 3
 HALVINGS: Final = 8
 _FIRST_DELAY_S: Final = 0.5
@@ -81,8 +82,12 @@ def _cause(error: Exception) -> str:
 
 
 def max_offsets(flow: Flow) -> int:
-    """At most so many offsets a batch: the flow's own bound, or ours."""
-    return flow.trigger.max_offsets or DEFAULT_MAX_OFFSETS
+    """At most so many offsets a batch: the flow's own bound, or ours.
+
+    Between the versions of snapshots there may be any number of offsets that are none.
+    """
+    snapshots = flow.source is not None and flow.source.snapshots is not None
+    return flow.trigger.max_offsets or (LAST_OFFSET if snapshots else DEFAULT_MAX_OFFSETS)
 
 
 def _tried(

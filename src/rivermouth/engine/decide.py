@@ -36,7 +36,7 @@ def found_of(kafka: Topics, flow: Flow, topics: Mapping[str, Topic]) -> Found:
         # An open transaction ends what can be read; the log itself goes on.
         end=kafka.end_offsets(topics, "read_uncommitted"),
         whole=not flow.assign,
-        place="Kafka" if flow.source is None else f"table {flow.source.table}",
+        place="Kafka" if flow.source is None else flow.source.shown,
     )
 
 

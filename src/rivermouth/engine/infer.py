@@ -159,7 +159,7 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
 def subject_of(flow: Flow) -> str:
     """What a flow reads, in words."""
     if flow.source is not None:
-        return f"table {flow.source.table}"
+        return flow.source.shown
     named = sorted({*flow.topics, *flow.assign})
     return f"topic{'s' * (len(named) > 1)} {', '.join(named)}" if named else f"topics {flow.topic_pattern}"
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.rows.rebuilding import Rebuild
+    from rivermouth.rows.snapshot_place import SnapshotPlace
     from rivermouth.rows.source_table import SourceTable
     from rivermouth.spec import Flow
 
@@ -30,6 +31,7 @@ class FlowOrder:
         decision: About data that is gone, to be recorded before the first batch.
         adoption: Of a table that another program wrote, to be done before the first batch.
         source: The table that the flow reads instead of the cluster.
+        snapshots: Where the snapshots lie that it reads instead.
         rebuild: The wish that the flow's table is made anew, to be done before the first batch.
         update_schema: Whether an inferred schema is inferred again before the first batch.
     """
@@ -42,6 +44,7 @@ class FlowOrder:
     decision: LossDecision | None = None
     adoption: Adoption | None = None
     source: SourceTable | None = None
+    snapshots: SnapshotPlace | None = None
     rebuild: Rebuild | None = None
     update_schema: bool = False
 

@@ -15,6 +15,7 @@ from rivermouth.ports.fencing import check_same_place
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.lake_reader import reader_for
+from rivermouth.ports.snapshot_source import SnapshotSource
 from rivermouth.ports.storage import PlacedFiles
 from rivermouth.ports.table_source import TableSource
 from rivermouth.ports.table_values import TableValues
@@ -51,6 +52,10 @@ def reading(
         _check_where(spark, order.source, order.flow.name)
         table = TableSource(order.source, PlacedFiles(spark), reader=order.flow.name, spark=spark)
         yield table, table
+        return
+    if order.snapshots is not None:
+        snapshots = SnapshotSource(order.snapshots, PlacedFiles(spark), reader=order.flow.name, spark=spark)
+        yield snapshots, snapshots
         return
     options = order.options if options is None else options
     source = source_of(order.flow, order.bootstrap_servers, options)

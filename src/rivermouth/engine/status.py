@@ -18,6 +18,7 @@ from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.lease import read_holder
+from rivermouth.ports.snapshot_source import SnapshotSource
 from rivermouth.ports.table_ledger import Standing, TableLedger
 from rivermouth.ports.table_source import TableSource
 from rivermouth.rows import decisions
@@ -25,6 +26,7 @@ from rivermouth.rows.families import gone, is_child
 from rivermouth.rows.gone import Found
 from rivermouth.rows.ledger import Counts, Decision
 from rivermouth.rows.merging import MergeReport
+from rivermouth.rows.snapshot_place import SnapshotPlace
 
 if TYPE_CHECKING:
     from rivermouth.ports.sources import Topics
@@ -126,7 +128,7 @@ def project_status(
     bootstrap_servers: str,
     options: Mapping[str, str],
     spark_conf: Mapping[str, str] | None = None,
-    sources: Mapping[str, SourceTable] | None = None,
+    sources: Mapping[str, SourceTable | SnapshotPlace] | None = None,
     timeout_s: float = 1.0,
 ) -> list[FlowStatus]:
     """How the flows of one project are doing, in the order given; changes nothing.
@@ -151,7 +153,11 @@ def project_status(
             source = (sources or {}).get(flow.name)
             if source is None:
                 return _flow_status(flow, places, files, cluster.ask)
-            table = TableSource(source, files, reader=flow.name)
+            table: Topics
+            if isinstance(source, SnapshotPlace):
+                table = SnapshotSource(source, files, reader=flow.name)
+            else:
+                table = TableSource(source, files, reader=flow.name)
             return _flow_status(flow, places, files, lambda question: question(table))
 
         return list(pool.map(one, flows))
@@ -297,7 +303,7 @@ def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka
         return status
     # An open transaction ends what can be read; the log itself goes on.
     whole, last = not flow.assign, kafka.end_offsets(topics, "read_uncommitted")
-    place = "Kafka" if flow.source is None else f"table {flow.source.table}"
+    place = "Kafka" if flow.source is None else flow.source.shown
     found = Found({name: topic.id for name, topic in topics.items()}, first, last, whole=whole, place=place)
     records = flow.on_data_loss == "record"
     try:

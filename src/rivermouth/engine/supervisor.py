@@ -308,7 +308,7 @@ class Supervisor:
             self._between_batches(run)
             between_batches(run)
 
-        if order.source is None:
+        if order.flow.source is None:
             follow(run, between)
         else:
             follow_table(run, between)

@@ -90,6 +90,14 @@ class SourceUnfit(RivermouthError):
     hint = "{fix}"
 
 
+class SnapshotSourceUnfit(RivermouthError):
+    """Snapshots that are no messages cannot be read, or one of them cannot."""
+
+    code = "SNAPSHOT_SOURCE_UNFIT"
+    what = "flow {flow}: {place} cannot be read as a snapshot: {detail}; nothing was written"
+    hint = "{fix}"
+
+
 class SourceWhereInvalid(RivermouthError):
     """A condition of ``source`` that Spark cannot use over the table's columns, or not twice alike."""
 

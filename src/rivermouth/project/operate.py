@@ -176,7 +176,7 @@ def reach(project: Project, chosen: Sequence[Order] | None = None) -> None:
         BrokerUnreachable: No broker answered.
         KafkaRefused: The broker does not let this client in.
     """
-    if chosen is not None and all(each.source is not None for each in chosen):
+    if chosen is not None and all(each.flow.source is not None for each in chosen):
         return
     servers, options = project.bootstrap_servers, project.kafka_options()
     with standing(project.at("kafka", "bootstrap_servers")), Kafka(servers, options) as kafka:

@@ -84,7 +84,8 @@ def order_of(project: Project, flow: Flow) -> FlowOrder:
     chosen = _debugged(flow) if project.debug else flow
     servers, options = project.bootstrap_servers, project.kafka_options()
     at, source = project.at("flows", flow.name), None if flow.source is None else project.source_of(flow)
-    return FlowOrder(chosen, project.places_of(flow), servers, options, at, source=source)
+    snapshots = project.snapshots_of(flow)
+    return FlowOrder(chosen, project.places_of(flow), servers, options, at, source=source, snapshots=snapshots)
 
 
 def _family(project: Project, flow: Flow, topics: Collection[str] | None) -> FamilyOrder:

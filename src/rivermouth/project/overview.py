@@ -36,7 +36,11 @@ def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.
         bootstrap_servers=project.bootstrap_servers,
         options=project.kafka_options(),
         spark_conf=project.spark_conf,
-        sources={flow.name: source for flow in flows if (source := known.source_of(flow)) is not None},
+        sources={
+            flow.name: source
+            for flow in flows
+            if (source := known.source_of(flow) or known.snapshots_of(flow)) is not None
+        },
         timeout_s=timeout_s,
     )
     childless = [

@@ -49,6 +49,14 @@ def order_of(project: Project, name: str) -> FlowOrder:
     (order,) = orders(project, [name])
     if project.debug:
         raise ArgumentInvalid(argument="debug", detail="a trial's table is not made anew", fix="project.run()")
+    if order.snapshots is not None:
+        raise RebuildRefused(
+            at=order.at,
+            flow=name,
+            table=order.places.table,
+            detail="the flow reads snapshots, and the next one brings all rows",
+            fix=f"rivermouth run {name}",
+        )
     if order.source is None:
         raise RebuildRefused(
             at=order.at,

@@ -18,6 +18,7 @@ from rivermouth.rows import (
     kafka_options,
     places,
     schema_registry,
+    snapshot_place,
     source_table,
 )
 from rivermouth.rows.catalog import metastore_conf
@@ -25,6 +26,7 @@ from rivermouth.rows.environment import expand, expand_flow
 from rivermouth.rows.families import Kept
 from rivermouth.rows.places import FlowPlaces
 from rivermouth.rows.schema_registry import RegistryAccess
+from rivermouth.rows.snapshot_place import SnapshotPlace
 from rivermouth.rows.source_table import SourceTable
 from rivermouth.spec import Flow, Format, ProjectSpec
 
@@ -212,6 +214,19 @@ class ResolvedProject:
         if owner is None or flow.source is None:
             return None
         return SourceTable(self.flow(owner), self.places(owner), where=flow.source.where)
+
+    def snapshots_of(self, flow: Flow) -> SnapshotPlace | None:
+        """Where the snapshots lie that a flow reads which are no messages; None for one that reads others."""
+        source = flow.source
+        if source is None or source.snapshots is None:
+            return None
+        text = source.snapshots
+        is_table = source.versions_of is not None
+        if is_table and not snapshot_place.is_path(text):
+            location = f"{self.lake}/{text.replace('.', '/')}"
+        else:
+            location = places.location(text, base=self.base, environ=self.environ, setting="source")
+        return SnapshotPlace(location, text, is_table, source.max_bytes)
 
     @property
     def lake(self) -> str:

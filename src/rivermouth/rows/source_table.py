@@ -56,7 +56,7 @@ def owner_of(flow: Flow, tables: Mapping[str, str]) -> str | None:
         flow: It has a ``source``.
         tables: Flow by name of its table, with and without the catalog.
     """
-    return None if flow.source is None else tables.get(flow.source.table)
+    return None if flow.source is None or flow.source.table is None else tables.get(flow.source.table)
 
 
 def problems(flow: Flow, flows: Mapping[str, Flow], tables: Mapping[str, str]) -> Iterator[Problem]:
@@ -67,7 +67,7 @@ def problems(flow: Flow, flows: Mapping[str, Flow], tables: Mapping[str, str]) -
         flows: All of them by name.
         tables: Flow by name of its table, with and without the catalog.
     """
-    if flow.source is None:
+    if flow.source is None or flow.source.table is None:
         return
     table = flow.source.table
     fitting = [name for name, owner in tables.items() if owner != flow.name and flows[owner].format.type == "raw"]

@@ -9,13 +9,14 @@ from __future__ import annotations
 from rivermouth.spec.catalog import Catalog
 from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import ColumnEvolution, Evolution
-from rivermouth.spec.flow import Expectation, Flow, Source, Table, Trigger
+from rivermouth.spec.flow import Expectation, Flow, Table, Trigger
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink
 from rivermouth.spec.maintenance import Maintenance, Optimize, Vacuum, every_text
 from rivermouth.spec.offsets import EndingOffsets, Offsets, StartingOffsets
 from rivermouth.spec.places import Places
 from rivermouth.spec.project import KafkaCluster, ProjectSpec, SchemaRegistry, SparkSettings
+from rivermouth.spec.source import Source
 from rivermouth.spec.values import DurationS, Noun, duration_s, duration_text
 
 __all__ = [

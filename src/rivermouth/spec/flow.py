@@ -25,6 +25,7 @@ from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
 from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.offsets import EndingOffsets, StartingOffsets
 from rivermouth.spec.places import Places
+from rivermouth.spec.source import Source
 from rivermouth.spec.values import DurationS, Noun
 
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")
@@ -55,19 +56,6 @@ class Expectation(Noun):
         """Where a record goes that fails this expectation."""
         action: Action = find_kind("actions", self.action)
         return action.route
-
-
-class Source(Noun):
-    """Where a flow's records come from, if not from Kafka itself.
-
-    Attributes:
-        table: Name of the table of another flow of the project, one with ``format: raw``.
-        where: A Spark SQL condition over the table's columns: only rows for which it is TRUE are the flow's. One over
-            partition columns reads no other files.
-    """
-
-    table: str
-    where: str | None = Field(default=None, min_length=1)
 
 
 class Trigger(Noun):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.names import CHANGE_METADATA_COLUMNS
+from rivermouth.spec.source import READ, VERSION
 
 if TYPE_CHECKING:
     from rivermouth.spec.flow import Flow
@@ -31,6 +32,7 @@ def _check_source(flow: Flow) -> None:
     if flow.source is None:
         return
     _check_routing(flow)
+    _check_snapshots(flow)
     told = {
         "starting_offsets": flow.starting_offsets.kind in ("timestamp", "group"),
         "ending_offsets": flow.ending_offsets is not None and flow.ending_offsets.kind == "timestamp",
@@ -49,6 +51,25 @@ def _check_source(flow: Flow) -> None:
         if value is not None:
             msg = f"{name} is about Kafka's consumers, and a flow over a table has none: remove it"
             raise ValueError(msg)
+
+
+def _check_snapshots(flow: Flow) -> None:
+    if flow.source is None or flow.source.snapshots is None:
+        return
+    if flow.keyed is None or not flow.keyed.snapshots:
+        msg = f"{flow.source.shown} are snapshots: write sink: {{type: upsert, keys: [id], from: snapshot}}, or history"
+        raise ValueError(msg)
+    if flow.format.type != "json" or flow.format.infers:
+        msg = 'a snapshot is a JSON array with declared columns here: write format: {type: json, schema: "id bigint"}'
+        raise ValueError(msg)
+    if flow.compression is not None:
+        msg = "a snapshot is read as it is stored: leave compression out"
+        raise ValueError(msg)
+    name = (flow.source.files or "").rpartition("/")[2]
+    if flow.source.files is not None and (name.count(VERSION) != 1 or not name.endswith(READ)):
+        ends = ", ".join(READ)
+        msg = f'the name of a file has {VERSION} in it once, and ends in one of {ends}: files: "exports/{VERSION}.json"'
+        raise ValueError(msg)
 
 
 def _check_routing(flow: Flow) -> None:
