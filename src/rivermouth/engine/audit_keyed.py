@@ -66,9 +66,8 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
         visible = records.count()
         erased = 0 if gone is None else records.join(gone, _KEYS, "left_semi").count()
         dead = 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
-        in_table = _in_table(kept, fine, order, run)
-        if not order.snapshots and not (versions and _outlived(kept, table, order, run)):
-            in_table += kept.where(names.TRUNCATE).count()
+        outlived = versions and not order.snapshots and _outlived(kept, table, order, run)
+        in_table = _in_table(kept, fine, order, run, truncated=not outlived)
         identity = [*map(names.quoted, order.keys), *([names.START_AT] if versions else [])]
         doubled = table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
         there = rows_within(run, window.ranges, version)
@@ -103,14 +102,17 @@ def _version(run: RunningFlow, window: Window) -> int:
     return max(versions, default=run.standing.version)
 
 
-def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow) -> int:
-    """How many records are in the table: with each of their changes, where they have several."""
+def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow, *, truncated: bool) -> int:
+    """How many records are in the table: with each of their changes, where they have several.
+
+    A truncation is, if what it deletes is gone, ``truncated``.
+    """
     if not run.flow.splits:
-        return fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
+        found = fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
+        return found + (kept.where(names.TRUNCATE).count() if truncated else 0)
     # A snapshot is in the table if all of its rows are.
-    mine = kept if order.snapshots else kept.where(f"NOT {names.TRUNCATE}")
-    rows = mine.alias("k").join(fine.alias("f"), F.expr(order.same_key("k", "f")), "left")
-    told = F.coalesce(_FINE, names.TRUNCATE).alias(_FINE)
+    rows = kept.alias("k").join(fine.alias("f"), F.expr(order.same_key("k", "f")), "left")
+    told = F.when(F.col(names.TRUNCATE), F.lit(truncated)).otherwise(F.coalesce(_FINE, F.lit(False))).alias(_FINE)
     return rows.select(*_KEYS, told).groupBy(*_KEYS).agg(F.bool_and(_FINE).alias(_FINE)).where(_FINE).count()
 
 
