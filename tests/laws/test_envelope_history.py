@@ -85,14 +85,13 @@ def versions_in(table, declared):
 
 
 @pytest.mark.parametrize("kind", ["canal", "maxwell", "ogg"])
-def test_the_messages_come_to_the_history_that_they_tell(spark, tmp_path, groups, kind):  # noqa: F811
+def test_the_messages_come_to_the_history_that_they_tell(spark, tmp_path, groups, kind):
     settings, declared = groups[kind]
     messages = [each for each in expectations() if each["group"] == kind]
     schema = ", ".join(f"`{name}` {type_}" for name, type_ in declared.items())
     columns = ["kafka_timestamp", "primary_key", "source_timestamp"]
-    table = Table.of_changes(
-        spark, tmp_path, {**settings, "schema": schema}, {"sequence_by": "source_timestamp"}, metadata_columns=columns
-    )
+    form = {**settings, "schema": schema}
+    table = Table(spark, tmp_path, form, columns, sequence_by="source_timestamp")
     records, log = [], []
     for offset, each in enumerate(messages):
         when = START + dt.timedelta(seconds=offset)

@@ -20,6 +20,7 @@ from tests.ways import WAYS, merging_by
 
 from rivermouth.engine.steps import judge
 from rivermouth.engine.table import create_table, table_shape
+from rivermouth.names import DEFAULT_METADATA_COLUMNS
 from rivermouth.ports import delta
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import LocalFiles
@@ -34,6 +35,7 @@ from rivermouth.spec import Flow, ProjectSpec
 # Of each kind.
 HISTORIES = 700
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+JSON = {"type": "json", "schema": "h int, k int, c int, v int, seq int, op string"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,20 +159,11 @@ def batches_of(records, chance):
 class Table:
     """A table in a folder of its own, written batch by batch by the sink, in the steps of a flow."""
 
-    def __init__(self, spark, folder: Path, **sink):
-        form = {"type": "json", "schema": "h int, k int, c int, v int, seq int, op string"}
-        self._make(spark, folder, form, {"keys": ["h", "k"], "apply_as_deletes": "op = 'delete'", **sink})
-
-    @classmethod
-    def of_changes(cls, spark, folder: Path, form, sink, **fields):
-        """A table whose records are change envelopes."""
-        made = cls.__new__(cls)
-        made._make(spark, folder, form, sink, **fields)
-        return made
-
-    def _make(self, spark, folder, form, sink, **fields):
+    def __init__(self, spark, folder: Path, form=JSON, columns=DEFAULT_METADATA_COLUMNS, **sink):
+        if form is JSON:
+            sink = {"keys": ["h", "k"], "apply_as_deletes": "op = 'delete'", **sink}
         sink = {"type": "history", **sink}
-        self.flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink, **fields)
+        self.flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink, metadata_columns=columns)
         places = resolve(ProjectSpec(lake=str(folder)), self.flow, base=folder, environ={})
         self.spark, self.places = for_flow(spark), places
         shape = table_shape(spark, self.flow)
@@ -294,7 +287,7 @@ def test_records_with_several_changes_come_to_what_their_changes_do(tracked, in_
     chance = random.Random(seed)
     sink = {"keys": ["h", "k"], "sequence_by": "seq", **({"track_history_columns": ["c"]} if tracked else {})}
     form = {"type": "canal", "schema": "h int, k int, c int, v int, seq int"}
-    table = Table.of_changes(spark, tmp_path_factory.mktemp("lake"), form, sink)
+    table = Table(spark, tmp_path_factory.mktemp("lake"), form, **sink)
     log = messages_of(chance, tombstones=in_order)
     for batch in batches_of(log if in_order else chance.sample(log, len(log)), chance):
         assert table.take(batch).rows_written == len(batch)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
+from rivermouth.engine.steps import judged, marked_changes, rows_within, table_order, table_rows
 from rivermouth.rows import changes, history, partial, routing
 from rivermouth.rows.auditing import Tally, whole
 from rivermouth.rows.column_starts import unread
 from rivermouth.rows.splitting import once
+from rivermouth.sinks import erased as of_erased
 from rivermouth.sinks.erased import ENTRY
 from rivermouth.sinks.tombstones import truncations_of
 
@@ -43,7 +44,12 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
     if order is None:
         msg = "a table without keys has no order"
         raise TypeError(msg)
-    routed = judged(held, run).persist()
+    routed = judged(held, run)
+    marked = marked_changes(routed, run, window.ranges)
+    if marked is not None:
+        marked = marked.persist()
+        routed = of_erased.kept(marked)
+    routed = routed.persist()
     try:
         version = _version(run, window)
         table = run.spark.read.format("delta").option("versionAsOf", version).load(run.places.table)
@@ -73,8 +79,11 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
         there = rows_within(run, window.ranges, version)
         made_up = there.join(routed, _KEYS, "left_anti").count()
         back = 0 if gone is None else there.join(gone, _KEYS, "left_semi").count()
+        back += 0 if marked is None else _changes_back(marked, table, order, run)
     finally:
         routed.unpersist()
+        if marked is not None:
+            marked.unpersist()
     return Tally(
         visible=visible,
         in_table=in_table,
@@ -92,8 +101,16 @@ def erased_since(run: RunningFlow, window: Window) -> DataFrame | None:
     found = run.erased.within(run.spark, run.standing.entry, window.ranges)
     if found is None:
         return None
+    found = of_erased.whole(found, run.flow)
     mine = found.where(F.col(ENTRY).between(window.since + 1, window.until) & F.col(names.TIMESTAMP).isNull())
     return mine.select(*_KEYS).distinct()
+
+
+def _changes_back(marked: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> int:
+    """How many rows of the table show a change that was erased."""
+    gone = table_rows(marked.where(of_erased.IS_ERASED).where(F.col(names.ROUTE) == routing.TABLE), run)
+    same = f"{order.same_key('t', 'g')} AND {order.same_record('t', 'g')}"
+    return table.alias("t").join(F.broadcast(gone.alias("g")), F.expr(same), "left_semi").count()
 
 
 def _version(run: RunningFlow, window: Window) -> int:

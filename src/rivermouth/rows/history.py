@@ -46,7 +46,8 @@ _DEDUCED_END, _DEDUCED_START, _RECORD = 0, 1, 2
 
 _WORDS: Final = """
     altered at before begins begun closed deleted_at deletes ended ends entry fact facts fine from held here kind known
-    last moved new next nth place records row same shown snapshots spread t then truncations unmerged up updates w was whole
+    last moved new next nth place records row same shown snapshots spread t then truncations unmerged up updates w was
+    whole
 """
 RESERVED: Final = frozenset(f"__{word}" for word in _WORDS.split())
 """Names that no column of a table with versions may have, in lower case."""
