@@ -230,7 +230,7 @@ def _upserts_text(upserts: dict[str, Any]) -> str:
         slope = statistics.median(seconds[-tenth:]) / statistics.median(seconds[:tenth])
         amplified = statistics.median(series["bytes"]) / changed
         row = (name, str(len(seconds)), f"{statistics.median(seconds):.2f}", f"{slope:.2f}", f"{amplified:.1f}")
-        rows.append((*row, _needed(series)))
+        rows.append((*row, _needed(series), _maintained(series)))
     heads = (
         "",
         "batches",
@@ -238,6 +238,7 @@ def _upserts_text(upserts: dict[str, Any]) -> str:
         "last fifth / first fifth",
         "bytes written / bytes changed",
         "memory a task at most, spilled",
+        "maintenance between them",
     )
     read, load, many = upserts["read"], upserts["load"], upserts["many"]
     what = (
@@ -257,6 +258,11 @@ def _needed(series: dict[str, Any]) -> str:
     if "task_peak_bytes" not in series:
         return "-"
     return f"{series['task_peak_bytes'] / 2**20:.0f} MiB, {series['spilled_bytes'] / 2**20:.0f} MiB"
+
+
+def _maintained(series: dict[str, Any]) -> str:
+    seconds = series.get("maintained_s")
+    return f"{len(seconds)} times, {sum(seconds):.1f} s" if seconds else "-"
 
 
 def _before_and_after(read: dict[str, Any]) -> str:

@@ -15,6 +15,8 @@ from bench.parent import Measured, Worker, remove
 
 # Batches before those that count, and among the usual script's, which take long.
 _WARM_UP, _USUAL_WARM_UP = 3, 1
+# Often enough for several among the batches of one series.
+_OPTIMIZE_EVERY = "15 seconds"
 
 
 def upserts(bench: Bench) -> dict[str, Any]:
@@ -34,6 +36,8 @@ def upserts(bench: Bench) -> dict[str, Any]:
         remove(small.folder)
         large = _Table(bench, "large", sizes.upsert_rows)
         result["series"]["rivermouth, recent"] = large.ours(ours, "recent", sizes.upsert_batches)
+        maintained = large.ours(ours, "maintained", sizes.upsert_batches, optimize_every=_OPTIMIZE_EVERY)
+        result["series"][f"rivermouth, recent, optimize: {_OPTIMIZE_EVERY}"] = maintained
         result["series"]["rivermouth, random"] = large.ours(ours, "random", sizes.upsert_batches // 3)
         result["load"] = large.load
         measured, _ = ours.run("read_table", "-", table=str(large.table), times=5)
@@ -87,24 +91,26 @@ class _Table:
     def produce(self, called: str, kind: str, batches: int) -> str:
         """A topic with that many batches of changes; the keys of a batch are different ones."""
         topic = f"{self._name}_{called}"
-        found = records.changed_keys(self.rows, kind, self._bench.sizes.upsert_batch, batches)
+        among = "random" if kind == "random" else "recent"
+        found = records.changed_keys(self.rows, among, self._bench.sizes.upsert_batch, batches)
         records.fill_changes(self._bench.servers, topic, ((key, self._next()) for key in found))
         return topic
 
-    def ours(self, worker: Worker, kind: str, batches: int) -> dict[str, Any]:
+    def ours(self, worker: Worker, kind: str, batches: int, optimize_every: str | None = None) -> dict[str, Any]:
         """The batches of one kind, after a few that are not counted."""
         if not self.table.exists():
             measured, _ = self._drain(worker, 2_000_000)
             self.load = measured.answer | {"seconds": measured.seconds, "peak_rss_bytes": measured.rss_bytes}
             self._bench.say(f"  {self._name}: {self.rows:,} rows loaded in {measured.seconds:.0f} s")
         self.topics.append(self.produce(kind, kind, batches + _WARM_UP))
-        measured, _ = self._drain(worker, self._bench.sizes.upsert_batch)
+        measured, _ = self._drain(worker, self._bench.sizes.upsert_batch, optimize_every)
         series = _timed(measured.answer, _WARM_UP)
         self._bench.say(f"  rivermouth, {self._name}, {kind}: {_median_s(series):.2f} s a batch")
         return series | {"peak_rss_bytes": measured.rss_bytes}
 
-    def _drain(self, worker: Worker, batch: int) -> tuple[Measured, Path]:
-        return worker.run("rivermouth_upsert", "-", batch=batch, table=str(self.folder), topics=self.topics)
+    def _drain(self, worker: Worker, batch: int, optimize_every: str | None = None) -> tuple[Measured, Path]:
+        asked = {"batch": batch, "table": str(self.folder), "topics": self.topics}
+        return worker.run("rivermouth_upsert", "-", **asked, optimize_every=optimize_every)
 
     def check(self, table: Path) -> None:
         """As many rows as keys, and the newest change among them."""

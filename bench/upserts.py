@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from bench import records
 from bench.contestants import Job
-from rivermouth.engine.events import BatchDone, Event
+from rivermouth.engine.events import BatchDone, Event, Maintained
 from rivermouth.engine.orders import FlowOrder
 from rivermouth.engine.supervisor import Supervisor
 from rivermouth.rows.places import resolve
@@ -66,15 +66,19 @@ def _parsed(frame: DataFrame) -> DataFrame:
     return parsed.select("data.*")
 
 
-def rivermouth_upsert(spark: SparkSession, job: Job, *, batch: int, table: str, topics: list[str]) -> dict[str, Any]:
-    """A flow with ``sink: upsert`` that drains what is new in all ``topics``."""
+def rivermouth_upsert(
+    spark: SparkSession, job: Job, *, batch: int, table: str, topics: list[str], optimize_every: str | None = None
+) -> dict[str, Any]:
+    """A flow with ``sink: upsert`` that drains what is new in all ``topics``, and what its maintenance took."""
     sink = {"type": "upsert", "keys": ["id"], "sequence_by": "updated_at"}
-    order = _order(job, table, topics=topics, sink=sink, trigger={"max_offsets": batch})
+    care = {"maintenance": {"optimize": {"every": optimize_every}}} if optimize_every else {}
+    order = _order(job, table, topics=topics, sink=sink, trigger={"max_offsets": batch}, **care)
     first = newest_version(order.places.table) + 1
-    done = _drained(spark, order)
+    done, maintained = _drained(spark, order)
     merges = [each.merge for each in done if each.merge is not None]
     return {
         "batches_s": [each.duration_s for each in done],
+        "maintained_s": maintained,
         "bytes": _bytes_since(order.places.table, first),
         "task_peak_bytes": max((each.task_peak_bytes or 0 for each in merges), default=0),
         "spilled_bytes": sum(each.spilled_bytes or 0 for each in merges),
@@ -83,7 +87,7 @@ def rivermouth_upsert(spark: SparkSession, job: Job, *, batch: int, table: str, 
 
 def many_batches(spark: SparkSession, job: Job, *, batch: int) -> dict[str, Any]:
     """A flow that appends a topic in many small batches, each of which leaves a file."""
-    done = _drained(spark, _order(job, job.folder, topics=[job.topic], trigger={"max_offsets": batch}))
+    done, _ = _drained(spark, _order(job, job.folder, topics=[job.topic], trigger={"max_offsets": batch}))
     return {"batches_s": [each.duration_s for each in done]}
 
 
@@ -94,17 +98,21 @@ def _order(job: Job, lake: str, **settings: Any) -> FlowOrder:
     return FlowOrder(flow, resolve(project, flow, base=Path(lake), environ={}), job.servers, {})
 
 
-def _drained(spark: SparkSession, order: FlowOrder) -> list[BatchDone]:
+def _drained(spark: SparkSession, order: FlowOrder) -> tuple[list[BatchDone], list[float]]:
+    """The batches, and the seconds of each maintenance between them."""
     done: list[BatchDone] = []
+    maintained: list[float] = []
 
     def hear(event: Event) -> None:
         if isinstance(event, BatchDone):
             done.append(event)
+        if isinstance(event, Maintained):
+            maintained.append(event.report.duration_s)
 
     outcome = Supervisor(spark, hear, lambda _run: None).run([order], keep_following=False)[0]
     if outcome.error is not None:
         raise outcome.error
-    return done
+    return done, maintained
 
 
 def read_table(spark: SparkSession, job: Job, *, table: str, times: int) -> dict[str, Any]:

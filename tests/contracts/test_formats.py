@@ -71,6 +71,24 @@ EXAMPLES = {
             b"\xdf" + b"\xff" * 9,
         ],
     ),
+    "xml": (
+        {"schema": "id bigint, name string"},
+        [
+            b"<o/>",
+            b"<o><id>1</id><name>a</name></o>",
+            b"<?xml version='1.0'?>\n<o id='x'><more/><id> 2 </id></o><!-- -->",
+        ],
+        [
+            b"",
+            b"1",
+            b"<o>",
+            b"<o/><o/>",
+            b"<o><id/></o>",
+            b"<o><id>x</id></o>",
+            b"<o><name>\xff</name></o>",
+            b"<!DOCTYPE o><o/>",
+        ],
+    ),
     "protobuf": (
         {"descriptor": str(DATA / "protobuf/pair.desc"), "message": "shop.Pair"},
         [b"", b"\x08\x01", b"\x08\x01\x12\x01a", b"\x12\x00\x18\x07"],

@@ -207,12 +207,6 @@ def test_only_an_inferred_schema_is_updated():
             id="a slip in the format",
         ),
         pytest.param(
-            {"format": "xml"},
-            "[NOT_SUPPORTED] flows.orders.format: xml is not supported yet; nothing was run\n"
-            "  hint: remove flows.orders.format: xml",
-            id="a format that is not built yet",
-        ),
-        pytest.param(
             {"format": "protobuf"},
             "[ARGUMENT_INVALID] format: protobuf needs message; nothing was run\n"
             "  hint: --format-option message=shop.Order",

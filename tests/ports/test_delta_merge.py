@@ -272,3 +272,25 @@ def test_files_are_skipped_by_the_ranges(spark, tmp_path):
     assert (looked.files, looked.all_files, looked.bytes) == (2, 3, sizes[2] + sizes[49])
     assert carry(spark, place, [(99, "k", 0, 2, False)], 21).files == 0
     assert len(found(place)) == 43
+
+
+@pytest.mark.parametrize("large_bytes", [0, 1 << 30])
+@pytest.mark.parametrize("key", ["id", "na-me"])
+def test_one_old_key_among_new_ones_reads_the_old_file_and_not_all_between(
+    spark, tmp_path, monkeypatch, large_bytes, key
+):
+    place = made(spark, tmp_path / "t")
+    monkeypatch.setattr(delta_single_pass, "LARGE_BYTES", large_bytes)
+    for number in range(1, 8):
+        rows = [(each, f"k{each}", 0, 1, False) for each in range(number * 10, number * 10 + 10)]
+        carry(spark, place, rows, number, what_of([row[:2] for row in rows], key=key))
+    files = DeltaTable(place).get_add_actions(flatten=True)
+    spans = [*zip(files["min.id"].to_pylist(), files["max.id"].to_pylist(), strict=True)]
+    between = sum(least <= 72 and greatest >= 15 for least, greatest in spans)
+    needed = sum(any(least <= each <= greatest for each in (15, 71, 72)) for least, greatest in spans)
+    assert needed < between
+    rows = [(each, f"k{each}", 0, 2, False) for each in (15, 71, 72)]
+    looked = carry(spark, place, rows, 20, what_of([row[:2] for row in rows], key=key))
+    assert (looked.files, looked.by_each) == ((needed, True) if large_bytes == 0 else (between, False))
+    expected = {each: (each, f"k{each}", 0, 1) for each in range(10, 80)} | {row[0]: row[:4] for row in rows}
+    assert found(place) == sorted(expected.values())

@@ -40,7 +40,7 @@ def test_few_small_changes_go_to_every_task(changes, held_bytes, expected):
 
 
 def made(**settings):
-    given = {"changes": 20_010, "held_bytes": 900, "looked": Looked(3, 70, 40), "skipped_by": ["id"]}
+    given = {"changes": 20_010, "held_bytes": 900, "looked": Looked(3, 70, 40, by_each=True), "skipped_by": ["id"]}
     given |= {"task_peak_bytes": 5, "spilled_bytes": 6}
     return report(METRICS, Way("broadcast", "few"), **{**given, **settings})
 
@@ -55,6 +55,7 @@ def test_a_report_tells_rows_files_and_bytes():
         bytes_read=70,
         all_files=40,
         skipped_by=("id",),
+        skipped_by_each=True,
         inserted=3,
         updated=20_000,
         deleted=4,

@@ -110,7 +110,8 @@ def merge_reason(merge: MergeReport) -> str:
         size = f" ({bytes_text(merge.bytes_read or 0)})" if merge.files_read else ""
         parts.append(f"{merge.files_read:,} of {count(merge.all_files or 0, 'file')}{size} read, once")
     by = ", ".join(merge.skipped_by)
-    parts.append(f"files skipped by {by}" if by else "no files skipped")
+    each = "each value of " if merge.skipped_by_each else ""
+    parts.append(f"files skipped by {each}{by}" if by else "no files skipped")
     if merge.task_peak_bytes is not None and merge.spilled_bytes is not None:
         spilled = f"{bytes_text(merge.spilled_bytes)} spilled to disk" if merge.spilled_bytes else "nothing spilled"
         parts.append(f"at most {bytes_text(merge.task_peak_bytes)} of memory a task, {spilled}")

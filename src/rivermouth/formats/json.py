@@ -223,8 +223,10 @@ class Json(RegistryFormat, DeclaredFormat):
         schema, policies = self._forms.marked(self._strict_schema()), self._evolution
         spared = {place for place, field in enumerate(schema.fields) if undeclared.is_rescued(field, policies)}
         quick = None if spared else json_fast_path.row(rows.sparkSession, schema)
+        changed = quick is None and our_classes.are_there(rows.sparkSession)
         if quick is None:
-            judged = json_columns.judged(self._fitted(rows, schema) if spared else rows, schema, spared)
+            documents = self._changed(rows, schema, spared) if changed else rows
+            judged = json_columns.judged(documents, schema, spared, kept=changed)
         else:
             columns = (f"__row.c{place} AS __done_{place}" for place in range(len(schema.fields)))
             read = rows.select("*", quick.alias("__row"))
@@ -232,22 +234,32 @@ class Json(RegistryFormat, DeclaredFormat):
             judged = read.selectExpr("* EXCEPT (__row)", *told, *columns)
         ours = ", ".join(json_columns.ours(schema, spared))
         if policies.says_of_new(_REFUSED) or policies.rescues:
-            return self._scanned(judged, schema, spared).selectExpr(f"* EXCEPT ({ours})")
+            return self._scanned(judged, schema, spared, changed=changed).selectExpr(f"* EXCEPT ({ours})")
         data = ", ".join(f"__done_{place} AS {quoted(field.name)}" for place, field in enumerate(schema.fields))
         decoded = f"{names.VALUE} IS NULL OR __fits AS {names.DECODED}"
-        return judged.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
+        found = judged.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
+        return found.selectExpr(f"* EXCEPT ({names.VALUE}, {_SENT})", f"{_SENT} AS {names.VALUE}") if changed else found
 
-    def _fitted(self, rows: DataFrame, schema: T.StructType) -> DataFrame:
-        """The documents without what is rescued and Spark's parser would not take; as they were sent in ``__sent``."""
-        fitted = undeclared.fitted(rows.sparkSession, schema, self._evolution, names.VALUE)
+    def _changed(self, rows: DataFrame, schema: T.StructType, spared: set[int]) -> DataFrame:
+        """The documents for Spark's parser; as they were sent in ``__sent``.
+
+        In text columns they have strings alone, and nothing that is rescued and the parser would not take.
+        """
+        spark = rows.sparkSession
+        others = (name for name in rows.columns if name != names.VALUE)
+        kept = json_fast_path.kept(spark, schema, _SENT).alias(names.VALUE)
+        found = rows.select(*others, F.col(names.VALUE).alias(_SENT)).select("*", kept)
+        if not spared:
+            return found
+        fitted = undeclared.fitted(spark, schema, self._evolution, names.VALUE)
         # What is taken out of a document is not judged any more, and must be text as well.
-        document = F.when(F.expr(json_document.TEXT_SOUND), fitted).otherwise(F.col(names.VALUE))
-        kept = (name for name in rows.columns if name != names.VALUE)
-        return rows.select(*kept, F.col(names.VALUE).alias(_SENT), document.alias(names.VALUE))
+        return found.withColumn(
+            names.VALUE, F.when(F.expr(json_document.TEXT_SOUND), fitted).otherwise(F.col(names.VALUE))
+        )
 
-    def _scanned(self, judged: DataFrame, schema: T.StructType, spared: set[int]) -> DataFrame:
+    def _scanned(self, judged: DataFrame, schema: T.StructType, spared: set[int], *, changed: bool) -> DataFrame:
         """Rows with ``__decoded`` and ``__data``, of which undeclared fields and misfits are told as policies say."""
-        spark, sent = judged.sparkSession, _SENT if spared else names.VALUE
+        spark, sent = judged.sparkSession, _SENT if changed else names.VALUE
         data = [
             f"{f'CASE WHEN NOT __not_{place} THEN __done_{place} END' if place in spared else f'__done_{place}'}"
             f" AS {quoted(field.name)}"
@@ -269,7 +281,7 @@ class Json(RegistryFormat, DeclaredFormat):
         scanned = judged.withColumns({name: F.when(looked, column) for name, column in found.items()})
         complete = "__fits AND __surplus IS NULL" if "__surplus" in found else "__fits"
         return scanned.selectExpr(
-            f"* EXCEPT ({', '.join([*found, names.VALUE, *([_SENT] if spared else [])])})",
+            f"* EXCEPT ({', '.join([*found, names.VALUE, *([_SENT] if changed else [])])})",
             f"{sent} AS {names.VALUE}",
             f"{sent} IS NULL OR ({complete}) AS {names.DECODED}",
             f"struct({', '.join(data)}) AS {names.DATA}",

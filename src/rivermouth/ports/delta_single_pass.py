@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from rivermouth.ports.delta_merge import Merge
 
+LARGE_BYTES: Final = 16 << 20
+"""So much to read is worth a look at each key of the changes, where least and greatest key leave that much."""
 _ACTION: Final = "__action"
 _FILE: Final = "__file"
 _ROW: Final = "__row"
@@ -54,16 +56,17 @@ def merge_once(
     if not table.takes(changes.alias("s").select(*values)._jdf):  # noqa: SLF001
         return None
     if table.done(app_id, app_version):
-        return Looked(0, 0, table.files())
+        return Looked(0, 0, table.files(), by_each=False)
     bounds = within(what.ranges)
     ranges = [range_of(name, *ends) for name, ends in what.ranges.items()]
-    rows = ClassicDataFrame(table.rows(bounds._jc, ranges, _FILE, _ROW), spark)  # noqa: SLF001
+    found = table.rows(bounds._jc, ranges, changes._jdf, LARGE_BYTES, _FILE, _ROW)  # noqa: SLF001
+    rows = ClassicDataFrame(found, spark)
     if table.filesRead():
         counts = _replaced(changes, table, rows, what, bounds, values)
     else:
         counts = _told(inserted=_written(changes.alias("s").where(what.insert), table, values))
     table.commit(app_id, app_version, {"numSourceRows": number, "operationNumSourceRows": number, **counts})
-    return Looked(table.filesRead(), table.bytesRead(), table.files())
+    return Looked(table.filesRead(), table.bytesRead(), table.files(), by_each=table.byEach())
 
 
 def _replaced(

@@ -187,7 +187,7 @@ _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
     ),
 }
 _FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
-    "formats": frozenset({"canal", "csv", "debezium", "maxwell", "xml"}),
+    "formats": frozenset(),
     "sinks": frozenset({"kafka", "merge", "scd2"}),
     "actions": frozenset(),
 }

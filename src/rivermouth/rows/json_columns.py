@@ -28,7 +28,7 @@ def ours(declared: T.StructType, spared: Collection[int]) -> list[str]:
     ]
 
 
-def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int]) -> DataFrame:
+def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int], *, kept: bool) -> DataFrame:
     """``rows`` with ``__fits``, whether a document is sound and fits (not null), and its columns ``__done_0``, ...
 
     ``__others`` is true: there may be fields that are not declared.
@@ -37,6 +37,7 @@ def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int]) -> 
         rows: Has ``__value``.
         declared: The schema.
         spared: Places of columns that every document fits; ``__not_0``, ... say whether it does (not null).
+        kept: Whether in text columns all values are strings; else Spark's parser makes texts of what is none.
     """
     fields = list(enumerate(declared.fields))
     reads = [f"__read_{place}" for place, _ in fields]
@@ -47,7 +48,7 @@ def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int]) -> 
         *(f"{json_types.convert(reads[place], field.dataType)} AS __done_{place}" for place, field in fields),
     )
     misfits = {place: json_types.field_misfit(reads[place], field, f"__done_{place}") for place, field in fields}
-    infinite = json_types.infinite((reads[place], field.dataType) for place, field in fields)
+    infinite = None if kept else json_types.infinite((reads[place], field.dataType) for place, field in fields)
     wrong = json_types.any_of([*(misfit for place, misfit in misfits.items() if place not in spared), infinite])
     return converted.selectExpr(
         f"* EXCEPT ({', '.join([*json_document.OURS, *reads, '__sound'])})",
@@ -63,14 +64,13 @@ def in_one_column(rows: DataFrame, declared: T.StructType) -> DataFrame:
     ``others`` is true: there may be fields that are not declared.
 
     Args:
-        rows: Has ``__value``.
+        rows: Has ``__value``, and in text columns no values but strings.
         declared: The schema.
     """
     documents = json_document.in_one_column(rows, json_types.read_columns(declared))
     fields = list(enumerate(declared.fields))
     misfits = [json_types.field_misfit(f"d.c{place}", field) for place, field in fields]
-    infinite = json_types.infinite((f"d.c{place}", field.dataType) for place, field in fields)
-    wrong = json_types.any_of([*misfits, infinite]) or "false"
+    wrong = json_types.any_of(misfits) or "false"
     fits = f"__text_sound AND d.corrupt IS NULL AND d.last = 1 AND NOT coalesce({wrong}, false)"
     columns = ", ".join(f"{json_types.convert(f'd.c{place}', field.dataType)} AS c{place}" for place, field in fields)
     row = f"get(transform(__documents, d -> CASE WHEN {fits} THEN struct({columns}, true AS others) END), 0)"

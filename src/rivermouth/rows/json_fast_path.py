@@ -33,11 +33,38 @@ def reader(spark: SparkSession, declared: T.StructType) -> Any:
     Raises:
         ValueError: Our classes are not there.
     """
-    read = T.StructType([T.StructField(json_types.name_in_json(f), f.dataType, f.nullable) for f in declared.fields])
+    read = _in_documents(declared)
     utc = spark.conf.get("spark.sql.session.timeZone") == "UTC"
     values = our_classes.found(spark, "plan.OnDemand").values(spark._jsparkSession, names.VALUE)  # noqa: SLF001
     others = json_columns.in_one_column(DataFrame(values, spark), declared)
     return our_classes.made(spark, "json.FastPath", read.json(), utc, others._jdf)  # noqa: SLF001
+
+
+def kept(spark: SparkSession, declared: T.StructType, of: str) -> Column:
+    """The documents of a binary column, with strings where a text column's value is none: JSON text of what was sent.
+
+    Raises:
+        ValueError: Our classes are not there.
+    """
+    return ClassicColumn(our_classes.made(spark, "json.Kept", _texts(_in_documents(declared)).json()).of(of))
+
+
+def _texts(declared: T.DataType) -> T.DataType:
+    """A type with its texts; what is none is of a type that Java knows."""
+    match declared:
+        case T.StructType():
+            return T.StructType([T.StructField(each.name, _texts(each.dataType)) for each in declared.fields])
+        case T.ArrayType():
+            return T.ArrayType(_texts(declared.elementType))
+        case T.MapType():
+            return T.MapType(T.StringType(), _texts(declared.valueType))
+    return declared if isinstance(declared, T.StringType) else T.BooleanType()
+
+
+def _in_documents(declared: T.StructType) -> T.StructType:
+    """The schema with the names that fields have in the documents."""
+    fields = (T.StructField(json_types.name_in_json(each), each.dataType, each.nullable) for each in declared.fields)
+    return T.StructType([*fields])
 
 
 def _has_form(declared: T.DataType) -> bool:

@@ -325,7 +325,7 @@ def _leaf(value: Any, declared: T.DataType) -> str | None:
     """What a value is instead of its declared type; None if it fits."""
     match declared:
         case T.StringType():
-            return "a number beyond the range of a double" if _overflows(value) else None
+            return None
         case T.BooleanType():
             return None if isinstance(value, bool) else _kind(value)
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
@@ -341,10 +341,6 @@ def _leaf(value: Any, declared: T.DataType) -> str | None:
         case _ if type(declared) in _ISO:
             return _time(value, *_ISO[type(declared)])
     return _kind(value)
-
-
-def _overflows(value: Any) -> bool:
-    return any(isinstance(part, _Number) and not part.whole and math.isinf(float(part.text)) for part in _parts(value))
 
 
 def _integer(value: Any, bits: int) -> str | None:

@@ -47,11 +47,13 @@ class Looked:
         files: Files that may have held a row of the changes, by their statistics.
         bytes: Their size.
         all_files: How many files the table had.
+        by_each: Whether files were skipped by each key of the changes, and not by the least and the greatest alone.
     """
 
     files: int
     bytes: int
     all_files: int
+    by_each: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class MergeReport:
             MERGE read them, three times.
         bytes_read: Their size; None as ``files_read``.
         all_files: How many files the table had; None as ``files_read``.
-        skipped_by: The key columns by whose values in the changes Delta skipped files.
+        skipped_by: The key columns by whose values in the changes files were skipped.
+        skipped_by_each: Whether by each of these values; else by the least and the greatest.
         inserted: Rows that are new.
         updated: Rows that became others.
         deleted: Rows that went.
@@ -90,6 +93,7 @@ class MergeReport:
     bytes_read: int | None
     all_files: int | None
     skipped_by: tuple[str, ...]
+    skipped_by_each: bool
     inserted: int
     updated: int
     deleted: int
@@ -146,6 +150,7 @@ def report(
         bytes_read=looked.bytes if looked else None,
         all_files=looked.all_files if looked else None,
         skipped_by=tuple(skipped_by),
+        skipped_by_each=bool(looked and looked.by_each),
         inserted=told("RowsInserted"),
         updated=told("RowsUpdated"),
         deleted=told("RowsDeleted"),

@@ -26,6 +26,7 @@ public final class FastPath implements Serializable {
     private final String declared;
     private final boolean utc;
     private final OnDemand bySpark;
+    private final Kept kept;
     private transient volatile Members root;
 
     /**
@@ -39,6 +40,7 @@ public final class FastPath implements Serializable {
         this.declared = declared;
         this.utc = utc;
         this.bySpark = new OnDemand(bySpark);
+        this.kept = new Kept(declared);
         root();
     }
 
@@ -60,7 +62,7 @@ public final class FastPath implements Serializable {
             return null;
         }
         InternalRow found = sure(value);
-        return found == null ? bySpark.of(value) : found;
+        return found == null ? bySpark.of(kept.document(value)) : found;
     }
 
     /** Whether a value is read here. */

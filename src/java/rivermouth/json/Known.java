@@ -86,7 +86,7 @@ final class Known {
             case "double":
                 return token.isNumeric();
             case "string":
-                return token == JsonToken.VALUE_STRING || isFinite(in);
+                return true;
             case "variant":
                 return token.isScalarValue();
             case "binary":
@@ -98,18 +98,6 @@ final class Known {
             default:
                 throw new IllegalStateException(kind);
         }
-    }
-
-    /** Whether no number is beyond all doubles, which Spark's parser would keep as text of infinity; reads to the end. */
-    private static boolean isFinite(JsonParser in) throws IOException {
-        boolean finite = true;
-        int depth = 0;
-        do {
-            JsonToken token = in.currentToken();
-            finite &= token != JsonToken.VALUE_NUMBER_FLOAT || Double.isFinite(Double.parseDouble(in.getText()));
-            depth += token.isStructStart() ? 1 : token.isStructEnd() ? -1 : 0;
-        } while (depth > 0 && in.nextToken() != null);
-        return finite;
     }
 
     private boolean fieldsFit(JsonParser in) throws IOException {

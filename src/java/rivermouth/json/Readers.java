@@ -1,6 +1,5 @@
 package rivermouth.json;
 
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
@@ -9,11 +8,6 @@ import java.util.Base64;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-
-import com.fasterxml.jackson.core.JsonEncoding;
-import com.fasterxml.jackson.core.JsonFactory;
-import com.fasterxml.jackson.core.JsonGenerator;
-import com.fasterxml.jackson.core.JsonParser;
 
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
@@ -32,8 +26,6 @@ final class Readers {
     private static final int LONG_DIGITS = 18;
     /** A double is exactly these powers of ten, so that a number of 15 digits divided by one is rounded once. */
     private static final double[] POWERS = new double[23];
-    private static final UTF8String INFINITY = UTF8String.fromString("Infinity");
-    private static final JsonFactory JACKSON = new JsonFactory();
 
     static {
         POWERS[0] = 1;
@@ -223,30 +215,17 @@ final class Readers {
                 return kept(in, begin);
             default:
                 in.number();
-                if (!in.whole || in.length > LONG_DIGITS || in.negative && in.digits == 0) {
-                    return kept(in, begin);
-                }
         }
         return UTF8String.fromBytes(in.bytes, begin, in.at - begin);
     }
 
-    /** A value that is no string as Spark's parser keeps it as one. */
+    /** A value that is no string, as its text. */
     private static Object kept(Document in, int begin) {
-        ByteArrayOutputStream out = new ByteArrayOutputStream(in.at - begin);
-        String sent = new String(in.bytes, begin, in.at - begin, StandardCharsets.UTF_8);
-        try (JsonParser parser = JACKSON.createParser(sent);
-                JsonGenerator generator = JACKSON.createGenerator(out, JsonEncoding.UTF8)) {
-            parser.nextToken();
-            generator.copyCurrentStructure(parser);
+        try {
+            return UTF8String.fromBytes(Kept.text(in.bytes, begin, in.at));
         } catch (IOException refused) {
             throw Unsure.IT_IS;
         }
-        UTF8String found = UTF8String.fromBytes(out.toByteArray());
-        // It may be a number that no double holds.
-        if (found.contains(INFINITY)) {
-            throw Unsure.IT_IS;
-        }
-        return found;
     }
 
     private static Object binary(Document in) {

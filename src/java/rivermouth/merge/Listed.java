@@ -1,8 +1,6 @@
 package rivermouth.merge;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
@@ -23,8 +21,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 final class Listed {
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final char REPLACEMENT = '\ufffd';
-
+    
     private final AddFile file;
     private final JsonNode statistics;
 
@@ -66,24 +63,56 @@ final class Listed {
     }
 
     /** Those that may have a row within all of the ranges. */
-    static List<AddFile> within(List<Listed> files, StructType schema, List<Range> ranges) {
-        List<AddFile> found = new ArrayList<>();
-        for (Listed each : files) {
-            if (ranges.stream().allMatch(range -> each.mayHave(schema, range))) {
-                found.add(each.file);
-            }
-        }
-        return found;
+    static List<Listed> within(List<Listed> files, StructType schema, List<Range> ranges) {
+        return files.stream()
+                .filter(file -> ranges.stream().allMatch(range -> file.mayHave(schema, range)))
+                .toList();
+    }
+
+    /** Those that may have a row with one of the values of each column. */
+    static List<Listed> with(List<Listed> files, StructType schema, List<Values> values) {
+        return files.stream()
+                .filter(file -> values.stream().allMatch(each -> file.mayHave(schema, each)))
+                .toList();
+    }
+
+    /** The files. */
+    static List<AddFile> files(List<Listed> of) {
+        return of.stream().map(each -> each.file).toList();
+    }
+
+    /** Their size. */
+    static long bytes(List<Listed> of) {
+        return of.stream().mapToLong(each -> each.file.size()).sum();
     }
 
     private boolean mayHave(StructType schema, Range range) {
-        if (schema.getFieldIndex(range.column()).isEmpty()) {
-            return true;
-        }
-        String name = DeltaColumnMapping$.MODULE$.getPhysicalName(schema.apply(range.column()));
-        JsonNode least = statistics.path("minValues").path(name);
-        JsonNode greatest = statistics.path("maxValues").path(name);
+        JsonNode least = bound("minValues", schema, range.column());
+        JsonNode greatest = bound("maxValues", schema, range.column());
         return !(before(greatest, range.least()) || after(least, range.greatest()));
+    }
+
+    private boolean mayHave(StructType schema, Values values) {
+        JsonNode least = bound("minValues", schema, values.column());
+        JsonNode greatest = bound("maxValues", schema, values.column());
+        int from = 0;
+        int to = values.sorted().size();
+        while (from < to) {
+            int middle = (from + to) >>> 1;
+            if (after(least, values.sorted().get(middle))) {
+                from = middle + 1;
+            } else {
+                to = middle;
+            }
+        }
+        return from < values.sorted().size() && !before(greatest, values.sorted().get(from));
+    }
+
+    private JsonNode bound(String which, StructType schema, String column) {
+        if (schema.getFieldIndex(column).isEmpty()) {
+            return JSON.missingNode();
+        }
+        return statistics.path(which).path(DeltaColumnMapping$.MODULE$.getPhysicalName(schema.apply(column)));
     }
 
     private static boolean before(JsonNode bound, Object value) {
@@ -97,17 +126,13 @@ final class Listed {
     private static boolean known(JsonNode bound, Object value) {
         return value instanceof String
                 // Bytes that are no text were written as others.
-                ? bound.isTextual() && bound.textValue().indexOf(REPLACEMENT) < 0
+                ? bound.isTextual() && bound.textValue().indexOf(Values.REPLACEMENT) < 0
                 : bound.isIntegralNumber() && bound.canConvertToLong();
     }
 
     private static int compared(JsonNode bound, Object value) {
         return value instanceof String text
-                ? Arrays.compareUnsigned(utf8(bound.textValue()), utf8(text))
+                ? Values.compared(bound.textValue(), text)
                 : Long.compare(bound.longValue(), ((Number) value).longValue());
-    }
-
-    private static byte[] utf8(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
     }
 }

@@ -41,6 +41,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics$;
 import org.apache.spark.sql.types.DataType$;
 import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 
 import scala.Option;
 import scala.Tuple2;
@@ -76,6 +77,7 @@ public final class SinglePass {
     private final Map<String, Long> told = new HashMap<>();
     private Seq<AddFile> candidates;
     private boolean listed;
+    private boolean byEach;
 
     /** Begins a transaction at the table's newest version. */
     public SinglePass(SparkSession spark, String location) {
@@ -141,10 +143,14 @@ public final class SinglePass {
      *
      * @param within over the table's columns under the name t
      * @param ranges the same, as far as it is between two values
+     * @param changes what lies in the ranges: where the files of these are more than one and large, they are skipped by
+     *     each of the values that changes have
+     * @param largeBytes from which size on files are large, together
      * @param file the name of a column for the path of the row's file
      * @param row the name of a column for its number in that
      */
-    public Dataset<Row> rows(Column within, List<Range> ranges, String file, String row) {
+    public Dataset<Row> rows(
+            Column within, List<Range> ranges, Dataset<Row> changes, long largeBytes, String file, String row) {
         DeltaLog log = transaction.deltaLog();
         Snapshot snapshot = transaction.snapshot();
         Dataset<Row> table = spark.baseRelationToDataFrame(
@@ -153,7 +159,7 @@ public final class SinglePass {
         List<Listed> known = Listed.of(snapshot);
         listed = known != null;
         if (listed) {
-            candidates = scalaSeq(Listed.within(known, snapshot.metadata().schema(), ranges));
+            candidates = scalaSeq(Listed.files(wanted(known, ranges, changes, largeBytes)));
             transaction.trackReadPredicates(filters, false, true);
             transaction.trackFilesRead(candidates);
         } else {
@@ -170,6 +176,21 @@ public final class SinglePass {
         columns.add(col(FILE).as(file));
         columns.add(col(ROW).as(row));
         return scan.select(columns.toArray(Column[]::new));
+    }
+
+    private List<Listed> wanted(List<Listed> known, List<Range> ranges, Dataset<Row> changes, long largeBytes) {
+        StructType schema = transaction.metadata().schema();
+        List<Listed> between = Listed.within(known, schema, ranges);
+        if (ranges.isEmpty() || between.size() < 2 || Listed.bytes(between) < largeBytes) {
+            return between;
+        }
+        byEach = true;
+        return Listed.with(between, schema, Values.of(changes, ranges));
+    }
+
+    /** Whether files were skipped by each value, and not by the least and the greatest only. */
+    public boolean byEach() {
+        return byEach;
     }
 
     /** Of how many files {@link #rows} are. */

@@ -88,8 +88,8 @@ interface Leaf {
         if (value instanceof LocalDateTime) {
             return "a time without a zone";
         }
-        if (value instanceof PackedInput.Extension) {
-            return "an extension of an application's";
+        if (value instanceof View.Said) {
+            return ((View.Said) value).words();
         }
         String name = value.getClass().getTypeName();
         return "an object of " + name.substring(0, Math.min(name.length(), NAME_LENGTH));

@@ -1,18 +1,9 @@
 package rivermouth.values;
 
-import java.math.BigDecimal;
-import java.time.DateTimeException;
-import java.time.LocalDate;
-import java.time.LocalDateTime;
-import java.time.OffsetDateTime;
-import java.time.ZoneOffset;
 import java.util.List;
 import java.util.Map;
-import java.util.regex.Pattern;
 
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -69,39 +60,10 @@ public final class MessagePack extends Step {
     private enum Seen implements View {
         IT;
 
-        private static final Pattern DECIMAL = Pattern.compile("-?[0-9]{1,38}([.][0-9]{1,38})?");
-        private static final Pattern DATE = Pattern.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}");
-        private static final Pattern LOCAL = Pattern.compile(DATE + "T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?");
-        private static final Pattern ZONED = Pattern.compile(LOCAL + "(Z|[+-][0-9]{2}:[0-9]{2})");
-
         @Override
         public Object plain(Object value, DataType declared) {
-            if (!(value instanceof UTF8String)) {
-                return value;
-            }
-            try {
-                Object found = read(value.toString(), declared);
-                return found == null ? value : found;
-            } catch (DateTimeException none) {
-                return value;
-            }
-        }
-
-        private static Object read(String text, DataType declared) {
-            if (declared instanceof DecimalType) {
-                return DECIMAL.matcher(text).matches() ? new BigDecimal(text) : null;
-            }
-            if (declared.equals(DataTypes.DateType)) {
-                return DATE.matcher(text).matches() ? LocalDate.parse(text) : null;
-            }
-            if (declared.equals(DataTypes.TimestampType) && ZONED.matcher(text).matches()) {
-                return OffsetDateTime.parse(text).toInstant();
-            }
-            boolean local = LOCAL.matcher(text).matches();
-            if (declared.equals(DataTypes.TimestampType)) {
-                return local ? LocalDateTime.parse(text).toInstant(ZoneOffset.UTC) : null;
-            }
-            return declared.equals(DataTypes.TimestampNTZType) && local ? LocalDateTime.parse(text) : null;
+            Object found = value instanceof UTF8String ? Texts.iso(value.toString(), declared) : null;
+            return found == null ? value : found;
         }
 
         @Override

@@ -33,7 +33,12 @@ final class PackedInput {
     }
 
     /** What an application of somebody's knows. */
-    static final class Extension {}
+    static final class Extension implements View.Said {
+        @Override
+        public String words() {
+            return "an extension of an application's";
+        }
+    }
 
     /** The only value. */
     Object all() {

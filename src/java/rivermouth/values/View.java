@@ -23,4 +23,10 @@ interface View {
         /** Its value, or null. */
         Object get(String name);
     }
+
+    /** A value that fits no column, and knows what it is called. */
+    interface Said {
+        /** What it is, in words; nothing of itself. */
+        String words();
+    }
 }
