@@ -106,4 +106,4 @@ def test_the_messages_come_to_the_history_that_they_tell(spark, tmp_path, groups
         for key, versions in fold(log, tracked=False).items()
     }
     assert versions_in(table, declared) == expected
-    assert len(expected) > 20
+    assert sum(map(len, expected.values())) > 10
