@@ -386,7 +386,8 @@ def dead_letter_page() -> str:
 
 def _reasons() -> Iterator[tuple[str, str, str]]:
     sources = [
-        inspect.getsource(each) for each in (dead_letter._reason, json_reasons, changes, snapshots, change_format)
+        inspect.getsource(each)
+        for each in (dead_letter._reason, dead_letter._of_key, json_reasons, changes, snapshots, change_format)
     ]
     sources += [inspect.getsource(each) for each in _IN_PYTHON]
     sources += [inspect.getsource(find_kind("formats", name).explain) for name in kind_names("formats")]

@@ -285,8 +285,9 @@ def test_only_an_inferred_schema_is_updated():
         ),
         pytest.param(
             {"key_format": "hex"},
-            "[PROJECT_INVALID] flows.orders.key_format: 'hex' is none of raw, text; nothing was run\n"
-            "  hint: known: raw, text",
+            "[UNKNOWN_KIND] unknown format 'hex'; nothing was run\n"
+            "  hint: known: avro, canal, csv, debezium, json, jvm, key_value, maxwell, msgpack, ogg, protobuf, python, raw, "
+            "regex, text, xml",
             id="an unknown key_format",
         ),
     ],

@@ -336,6 +336,7 @@ def fixed(spark: SparkSession, flow: Flow) -> Flow:
         SchemaRegistryFailed: The schema registry does not have it, or does not give it.
     """
     try:
-        return flow.model_copy(update={"format": flow.format.fixed(spark)})
+        key = flow.key_format and flow.key_format.fixed(spark)
+        return flow.model_copy(update={"format": flow.format.fixed(spark), "key_format": key})
     except ValueError as error:
         raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType
 from rivermouth import names
 from rivermouth.errors import SelectInvalid, first_line
 from rivermouth.ports.expressions import forbidden, forbidden_within, star_within
-from rivermouth.rows import json_types, schema, selecting
+from rivermouth.rows import json_types, record_keys, schema, selecting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,7 @@ def selected_columns(spark: SparkSession, flow: Flow, payload: StructType) -> St
     if not flow.select:
         return payload
     read = spark.createDataFrame([], payload)
-    beside = spark.createDataFrame([], schema.table_columns(flow, payload))
+    beside = spark.createDataFrame([], schema.table_columns(flow, payload, record_keys.column_type(spark, flow)))
     found: list[StructField] = []
     for expression in flow.select:
         try:

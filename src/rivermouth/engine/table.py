@@ -22,7 +22,7 @@ from rivermouth.errors import (
 )
 from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.expressions import forbidden, forbidden_within
-from rivermouth.rows import checks, schema
+from rivermouth.rows import checks, record_keys, schema
 from rivermouth.rows.java_pattern import PatternRefused
 from rivermouth.rows.kafka_options import text
 
@@ -73,12 +73,13 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
     """
     try:
         payload = flow.value_format.columns(spark)
+        key = record_keys.column_type(spark, flow)
     except PatternRefused as error:
         raise PatternInvalid(flow=flow.name, detail=first_line(error)) from error
     except (ValueError, PySparkException) as error:
         raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
     payload = selected_columns(spark, flow, columns_of_rows(flow, payload))
-    columns = schema.table_columns(flow, payload)
+    columns = schema.table_columns(flow, payload, key)
     empty = spark.createDataFrame([], columns)
     derived = []
     for name, expression in schema.derived_columns(flow).items():

@@ -184,7 +184,7 @@ def derived(project: Project, why: str | None = None) -> list[tuple[str, str]]:
             ("starting_offsets", flow.starting_offsets.text()),
             ("format", flow.format.type + (f": {why}" if why else "")),
             *([("compression", flow.compression.type)] if flow.compression else []),
-            ("key_format", "text" if flow.key_as_text else "raw"),
+            ("key_format", flow.key_columns.type if flow.key_columns else "text" if flow.key_as_text else "raw"),
             *_ways(flow),
             ("table", f"{places.full_name} at {places.table}"),
             ("dead letters", places.dead_letter_table),

@@ -59,7 +59,7 @@ def project_schema() -> dict[str, Any]:
     for unused in ("Format", "Sink", "Action"):
         definitions.pop(unused, None)
     _short_forms(definitions)
-    for family, key in (("formats", "format"), ("sinks", "sink")):
+    for family, key in (("formats", "format"), ("formats", "key_format"), ("sinks", "sink")):
         here = [refs[(model, "validation")]["$ref"].rpartition("/")[2] for model in kinds[family]]
         _kind(definitions, key, dict(zip(kind_names(family), here, strict=True)))
     root = definitions.pop("ProjectSpec")

@@ -17,7 +17,7 @@ from rivermouth.project.words import hint_for, is_future_key, is_future_kind
 from rivermouth.rows.declared import INFER
 from rivermouth.spec import Flow, Format, ProjectSpec
 
-_STAND_INS: Final = {"format": "raw", "sink": "append"}
+_STAND_INS: Final = {"format": "raw", "key_format": "raw", "sink": "append"}
 _EXPECTED: Final = {
     "string": "text",
     "int": "a whole number",

@@ -26,7 +26,7 @@ from rivermouth.rows.families import Kept
 from rivermouth.rows.places import FlowPlaces
 from rivermouth.rows.schema_registry import RegistryAccess
 from rivermouth.rows.source_table import SourceTable
-from rivermouth.spec import Flow, ProjectSpec
+from rivermouth.spec import Flow, Format, ProjectSpec
 
 if TYPE_CHECKING:
     from rivermouth.spec import SparkSettings
@@ -99,10 +99,17 @@ class ResolvedProject:
             flow = expand_flow(self.spec.flows[name], self.environ)
         if flow.maintenance is None and self.spec.maintenance is not None:
             flow = flow.model_copy(update={"maintenance": self.spec.maintenance})
-        form = flow.format.below(self.base)
+        told = {"format": flow.format, "key_format": flow.key_format}
+        placed = {name: form and self._placed(form) for name, form in told.items()}
+        changed = {name: form for name, form in placed.items() if form is not told[name]}
+        return flow.model_copy(update=changed) if changed else flow
+
+    def _placed(self, form: Format) -> Format:
+        """A format with its files below the project's folder, and with the schema registry."""
+        form = form.below(self.base)
         if form.reads_registry and (registry := self.schema_registry) is not None:
-            form = form.reaching(registry)
-        return flow if form is flow.format else flow.model_copy(update={"format": form})
+            return form.reaching(registry)
+        return form
 
     def flows(self, names: tuple[str, ...] = ()) -> list[Flow]:
         """The flows of these names, or all, in the order of the file; see ``flow``.

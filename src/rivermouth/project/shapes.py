@@ -14,7 +14,7 @@ from rivermouth.project.locate import Path
 from rivermouth.project.words import fields_of
 from rivermouth.spec import EndingOffsets, Flow, ProjectSpec, StartingOffsets
 
-KIND_FIELDS: Final = {"format": "formats", "sink": "sinks"}
+KIND_FIELDS: Final = {"format": "formats", "key_format": "formats", "sink": "sinks"}
 """The fields of a flow that hold a kind, with its family."""
 
 

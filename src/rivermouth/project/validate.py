@@ -138,10 +138,11 @@ def _registry(project: Project) -> Iterator[RivermouthError]:
         yield wrong
         return
     for name, flow in project.spec.flows.items():
-        if flow.format.reads_registry and registry is None:
-            path: Path = ("flows", name, "format")
-            detail = f"{words(path)}: its schemas are in a schema registry, and the project names none"
-            yield _invalid(project, path, detail, "schema_registry: {url: ...}, at the top of the file")
+        for key, form in (("format", flow.format), ("key_format", flow.key_format)):
+            if form is not None and form.reads_registry and registry is None:
+                path: Path = ("flows", name, key)
+                detail = f"{words(path)}: its schemas are in a schema registry, and the project names none"
+                yield _invalid(project, path, detail, "schema_registry: {url: ...}, at the top of the file")
 
 
 def _each_flow(project: Project) -> Iterator[RivermouthError]:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows import json_types, snapshots
+from rivermouth.rows import json_types, record_keys, snapshots
 from rivermouth.rows.schema import derived_columns, key_columns, sequence_column
 
 if TYPE_CHECKING:
@@ -310,12 +310,15 @@ def _is_no_sequence(schema: StructType) -> str:
 def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
     """Key columns that come from the value are read from Kafka's key where there is no value.
 
-    That key is a JSON object with fields of their names or, where there is one such column, its value as text.
+    That key has columns of their names or is a JSON object with such fields or, where there is one such column, its
+    value as text.
     """
     not_of_value = {*flow.metadata_columns.values(), *derived_columns(flow)}
     wanted = [name for name in key_columns(flow) if name not in not_of_value]
     if not wanted or flow.keyed is None or not flow.keyed.tombstones_delete:
         return rows
+    if flow.key_columns is not None:
+        return record_keys.with_columns_of_keys(rows, flow, wanted)
     types = {name: rows.schema[name].dataType for name in wanted}
     kinds = {name: kind.simpleString() for name, kind in types.items()}
     # A number may be of any unit there: only text is read as a time.

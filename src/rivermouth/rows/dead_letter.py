@@ -166,7 +166,7 @@ def dead_letters(
         "target": names.literal(target),
         "stage": f"CASE {_if_change(flow, repr('conform'))} WHEN {JUDGEABLE} THEN 'expectation' ELSE 'decode' END",
         "reason": f"CASE WHEN {refused} THEN {names.REASON} {_reason(flow)} END",
-        "field": f"CASE WHEN {refused} THEN {names.FIELD} WHEN NOT {names.KEY_VALID} THEN 'kafka_key' END",
+        "field": f"CASE WHEN {refused} THEN {names.FIELD} WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[1]} END",
         "message": f"CASE WHEN {refused} THEN {names.MESSAGE} {_message(flow)} END",
         "failed_expectations": _failed_names(flow),
         "schema_version": "1",
@@ -178,9 +178,20 @@ def dead_letters(
     return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in columns.items()))
 
 
+def _of_key(flow: Flow) -> tuple[str, str, str]:
+    """SQL of the reason, field and message of records whose key was refused."""
+    if flow.key_columns is None:
+        return "'KEY_INVALID_UTF8'", "'kafka_key'", "'the key is not valid UTF-8'"
+    return (
+        "'KEY_INVALID'",
+        "concat_ws('.', 'kafka_key', __key_field)",
+        "concat('as the value of a key: ', __key_reason, ': ', __key_message)",
+    )
+
+
 def _reason(flow: Flow) -> str:
     return (
-        f"WHEN NOT {names.KEY_VALID} THEN 'KEY_INVALID_UTF8' {_if_change(flow, names.PROBLEM)} "
+        f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[0]} {_if_change(flow, names.PROBLEM)} "
         f"WHEN {names.VALUE} IS NULL THEN 'NULL_VALUE' "
         f"WHEN {_refused(flow)} THEN 'EXPECTATION' ELSE 'RULES_CHANGED'"
     )
@@ -189,7 +200,7 @@ def _reason(flow: Flow) -> str:
 def _message(flow: Flow) -> str:
     passes = "it passes the flow's rules now, and did not when its batch was written"
     return (
-        f"WHEN NOT {names.KEY_VALID} THEN 'the key is not valid UTF-8' {_if_change(flow, _WHAT_CHANGES_LACK)} "
+        f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[2]} {_if_change(flow, _WHAT_CHANGES_LACK)} "
         f"WHEN {names.VALUE} IS NULL THEN 'the value is null' "
         f"WHEN NOT ({_refused(flow)}) THEN {names.literal(passes)} "
         f"ELSE concat('failed: ', concat_ws(', ', {_failed_names(flow)}))"

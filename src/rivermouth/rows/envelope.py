@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
-from rivermouth.rows import wrapping
+from rivermouth.rows import record_keys, wrapping
 from rivermouth.rows.ledger import Ranges, flat, size
 from rivermouth.rows.utf8 import is_utf8
 
@@ -74,8 +74,8 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
 
     Returns:
         ``rows`` with ``__data`` (struct of the payload), ``__decoded`` (boolean, never null; true for a null
-        value) and ``__key_valid`` (boolean, never null). Wrapped values are unwrapped from here on, and two columns
-        stand beside them that ``wrapping`` knows.
+        value) and ``__key_valid`` (boolean, never null); with ``__key_data`` where keys become columns. Wrapped values
+        are unwrapped from here on, and two columns stand beside them that ``wrapping`` knows.
     """
     if flow.wraps:
         decoded = wrapping.refused(flow.value_format.decode(wrapping.unwrapped(rows, flow)))
@@ -86,6 +86,8 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
         spared = f"{names.OPERATION} = '{names.DELETION}' AND startswith({names.MISFIT}, 'FIELD_')"
         taken = f"{names.DECODED} OR coalesce({spared}, false) AS {names.DECODED}"
         decoded = decoded.selectExpr(f"* EXCEPT ({names.DECODED})", taken)
+    if flow.key_columns is not None:
+        return record_keys.decode(decoded, flow.key_columns)
     checked = flow.key_as_text and "kafka_key" in flow.metadata_columns
     valid = f"coalesce({is_utf8(names.KEY)}, true)" if checked else "true"
     return decoded.selectExpr("*", f"{valid} AS {names.KEY_VALID}")
@@ -97,6 +99,8 @@ def explain(rows: DataFrame, flow: Flow) -> DataFrame:
     Their values are as they were sent.
     """
     explained = flow.value_format.explain(rows)
+    if flow.key_columns is not None:
+        explained = record_keys.explain(explained, flow.key_columns)
     return wrapping.wrapped_again(explained) if flow.wraps else explained
 
 

@@ -87,9 +87,8 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
 
 def may_bury(flow: Flow) -> bool:
     """Whether a record of the flow can become a dead letter."""
-    keys_are_judged = flow.key_as_text and "kafka_key" in flow.metadata_columns
     by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.expectations}
-    return flow.format.refuses or keys_are_judged or by_rule or flow.keyed is not None
+    return flow.format.refuses or flow.keys_are_judged or by_rule or flow.keyed is not None
 
 
 def mark_of(topic: str, partition: str, offset: str, *, among: str = "true") -> Aggregate:

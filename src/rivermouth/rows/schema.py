@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved
-from rivermouth.rows import history, selecting, snapshots
+from rivermouth.rows import history, record_keys, selecting, snapshots
 from rivermouth.rows.generated_code import by_reference
 from rivermouth.rows.undeclared import RESCUED
 
@@ -71,6 +71,8 @@ _RESERVED = frozenset(
         names.DATA,
         names.DECODED,
         names.KEY_VALID,
+        names.KEY_DATA,
+        *record_keys.OURS,
         names.ROUTE,
         names.EPOCH,
         names.REASON,
@@ -113,14 +115,19 @@ _RESERVED = frozenset(
 _KEPT = (*names.ENVELOPE, names.DATA, names.DECODED, names.KEY_VALID)
 
 
-def table_columns(flow: Flow, payload: StructType) -> StructType:
+def table_columns(flow: Flow, payload: StructType, key: DataType) -> StructType:
     """The columns of the flow's table without the derived ones, in order: payload, then metadata.
+
+    Args:
+        flow: The flow.
+        payload: What its format reads, or what it selects of that.
+        key: The type of ``kafka_key``.
 
     Raises:
         ColumnCollision: A payload column bears the name of a metadata column, in any case of letters.
         ColumnReserved: A column bears a name of the way, in any case of letters.
     """
-    metadata = [StructField(name, _metadata_type(column, flow)) for column, name in flow.metadata_columns.items()]
+    metadata = [StructField(name, _metadata_type(column, key)) for column, name in flow.metadata_columns.items()]
     taken = {field.name.lower(): column for field, column in zip(metadata, flow.metadata_columns, strict=True)}
     for field in metadata:
         if _is_reserved(field.name):
@@ -287,12 +294,12 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
 def _metadata(column: str, flow: Flow) -> str:
     if column == "ingested_at":
         return by_reference("current_timestamp()")
+    if column == "kafka_key" and flow.key_columns is not None:
+        return names.KEY_DATA
     if column == "kafka_key":
         return f"CAST({names.KEY} AS STRING)" if flow.key_as_text else names.KEY
     return _METADATA_SOURCES[column]
 
 
-def _metadata_type(column: str, flow: Flow) -> DataType:
-    if column == "kafka_key":
-        return StringType() if flow.key_as_text else BinaryType()
-    return _METADATA_TYPES[column]
+def _metadata_type(column: str, key: DataType) -> DataType:
+    return key if column == "kafka_key" else _METADATA_TYPES[column]

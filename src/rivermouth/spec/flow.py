@@ -155,7 +155,8 @@ class Flow(Noun):
         group_id: Consumer group under which progress is shown to Kafka's own tools; never read back.
         format: How the value of a record becomes columns.
         compression: How each value is compressed; not what Kafka does with batches of records.
-        key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8.
+        key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8, and a
+            format with a schema makes a struct of its columns.
         null_values: What happens to a record without a value.
         metadata_columns: Which of Kafka's coordinates the table gets, and under which names.
         select: SQL expressions over the columns that the format reads, and the metadata columns: what they make stands
@@ -181,7 +182,7 @@ class Flow(Noun):
     group_id: str | None = None
     format: Annotated[SerializeAsAny[Format], BeforeValidator(kind_from_yaml("formats"))]
     compression: Compression | None = None
-    key_format: Literal["raw", "text"] | None = None
+    key_format: Annotated[SerializeAsAny[Format] | None, BeforeValidator(kind_from_yaml("formats"))] = None
     null_values: Literal["drop", "keep", "dead_letter"] = "drop"
     metadata_columns: dict[str, str] = {name: name for name in DEFAULT_METADATA_COLUMNS}
     select: Texts = ()
@@ -310,7 +311,19 @@ class Flow(Noun):
         """Whether ``kafka_key`` is decoded as UTF-8; raw flows keep bytes unless told otherwise."""
         if self.key_format is None:
             return self.format.type != "raw"
-        return self.key_format == "text"
+        return self.key_format.type == "text"
+
+    @property
+    def key_columns(self) -> Format | None:
+        """How keys become columns; None where they are bytes or text."""
+        if self.key_format is None or self.key_format.type in flow_rules.PLAIN_KEYS:
+            return None
+        return self.key_format.evolving(Evolution().settled(infers=False))
+
+    @property
+    def keys_are_judged(self) -> bool:
+        """Whether a record may be refused for its key."""
+        return "kafka_key" in self.metadata_columns and (self.key_as_text or self.key_columns is not None)
 
 
 def _change_columns(value: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rivermouth.names import CHANGE_METADATA_COLUMNS
 
 if TYPE_CHECKING:
     from rivermouth.spec.flow import Flow
+
+PLAIN_KEYS: Final = ("raw", "text")
+"""Formats of keys that make no columns."""
 
 
 def check(flow: Flow) -> None:
@@ -19,6 +22,7 @@ def check(flow: Flow) -> None:
     _check_source(flow)
     _check_evolution(flow)
     _check_select(flow)
+    _check_key_format(flow)
     _check_changes(flow)
     _check_keyed(flow)
 
@@ -84,6 +88,28 @@ def _check_select(flow: Flow) -> None:
     if flow.format.changes or (flow.keyed is not None and flow.keyed.snapshots):
         what = f"a record of the format {kind} is a change" if flow.format.changes else "a record is a snapshot"
         msg = f"{what} of whole rows: leave select out, and name their columns by columns of the sink"
+        raise ValueError(msg)
+
+
+def _check_key_format(flow: Flow) -> None:
+    form = flow.key_format
+    if form is None or form.type in PLAIN_KEYS:
+        return
+    if form.changes or form.tells or form.infers or form.behind_header:
+        what = "an inferred schema" if form.infers else "a framing" if form.behind_header else f"the format {form.type}"
+        msg = f"{what} is for values, and not for keys: write key_format: {{type: avro, schema: ...}}, or raw"
+        raise ValueError(msg)
+    if flow.format.type == "raw":
+        msg = "a raw flow keeps keys as bytes, or as text: leave key_format out, or name a format for values too"
+        raise ValueError(msg)
+    if flow.format.changes:
+        msg = f"the format {flow.format.type} reads keys itself: leave key_format out, or write key_format: text"
+        raise ValueError(msg)
+    if "kafka_key" not in flow.metadata_columns:
+        msg = "key_format is about the column kafka_key: list it in metadata_columns, or leave key_format out"
+        raise ValueError(msg)
+    if flow.keyed is not None and not flow.keyed.keys:
+        msg = "kafka_key is a struct, by which no rows are told apart: name its parts, keys: [{id: kafka_key.id}]"
         raise ValueError(msg)
 
 

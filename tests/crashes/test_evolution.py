@@ -1,0 +1,95 @@
+"""A schema that grows in the middle of a run that follows, and a process that is killed while it does."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+from tests.crashes.oracle import rows_of
+
+from rivermouth.engine.events import FlowRestarted, SchemaEvolved
+
+OPTIONS = {
+    "format": {"type": "json", "schema": "id bigint, place struct<city: string>"},
+    "evolution": {"on_new_column": "evolve"},
+    "expectations": [],
+    "trigger": {"every": "200 ms", "max_offsets": 60},
+}
+NUMBER = 300
+# The first growth, a commit behind it, the second growth.
+KILLS = ("SchemaEvolved", "written", "SchemaEvolved")
+
+
+def document(number):
+    """Old and new writers send beside each other; what is new comes twice."""
+    found = {"id": number, "place": {"city": "Ulm"}}
+    if number >= 100 and number % 2:
+        found["colour"] = f"c{number}"
+    if number >= 200 and number % 3 == 0:
+        found["place"]["zip"] = number
+        found["tags"] = [{"a": number}]
+    return found
+
+
+def wanted(number):
+    found = document(number)
+    place = {"city": "Ulm", "zip": found["place"].get("zip")}
+    return {"id": number, "place": place, "colour": found.get("colour"), "tags": found.get("tags")}
+
+
+def send(scene, numbers):
+    for number in numbers:
+        scene.send(json.dumps(document(number)).encode(), partition=number % 2)
+
+
+def assert_whole(scene):
+    rows = sorted(rows_of(scene.table), key=lambda row: row["id"])
+    assert [{name: row[name] for name in ("id", "place", "colour", "tags")} for row in rows] == [
+        wanted(number) for number in range(NUMBER)
+    ]
+    assert not scene.dead_letters.exists() or rows_of(scene.dead_letters) == []
+
+
+def test_columns_come_in_the_middle_of_a_run_that_follows(make_scene, spark):
+    scene = make_scene(**OPTIONS)
+    send(scene, range(NUMBER))
+    outcome = scene.follow(spark)
+    assert outcome.error is None, str(outcome.error)
+    assert_whole(scene)
+    changes = [change for each in scene.told(SchemaEvolved) for change in each.changes]
+    assert sorted(changes) == [
+        "adds column colour string",
+        "adds column tags array<struct<a:bigint>>",
+        "adds place.zip bigint",
+    ]
+    assert scene.told(FlowRestarted) == []
+    assert outcome.counts.written == NUMBER
+
+
+def test_killed_while_the_schema_grows_no_record_is_lost_doubled_or_without_its_new_fields(make_scene, children, spark):
+    scene = make_scene(**OPTIONS)
+    send(scene, range(NUMBER))
+    for index, kill in enumerate(KILLS):
+        child = children.run(scene, own_jvm=False, follow=True, kill={"on": kill, "who": "python"})
+        if index + 1 < len(KILLS):
+            children.get_ready(own_jvm=False)
+        assert child.code == -signal.SIGKILL, child.said()
+        assert child.events.count(kill) == 1
+        ids = [row["id"] for row in rows_of(scene.table)]
+        assert len(ids) == len(set(ids))
+    outcome = scene.follow(spark)
+    assert outcome.error is None, str(outcome.error)
+    assert_whole(scene)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("who", ["jvm", "both"])
+@pytest.mark.parametrize(("kill", "nth"), [("SchemaEvolved", 1), ("SchemaEvolved", 2), ("written", 3)])
+def test_the_same_with_the_jvm(kill, nth, who, make_scene, children, spark):
+    scene = make_scene(**OPTIONS)
+    send(scene, range(NUMBER))
+    child = children.run(scene, own_jvm=True, follow=True, kill={"on": kill, "nth": nth, "who": who})
+    assert child.code in {-signal.SIGKILL, 1}, child.said()
+    assert scene.follow(spark).error is None
+    assert_whole(scene)
