@@ -41,11 +41,6 @@ flows:
     format: {{type: json, schema: "id bigint, amount int, email string"}}
     table: gold.versions
     sink: {{type: history, keys: [id], sequence_by: [kafka_timestamp, kafka_offset]}}
-  mirrored:
-    topics: [{topic}]
-    format: {{type: maxwell, schema: "id bigint"}}
-    table: gold.mirrored
-    sink: {{type: upsert}}
 """
 ANN, OLD_ANN, BOB = "ann@example.com", "old-ann@example.com", "bob@example.com"
 RECORDS = [
@@ -325,17 +320,12 @@ REFUSED = {
         "batch; nothing was erased\n"
         f"  hint: write a condition over {COLUMNS}\n"
     ),
-    ("mirrored", "--where", "id = 1", "--yes"): (
-        "[FORGET_REFUSED] table gold.mirrored: a record of format maxwell may hold changes of several keys, and one of "
-        "them cannot be kept back alone when it is read again; nothing was erased\n"
-        "  hint: stop the flow, delete the rows in Spark, and read nothing of them again\n"
-    ),
 }
 
 
 def test_what_cannot_be_erased_is_refused_and_all_stays(shop, spark):
     send(shop, *RECORDS[:2])
-    done(shop, "run", "orders", "mirrored")
+    done(shop, "run", "orders")
     for arguments, text in REFUSED.items():
         code, out, err = shop.say("tables", "forget", *arguments)
         assert (code, out, err.replace("starting Spark …\n", "")) == (1, "", text), arguments

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from confluent_kafka import Producer
 
@@ -52,6 +54,76 @@ def test_each_record_is_a_row_and_with_the_latest_per_key_each_key(spark, broker
     assert sorted(bytes(row["kafka_key"]) for row in raw.collect()) == [b"a", b"c", b"d"]
 
 
+CANAL = {"isDdl": False, "pkNames": ["id"]}
+MAXWELL = {"primary_key_columns": ["id"]}
+OGG = {"primary_keys": ["id"]}
+# Of each format records of one partition: key and value. What is left in the end is row 3 as it was named last, and 4.
+ENVELOPES = {
+    "debezium": [
+        (1, {"op": "c", "after": {"id": 1, "name": "truncated"}}),
+        (None, {"op": "t"}),
+        (2, {"op": "c", "after": {"id": 2, "name": "deleted"}}),
+        (3, {"op": "c", "after": {"id": 3, "name": "first"}}),
+        (2, {"op": "d", "before": {"id": 2}}),
+        (2, None),
+        (3, {"op": "u", "after": {"id": 3, "name": "last"}}),
+        (4, {"op": "r", "after": {"id": 4, "name": "other"}}),
+        (None, {"ts_ms": 1}),
+    ],
+    "canal": [
+        (None, {**CANAL, "type": "INSERT", "data": [{"id": "1", "name": "truncated"}]}),
+        (None, {**CANAL, "type": "TRUNCATE", "data": None}),
+        (None, {**CANAL, "type": "INSERT", "data": [{"id": n, "name": "first"} for n in "234"]}),
+        (None, {**CANAL, "type": "UPDATE", "data": [{"id": "3", "name": "last"}], "old": [{"name": "first"}]}),
+        (None, {**CANAL, "type": "UPDATE", "data": [{"id": "5", "name": "other"}], "old": [{"id": "4"}]}),
+        (None, {**CANAL, "type": "UPDATE", "data": [{"id": "4", "name": "other"}], "old": [{"id": "5"}]}),
+        (None, {**CANAL, "type": "DELETE", "data": [{"id": "2", "name": "first"}]}),
+        (None, {**CANAL, "type": "ALTER", "isDdl": True}),
+    ],
+    "maxwell": [
+        (None, {**MAXWELL, "type": "insert", "data": {"id": 2, "name": "deleted"}}),
+        (None, {**MAXWELL, "type": "insert", "data": {"id": 3, "name": "first"}}),
+        (None, {**MAXWELL, "type": "update", "data": {"id": 3, "name": "last"}, "old": {"name": "first"}}),
+        (None, {**MAXWELL, "type": "insert", "data": {"id": 5, "name": "other"}}),
+        (None, {**MAXWELL, "type": "update", "data": {"id": 4, "name": "other"}, "old": {"id": 5}}),
+        (None, {**MAXWELL, "type": "delete", "data": {"id": 2, "name": "deleted"}}),
+        (None, {"type": "table-alter"}),
+    ],
+    "ogg": [
+        (None, {**OGG, "op_type": "I", "after": {"id": 1, "name": "truncated"}}),
+        (None, {**OGG, "op_type": "T"}),
+        (None, {**OGG, "op_type": "I", "after": {"id": 3, "name": "first"}}),
+        (None, {**OGG, "op_type": "I", "after": {"id": 5, "name": "other"}}),
+        (None, {**OGG, "op_type": "U", "before": {"id": 3, "name": "first"}, "after": {"id": 3, "name": "last"}}),
+        (None, {**OGG, "op_type": "U", "before": {"id": 5}, "after": {"id": 4, "name": "other"}}),
+        (None, {**OGG, "op_type": "I", "after": {"id": 2, "name": "deleted"}}),
+        (None, {**OGG, "op_type": "D", "before": {"id": 2}}),
+    ],
+}
+
+
+def test_of_change_envelopes_the_latest_row_of_each_key_is_read(spark, broker, topic):
+    for kind, records in ENVELOPES.items():
+        name = topic()
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for number, value in records:
+            key = None if number is None else json.dumps({"id": number})
+            producer.produce(name, None if value is None else json.dumps(value), key=key)
+        assert producer.flush(10) == 0
+        asked = {"bootstrap_servers": broker.bootstrap_servers, "schema": "id bigint, name string", "spark": spark}
+        for keys in (None, ["id"])[: 2 if kind == "canal" else 1]:
+            found = rivermouth.read_topic(name, latest_per_key=True, format=kind, keys=keys, **asked)
+            rows = sorted((row["id"], row["name"]) for row in found.collect())
+            assert rows == [(3, "last"), (4, "other")], (kind, keys)
+            assert ("primary_key" in found.columns) == (keys is None)
+        if kind == "maxwell":
+            changes = rivermouth.read_topic(name, format=kind, columns=["operation"], **asked)
+            assert sorted(row["operation"] for row in changes.collect()) == [
+                *["delete", "insert", "insert", "insert"],
+                *["update", "update"],
+            ]
+
+
 def test_the_command_prints_what_it_reads_and_writes_nothing(spark, broker, filled, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     asked = ("--bootstrap-servers", broker.bootstrap_servers, "--schema", SCHEMA, "--latest-per-key")
@@ -76,15 +148,9 @@ def test_the_command_prints_what_it_reads_and_writes_nothing(spark, broker, fill
             id="keys of single records",
         ),
         pytest.param(
-            {"latest_per_key": True, "format": "maxwell"},
-            "[ARGUMENT_INVALID] latest_per_key: what is newest of a key takes a table where the format is maxwell; "
-            "nothing was run\n  hint: rivermouth ingest TOPIC ...",
-            id="changes that are several",
-        ),
-        pytest.param(
             {"format": "canal"},
-            "[ARGUMENT_INVALID] format: a record of the format canal may be several rows, and what they come to takes "
-            "a table; nothing was run\n  hint: rivermouth ingest t --format canal ...",
+            "[ARGUMENT_INVALID] format: a record of the format canal may be several rows, which only their keys tell "
+            "apart; nothing was run\n  hint: --latest-per-key",
             id="records that are several",
         ),
         pytest.param(

@@ -18,11 +18,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.ways import WAYS, merging_by
 
+from rivermouth.engine.steps import judge
 from rivermouth.engine.table import create_table, table_shape
+from rivermouth.names import DEFAULT_METADATA_COLUMNS
 from rivermouth.ports import delta
+from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.ports.table_ledger import TableLedger
-from rivermouth.rows import changes, checks, envelope, routing, schema
+from rivermouth.rows import changes, envelope
 from rivermouth.rows.ledger import Counts, first_entry
 from rivermouth.rows.places import resolve
 from rivermouth.sinks._target import Target
@@ -32,6 +35,7 @@ from rivermouth.spec import Flow, ProjectSpec
 # Of each kind.
 HISTORIES = 700
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+JSON = {"type": "json", "schema": "h int, k int, c int, v int, seq int, op string"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,12 +159,13 @@ def batches_of(records, chance):
 class Table:
     """A table in a folder of its own, written batch by batch by the sink, in the steps of a flow."""
 
-    def __init__(self, spark, folder: Path, **sink):
-        form = {"type": "json", "schema": "h int, k int, c int, v int, seq int, op string"}
-        sink = {"type": "history", "keys": ["h", "k"], "apply_as_deletes": "op = 'delete'", **sink}
-        self.flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink)
+    def __init__(self, spark, folder: Path, form=JSON, columns=DEFAULT_METADATA_COLUMNS, **sink):
+        if form is JSON:
+            sink = {"keys": ["h", "k"], "apply_as_deletes": "op = 'delete'", **sink}
+        sink = {"type": "history", **sink}
+        self.flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink, metadata_columns=columns)
         places = resolve(ProjectSpec(lake=str(folder)), self.flow, base=folder, environ={})
-        self.spark, self.places = spark, places
+        self.spark, self.places = for_flow(spark), places
         shape = table_shape(spark, self.flow)
         self.columns = shape.columns.names
         self.entry = first_entry("f", {"t": {0: 0, 1: 0, 2: 0}}, {"t": "id"})
@@ -174,11 +179,9 @@ class Table:
         """One batch."""
         kinds = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
         sent = self.spark.createDataFrame([each.sent for each in records], f"{kinds}, key binary, value binary")
-        rows = changes.tell(schema.conform(envelope.decode(envelope.read(sent), self.flow), self.flow), self.flow)
-        routed = routing.route(checks.check(rows, self.flow.expectations), self.flow)
-        kept = routed.where("__route = 'table'").select(
-            *dict.fromkeys([*self.columns, "__delete", "__truncate", "__sequence"])
-        )
+        routed = judge(envelope.read(sent), self.flow)
+        way = ["__delete", "__truncate", "__sequence", *(["__ordinal"] if self.flow.splits else [])]
+        kept = routed.where("__route = 'table'").select(*dict.fromkeys([*self.columns, *way]))
         self.entry = self.entry.after_batch({}, Counts(), {})
         order = changes.order_of(self.flow, self.columns)
         target = Target(self.ledger, self.table_id, self.version, order, self.tombstones)
@@ -232,6 +235,63 @@ def test_the_table_is_what_the_log_comes_to(sequence_by, truncates, tracked, in_
     for batch in batches_of(arriving, chance):
         assert table.take(batch).rows_written == len(batch)
     assert table.rows() == fold(log, tracked=tracked)
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    """A record of Canal with several rows, and the changes that it tells."""
+
+    sent: tuple
+    changes: list[Record]
+
+
+def messages_of(chance, *, tombstones):
+    """Messages of many histories, interleaved; their rows have places of their own, and may be of one key."""
+    partitions = chance.choice((1, 2, 3))
+    offsets, found = dict.fromkeys(range(partitions), 0), []
+    for at in range(2 * HISTORIES):
+        h = chance.randrange(HISTORIES)
+        partition = h % partitions
+        offsets[partition] += chance.randint(1, 2)
+        kind = chance.choice(("INSERT", "INSERT", "UPDATE", "DELETE"))
+        rows, olds, told = [], [], []
+        for nth in range(chance.randint(1, 3)):
+            k, color, value = chance.randint(0, 1), chance.randint(0, 1), chance.randint(0, 99)
+            sequence = None if kind == "DELETE" and tombstones and chance.random() < 0.5 else chance.randint(0, 9)
+            rows.append({"h": h, "k": k, "c": color, "v": value, "seq": sequence})
+            moved = kind == "UPDATE" and chance.random() < 0.5
+            olds.append({"k": 1 - k} if moved else {"v": 0})
+            op = {"DELETE": "delete" if sequence is not None else "tombstone"}.get(kind, "upsert")
+            one = Record(partition, offsets[partition], (at, 2 * nth + 1), (h, k), op, sequence, color, value)
+            told += [dataclasses.replace(one, at=(at, 2 * nth), key=(h, 1 - k), op="delete")] if moved else []
+            told.append(one)
+        texts = [{name: None if part is None else str(part) for name, part in row.items()} for row in rows]
+        body = {"type": kind, "isDdl": False, "data": texts, "old": olds if kind == "UPDATE" else None}
+        when = START + dt.timedelta(seconds=at)
+        sent = ("t", partition, offsets[partition], when, 0, None, json.dumps(body).encode())
+        # Of the deletions of one record those without a place are behind the others.
+        found.append(Message(sent, sorted(told, key=lambda each: each.op == "tombstone")))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tracked", "in_order"),
+    [
+        pytest.param(False, True, id="every change"),
+        pytest.param(True, False, id="tracked, any order", marks=pytest.mark.long),
+    ],
+)
+@settings(max_examples=1, phases=[Phase.generate])
+@given(seed=st.integers(0, 2**32))
+def test_records_with_several_changes_come_to_what_their_changes_do(tracked, in_order, seed, spark, tmp_path_factory):
+    chance = random.Random(seed)
+    sink = {"keys": ["h", "k"], "sequence_by": "seq", **({"track_history_columns": ["c"]} if tracked else {})}
+    form = {"type": "canal", "schema": "h int, k int, c int, v int, seq int"}
+    table = Table(spark, tmp_path_factory.mktemp("lake"), form, **sink)
+    log = messages_of(chance, tombstones=in_order)
+    for batch in batches_of(log if in_order else chance.sample(log, len(log)), chance):
+        assert table.take(batch).rows_written == len(batch)
+    assert table.rows() == fold([change for each in log for change in each.changes], tracked=tracked)
 
 
 def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):

@@ -22,7 +22,7 @@ def at(second):
 
 
 def row(offset, epoch, time):
-    return ("t", 0, offset, epoch, "table", None, 3, "m", "request", None, None, None, time)
+    return ("t", 0, offset, epoch, "table", None, 3, "m", "request", None, None, None, time, None)
 
 
 @pytest.fixture

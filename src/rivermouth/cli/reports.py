@@ -85,6 +85,9 @@ def erasure_text(report: ForgetReport) -> str:
         names = [report.table, *([f"{report.table}__dead_letters"] if report.dead_letters else [])]
         lines.append(f"  older versions, up to {report.last_version}, hold them until, from {report.vacuum_from} on:")
         lines.append(f"  rivermouth tables vacuum {' '.join(names)}")
+    if report.in_part:
+        others = f"{count(report.in_part, 'record')}, which {'has' if report.in_part == 1 else 'have'} others too"
+        lines.append(f"  of {others}, only the changes of these rows are left out when read again")
     if report.shared:
         shared = f"{count(report.shared, 'Kafka key')} of theirs, which other rows have too"
         lines.append(f"  dead letters were not looked for by {shared}; name them with --dead-letters")

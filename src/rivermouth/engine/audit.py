@@ -29,7 +29,7 @@ from rivermouth.rows.auditing import Tally, Window
 from rivermouth.rows.epochs import epoch_now
 from rivermouth.rows.gone import problem
 from rivermouth.rows.ledger import Counts, Ranges
-from rivermouth.sinks.erased import ENTRY, without
+from rivermouth.sinks.erased import ENTRY, whole, without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -240,7 +240,7 @@ def _held(run: RunningFlow, window: Window) -> DataFrame:
     if erased is None:
         return held
     # Whoever read them again after that has left them out.
-    return without(held, erased.where(F.col(ENTRY) <= window.since))
+    return without(held, whole(erased, run.flow).where(F.col(ENTRY) <= window.since))
 
 
 def _letters(run: RunningFlow, window: Window) -> DataFrame:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.engine.steps import judged, rows_within, table_order, table_rows
+from rivermouth.engine.steps import judged, marked_changes, rows_within, table_order, table_rows
 from rivermouth.rows import changes, history, partial, routing
 from rivermouth.rows.auditing import Tally, whole
 from rivermouth.rows.column_starts import unread
 from rivermouth.rows.splitting import once
+from rivermouth.sinks import erased as of_erased
 from rivermouth.sinks.erased import ENTRY
 from rivermouth.sinks.tombstones import truncations_of
 
@@ -43,7 +44,12 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
     if order is None:
         msg = "a table without keys has no order"
         raise TypeError(msg)
-    routed = judged(held, run).persist()
+    routed = judged(held, run)
+    marked = marked_changes(routed, run, window.ranges)
+    if marked is not None:
+        marked = marked.persist()
+        routed = of_erased.kept(marked)
+    routed = routed.persist()
     try:
         version = _version(run, window)
         table = run.spark.read.format("delta").option("versionAsOf", version).load(run.places.table)
@@ -66,16 +72,18 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
         visible = records.count()
         erased = 0 if gone is None else records.join(gone, _KEYS, "left_semi").count()
         dead = 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
-        in_table = _in_table(kept, fine, order, run)
-        if not order.snapshots and not (versions and _outlived(kept, table, order, run)):
-            in_table += kept.where(names.TRUNCATE).count()
+        outlived = versions and not order.snapshots and _outlived(kept, table, order, run)
+        in_table = _in_table(kept, fine, order, run, truncated=not outlived)
         identity = [*map(names.quoted, order.keys), *([names.START_AT] if versions else [])]
         doubled = table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
         there = rows_within(run, window.ranges, version)
         made_up = there.join(routed, _KEYS, "left_anti").count()
         back = 0 if gone is None else there.join(gone, _KEYS, "left_semi").count()
+        back += 0 if marked is None else _changes_back(marked, table, order, run)
     finally:
         routed.unpersist()
+        if marked is not None:
+            marked.unpersist()
     return Tally(
         visible=visible,
         in_table=in_table,
@@ -93,8 +101,16 @@ def erased_since(run: RunningFlow, window: Window) -> DataFrame | None:
     found = run.erased.within(run.spark, run.standing.entry, window.ranges)
     if found is None:
         return None
+    found = of_erased.whole(found, run.flow)
     mine = found.where(F.col(ENTRY).between(window.since + 1, window.until) & F.col(names.TIMESTAMP).isNull())
     return mine.select(*_KEYS).distinct()
+
+
+def _changes_back(marked: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> int:
+    """How many rows of the table show a change that was erased."""
+    gone = table_rows(marked.where(of_erased.IS_ERASED).where(F.col(names.ROUTE) == routing.TABLE), run)
+    same = f"{order.same_key('t', 'g')} AND {order.same_record('t', 'g')}"
+    return table.alias("t").join(F.broadcast(gone.alias("g")), F.expr(same), "left_semi").count()
 
 
 def _version(run: RunningFlow, window: Window) -> int:
@@ -103,14 +119,17 @@ def _version(run: RunningFlow, window: Window) -> int:
     return max(versions, default=run.standing.version)
 
 
-def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow) -> int:
-    """How many records are in the table: with each of their changes, where they have several."""
+def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow, *, truncated: bool) -> int:
+    """How many records are in the table: with each of their changes, where they have several.
+
+    A truncation is, if what it deletes is gone, ``truncated``.
+    """
     if not run.flow.splits:
-        return fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
+        found = fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
+        return found + (kept.where(names.TRUNCATE).count() if truncated else 0)
     # A snapshot is in the table if all of its rows are.
-    mine = kept if order.snapshots else kept.where(f"NOT {names.TRUNCATE}")
-    rows = mine.alias("k").join(fine.alias("f"), F.expr(order.same_key("k", "f")), "left")
-    told = F.coalesce(_FINE, names.TRUNCATE).alias(_FINE)
+    rows = kept.alias("k").join(fine.alias("f"), F.expr(order.same_key("k", "f")), "left")
+    told = F.when(F.col(names.TRUNCATE), F.lit(truncated)).otherwise(F.coalesce(_FINE, F.lit(False))).alias(_FINE)
     return rows.select(*_KEYS, told).groupBy(*_KEYS).agg(F.bool_and(_FINE).alias(_FINE)).where(_FINE).count()
 
 

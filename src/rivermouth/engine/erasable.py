@@ -16,6 +16,7 @@ from rivermouth.engine.steps import (
     as_coordinates,
     first_held,
     judged,
+    marked_changes,
     table_coordinates,
     table_order,
     table_rows,
@@ -29,9 +30,12 @@ from rivermouth.ports.expressions import columns_in, forbidden
 from rivermouth.rows import envelope, ledger, routing
 from rivermouth.rows.dead_letter import COLUMNS as LETTER_COLUMNS
 from rivermouth.rows.epochs import epoch_now
-from rivermouth.sinks.erased import COORDINATES, DEAD_LETTERS, ELSEWHERE, PLACE, TABLE
+from rivermouth.sinks import erased
+from rivermouth.sinks.erased import CHANGE, COORDINATES, DEAD_LETTERS, ELSEWHERE, PLACE, TABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
     from rivermouth.engine.running import RunningFlow
@@ -57,10 +61,12 @@ class Chosen:
         matches: What these are found by: their coordinates, or the keys of a keyed table.
         remembered: How many rows of a keyed table's memory.
         shared: How many Kafka keys they have that rows which stay have too.
-        records: What is erased: coordinates, ``place``, and the ``batch`` of dead letters.
+        records: What is erased: coordinates, ``place``, the ``batch`` of dead letters, and the ``change`` of a record
+            that goes in part.
         dead_letters: How many dead letters.
         unjudged: How many dead letters stay of which no Kafka key tells whose they are.
-        known: How many records.
+        known: How many records, each as a whole.
+        in_part: How many others, of which other changes stay.
         least: The least offset of the rows; None without any.
         greatest: The greatest.
     """
@@ -73,6 +79,7 @@ class Chosen:
     dead_letters: int
     unjudged: int
     known: int
+    in_part: int
     least: int | None
     greatest: int | None
 
@@ -99,16 +106,17 @@ def choose(run: RunningFlow, request: ForgetRequest, ends: ExitStack) -> Chosen:
         keys, remembered = found["rows"], _in_memory(run, matches, order)
     _check_coordinates(run, told["placeless"])
     of_keys = _kafka_keys(run, table, met, matches, order)
-    letters, unjudged = _letters(run, request, of_keys, gone), 0
+    records, held = gone.select(*_RECORD, *_as(TABLE)), None
+    if order is not None and keys and (found_in_kafka := _held(run, matches, order)) is not None:
+        held, _ = ends.enter_context(computed(found_in_kafka))
+        records = held.unionByName(_not_held(run, records, held, matches, order))
+    letters, unjudged = _letters(run, request, of_keys, records), 0
     if letters is not None:
         letters, _ = ends.enter_context(computed(letters))
         unjudged = 0 if request.dead_letters is not None else _unjudged(run, letters, of_keys)
-    held = _held(run, matches, order) if order is not None and keys else None
-    records = gone.select(*_RECORD, *_as(TABLE))
-    for more in (letters, held):
-        records = records if more is None else records.unionByName(more)
+    records = records if letters is None else records.unionByName(letters)
     ready, counts = ends.enter_context(computed(records.distinct(), _count_letters()))
-    known = ready.where(F.col(PLACE) != ELSEWHERE).select(*COORDINATES).distinct().count()
+    known, in_part = _counted(ready)
     return Chosen(
         rows=told["rows"],
         matches=matches,
@@ -118,6 +126,7 @@ def choose(run: RunningFlow, request: ForgetRequest, ends: ExitStack) -> Chosen:
         dead_letters=counts["letters"],
         unjudged=unjudged,
         known=known,
+        in_part=in_part,
         least=told["least"],
         greatest=told["greatest"],
     )
@@ -134,13 +143,6 @@ def _stamp(run: RunningFlow, table: DataFrame) -> Column:
 def _check_table(run: RunningFlow) -> None:
     """Nothing, if rows of this table can be erased."""
     table = run.places.name
-    if run.flow.splits:
-        detail = (
-            f"a record of format {run.flow.format.type} may hold changes of several keys, "
-            "and one of them cannot be kept back alone when it is read again"
-        )
-        fix = "stop the flow, delete the rows in Spark, and read nothing of them again"
-        raise ForgetRefused(table=table, detail=detail, fix=fix)
     properties = delta.table_state(run.spark, run.places.table).properties
     if properties.get(_APPEND_ONLY, "").lower() == "true":
         fix = f"ALTER TABLE delta.{names.quoted(run.places.table)} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')"
@@ -184,8 +186,17 @@ def _count_letters() -> Column:
     return F.count_if(F.col(PLACE) != TABLE).alias("letters")
 
 
-def _as(place: str) -> tuple[Column, ...]:
-    return F.lit(place).alias(PLACE), F.lit(None).cast("bigint").alias("batch")
+def _counted(records: DataFrame) -> tuple[int, int]:
+    """How many records go as a whole, and how many others in part."""
+    gone = records.where(F.col(PLACE) != ELSEWHERE).groupBy(*COORDINATES)
+    row = gone.agg(F.bool_or(F.col(CHANGE).isNull()).alias("whole"))
+    found = row.agg(F.count_if("whole"), F.count_if(~F.col("whole"))).collect()[0]
+    return found[0], found[1]
+
+
+def _as(place: str, change: Column | None = None) -> tuple[Column, ...]:
+    number = F.lit(None).cast("int") if change is None else change
+    return F.lit(place).alias(PLACE), F.lit(None).cast("bigint").alias("batch"), number.alias(CHANGE)
 
 
 def _key_columns(order: Order) -> list[Column]:
@@ -279,7 +290,7 @@ def _letters(run: RunningFlow, request: ForgetRequest, keys: _KafkaKeys | None, 
     # A letter of a record that goes goes with it, whatever its key.
     same = F.broadcast(gone.select(*COORDINATES).distinct().withColumn(_OWN, F.lit(True)))
     found = found.join(same, [*COORDINATES], "left").where(F.col(_MET) | F.coalesce(_OWN, F.lit(False)))
-    return _placed(run, found, gone).select(*_RECORD, PLACE, "batch")
+    return _placed(run, found, gone).select(*_RECORD, PLACE, "batch", F.lit(None).cast("int").alias(CHANGE))
 
 
 def _placed(run: RunningFlow, letters: DataFrame, gone: DataFrame) -> DataFrame:
@@ -308,25 +319,58 @@ def _went_on(run: RunningFlow, topic: str, partition: str, offset: str) -> Colum
     return (F.col("status") == "replayed") | ((F.col("status") == "discarded") & again)
 
 
+def _not_held(run: RunningFlow, records: DataFrame, held: DataFrame, keys: DataFrame, order: Order) -> DataFrame:
+    """Records of rows that go and of which ``held`` does not tell.
+
+    Of one that has rows which stay nothing is kept: it is not held any more, and cannot be read again.
+    """
+    rest = records.join(held.select(*COORDINATES).distinct(), [*COORDINATES], "left_anti")
+    if not run.flow.splits:
+        return rest
+    staying = _of_keys(table_coordinates(run, *_key_columns(order)), keys, order, "left_anti")
+    return rest.join(staying.select(*COORDINATES).distinct(), [*COORDINATES], "left_anti")
+
+
 def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
     """The records of these keys that Kafka holds: of a keyed table only the newest of a key is a row.
 
-    Those that are dead letters are left out.
+    Those that are dead letters are left out. Where a record may be several changes, those of these keys, or the record
+    as a whole if no other change of it is left.
     """
     ranges = _readable(run)
     if not ranges:
         return None
     source = run.source.with_headers(headers=False)
     held = unerased(envelope.read(source.batch(run.spark, ranges)), run, ranges)
-    routed = judged(held, calmed(run)).where((F.col(names.ROUTE) == routing.TABLE) & ~F.col(names.TRUNCATE))
-    found = _of_keys(table_rows(routed, run), keys, order)
-    columns = (*order.coordinates, F.col(names.quoted(order.timestamp)).alias(names.TIMESTAMP))
+    routed = judged(held, calmed(run))
+    marked = marked_changes(routed, run, ranges)
+    routed = routed if marked is None else marked.where(~F.col(erased.IS_ERASED))
+    rows = table_rows(routed.where(F.col(names.ROUTE) == routing.TABLE), run)
+    columns = [*order.coordinates, F.col(names.quoted(order.timestamp)).alias(names.TIMESTAMP)]
+    if run.flow.splits:
+        found = _changes(rows, keys, order, columns)
+    else:
+        found = _of_keys(rows.where(~F.col(names.TRUNCATE)), keys, order).select(*columns, *_as(TABLE))
     now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
-    records = found.select(*columns).withColumn(names.EPOCH, now)
+    records = found.withColumn(names.EPOCH, now)
     if run.dead_letters.exists():
         letters = with_epoch(run, run.dead_letters.frame().where(~_went_on(run, *names.IN_TABLE.values())))
         records = records.join(as_coordinates(letters, names.EPOCH), [*COORDINATES], "left_anti")
-    return records.select(*_RECORD, *_as(TABLE))
+    return records.select(*_RECORD, PLACE, "batch", CHANGE)
+
+
+def _changes(rows: DataFrame, keys: DataFrame, order: Order, columns: Sequence[Column]) -> DataFrame:
+    """Of the records in ``rows`` the changes of these keys, or the record as a whole where there are no others."""
+    mine = keys.withColumn(_OWN, F.lit(True)).alias("s")
+    told = rows.alias("t").join(mine, F.expr(order.same_key("t", "s")), "left")
+    own = F.coalesce(F.col(f"s.{_OWN}"), F.lit(False)) & ~F.col(f"t.{names.TRUNCATE}")
+    parts = told.select("t.*", own.alias(_OWN)).select(*columns, names.ORDINAL, _OWN)
+    found = parts.groupBy(*names.IN_TABLE, names.TIMESTAMP).agg(
+        F.collect_set(F.when(F.col(_OWN), F.col(names.ORDINAL))).alias("__own_changes"),
+        F.bool_and(_OWN).alias("__whole"),
+    )
+    change = F.when(F.col("__whole"), F.array(F.lit(None).cast("int"))).otherwise(F.col("__own_changes"))
+    return found.select(*names.IN_TABLE, names.TIMESTAMP, *_as(TABLE, F.explode(change)))
 
 
 def _readable(run: RunningFlow) -> Ranges:

@@ -42,7 +42,8 @@ def finish_forget(run: RunningFlow) -> None:
     if marked is not None:
         run.reached("forget_letters")
         _bury_for_ever(run, marked)
-        found = marked.where(F.col(erased.PLACE) != erased.ELSEWHERE).select(*erased.COORDINATES).distinct()
+        gone = (F.col(erased.PLACE) != erased.ELSEWHERE) & F.col(erased.CHANGE).isNull()
+        found = marked.where(gone).select(*erased.COORDINATES).distinct()
         records = found.count()
         request = marked.agg(F.max("request")).collect()[0][0]
     _clear_old_memory(run)

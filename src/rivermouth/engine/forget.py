@@ -144,6 +144,7 @@ def _report(run: RunningFlow, request: ForgetRequest, chosen: Chosen) -> ForgetR
         shared=chosen.shared,
         unjudged=chosen.unjudged,
         records=chosen.known,
+        in_part=chosen.in_part,
         last_version=state.version if found else None,
         vacuum_from=after(request.at, max(DEFAULT_RETAIN_S, promised)) if found else None,
     )

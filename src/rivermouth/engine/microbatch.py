@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth import names
 from rivermouth.engine.events import BatchDone, BatchSkipped
 from rivermouth.engine.recovery import recount, recover
-from rivermouth.engine.steps import judged, letters_of, settled, table_rows, unerased, written
+from rivermouth.engine.steps import judged, kept_changes, letters_of, settled, table_rows, unerased, written
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.observed import Observed
 from rivermouth.ports.table_ledger import Standing
@@ -56,6 +56,7 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     rows = unerased(rows, run, ranges)
     rows = envelope.in_few_tasks(rows, ranges, run.flow)
     routed = judged(rows, run, watched=run.watches(planned))  # 2-5 decode, conform, check, route
+    routed = kept_changes(routed, run, ranges)
     block = routing.block_size(ledger.size(ranges))
     observed = Observed(routed, routing.counting(run.flow, block))
 
@@ -90,7 +91,8 @@ def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, ru
     rows = unerased(envelope.read(whole.batch(run.spark, marked)), run, marked)
     rows = envelope.in_few_tasks(rows, marked, run.flow)
     suspects = routing.nearby(rows, blocks, block)
-    letters = Observed(letters_of(judged(suspects, run), run), {"mark": routing.mark_of(*names.COORDINATES)})
+    routed = kept_changes(judged(suspects, run), run, marked)
+    letters = Observed(letters_of(routed, run), {"mark": routing.mark_of(*names.COORDINATES)})
     run.reached("bury")
     buried = run.dead_letters.write(letters.rows, run.standing.entry)
     run.reached("buried")

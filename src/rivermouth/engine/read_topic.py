@@ -9,9 +9,9 @@ from rivermouth.engine.schemas import fixed, inferred_now
 from rivermouth.engine.sources import source_of
 from rivermouth.engine.steps import judge
 from rivermouth.engine.table import table_shape
-from rivermouth.errors import ArgumentInvalid
 from rivermouth.ports.kafka import Kafka
 from rivermouth.rows import changes, envelope, ledger, routing
+from rivermouth.sinks.tombstones import truncations_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,20 +29,19 @@ def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
 
     Args:
         spark: Any session with our settings.
-        order: The flow; nothing of its places is looked at.
+        order: The flow, whose records are whole rows or changes of them; nothing of its places is looked at.
 
     Returns:
         The columns of the flow's table. Of a flow with a keyed sink the newest row of each key that is not deleted.
+        Where records may delete all rows together, the topic is looked through for such records before.
 
     Raises:
-        ArgumentInvalid: The flow's records may truncate its table, or one is several rows.
         TopicMissing: There is no such topic.
         RivermouthError: What else is wrong with the flow.
 
     Guarantees:
         Reads only: no table, no checkpoint, no consumer group's offsets are written.
     """
-    _check_newest(order.flow)
     with Kafka(order.bootstrap_servers, order.options) as kafka:
         flow = inferred_now(order.flow, kafka)[0] if order.flow.format.infers else fixed(spark, order.flow)
         # Whatever becomes of the flow's own schema: what is there is to be seen.
@@ -57,21 +56,17 @@ def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
     of_table = changes.order_of(flow, shape.columns.names)
     if of_table is None:
         return rows.selectExpr(*columns)
-    way = [names.quoted(name) for name in dict.fromkeys((*shape.columns.names, names.DELETE, names.SEQUENCE))]
-    parts = changes.by_partition(rows.selectExpr(*way), of_table)
+    way = [names.DELETE, names.SEQUENCE, *([names.ORDINAL] if flow.splits else [])]
+    if of_table.truncates:
+        kind = rows.schema[names.SEQUENCE].dataType.simpleString()
+        gone = truncations_of(rows, of_table, kind)
+        rows = rows.where(f"NOT {names.TRUNCATE}").alias("s")
+        rows = rows if gone is None else rows.where(~gone.older("s", names.SEQUENCE))
+    told = [names.quoted(name) for name in dict.fromkeys((*shape.columns.names, *way))]
+    parts = changes.by_partition(rows.selectExpr(*told), of_table)
     return changes.newest(parts, of_table).where(f"NOT {names.DELETE}").selectExpr(*columns)
 
 
 def _ranges(flow: Flow, kafka: Kafka) -> Ranges:
     topics = kafka.topics(flow)
     return ledger.between(kafka.resolve_starting(flow, topics), kafka.resolve_ending(flow, topics))
-
-
-def _check_newest(flow: Flow) -> None:
-    if flow.keyed is None:
-        return
-    if flow.splits or flow.format.truncates or flow.keyed.apply_as_truncates or flow.keyed.versions:
-        detail = f"what is newest of a key takes a table where the format is {flow.format.type}"
-        if flow.keyed.versions or flow.keyed.apply_as_truncates:
-            detail = "what is newest of a key takes a table where versions are kept or truncations are told"
-        raise ArgumentInvalid(argument="latest_per_key", detail=detail, fix="rivermouth ingest TOPIC ...")

@@ -15,6 +15,7 @@ from rivermouth.engine.erase import finish_forget
 from rivermouth.engine.steps import (
     as_coordinates,
     judged,
+    kept_changes,
     letters_of,
     rows_within,
     settled,
@@ -165,7 +166,7 @@ def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts
     if not rest:
         return counts
     judged_now = judged(unerased(envelope.read(whole.batch(run.spark, rest)), run, rest), run)
-    routed = _as_merged(judged_now, run, rest).persist(StorageLevel.DISK_ONLY)
+    routed = _as_merged(kept_changes(judged_now, run, rest), run, rest).persist(StorageLevel.DISK_ONLY)
     try:
         counts += _counted(routed, run, rest)
         counts = _completed(run, routed, routed, counts)

@@ -75,7 +75,19 @@ def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: b
 def unerased(rows: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
     """Envelope rows of ``ranges`` without the records that were erased: reading again does not bring them back."""
     gone = run.erased.within(run.spark, run.standing.entry, ranges)
-    return rows if gone is None else erased.without(rows, gone)
+    return rows if gone is None else erased.without(rows, erased.whole(gone, run.flow))
+
+
+def kept_changes(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
+    """Judged rows of ``ranges`` without the changes that were erased of records whose other changes stay."""
+    marked = marked_changes(routed, run, ranges)
+    return routed if marked is None else erased.kept(marked)
+
+
+def marked_changes(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame | None:
+    """Judged rows of ``ranges`` as ``erased.marked`` returns them; None where no change of a record was erased."""
+    gone = run.erased.within(run.spark, run.standing.entry, ranges) if run.flow.splits else None
+    return None if gone is None else erased.marked(routed, gone, run.flow)
 
 
 def first_held(run: RunningFlow, topics: Collection[str]) -> Offsets:

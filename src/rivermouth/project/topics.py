@@ -34,7 +34,8 @@ def read_topic(
     Args:
         topic: Name of the topic.
         latest_per_key: Only the newest record of each key, and none of a key whose newest has no value: what a
-            compacted topic stands for.
+            compacted topic stands for. Of change envelopes the newest row of each key that is not deleted, by
+            ``keys`` or the primary key that the envelope tells.
         columns: Only these columns.
         spark: A session with our settings; by default the one of this process, started if there is none.
         **arguments: As ``ingest`` takes them: ``bootstrap_servers``, ``format``, ``schema``, ``compression``,
@@ -85,10 +86,10 @@ def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> 
             detail = "without latest_per_key each record is a row, whatever its key"
             raise ArgumentInvalid(argument=name, detail=detail, fix="--latest-per-key")
     kind, _ = format_of(arguments.get("format"))
-    several = kind in kind_names("formats") and getattr(find_kind("formats", str(kind)), "splits", False)
+    several = kind in kind_names("formats") and find_kind("formats", str(kind)).several_rows
     if several and not latest_per_key:
-        detail = f"a record of the format {kind} may be several rows, and what they come to takes a table"
-        raise ArgumentInvalid(argument="format", detail=detail, fix=f"rivermouth ingest {topic} --format {kind} ...")
+        detail = f"a record of the format {kind} may be several rows, which only their keys tell apart"
+        raise ArgumentInvalid(argument="format", detail=detail, fix="--latest-per-key")
     sink = "upsert" if latest_per_key else "append"
     if arguments.get("format") is None and arguments.get("schema") is None:
         # A look shows what is there; --format json infers.

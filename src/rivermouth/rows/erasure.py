@@ -65,6 +65,7 @@ class ForgetReport:
         shared: Kafka keys of rows that went that rows which stay have too: dead letters of these were not looked for.
         unjudged: Dead letters that stay and of which no Kafka key tells whose they are, where no condition chose some.
         records: Records that are known as erased: their coordinates are kept, so that nothing brings them back.
+        in_part: Records of which other changes stay: what is known as erased of them are the changes of rows that went.
         entry: Number of the ledger entry; None if nothing was erased.
         last_version: The newest version of the table that still shows the rows; None if nothing was erased.
         vacuum_from: From when on VACUUM deletes the files of older versions, with the retention that it has by default.
@@ -86,6 +87,7 @@ class ForgetReport:
     shared: int = 0
     unjudged: int = 0
     records: int = 0
+    in_part: int = 0
     entry: int | None = None
     last_version: int | None = None
     vacuum_from: str | None = None

@@ -39,13 +39,15 @@ _AT, _KNOWN, _FROM, _ENDED, _HELD = "__at", "__known", "__from", "__ended", "__h
 _ALTERED: Final = "__altered"
 _PLACE, _TRUNCATIONS, _START = "__place", "__truncations", "__last"
 _SNAPSHOTS, _WHOLE = "__snapshots", "__whole"
+_NTH: Final = "__nth"
 _BATCH, _TABLE, _REMEMBERED = 0, 1, 2
 # How well it is known what is at a place: only that something was deleted or begun there, or which record did.
 _DEDUCED_END, _DEDUCED_START, _RECORD = 0, 1, 2
 
 _WORDS: Final = """
     altered at before begins begun closed deleted_at deletes ended ends entry fact facts fine from held here kind known
-    last moved new next place records row same shown snapshots spread t then truncations unmerged up updates w was whole
+    last moved new next nth place records row same shown snapshots spread t then truncations unmerged up updates w was
+    whole
 """
 RESERVED: Final = frozenset(f"__{word}" for word in _WORDS.split())
 """Names that no column of a table with versions may have, in lower case."""
@@ -146,7 +148,9 @@ def _of_changes(changes: DataFrame, columns: Sequence[str]) -> DataFrame:
         ELSE '{_DELETION}' END"""
     # As a table has it: nothing in it is never null.
     shape = StructType([changes.schema[name] for name in columns])
+    nth = F.col(names.ORDINAL) if names.ORDINAL in changes.columns else F.lit(None)
     return changes.where(f"NOT {names.TRUNCATE}").select(
+        nth.cast("int").alias(_NTH),
         F.struct(*(F.col(names.quoted(name)) for name in columns)).cast(nullable(shape)).alias(ROW),
         F.col(names.SEQUENCE).cast(nullable(changes.schema[names.SEQUENCE].dataType)).alias(_AT),
         F.expr(kind).alias(KIND),
@@ -271,8 +275,9 @@ def _newest(found: DataFrame, order: Order, compared: Sequence[str]) -> DataFram
         found = found.withColumn(ENTRY, F.lit(None).cast("bigint"))
     what = F.struct(ROW, KIND, _KNOWN, _FROM)
     new = F.col(_FROM) == _BATCH
-    # Of what is stored of one record the table's row counts, then what was remembered last.
-    stored = F.struct((-F.col(_FROM)).alias("from"), ENTRY)
+    # Of what is stored of one record the table's row counts, then what was remembered last; of what a record of the
+    # batch does to one place the last.
+    stored = F.struct((-F.col(_FROM)).alias("from"), ENTRY, _NTH)
     parts = found.groupBy(*keys, _AT, names.TOPIC, names.PARTITION).agg(
         F.max_by(what, F.when(~is_tombstone, F.struct(_KNOWN, _PLACE, ~new, stored))).alias("__w"),
         F.max_by(what, F.when(~is_tombstone, F.struct(_KNOWN, _PLACE, new, stored))).alias("__new"),

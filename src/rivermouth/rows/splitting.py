@@ -80,10 +80,11 @@ def agreed(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame
 
 
 def last_of_keys(rows: DataFrame, flow: Flow) -> DataFrame:
-    """Of several changes that a record makes to one key, the last."""
+    """Of several changes that a record makes to one key, or to one place of its history, the last."""
     if not flow.splits:
         return rows
-    same = Window.partitionBy(*names.IN_TABLE, *map(quoted, key_columns(flow)))
+    place = [names.SEQUENCE] if flow.keyed is not None and flow.keyed.versions else []
+    same = Window.partitionBy(*names.IN_TABLE, *map(quoted, key_columns(flow)), *place)
     last = F.max(names.ORDINAL).over(same)
     return rows.withColumn("__last", last).where(f"{names.ORDINAL} = __last").drop("__last")
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from rivermouth import names
 from rivermouth.ports import delta
-from rivermouth.rows import envelope, ledger
+from rivermouth.rows import envelope, ledger, routing
 from rivermouth.rows.epochs import epoch_now
 
 if TYPE_CHECKING:
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.ledger import Entry, Ranges
+    from rivermouth.spec import Flow
 
 PLACE: Final = "place"
+CHANGE: Final = "change"
 ENTRY: Final = "entry"
 TABLE: Final = "table"
 DEAD_LETTERS: Final = "dead_letters"
@@ -44,14 +47,18 @@ COLUMNS: Final = StructType(
         StructField("table_id", StringType()),
         StructField("topic_id", StringType()),
         StructField(names.TIMESTAMP, TimestampType()),
+        StructField(CHANGE, IntegerType()),
     ]
 )
 """``batch`` is that of a dead letter, ``entry`` and ``mark`` are those of the ledger entry that erased, ``topic_id`` is
-Kafka's, of a record of the epoch of then, ``__timestamp`` too: by it a record is known in another epoch."""
+Kafka's, of a record of the epoch of then, ``__timestamp`` too: by it a record is known in another epoch. ``change`` is
+null where a record went as a whole; else it says which of its changes went, by their ``__ordinal``."""
 
 COORDINATES: Final = (names.TOPIC, names.PARTITION, names.OFFSET, names.EPOCH)
 
 _PROPERTIES: Final = {"delta.checkpointInterval": "100"}
+_MARKS, _IN_PART = "__marks", "__in_part"
+IS_ERASED: Final = "__is_erased"
 
 
 class Erased:
@@ -110,13 +117,14 @@ class Erased:
 
     def marked(self, spark: SparkSession, mark: str) -> DataFrame | None:
         """What was remembered with ``mark``; None if nothing ever was."""
-        return self._read(spark).where(F.col("mark") == mark) if self.exists() else None
+        return _with_change(self._read(spark)).where(F.col("mark") == mark) if self.exists() else None
 
     def records(self, spark: SparkSession, newest: Entry) -> DataFrame | None:
-        """All erased records, as the ledger says that stands at ``newest``: coordinates, ``__timestamp``, ``entry``.
+        """All that was erased, as the ledger says that stands at ``newest``.
 
-        Of a record of another table of this name the epoch is null: its timestamp alone tells it. A record may be there
-        more than once. None if nothing was erased.
+        Coordinates, ``__timestamp``, ``entry``, and ``change`` where only a part of a record was. Of a record of
+        another table of this name the epoch is null: its timestamp alone tells it. A record may be there more than
+        once. None if nothing was erased.
         """
         if not self.exists():
             return None
@@ -126,6 +134,7 @@ class Erased:
         found = self._read(spark)
         if names.TIMESTAMP not in found.columns:
             found = found.withColumn(names.TIMESTAMP, F.lit(None).cast(TimestampType()))
+        found = _with_change(found)
         # What was erased from another table of this name was never in this one. Its epochs were others; without a
         # timestamp the topic says whether they can be these.
         same = F.col(names.TIMESTAMP).isNull() & (F.col("topic_id") == _topic_id(newest))
@@ -133,7 +142,7 @@ class Erased:
         entry = F.when(mine, F.col(ENTRY)).otherwise(0)
         known = found.where(true).withColumns({names.EPOCH: epoch, ENTRY: entry})
         told = F.col(names.EPOCH).isNotNull() | F.col(names.TIMESTAMP).isNotNull()
-        return known.where(told).select(*COORDINATES, names.TIMESTAMP, ENTRY)
+        return known.where(told).select(*COORDINATES, names.TIMESTAMP, ENTRY, CHANGE)
 
     def within(self, spark: SparkSession, newest: Entry, ranges: Ranges) -> DataFrame | None:
         """As ``records``, those within ``ranges`` that can be of the epoch of now; None if there can be none.
@@ -168,11 +177,54 @@ class Erased:
 
 
 def without(rows: DataFrame, gone: DataFrame) -> DataFrame:
-    """Envelope rows that are none of the records which ``within`` returned."""
+    """Envelope rows that are none of the records which ``within`` returned, whatever of them was erased."""
     erased = gone.select(*names.IN_TABLE, names.TIMESTAMP).distinct().alias("e")
     same = " AND ".join(f"e.{name} = r.{name}" for name in names.IN_TABLE)
     stamp = f"(e.{names.TIMESTAMP} IS NULL OR e.{names.TIMESTAMP} = r.{names.TIMESTAMP})"
     return rows.alias("r").join(erased, F.expr(f"{same} AND {stamp}"), "left_anti")
+
+
+def whole(gone: DataFrame, flow: Flow) -> DataFrame:
+    """Of what ``within`` returned the records that are to be left out as a whole."""
+    return gone.where(F.col(CHANGE).isNull()) if flow.splits else gone
+
+
+def marked(routed: DataFrame, gone: DataFrame, flow: Flow) -> DataFrame:
+    """Judged rows of a flow that splits, with ``__is_erased``: whether a row is a change that ``within`` returned.
+
+    A record of which a part was erased, and that would be a dead letter now, is dropped: its bytes hold that part.
+    """
+    number = F.col(CHANGE)
+    if flow.format.splits:
+        # In another table of this name other columns may be keys, and a row be one change or two.
+        first = (number / 2).cast("int") * 2
+        number = F.explode(F.when(F.col(ENTRY) == 0, F.array(first, first + 1)).otherwise(F.array(number)))
+    parts = gone.where(F.col(CHANGE).isNotNull()).select(*names.IN_TABLE, names.TIMESTAMP, number.alias(CHANGE))
+    marks = F.collect_set(F.struct(names.TIMESTAMP, CHANGE)).alias(_MARKS)
+    found = routed.join(F.broadcast(parts.groupBy(*names.IN_TABLE).agg(marks)), [*names.IN_TABLE], "left")
+    same = f"(m.{names.TIMESTAMP} IS NULL OR m.{names.TIMESTAMP} = {names.TIMESTAMP})"
+    mine = f"exists({_MARKS}, m -> {same} AND m.{CHANGE} = {names.ORDINAL})"
+    found = found.withColumns(
+        {
+            IS_ERASED: F.expr(f"coalesce({mine}, false)"),
+            _IN_PART: F.expr(f"coalesce(exists({_MARKS}, m -> {same}), false)"),
+        }
+    )
+    dropped = F.col(_IN_PART) & (F.col(names.ROUTE) == routing.DEAD_LETTER)
+    route = F.when(dropped, routing.DROPPED).otherwise(F.col(names.ROUTE))
+    return found.withColumn(names.ROUTE, route).drop(_MARKS, _IN_PART)
+
+
+def kept(rows: DataFrame) -> DataFrame:
+    """Of what ``marked`` returned what was not erased; the first change that is left of a record stands for it."""
+    record = Window.partitionBy(*names.IN_TABLE)
+    rest = rows.where(~F.col(IS_ERASED)).drop(IS_ERASED)
+    return rest.withColumn(names.ORDINAL, F.col(names.ORDINAL) - F.min(names.ORDINAL).over(record))
+
+
+def _with_change(found: DataFrame) -> DataFrame:
+    """Where no part of a record was erased yet there may be no column for it."""
+    return found if CHANGE in found.columns else found.withColumn(CHANGE, F.lit(None).cast(IntegerType()))
 
 
 def _topic_id(entry: Entry) -> Column:

@@ -149,10 +149,6 @@ def _check_changes(flow: Flow) -> None:
             msg = "an append of changes tells deletions from rows by operation: list it in metadata_columns"
             raise ValueError(msg)
         return
-    if flow.format.splits and flow.keyed.versions:
-        several = f"a record of the format {kind} may be several changes, which the sink {flow.sink.type} does not take"
-        msg = f"{several}: write sink: upsert"
-        raise ValueError(msg)
     if flow.format.truncates and len(flow.keyed.sequence_by) > 1:
         msg = f"a change of the format {kind} may be a truncation: give sequence_by as one expression"
         raise ValueError(msg)
