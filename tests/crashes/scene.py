@@ -26,6 +26,7 @@ from rivermouth.engine.supervisor import Supervisor
 from rivermouth.ports.kafka import Kafka
 from rivermouth.rows.places import FlowPlaces, resolve
 from rivermouth.rows.rebuilding import Rebuild
+from rivermouth.rows.snapshot_place import SnapshotPlace
 from rivermouth.rows.source_table import SourceTable
 from rivermouth.spec import Flow, ProjectSpec
 
@@ -214,9 +215,17 @@ class Scene:
             self.bootstrap_servers,
             {},
             decision=decision(**options, flows=[self.flow.name]),
-            source=SourceTable(self.bronze.flow, self.bronze.places) if self.flow.source else None,
+            source=SourceTable(self.bronze.flow, self.bronze.places) if self._reads("table") else None,
+            snapshots=self._snapshots() if self._reads("versions_of") else None,
             rebuild=rebuild,
         )
+
+    def _reads(self, kind: str) -> bool:
+        return self.flow.source is not None and getattr(self.flow.source, kind) is not None
+
+    def _snapshots(self) -> SnapshotPlace:
+        source = self.flow.source
+        return SnapshotPlace(source.versions_of, source.versions_of, is_table=True, max_bytes=source.max_bytes)
 
     @property
     def bronze(self) -> FlowOrder:
