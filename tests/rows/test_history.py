@@ -198,7 +198,7 @@ def test_no_name_of_the_fold_may_be_that_of_a_column():
     assert words - of_all <= history.RESERVED
     # Other tables may have them.
     others = StructType([field for field in payload if field.name not in of_all])
-    assert schema.table_columns(flow, others).names[: len(others)] == others.names
+    assert schema.table_columns(flow, others, StringType()).names[: len(others)] == others.names
 
 
 def test_tombstones_have_a_sequence_where_kafka_says_it(spark):

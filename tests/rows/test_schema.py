@@ -9,10 +9,11 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved
-from rivermouth.rows import schema
+from rivermouth.rows import record_keys, schema
 from rivermouth.spec import Flow
 
 PAYLOAD = StructType([StructField("id", LongType()), StructField("odd name", StringType())])
+KEY = StringType()
 AT = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
 
@@ -21,7 +22,8 @@ def a_flow(**fields):
 
 
 def shape(flow):
-    return [(field.name, field.dataType.simpleString()) for field in schema.table_columns(flow, PAYLOAD)]
+    found = schema.table_columns(flow, PAYLOAD, record_keys.column_type(None, flow))
+    return [(field.name, field.dataType.simpleString()) for field in found]
 
 
 def test_the_payload_comes_first_then_the_metadata():
@@ -51,7 +53,7 @@ def test_metadata_columns_are_picked_and_renamed_and_the_coordinates_are_always_
 
 def test_a_payload_column_of_the_same_name_is_refused_in_any_case_of_letters():
     with pytest.raises(ColumnCollision) as caught:
-        schema.table_columns(a_flow(), StructType([StructField("Kafka_Offset", LongType())]))
+        schema.table_columns(a_flow(), StructType([StructField("Kafka_Offset", LongType())]), KEY)
     assert str(caught.value) == (
         "[COLUMN_COLLISION] flow f: column 'Kafka_Offset' stands both in the payload and in the metadata columns; "
         "nothing was run\n"
@@ -65,19 +67,19 @@ RESERVED = ["__epoch", "__Timestamp", "__offset", "__key", "__value", "__data", 
 @pytest.mark.parametrize("name", RESERVED)
 def test_a_column_with_a_name_of_the_way_is_refused(name):
     with pytest.raises(ColumnReserved) as caught:
-        schema.table_columns(a_flow(), StructType([StructField(name, LongType())]))
+        schema.table_columns(a_flow(), StructType([StructField(name, LongType())]), KEY)
     assert str(caught.value) == (
         f"[COLUMN_RESERVED] flow f: column {name!r} has a name that rivermouth keeps for itself; nothing was run\n"
         f"  hint: leave {name} out of the schema, or write the value whole: format: text"
     )
     with pytest.raises(ColumnReserved) as caught:
-        schema.table_columns(a_flow(metadata_columns={"kafka_offset": name}), PAYLOAD)
+        schema.table_columns(a_flow(metadata_columns={"kafka_offset": name}), PAYLOAD, KEY)
     assert str(caught.value).endswith("  hint: metadata_columns: {kafka_offset: another_name}")
 
 
 def test_other_names_with_two_underscores_are_the_users():
     payload = StructType([StructField(name, StringType()) for name in ("__op", "__deleted", "__source_ts_ms")])
-    assert schema.table_columns(a_flow(), payload).names[:3] == payload.names
+    assert schema.table_columns(a_flow(), payload, KEY).names[:3] == payload.names
 
 
 def test_partition_columns_are_plain_derived_by_name_or_named_after_their_expression():
