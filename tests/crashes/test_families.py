@@ -39,32 +39,7 @@ def hear(event):
                 os.kill(os.getpid(), signal.SIGKILL)
 Project.load("rivermouth.yml").run(listener=hear)
 """
-ROUTED = """\
-lake: ./lake
-kafka: {{bootstrap_servers: "{servers}"}}
-spark: {{driver_memory: 1g}}
-flows:
-  raw:
-    topics: [{topic}]
-    format: raw
-    table: {{name: bronze.all, partition_by: [{{kind: "get_json_object(CAST(value AS STRING), '$.kind')"}}]}}
-  by:
-    source: {{table: bronze.all}}
-    format: {{type: json, schema: "kind string, id bigint"}}
-    table: "kinds.{{kind}}"
-    trigger: {{max_offsets: 60}}
-"""
 TOPICS, RECORDS = ("a", "b", "c"), 120
-
-
-def run_and_kill(step, nth, who):
-    return subprocess.run(
-        [sys.executable, "-c", KILLED, step, str(nth), who],
-        env=os.environ,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.mark.long
@@ -88,7 +63,13 @@ def test_a_family_that_was_killed_goes_on(spark, broker, topic, tmp_path, monkey
     assert producer.flush(30) == 0
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rivermouth.yml").write_text(PROJECT.format(servers=broker.bootstrap_servers, prefix=prefix))
-    killed = run_and_kill(step, nth, who)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, step, str(nth), who],
+        env=os.environ,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
     # A run that lost its JVM makes another one, and goes on to its end.
     assert killed.returncode == (-9 if who == "both" else 0), killed.stderr.decode()[-2000:]
 
@@ -105,38 +86,3 @@ def test_a_family_that_was_killed_goes_on(spark, broker, topic, tmp_path, monkey
         ]
         letters = rows_of(f"{table}__dead_letters")
         assert sorted(row["kafka_offset"] for row in letters) == [7, 47, 87]
-
-
-@pytest.mark.parametrize(
-    ("step", "nth", "who"),
-    [
-        # The raw flow commits first; its children's batch is one job, and its commits are three.
-        pytest.param("written", 3, "both", id="between two children's commits"),
-        pytest.param("write", 2, "both", id="files of all, and no commit", marks=pytest.mark.long),
-        pytest.param("settle", 3, "both", id="before the counts of the second", marks=pytest.mark.long),
-        pytest.param("written", 6, "jvm", id="Spark's JVM alone, in the second batch", marks=pytest.mark.long),
-    ],
-)
-def test_children_that_carry_together_and_were_killed_go_on(broker, topic, tmp_path, monkeypatch, step, nth, who):
-    name = topic()
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
-    for number in range(RECORDS):
-        value = {"kind": TOPICS[number % 3], "id": "x" if number % 40 == 7 else number}
-        producer.produce(name, value=json.dumps(value), partition=0)
-    assert producer.flush(30) == 0
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "rivermouth.yml").write_text(ROUTED.format(servers=broker.bootstrap_servers, topic=name))
-    killed = run_and_kill(step, nth, who)
-    assert killed.returncode == (-9 if who == "both" else 0), killed.stderr.decode()[-2000:]
-
-    outcomes = Project.load("rivermouth.yml").run()
-    assert [outcome.error for outcome in outcomes] == [None] * (1 + len(TOPICS))
-    bad = [number for number in range(RECORDS) if number % 40 == 7]
-    for place, kind in enumerate(TOPICS):
-        mine = range(place, RECORDS, 3)
-        table = tmp_path / "lake" / "kinds" / kind
-        assert sorted(row["kafka_offset"] for row in rows_of(str(table))) == [n for n in mine if n not in bad]
-        letters = rows_of(f"{table}__dead_letters")
-        assert sorted(row["kafka_offset"] for row in letters) == [n for n in mine if n in bad]
-    statuses = Project.load("rivermouth.yml").status(["by"])
-    assert [(each.message, each.totals.consumed, each.dead_letters) for each in statuses] == [("up to date", 40, 1)] * 3

@@ -35,7 +35,7 @@ _AGAIN: Final = "it may say something else of a row that is read again"
 
 @contextmanager
 def reading(
-    spark: SparkSession, order: FlowOrder, options: Mapping[str, str] | None = None, *, checked: bool = False
+    spark: SparkSession, order: FlowOrder, options: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Topics, Records]]:
     """What the flow reads, to be looked at and as Spark reads it, while the block lasts.
 
@@ -43,15 +43,13 @@ def reading(
         spark: Any session.
         order: The flow.
         options: Client options instead of the order's.
-        checked: Whether the condition on the rows of a table is known to be one.
 
     Raises:
         MskJarMissing: Spark's client has no class to log in with.
     """
     if order.source is not None:
         check_same_place(spark, order.source.places)
-        if not checked:
-            _check_where(spark, order.source, order.flow.name)
+        _check_where(spark, order.source, order.flow.name)
         table = TableSource(order.source, PlacedFiles(spark), reader=order.flow.name, spark=spark)
         yield table, table
         return

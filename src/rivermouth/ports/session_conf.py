@@ -68,8 +68,6 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.codegen.splitConsumeFuncByOperator": "false",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # So many files of a task stand open at a time: with fewer, Spark sorts all rows by their partition first.
-    "spark.sql.maxConcurrentOutputFileWriters": "64",
     # Delta makes this many tasks after every commit; the tables' states are small.
     "spark.databricks.delta.snapshotPartitions": "2",
     # Spark's list without kafka: its newer reader does not turn each record into a Row and back.

@@ -10,8 +10,6 @@ from rivermouth.rows.ledger import Ranges, flat, size
 from rivermouth.rows.utf8 import is_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
     from rivermouth.spec import Flow
@@ -33,13 +31,12 @@ _TASK_PARTITIONS: Final = 8
 _LOOK: Final = "RIVERMOUTH_SCHEMA_NEEDS_A_LOOK"
 
 
-def read(batch: DataFrame, within: Ranges | None = None, beside: Sequence[str] = ()) -> DataFrame:
+def read(batch: DataFrame, within: Ranges | None = None) -> DataFrame:
     """The records of a frame of Spark's Kafka source as envelope rows.
 
     Args:
         batch: The columns of the Kafka source; ``headers`` may be missing.
         within: Keep only these offsets; None keeps all.
-        beside: Further columns of ``batch`` that stay as they are.
 
     Returns:
         The columns ``names.ENVELOPE``: ``__topic`` string, ``__partition`` int, ``__offset`` bigint,
@@ -49,8 +46,7 @@ def read(batch: DataFrame, within: Ranges | None = None, beside: Sequence[str] =
     missing = _SOURCE_COLUMNS.keys() - set(batch.columns)
     nothing = "CAST(NULL AS array<struct<key:string,value:binary>>)"
     rows = batch.selectExpr(
-        *(f"{nothing if source in missing else source} AS {target}" for source, target in _SOURCE_COLUMNS.items()),
-        *beside,
+        *(f"{nothing if source in missing else source} AS {target}" for source, target in _SOURCE_COLUMNS.items())
     )
     return rows if within is None else rows.where(inside(within))
 
