@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
-
 from rivermouth import names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
     from rivermouth.spec import Flow, Format
 
@@ -30,15 +28,17 @@ OURS: Final = frozenset({*_ASIDE.values(), *_TOLD.values()})
 """Columns that stand beside others for a while."""
 
 
-def column_type(spark: SparkSession, flow: Flow) -> T.DataType:
+def column_type(spark: SparkSession, flow: Flow) -> DataType:
     """The type of ``kafka_key`` in the flow's table.
 
     Raises:
         ValueError: The schema of the keys cannot be read; the text says why.
     """
+    from pyspark.sql.types import BinaryType, StringType  # noqa: PLC0415 - status needs no Spark
+
     if flow.key_columns is not None:
         return flow.key_columns.columns(spark)
-    return T.StringType() if flow.key_as_text else T.BinaryType()
+    return StringType() if flow.key_as_text else BinaryType()
 
 
 def decode(rows: DataFrame, form: Format) -> DataFrame:
@@ -53,16 +53,20 @@ def decode(rows: DataFrame, form: Format) -> DataFrame:
 
 def explain(rows: DataFrame, form: Format) -> DataFrame:
     """Rows with ``__key_reason``, ``__key_field`` and ``__key_message``: why those keys are refused that are."""
-    asked = _as_values(rows, names.KEY).withColumn(names.DECODED, F.col(names.KEY_VALID))
+    asked = _as_values(rows, names.KEY)
+    asked = asked.withColumn(names.DECODED, asked[names.KEY_VALID])
     told = (f"{name} AS {target}" for name, target in _TOLD.items())
     return _back(form.explain(asked), *told)
 
 
 def with_columns_of_keys(rows: DataFrame, flow: Flow, wanted: Sequence[str]) -> DataFrame:
     """Conformed rows of which those without a value have in the columns ``wanted`` what their key has; else null."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - status needs no Spark
+    from pyspark.sql.types import StructType  # noqa: PLC0415
+
     key = names.quoted(flow.metadata_columns["kafka_key"])
     kind = rows.schema[flow.metadata_columns["kafka_key"]].dataType
-    there = set(kind.names) if isinstance(kind, T.StructType) else set()
+    there = set(kind.names) if isinstance(kind, StructType) else set()
     found = {}
     for name in (each for each in wanted if each in there):
         of_key = f"try_cast({key}.{names.quoted(name)} AS {rows.schema[name].dataType.simpleString()})"
@@ -71,7 +75,8 @@ def with_columns_of_keys(rows: DataFrame, flow: Flow, wanted: Sequence[str]) -> 
 
 
 def _as_values(rows: DataFrame, column: str) -> DataFrame:
-    return rows.withColumnsRenamed(_ASIDE).withColumn(names.VALUE, F.col(column))
+    aside = rows.withColumnsRenamed(_ASIDE)
+    return aside.withColumn(names.VALUE, aside[column])
 
 
 def _back(rows: DataFrame, *made: str) -> DataFrame:

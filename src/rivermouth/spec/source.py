@@ -26,7 +26,7 @@ class Source(Noun):
             partition columns reads no other files.
     """
 
-    table: str | None = Field(default=None, min_length=1)
+    table: str | None = None
     versions_of: str | None = Field(default=None, min_length=1)
     files: str | None = Field(default=None, min_length=1)
     max_bytes: int = Field(default=64 << 20, gt=0)
