@@ -262,7 +262,7 @@ def _needed(series: dict[str, Any]) -> str:
 
 def _maintained(series: dict[str, Any]) -> str:
     seconds = series.get("maintained_s")
-    return f"{len(seconds)} times, {sum(seconds):.1f} s" if seconds else "-"
+    return f"{len(seconds)} of them, {sum(seconds):.1f} s" if seconds else "-"
 
 
 def _before_and_after(read: dict[str, Any]) -> str:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import io
 import json
 import struct
+import threading
+import time
 
 import fastavro
 import pytest
 from tests.doors.one_topic import OneTopic
 from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
+
+from rivermouth import Project
+from rivermouth.engine.events import Replayed
+from rivermouth.project import operate
 
 FIRST = {
     "type": "record",
@@ -141,6 +147,54 @@ def test_records_of_several_writers_in_one_topic(project):
         assert project.rows() == [*ROWS, (8, 9, "later", None)]
         assert [letter[0] for letter in project.letters()] == [4, 5, 6, 7]
         assert [letter[0] for letter in project.letters(status="replayed")] == [8]
+
+
+def test_records_whose_schema_comes_later_are_tried_again_by_themselves(project):
+    with SchemaRegistry() as registry:
+        second = registry.register("orders", SECOND)
+        settings = f'{{url: "{registry.url}", timeout_s: 0.5}}'
+        project.write("{type: avro, framing: confluent, schema: second.avsc}", f"schema_registry: {settings}")
+        record = encoded(THIRD, {"id": 9, "note": "later", "tag": None, "more": 0.5})
+        project.send(framed(second, encoded(*RECORDS[3])), framed(second + 1, record), framed(second + 2, record))
+        code, said = project.say("run")
+        assert (code, [letter[0] for letter in project.letters()]) == (0, [1, 2])
+
+        # A run that finds nothing new asks all the same, and counts no try.
+        registry.order("500")
+        code, said = project.say("run")
+        assert code == 0, said
+        assert (
+            "orders: warning: dead letters with UNKNOWN_SCHEMA were not tried again: "
+            "the schema registry does not serve: it answers with status 500, for 0.5 s; no record was refused for it\n"
+        ) in said
+        registry.order("", times=0)
+        assert registry.register("orders", THIRD) == second + 1
+        code, said = project.say("run")
+        assert code == 0, said
+        assert "orders: 2 dead letters tried, 1 moved into the table, 1 still fail\n" in said
+        assert project.rows() == [(0, 3, "c", None), (1, 9, "later", None)]
+        assert [(row["kafka_offset"], row["attempt"]) for row in project.kept("orders__dead_letters")] == [
+            (1, 1),
+            (2, 2),
+        ]
+
+        assert registry.register("orders", {**THIRD, "doc": "another"}) == second + 2
+        stop, seen = operate.Stop(), []
+        door = operate.Door(listener=seen.append, stop=stop)
+        run = threading.Thread(
+            target=operate.run, args=(Project.load("rivermouth.yml"),), kwargs={"follow": True, "door": door}
+        )
+        run.start()
+        try:
+            deadline = time.monotonic() + 60
+            while not any(isinstance(event, Replayed) for event in seen):
+                assert time.monotonic() < deadline, seen
+                time.sleep(0.1)
+        finally:
+            stop.ask()
+            run.join(60)
+        assert [row[:2] for row in project.rows()] == [(0, 3), (1, 9), (2, 9)]
+        assert project.letters() == []
 
 
 def test_a_registry_that_does_not_serve_stops_the_flow_and_refuses_no_record(project):

@@ -22,7 +22,6 @@ from rivermouth.errors import (
 from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
 from rivermouth.rows import envelope, ledger, worker_failures
-from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +127,7 @@ def _attempt(action: Callable[[], None], run: RunningFlow) -> Exception | None:
     except RivermouthError:
         raise
     except Exception as error:
-        typed = expectation_failure(run.flow, str(error)) or worker_failures.failure(str(error))
+        typed = worker_failures.of_flow(run.flow, str(error))
         if typed is not None:
             raise typed from error
         if has_ended(run.spark):

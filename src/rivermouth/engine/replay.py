@@ -28,13 +28,14 @@ _KEYS = [*COORDINATES, "batch"]
 _ROW_KEYS = [*COORDINATES, EPOCH]
 
 
-def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> Replayed:
+def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool, marks_failures: bool = True) -> Replayed:
     """Judges open dead letters again and moves those into the table that now pass.
 
     Args:
         run: The flow, opened, its last batch settled.
         wanted: Which dead letters; only open ones are tried.
         dry_run: Only say what would move.
+        marks_failures: Count the try as one more of those that still fail, even if none passes.
 
     Raises:
         CommitLost: Another process wrote the ledger entry first.
@@ -50,7 +51,7 @@ def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> Repl
         _prepare(run)
         letters = _open_letters(run, wanted).persist(StorageLevel.DISK_ONLY)
         try:
-            return _replay(run, letters, name, dry_run=dry_run)
+            return _replay(run, letters, name, dry_run=dry_run, marks_failures=marks_failures)
         finally:
             letters.unpersist()
 
@@ -80,7 +81,9 @@ def _prepare(run: RunningFlow) -> None:
     recover(run)
 
 
-def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool) -> Replayed:
+def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool, marks_failures: bool) -> Replayed:
+    if not marks_failures and letters.isEmpty():
+        return Replayed(run.flow.name, name, tried=0, replayed=0, remaining=0, dry_run=dry_run)
     tried_again = dead_letter.as_envelope(with_epoch(run, letters), "batch", EPOCH).distinct()
     routed = judged(tried_again, run, ("__batch", EPOCH))
     passing = routed.where(F.col("__route") == routing.TABLE)
@@ -89,7 +92,7 @@ def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool) -
     coordinates = places.persist(StorageLevel.DISK_ONLY)
     try:
         tried, passed = letters.count(), coordinates.count()
-        if not dry_run:
+        if not dry_run and (passed or marks_failures):
             counts = _append(run, passing, coordinates) if passed else run.standing.counts
             _mark(run, letters, coordinates)
             run.standing = replace(run.standing, counts=counts)

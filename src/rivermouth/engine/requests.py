@@ -19,7 +19,6 @@ from rivermouth.ports.session import has_ended
 from rivermouth.rows import worker_failures
 from rivermouth.rows.dead_letter import DeadLetterFilter
 from rivermouth.rows.erasure import ForgetRequest
-from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,5 +188,5 @@ def _answered(run: RunningFlow, text: str) -> dict[str, Any]:
         # Told to who asked: nobody else waits for it, and the flow has work of its own.
         if has_ended(run.spark):
             raise
-        typed = expectation_failure(run.flow, str(error)) or worker_failures.failure(str(error))
+        typed = worker_failures.of_flow(run.flow, str(error))
         return {"error": first_line(error) if typed is None else typed.message}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rivermouth.engine.events import Event, Listener, StepReached, Warned
 from rivermouth.rows.column_starts import ColumnStarts
+from rivermouth.rows.retries import Retries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +59,7 @@ class RunningFlow:
         lease: The table's, if the flow runs under one.
         tombstones: The deleted keys of a keyed table.
         due_at: When the flow's tables are looked after next, in seconds since the epoch.
+        retries: When its dead letters are tried again by themselves.
         left: Columns that the table has and the flow does not write.
         starts: Since when the flow reads columns that it has not read all the time, where records bring parts of rows.
         prepared: Steps 2 to 5 as they stand ready, by the columns that stay beside.
@@ -86,6 +88,7 @@ class RunningFlow:
     lease: Lease | None = None
     tombstones: Tombstones | None = None
     due_at: float = 0.0
+    retries: Retries = field(default_factory=Retries)
     left: tuple[str, ...] = ()
     starts: ColumnStarts = field(default_factory=ColumnStarts)
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rivermouth.engine import retry
 from rivermouth.engine.carry import drain, max_offsets
 from rivermouth.engine.events import Event, FlowFailed, FlowRestarted, Listener, Warned
 from rivermouth.engine.families import PASSING
@@ -301,11 +302,13 @@ class Supervisor:
         if not keep_following:
             withdraw(run)
             batches = drain(run)
+            retry.after_run(run)
             after_run(run, wrote=batches > 0)
             return
 
         def between() -> None:
             self._between_batches(run)
+            retry.between_batches(run)
             between_batches(run)
 
         if order.flow.source is None:

@@ -69,6 +69,11 @@ class Avro(RegistryFormat):
         """Whether the schemas of records are in the schema registry."""
         return self.framing == "confluent"
 
+    @property
+    def asks_for_writers(self) -> bool:
+        """Whether the registry is asked for the schema of each record's writer."""
+        return self.reads_registry
+
     def below(self, base: Path) -> Self:
         """The same format; relative paths of schema files are resolved against ``base``."""
 

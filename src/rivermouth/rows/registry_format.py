@@ -36,6 +36,11 @@ class RegistryFormat(Format):
         return "subject and version go together: subject: orders-value, version: 1"
 
     @property
+    def asks_for_writers(self) -> bool:
+        """Whether the registry is asked for the schema of each record's writer."""
+        return False
+
+    @property
     def reads_registry(self) -> bool:
         """Whether the table's schema is in the schema registry."""
         return getattr(self, "subject", None) is not None

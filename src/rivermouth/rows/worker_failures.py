@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.rows import java_decoding, protobuf_values, python_function, schema_registry
+from rivermouth.rows.routing import expectation_failure
 
 if TYPE_CHECKING:
     from rivermouth.errors import RivermouthError
+    from rivermouth.spec import Flow
 
 _ENDS: Final = {
     "Python worker exited unexpectedly": "a Python worker of Spark ended, by the code it ran or for lack of memory",
@@ -19,6 +21,11 @@ def failure(error_text: str) -> RivermouthError | None:
     """The typed error behind it: no schema registry, no function or class of the user's, no library; else None."""
     readers = (schema_registry.failure, python_function.failure, java_decoding.failure, protobuf_values.failure)
     return next(filter(None, (read(error_text) for read in readers)), None)
+
+
+def of_flow(flow: Flow, error_text: str) -> RivermouthError | None:
+    """The same for a job over a flow's records, which an expectation of its own may have ended."""
+    return expectation_failure(flow, error_text) or failure(error_text)
 
 
 def end_of_a_worker(error_text: str) -> str | None:

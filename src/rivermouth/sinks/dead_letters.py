@@ -36,6 +36,8 @@ class DeadLetterTable:
         self._files = files
         self.location = location
         self.target = target
+        self.written = 0
+        """How often some were written by this object."""
         self._table_id: str | None = None
         # Version and newest ledger entry after our own last commit: as long as nobody else commits, no look at
         # the log or at the transaction numbers is needed.
@@ -75,6 +77,7 @@ class DeadLetterTable:
             version, newest = self._last
             onto = version if entry.number > newest else None
         delta_append.append(rows, self.location, app_id=app, app_version=entry.number, metadata=metadata, onto=onto)
+        self.written += 1
         while (commit := delta.read_commit(self._files, self.location, version := version + 1)) is not None:
             if commit.user_metadata == metadata:
                 self._last = (version, entry.number)
