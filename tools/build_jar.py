@@ -42,6 +42,7 @@ NEEDED: Final = (
     "spark-sql",
     "zstd-jni-",
     "spark-unsafe_",
+    "spark-variant_",
 )
 # One date for all, or each build would be another file.
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Writes docs/reference from the classes that it describes; ``--check`` only compares.
+"""Writes docs/reference from the classes that it describes, the JSON Schema too; ``--check`` only compares.
 
 Whoever changes a noun, an error, a command or a column runs ``python tools/docs_reference.py``.
 """
@@ -32,7 +32,7 @@ from rivermouth.cli.main import cli
 from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project import dump
-from rivermouth.project.json_schema import project_schema
+from rivermouth.project.json_schema import project_schema, to_text
 from rivermouth.rows import (
     change_format,
     changes,
@@ -339,7 +339,7 @@ def _json_type(annotation: str) -> str:
 def table_columns_page() -> str:
     """The page of the columns that a table gets besides its payload."""
     types = {name: f"`{kind.simpleString()}`" for name, kind in schema._METADATA_TYPES.items()}
-    types["kafka_key"] = "`string` or `binary`"
+    types["kafka_key"] = "`string`, `binary` or by `key_format`"
     rows = [
         _row(
             f"`{name}`",
@@ -362,6 +362,8 @@ def table_columns_page() -> str:
 def _presence(column: str) -> str:
     if column in names.COORDINATES:
         return "always"
+    if column in names.ROW_IN_TABLE.values():
+        return "with `explode`"
     if column in names.CHANGE_METADATA_COLUMNS:
         return _CHANGES[column]
     return "yes" if column in names.DEFAULT_METADATA_COLUMNS else "on request"
@@ -369,7 +371,7 @@ def _presence(column: str) -> str:
 
 def dead_letter_page() -> str:
     """The page of the dead letters."""
-    columns: StructType = dead_letter.COLUMNS
+    columns = StructType([*dead_letter.COLUMNS.fields, dead_letter.POSITION])
     meanings = _METADATA | _WORDS["dead_letter_columns"]
     rows = [_row(f"`{c.name}`", f"`{c.dataType.simpleString()}`", meanings[c.name]) for c in columns]
     return "\n\n".join(
@@ -501,12 +503,14 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "table-columns.md": table_columns_page,
     "dead-letter-columns.md": dead_letter_page,
     "ledger-entry.md": ledger_page,
+    "rivermouth.schema.json": lambda: to_text(project_schema()),
 }
 
 
 def page(name: str) -> str:
     """The text of a page as it should stand in the folder."""
-    return f"{_HEADER}{PAGES[name]()}\n"
+    text = PAGES[name]()
+    return f"{_HEADER}{text}\n" if name.endswith(".md") else text
 
 
 def main() -> int:

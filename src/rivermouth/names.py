@@ -10,6 +10,8 @@ from typing import Final
 TOPIC: Final = "__topic"
 PARTITION: Final = "__partition"
 OFFSET: Final = "__offset"
+# Of flows that make several rows of a record: which of them, see rows/exploding.py.
+POSITION: Final = "__position"
 TIMESTAMP: Final = "__timestamp"
 TIMESTAMP_TYPE: Final = "__timestamp_type"
 HEADERS: Final = "__headers"
@@ -81,6 +83,7 @@ METADATA_COLUMNS: Final = (
     "kafka_topic",
     "kafka_partition",
     "kafka_offset",
+    "kafka_position",
     "kafka_timestamp",
     "kafka_timestamp_type",
     "kafka_key",
@@ -98,6 +101,9 @@ DEFAULT_METADATA_COLUMNS: Final = (
 )
 IN_TABLE: Final = {TOPIC: "kafka_topic", PARTITION: "kafka_partition", OFFSET: "kafka_offset"}
 """The coordinates of the way as those of a table, of dead letters too."""
+
+ROW_IN_TABLE: Final = {**IN_TABLE, POSITION: "kafka_position"}
+"""The same, and which row of its record one is, where a record may be several."""
 
 # A record's identity: these may be renamed but never left out, or nobody could prove exactly once.
 COORDINATES: Final = tuple(IN_TABLE.values())

@@ -26,6 +26,7 @@ from rivermouth.engine.supervisor import Supervisor
 from rivermouth.ports.kafka import Kafka
 from rivermouth.rows.places import FlowPlaces, resolve
 from rivermouth.rows.rebuilding import Rebuild
+from rivermouth.rows.schema_registry import RegistryAccess
 from rivermouth.rows.snapshot_place import SnapshotPlace
 from rivermouth.rows.source_table import SourceTable
 from rivermouth.spec import Flow, ProjectSpec
@@ -198,7 +199,11 @@ class Scene:
         }
         if not body.keys() & {"topic_pattern", "assign", "source"}:
             body["topics"] = self.topics
-        return Flow.model_validate(body)
+        registry = body.pop("registry", None)
+        flow = Flow.model_validate(body)
+        if registry is None:
+            return flow
+        return flow.model_copy(update={"format": flow.format.reaching(RegistryAccess(url=registry))})
 
     @property
     def places(self) -> FlowPlaces:

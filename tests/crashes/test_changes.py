@@ -162,6 +162,37 @@ def test_canal_has_several_rows_a_record_and_keys_that_change(make_scene, spark)
     assert audit_flow(spark, scene.order).problems == ()
 
 
+def at(milliseconds, record):
+    """A Canal record that says when the source made it."""
+    return record[0], json.dumps({**json.loads(record[1]), "es": milliseconds}).encode()
+
+
+@pytest.mark.parametrize("sink", ["upsert", "history"])
+def test_a_truncation_in_an_order_of_several_parts(make_scene, spark, sink):
+    order = ["source_timestamp", "kafka_offset"]
+    options = {**CANAL, "sink": {"type": sink, "keys": ["id"], "sequence_by": order}}
+    scene = make_scene(**options, metadata_columns=[*DEFAULT_METADATA_COLUMNS, "source_timestamp"], partitions=1)
+    truncation = canal("TRUNCATE", None)
+    send(scene, at(1000, canal("INSERT", [text(1, 1), text(2, 2)])))
+    send(scene, at(1000, canal("UPDATE", [text(1, 5)], [{"v": "1"}])))
+    send(scene, at(1000, truncation), at(1000, canal("INSERT", [text(3, 3)])))
+    assert scene.drain(spark).error is None
+    # One that comes late, and one that does not say when it was.
+    send(scene, at(900, canal("INSERT", [text(4, 4)])), truncation, at(2000, canal("UPDATE", [text(3, 4)])))
+    assert scene.drain(spark).error is None
+    rows = oracle.rows_of(scene.table)
+    if sink == "upsert":
+        assert {each["id"]: each["v"] for each in rows} == {3: 4}
+    else:
+        ends = [[each[name] and each[name]["_2"] for name in ("__START_AT", "__END_AT")] for each in rows]
+        versions = sorted((each["id"], each["v"], *place) for each, place in zip(rows, ends, strict=True))
+        assert versions == [(1, 1, 0, 1), (1, 5, 1, 2), (2, 2, 0, 2), (3, 3, 3, 6), (3, 4, 6, None), (4, 4, 4, 2)]
+    assert counts(scene) == {"consumed": 7, "merged": 6, "dropped": 0, "dead_lettered": 1}
+    letters = [(each["kafka_offset"], each["reason"]) for each in oracle.rows_of(scene.dead_letters)]
+    assert letters == [(5, "SEQUENCE_NULL")]
+    assert audit_flow(spark, scene.order).problems == ()
+
+
 @pytest.mark.long
 def test_letters_with_several_rows_are_replayed(make_scene, spark):
     strict = [{"name": "positive", "condition": "v > 0", "action": "dead_letter"}]

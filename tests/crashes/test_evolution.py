@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
+import struct
 
+import fastavro
 import pytest
 from tests.crashes.oracle import rows_of
+from tests.ports.schema_registry import SchemaRegistry
+from tests.rows.avro_writers import record
 
 from rivermouth.engine.events import FlowRestarted, SchemaEvolved
 
@@ -38,9 +43,36 @@ def wanted(number):
     return {"id": number, "place": place, "colour": found.get("colour"), "tags": found.get("tags")}
 
 
-def send(scene, numbers):
+def in_json(number):
+    return json.dumps(document(number)).encode()
+
+
+def send(scene, numbers, encoded=in_json):
     for number in numbers:
-        scene.send(json.dumps(document(number)).encode(), partition=number % 2)
+        scene.send(encoded(number), partition=number % 2)
+
+
+TYPES = {
+    "id": "long",
+    "colour": "string",
+    "city": "string",
+    "zip": "long",
+    "tags": {"type": "array", "items": record(("a", "long"), name="Tag")},
+}
+
+
+def in_avro(registry):
+    """Each document by a writer whose schema has its fields and no others."""
+
+    def encoded(number):
+        found = document(number)
+        place = record(*((name, TYPES[name]) for name in found["place"]), name="Place")
+        writer = record(*((name, place if name == "place" else TYPES[name]) for name in found))
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, fastavro.parse_schema(writer, {}, _force=True), found)
+        return struct.pack(">bI", 0, registry.register("s", writer)) + body.getvalue()
+
+    return encoded
 
 
 def assert_whole(scene):
@@ -67,12 +99,10 @@ def test_columns_come_in_the_middle_of_a_run_that_follows(make_scene, spark):
     assert outcome.counts.written == NUMBER
 
 
-def test_killed_while_the_schema_grows_no_record_is_lost_doubled_or_without_its_new_fields(make_scene, children, spark):
-    scene = make_scene(**OPTIONS)
-    send(scene, range(NUMBER))
-    for index, kill in enumerate(KILLS):
+def assert_killed_and_whole(scene, children, spark, kills):
+    for index, kill in enumerate(kills):
         child = children.run(scene, own_jvm=False, follow=True, kill={"on": kill, "who": "python"})
-        if index + 1 < len(KILLS):
+        if index + 1 < len(kills):
             children.get_ready(own_jvm=False)
         assert child.code == -signal.SIGKILL, child.said()
         assert child.events.count(kill) == 1
@@ -81,6 +111,21 @@ def test_killed_while_the_schema_grows_no_record_is_lost_doubled_or_without_its_
     outcome = scene.follow(spark)
     assert outcome.error is None, str(outcome.error)
     assert_whole(scene)
+
+
+def test_killed_while_the_schema_grows_no_record_is_lost_doubled_or_without_its_new_fields(make_scene, children, spark):
+    scene = make_scene(**OPTIONS)
+    send(scene, range(NUMBER))
+    assert_killed_and_whole(scene, children, spark, KILLS)
+
+
+def test_killed_while_it_grows_by_the_schemas_of_writers(make_scene, children, spark):
+    with SchemaRegistry() as registry:
+        declared = record(("id", "long"), ("place", record(("city", "string"), name="Place")))
+        form = {"type": "avro", "schema": declared, "framing": "confluent"}
+        scene = make_scene(**{**OPTIONS, "format": form, "registry": registry.url})
+        send(scene, range(NUMBER), in_avro(registry))
+        assert_killed_and_whole(scene, children, spark, KILLS[:1])
 
 
 @pytest.mark.long

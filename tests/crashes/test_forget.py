@@ -93,6 +93,111 @@ def test_killed_in_the_middle(step, erased, drained, tmp_path, children, spark):
     assert oracle.counted(scene.table, scene.side_file)["erased"] == len(rows) + len(letters)
 
 
+def row(number, v):
+    return {"id": number, "name": {1: "eve", 2: "bob", 3: "carl"}[number], "v": v}
+
+
+def canal(kind, *rows, old=None):
+    texts = [{name: str(part) for name, part in each.items()} for each in rows]
+    return {"type": kind, "isDdl": False, "data": texts, "old": old}
+
+
+# What is sent, what the flow is, her rows and those of the others, (id, v), her dead letters and those of the others,
+# and how many of her records go as a whole and in part.
+IN_PART = {
+    "envelopes": (
+        (
+            canal("INSERT", row(1, 5), row(2, 5), row(3, 5)),
+            canal("UPDATE", row(1, 6), old=[{"v": "5"}]),
+            canal("UPDATE", row(1, 50), row(2, 7), old=[{"v": "6"}, {"v": "5"}]),
+            canal("DELETE", row(3, 5)),
+            canal("INSERT", row(1, 500)),
+            canal("INSERT", row(2, 500)),
+        ),
+        {
+            "format": {"type": "canal", "schema": "id bigint, name string, v int"},
+            "expectations": [{"name": "small", "condition": "v < 100", "action": "dead_letter"}],
+            "sink": {"type": "upsert", "keys": ["id"]},
+        },
+        ([(1, 50)], [(2, 7)], [4], [5], (2, 2)),
+    ),
+    "snapshots": (
+        (
+            [row(1, 5), row(2, 5)],
+            [row(1, 6), row(2, 5), row(3, 5)],
+            [row(1, "x")],
+            [row(2, "x")],
+        ),
+        {
+            "format": {"type": "json", "schema": "id bigint, name string, v int"},
+            "expectations": [],
+            "sink": {"type": "history", "from": "snapshot", "keys": ["id"], "sequence_by": "kafka_offset"},
+        },
+        ([(1, 5), (1, 6)], [(2, 5), (3, 5)], [2], [3], (1, 2)),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def of_several(broker, spark, tmp_path_factory):
+    """A scene that has carried records of several people, by what its records are."""
+    scenes = {}
+    for kind, (records, options, _) in IN_PART.items():
+        scene = scenes[kind] = Scene.make(broker, tmp_path_factory.mktemp(kind), partitions=1, **options)
+        scene.send(*(json.dumps(each).encode() for each in records), key=None)
+        assert scene.drain(spark).error is None
+    return scenes
+
+
+def in_part(scene):
+    """(id, v) of the rows, and the offsets of the dead letters."""
+    rows = sorted((each["id"], each["v"]) for each in oracle.rows_of(scene.table))
+    return rows, sorted(at[2] for at in there(scene.dead_letters))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("kind", "step", "erased"),
+    [
+        pytest.param("envelopes", "forget_remember", False, marks=pytest.mark.long),
+        pytest.param("envelopes", "forget_write", False, marks=pytest.mark.long),
+        ("envelopes", "forgotten", True),
+        pytest.param("snapshots", "forget_remember", False, marks=pytest.mark.long),
+        pytest.param("snapshots", "forget_write", False, marks=pytest.mark.long),
+    ],
+)
+def test_killed_in_the_middle_of_an_erasure_in_part(kind, step, erased, of_several, tmp_path, children, spark):
+    scene = of_several[kind].copy(tmp_path)
+    hers, theirs, her_letters, their_letters, records = IN_PART[kind][-1]
+    assert in_part(scene) == (sorted(hers + theirs), sorted(her_letters + their_letters))
+    request = Path(scene.places.requests, "asked.json")
+    request.parent.mkdir(parents=True)
+    asked = Request("forget", erasure=dataclasses.replace(HERS, where="id = 1"))
+    request.write_text(asked.to_json())
+    child = children.run(scene, own_jvm=False, follow=True, stay=True, kill={"on": step, "nth": 1, "who": "python"})
+    assert child.code == -signal.SIGKILL, child.said()
+    # The flow alone ends what was begun, and asked again it is done once.
+    assert scene.drain(spark).error is None
+    left = (theirs, their_letters) if erased else (sorted(hers + theirs), sorted(her_letters + their_letters))
+    assert in_part(scene) == left
+    assert audit_flow(spark, scene.order).problems == ()
+    for _ in range(2):
+        answer = with_flow(scene, spark, lambda run: perform(run, asked))
+        told = tuple(answer[name] for name in ("rows", "dead_letters", "records", "in_part", "done", "entry"))
+        assert told == (len(hers), len(her_letters), *records, True, 2)
+        assert in_part(scene) == (theirs, their_letters)
+    assert [each["kind"] for each in oracle.ledger_of(scene.table)].count("forget") == 1
+    assert [each.name for each in Path(scene.places.erased, "reports").iterdir()] == [f"{HERS.mark}.json"]
+    found = audit_flow(spark, scene.order)
+    assert (found.problems, found.found.erased) == ((), records[0])
+    assert oracle.counted(scene.table, scene.side_file)["erased"] == records[0]
+    # What is read again brings back what is left of her records, and nothing of hers.
+    outcome = decided(scene, spark, rewind=[f"{scene.topic}-0:0"])
+    assert outcome.error is None, str(outcome.error)
+    assert in_part(scene) == (theirs, their_letters)
+    assert audit_flow(spark, scene.order).problems == ()
+
+
 @pytest.mark.long
 def test_one_that_fails_is_told_and_the_flow_goes_on(drained, tmp_path, spark):
     scene = drained.copy(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 
 import pytest
 from tests.doors.one_topic import OneFlow
@@ -66,3 +67,125 @@ def test_times_by_a_pattern_where_the_schema_is_inferred_and_grows(project):
         (1, None, None, '{"/at":"2026-01-31"}'),
         (2, dt.datetime(2026, 2, 1, tzinfo=dt.UTC), "31.01.2026", None),
     ]
+
+
+STRINGS = 'documents_in_strings: [payload, "to.items[].body"]'
+DECLARED = "id int, payload struct<amount:decimal(10,2),note:string>, to struct<items:array<struct<body:variant>>>"
+
+
+def test_documents_in_strings(project):
+    project.write(f'format: {{type: json, schema: "{DECLARED}", {STRINGS}}}')
+    sent = b'{"id":2,"payload":"{\\"amount\\":\\"x\\"}"}'
+    project.send(
+        b'{"id":1,"payload":"{\\"amount\\": 9.99, \\"more\\": 1}","to":{"items":[{"body":"[1.50]"},{}]}}',
+        sent,
+        b'{"id":3,"payload":{"amount":1}}',
+        b'{"id":4,"payload":"{\\"amount\\": 1"}',
+        b'{"id":5,"payload":null,"to":{"items":[{"body":"null"}]}}',
+        b'{"id":6,"payload":"[]"}',
+        b'{"id":7,"to":{"items":[{"body":"1e999"}]}}',
+        b'{"id":8,"payload":"{}"',
+        None,
+    )
+    code, said = project.say("run")
+    assert code == 0, said
+    assert project.rows("id", "payload") == [(0, 1, {"amount": Decimal("9.99"), "note": None}), (4, 5, None)]
+    assert project.letters("reason", "field", "message") == [
+        (1, "FIELD_TYPE", "payload.amount", "field payload.amount is declared decimal(10,2) and holds " + NO_DECIMAL),
+        (2, "FIELD_TYPE", "payload", "field payload is a document in a string and holds an object"),
+        (3, "INVALID_JSON", "payload", "field payload holds a string that is no JSON document"),
+        (5, "FIELD_TYPE", "payload", f"field payload is declared {PAYLOAD} and holds an array"),
+        (
+            6,
+            "FIELD_TYPE",
+            "to.items[].body",
+            "field to.items[].body is declared variant and holds a number beyond its range",
+        ),
+        (7, "INVALID_JSON", None, "the value is not JSON: expecting ',' delimiter at character 22"),
+    ]
+    kept = {row["kafka_offset"]: row["kafka_value"] for row in project.kept("orders__dead_letters")}
+    assert bytes(kept[1]) == sent
+    # A corrected declaration takes what was sent.
+    project.write(f'format: {{type: json, schema: "{DECLARED.replace("decimal(10,2)", "string")}", {STRINGS}}}')
+    code, said = project.say("run")
+    assert (code, "TABLE_MISMATCH" in said) == (1, True), said
+
+
+NO_DECIMAL = "a string that is no decimal number"
+PAYLOAD = "struct<amount:decimal(10,2),note:string>"
+
+
+def test_documents_in_strings_are_inferred_and_grow(project):
+    project.write(
+        "format: {type: json, schema: infer, documents_in_strings: payload}",
+        "evolution: {on_type_change: widen_or_rescue}",
+    )
+    project.send(b'{"id":1,"payload":"{\\"amount\\": 1}"}', b'{"id":2,"payload":"{"}')
+    code, said = project.say("run")
+    assert code == 0, said
+    assert project.rows("id", "payload") == [(0, 1, {"amount": 1})]
+    project.send(
+        b'{"id":3,"payload":"{\\"amount\\": 2, \\"seen\\": [true]}"}',
+        b'{"id":4,"payload":"{\\"amount\\": \\"x\\"}"}',
+        b'{"id":5,"payload":"7"}',
+    )
+    code, said = project.say("run")
+    assert code == 0, said
+    assert project.rows("id", "payload", "_rescued") == [
+        (0, 1, {"amount": 1, "seen": None}, None),
+        (2, 3, {"amount": 2, "seen": [True]}, None),
+        (3, 4, None, '{"/payload":{"amount": "x"}}'),
+        (4, 5, None, '{"/payload":7}'),
+    ]
+    assert project.letters("reason", "field") == [(1, "INVALID_JSON", "payload")]
+
+
+OF_TEXT = (
+    "flow orders: the schema cannot be used: documents_in_strings names 'payload', which is of type string: declare "
+    "what is in its document, a struct, array, map or variant"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "told", "line", "hint"),
+    [
+        (
+            ["format: {type: json, schema: 'id int, payload string', documents_in_strings: payload}"],
+            "SCHEMA_INVALID",
+            OF_TEXT,
+            4,
+            'write it as DDL, for example: schema: "id bigint, at timestamp"',
+        ),
+        (
+            ["format: {type: json, schema: 'id int', documents_in_strings: [a..b]}"],
+            "PROJECT_INVALID",
+            "flows.orders.format.documents_in_strings: 'a..b' is no path of a field",
+            7,
+            "write payload, order.payload or items[].payload",
+        ),
+        (
+            [
+                "format: {type: json, schema: 'id int, p variant', documents_in_strings: p}",
+                "sink: {type: upsert, keys: [id], from: snapshot, sequence_by: kafka_offset}",
+            ],
+            "PROJECT_INVALID",
+            "flows.orders: a snapshot has the rows of a table, and no documents in strings",
+            4,
+            "leave documents_in_strings out",
+        ),
+        (
+            [
+                "format: {type: json, schema: 'id int'}",
+                "key_format: {type: json, schema: 'p variant', documents_in_strings: p}",
+            ],
+            "PROJECT_INVALID",
+            "flows.orders: documents_in_strings is for values, and not for keys",
+            4,
+            "write key_format: {type: avro, schema: ...}, or raw",
+        ),
+    ],
+)
+def test_documents_in_strings_that_cannot_be_are_refused(project, lines, code, told, line, hint):
+    project.write(*lines)
+    text = f"[{code}] {told}; nothing was run\n  at: rivermouth.yml:{line}\n  hint: {hint}\n"
+    assert project.say("validate") == (1, text)

@@ -6,8 +6,12 @@ import json
 
 import pytest
 from tests.doors.one_topic import OneFlow
-from tests.doors.test_avro import encoded
+from tests.doors.test_avro import encoded, framed
+from tests.doors.test_protobuf import told as text_of
 from tests.ports.schema_registry import SchemaRegistry
+from tests.rows.protobuf_files import descriptor_set
+
+from rivermouth.rows.protobuf_descriptor import message_class
 
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}, {"name": "shop", "type": "string"}]}
 
@@ -115,3 +119,180 @@ def test_a_part_of_a_key_is_a_key_of_the_table(project):
     project.send_pair(avro(2), None)
     assert project.say("run")[0] == 0
     assert project.rows("number", "amount") == [(2, 1, 3)]
+
+
+def test_a_key_of_one_value_is_a_column_of_its_type_and_the_key_of_the_table(project):
+    with SchemaRegistry() as registry:
+        number, other = registry.register(f"{project.topic}-key", "long"), registry.register("of-others", "int")
+        project.write(
+            'format: {type: json, schema: "amount int"}',
+            f"key_format: {{type: avro, framing: confluent, subject: {project.topic}-key, version: 1}}",
+            "sink: upsert",
+        )
+        project.save(f'schema_registry: {{url: "{registry.url}"}}\n{(project.folder / "rivermouth.yml").read_text()}')
+
+        def key(value, schema=number):
+            return framed(schema, encoded("long", value))
+
+        project.send_pair(key(1), {"amount": 1})
+        project.send_pair(key(1 << 40), {"amount": 2})
+        project.send_pair(key(-3, other), {"amount": 3})
+        project.send_pair(key(-3), {"amount": 4})
+        project.send_pair(key(1 << 40), None)
+        project.send_pair(key(1 << 40, other), {"amount": 5})
+        project.send_pair(key(7)[:-1], None)
+        project.send_pair(key(1) + b"x", {"amount": 6})
+        project.send_pair(None, {"amount": 7})
+        code, out = project.say("run")
+        assert code == 0, out
+        assert project.rows("kafka_key", "amount") == [(0, 1, 1), (3, -3, 4)]
+        assert project.letters("reason", "field", "message") == [
+            (
+                5,
+                "KEY_INVALID",
+                "kafka_key",
+                "as the value of a key: INVALID_AVRO: an int has more than 32 bits",
+            ),
+            (
+                6,
+                "KEY_INVALID",
+                "kafka_key",
+                "as the value of a key: TRUNCATED: the value ends before what its schema announces",
+            ),
+            (7, "KEY_INVALID", "kafka_key", "as the value of a key: TRAILING_BYTES: bytes follow the record"),
+            (8, "KEY_NULL", None, project.letters("message")[-1][1]),
+        ]
+        project.send_pair(key(-3), None)
+        code, out = project.say("run")
+        assert code == 0, out
+        assert project.rows("kafka_key") == [(0, 1)]
+        assert project.say("audit")[0] == 0
+
+
+def test_a_key_of_one_value_finds_the_row_by_the_column_that_is_the_key(project):
+    project.write(
+        'format: {type: json, schema: "id bigint, amount int"}',
+        "key_format: {type: avro, schema: string}",
+        "sink: {type: upsert, keys: [id]}",
+    )
+    for each in (1, 2):
+        project.send_pair(encoded("string", str(each)), {"id": each, "amount": each})
+    project.send_pair(encoded("string", "1"), None)
+    project.send_pair(encoded("string", "x"), None)
+    code, out = project.say("run")
+    assert code == 0, out
+    assert project.rows("id", "kafka_key") == [(1, 2, "2")]
+    assert [row[:2] for row in project.letters("reason")] == [(3, "KEY_NULL")]
+
+
+NO_KEYS = "[SCHEMA_INVALID] flow orders: the schema cannot be used: {}; nothing was run\n  at: rivermouth.yml:4\n"
+REFUSED = [
+    (
+        "key_format: {type: avro, schema: {type: array, items: long}}",
+        "",
+        NO_KEYS.format("the schema is of type array: a table takes the fields of a record"),
+    ),
+    (
+        'key_format: {type: avro, schema: "[\\"long\\", \\"string\\"]"}',
+        "",
+        NO_KEYS.format("the schema is of type union: a table takes the fields of a record"),
+    ),
+    (
+        "key_format: {type: avro, schema: key.avsc}",
+        "sink: upsert",
+        (
+            "[KEYS_INVALID] flow orders: sink upsert: key 'kafka_key' is of type struct<id:bigint,shop:string>, by "
+            "which no rows are told apart; nothing was run\n  at: rivermouth.yml:4\n"
+            "  hint: name its parts: keys: [{id: kafka_key.id}]\n"
+        ),
+    ),
+    (
+        "key_format: {type: avro, schema: bytes}",
+        "sink: {type: upsert, keys: [id]}",
+        (
+            "[KEYS_INVALID] flow orders: sink upsert: key 'id' is of type bigint, and kafka_key, that of a record "
+            "without a value, binary; nothing was run\n  at: rivermouth.yml:4\n"
+            "  hint: go by the key itself: keys: [{id_key: kafka_key}]\n"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("key_format", "sink", "told"), REFUSED)
+def test_keys_that_no_table_can_have_are_refused(project, key_format, sink, told):
+    project.write('format: {type: json, schema: "id bigint"}', key_format, sink)
+    code, out = project.say("validate")
+    assert (code, out[: len(told)]) == (1, told)
+
+
+def test_values_are_of_no_schema_that_is_for_keys(project):
+    project.write("format: {type: avro, schema: long}")
+    code, out = project.say("validate")
+    told = NO_KEYS.format("the schema is of type long: a table takes the fields of a record")
+    assert (code, out[: len(told)]) == (1, told)
+
+
+CONTENT = descriptor_set({"Key": ["int64 id = 1", "string shop = 2"], "Order": ["int32 amount = 1"]})
+
+
+@pytest.fixture(params=["descriptor", "registry"])
+def protobuf_keys(request, project):
+    """How keys in Protobuf are described, the registry's line in the project, and what stands before each key."""
+    if request.param == "descriptor":
+        yield "descriptor: shop.desc", "", b""
+        return
+    with SchemaRegistry() as registry:
+        number = registry.register("orders-key", text_of(CONTENT), kind="PROTOBUF")
+        line = f'schema_registry: {{url: "{registry.url}"}}\n'
+        yield "framing: confluent, subject: orders-key, version: 1", line, framed(number, b"\0")
+
+
+def test_keys_in_protobuf_are_structs_and_tell_beside_values_why_they_are_refused(project, protobuf_keys):
+    described, registry, head = protobuf_keys
+    (project.folder / "shop.desc").write_bytes(CONTENT)
+    key, order = message_class(CONTENT, "shop.Key"), message_class(CONTENT, "shop.Order")
+    project.write(
+        "format: {type: protobuf, descriptor: shop.desc, message: shop.Order}",
+        f"key_format: {{type: protobuf, message: shop.Key, {described}}}",
+        "sink: {type: upsert, keys: [{id: kafka_key.id}]}",
+        "expectations: [{name: paid, condition: amount > 0, action: dead_letter}]",
+    )
+    project.save(registry + (project.folder / "rivermouth.yml").read_text())
+
+    def send(number, amount, cut=None):
+        value = None if amount is None else order(amount=amount).SerializeToString()
+        project.send(value, key=head + key(id=number, shop="Ulm").SerializeToString()[:cut])
+
+    send(1, 5)
+    send(2, 5)
+    send(2, None)
+    send(3, 5, -1)
+    send(4, 0)
+    project.send(b"\xff", key=head + key(id=5).SerializeToString())
+    code, out = project.say("run")
+    assert code == 0, out
+    assert project.rows("id", "amount", "kafka_key") == [(0, 1, 5, {"id": 1, "shop": "Ulm"})]
+    cut = "the value ends before what a length in it announces"
+    assert project.letters("reason", "field", "message") == [
+        (3, "KEY_INVALID", "kafka_key.shop", f"as the value of a key: TRUNCATED: {cut}"),
+        (4, "EXPECTATION", None, "failed: paid"),
+        (5, "TRUNCATED", None, project.letters("message")[-1][1]),
+    ]
+
+
+def test_whoever_is_forgotten_is_found_among_the_dead_letters_by_the_key_that_both_have(project):
+    project.write(
+        'format: {type: json, schema: "amount int"}',
+        "key_format: {type: avro, schema: key.avsc}",
+    )
+    for shop in ("Ulm", "Bonn"):
+        project.send_pair(avro(1, shop), {"amount": 1})
+        project.send_pair(avro(1, shop), {"amount": "x"})
+    project.send_pair(b"", {"amount": 1})
+    code, out = project.say("run")
+    assert code == 0, out
+    code, out = project.say("tables", "forget", "orders", "--where", "kafka_key.shop = 'Ulm'", "--yes")
+    assert code == 0, out
+    assert [row[1]["shop"] for row in project.rows("kafka_key")] == ["Bonn"]
+    assert [row[:2] for row in project.letters("reason")] == [(3, "FIELD_TYPE"), (4, "KEY_INVALID")]
+    assert project.say("audit")[0] == 0

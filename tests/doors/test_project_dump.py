@@ -122,6 +122,8 @@ def flows(draw, name):
     form = draw(plain | TEXT.map(lambda ddl: {"type": "debezium", "schema": ddl, "decimals": "base64"}))
     changes = isinstance(form, dict) and form["type"] == "debezium"
     told = METADATA_COLUMNS if changes else METADATA_COLUMNS[:-4]
+    exploded = None if changes else draw(st.sampled_from([None, "items AS item", "tags AS (name, `a tag`)"]))
+    told = [each for each in told if exploded or each != "kafka_position"]
     picked = draw(st.lists(st.sampled_from(told), unique=True))
     renamed = draw(st.booleans())
     # An append of changes must list the operation.
@@ -135,7 +137,8 @@ def flows(draw, name):
         "group_id": draw(optional(TEXT)),
         "format": form,
         "key_format": draw(st.sampled_from([None, "raw", "text"])),
-        "null_values": draw(st.sampled_from(["drop", "keep", "dead_letter"])),
+        "null_values": draw(st.sampled_from(["drop", "dead_letter", *([] if exploded else ["keep"])])),
+        "explode": exploded,
         "expectations": [
             Expectation(name=f"e{index}", condition=draw(TEXT.filter(bool)), action=action)
             for index, action in enumerate(draw(st.lists(st.sampled_from(["warn", "drop", "fail"]), max_size=2)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from pathlib import Path
@@ -126,16 +127,28 @@ def test_a_topic_is_inferred_without_spark_and_without_a_trace(shop):
     )
 
 
-def test_of_a_compacted_topic_the_newest_record_of_each_key_counts(broker, topic):
+def test_the_newest_record_of_each_key_counts_if_that_is_asked_for(broker, topic, shop):
     name = topic(**{"cleanup.policy": "compact"})
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for key, value in [(b"a", b'{"v": "old"}'), (b"b", b'{"w": 1}'), (b"a", b'{"v": 1}'), (b"b", None)]:
         producer.produce(name, value, key=key)
     assert producer.flush(10) == 0
-    for whole in (False, True):
-        found = rivermouth.infer_schema(name, bootstrap_servers=broker.bootstrap_servers, whole=whole)
-        assert found.inferred.schema.simpleString() == "struct<v:bigint>"
-        assert (found.seen.read, found.seen.latest_per_key, found.seen.shape.without_value) == (4, True, 1)
+    for latest, schema in ((None, "struct<v:string,w:bigint>"), (True, "struct<v:bigint>")):
+        for whole in (False, True):
+            asked = {"whole": whole, "latest_per_key": latest}
+            found = rivermouth.infer_schema(name, bootstrap_servers=broker.bootstrap_servers, **asked)
+            assert found.inferred.schema.simpleString() == schema
+            assert (found.seen.read, found.seen.latest_per_key, found.seen.shape.without_value) == (4, bool(latest), 1)
+    code, out, _ = shop.say("schema", "infer", name, *shop.place, "--latest-per-key")
+    assert (code, re.sub(r"\d+\.\d s", "... s", out)) == (
+        0,
+        (
+            "field  type    in\n"
+            "v      bigint  100 %\n"
+            "\n"
+            f"topic {name}: 4 records read in ... s (all, the newest of each key), 0 corrupt, 1 without a value\n"
+        ),
+    )
 
 
 def test_a_declared_schema_that_did_not_grow_has_no_versions(shop):

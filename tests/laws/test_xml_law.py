@@ -161,6 +161,12 @@ COLUMNS = {
 }
 
 
+def of_text(text):
+    element = ET.Element("n")
+    element.text = text
+    return element
+
+
 def oracle(raw):
     """What the columns hold, by Python's parser and a line a type; REFUSED if there is a misfit."""
     try:
@@ -168,7 +174,7 @@ def oracle(raw):
     except (ET.ParseError, ValueError, LookupError):
         return REFUSED
     try:
-        number = None if root.get("n") is None else int(root.get("n"))
+        number = None if root.get("n") is None else INT(of_text(root.get("n")))
         return {"_n": number} | {name: read(root.findall(name)) for name, read in COLUMNS.items()}
     except Misfit:
         return REFUSED

@@ -15,7 +15,9 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from tests.ports.schema_registry import SchemaRegistry
 from tests.rows.formats import outcomes
 
+from rivermouth import names
 from rivermouth.formats.avro import Avro
+from rivermouth.rows import record_keys
 from rivermouth.rows.schema_registry import RegistryAccess
 
 CUT = ("TRUNCATED", "the value ends before what its schema announces")
@@ -330,3 +332,28 @@ def test_single_objects(spark):
     # The fingerprint says nothing of logical types.
     with pytest.raises(ValueError, match=r"^two schemas of one fingerprint differ in their logical types: "):
         outcomes(spark, Avro.model_validate(settings | {"writer_schemas": [micros]}), values)
+
+
+ONE_VALUE = {
+    "boolean": ("boolean", b"\1", True),
+    "int": ("int", zigzag(-5), -5),
+    "long": ("bigint", zigzag(1 << 40), 1 << 40),
+    "float": ("float", struct.pack("<f", 0.5), 0.5),
+    "double": ("double", struct.pack("<d", 0.1), 0.1),
+    "string": ("string", b"\4\xc3\xa4", "ä"),
+    "bytes": ("binary", b"\2\0", bytearray(b"\0")),
+    '["null", "long"]': ("bigint", b"\2" + zigzag(7), 7),
+    '["null", "string"]': ("string", b"\0", None),
+    json.dumps(DECIMAL): ("decimal(20,2)", b"\2\5", Decimal("0.05")),
+    json.dumps(ENUM): ("string", b"\2", "B"),
+    json.dumps(MILLIS): ("timestamp", zigzag(0), dt.datetime(1970, 1, 1)),
+}
+
+
+def test_keys_of_one_value_are_of_its_type(spark):
+    for schema, (kind, value, made) in ONE_VALUE.items():
+        form = Avro(type="avro", schema=schema)
+        assert form.key_type(spark).simpleString() == kind
+        rows = spark.createDataFrame([(value,), (b"",), (None,)], f"{names.KEY} binary")
+        found = record_keys.decode(rows, form).selectExpr(names.KEY_DATA, names.KEY_VALID).collect()
+        assert [tuple(row) for row in found] == [(made, True), (None, False), (None, True)], schema

@@ -24,10 +24,12 @@ ENTRY = Entry(
     topic_ids={"orders": "4Rf_dVVZRxGu-0kq3rNkYQ", "returns": None},
     totals=Counts(
         consumed=104,
-        written=90,
+        exploded=3,
+        written=93,
         dropped=9,
         dead_lettered=5,
         null_values=4,
+        no_elements=2,
         expectations={"positive_amount": 5},
         undeclared_fields=2,
         replayed=1,
@@ -52,8 +54,9 @@ ENTRY = Entry(
     begins={"orders": {0: 20, 1: 0, 10: 0}},
 )
 # What older formats could say of it.
-ENTRY_2 = replace(ENTRY, begins={})
-ENTRY_1 = replace(ENTRY_2, totals=replace(ENTRY.totals, lost=0), epochs={}, decisions=())
+ENTRY_3 = replace(ENTRY, totals=replace(ENTRY.totals, exploded=0, written=90, no_elements=0))
+ENTRY_2 = replace(ENTRY_3, begins={})
+ENTRY_1 = replace(ENTRY_2, totals=replace(ENTRY_2.totals, lost=0), epochs={}, decisions=())
 
 
 def test_format_1_is_read():
@@ -68,6 +71,11 @@ def test_format_2_is_read():
 
 def test_format_3_is_read():
     text = (GOLDEN / "format_3.json").read_text()
+    assert Entry.from_json(text, table="t", version=8) == ENTRY_3
+
+
+def test_format_4_is_read():
+    text = (GOLDEN / "format_4.json").read_text()
     assert Entry.from_json(text, table="t", version=8) == ENTRY
 
 
@@ -95,7 +103,7 @@ def test_a_newer_format_is_refused():
     with pytest.raises(LedgerTooNew) as caught:
         Entry.from_json(json.dumps(body), table="/lake/silver/orders", version=8)
     assert str(caught.value) == (
-        "[LEDGER_TOO_NEW] table /lake/silver/orders: its ledger has format 4, this rivermouth reads up to 3; "
+        "[LEDGER_TOO_NEW] table /lake/silver/orders: its ledger has format 5, this rivermouth reads up to 4; "
         "nothing was written\n"
         "  hint: pip install --upgrade rivermouth"
     )

@@ -57,7 +57,7 @@ def audit_text(audit: FlowAudit) -> str:
         lines.append(f"  {why}, so records may have gone from {audit.place} since: {', '.join(audit.compacted)}")
     erased = f"{found.erased:,} erased, " if found.erased else ""
     lines.append(
-        f"  {count(found.visible, 'record')} in {audit.place}: {found.in_table:,} in the table, "
+        f"  {count(found.visible, 'record')} in {audit.place}{_rows(audit)}: {found.in_table:,} in the table, "
         f"{found.in_dead_letters:,} in the dead letters, {erased}{found.in_neither:,} in neither "
         f"({counted.dropped:,} counted as dropped)"
     )
@@ -66,3 +66,10 @@ def audit_text(audit: FlowAudit) -> str:
     if audit.examples:
         lines.append(f"  for example: {', '.join(audit.examples)}")
     return "\n".join(lines)
+
+
+def _rows(audit: FlowAudit) -> str:
+    """How many rows that makes, where records are exploded."""
+    found = audit.found
+    rows = found.in_table + found.in_dead_letters + found.erased + found.in_neither
+    return f", exploded into {count(rows, 'row')}" if audit.counted.exploded else ""

@@ -29,6 +29,7 @@ def filtering(command: Command) -> Command:
         click.option("--expectation", help="Name of a failed expectation."),
         click.option("--topic", help="Kafka topic."),
         click.option("--partition", type=int, help="Kafka partition."),
+        click.option("--position", type=int, help="Which element of its record, where a flow explodes them."),
         click.option("--first-offset", type=int, help="Smallest offset."),
         click.option("--last-offset", type=int, help="Greatest offset; it is meant too."),
         click.option("--since", type=Timestamp(), help="Earliest time at which they were put there."),
@@ -128,7 +129,7 @@ def discard(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool,
 
 def letter_text(letter: Letter) -> str:
     """A dead letter for a person."""
-    where = f"{letter.topic} partition {letter.partition} offset {letter.offset}"
+    where = _place(letter)
     field = f" in {printable(letter.field)}" if letter.field else ""
     lines = [
         f"{letter.flow}: {where}, {letter.status}, tried {count(letter.attempt, 'time')}",
@@ -174,8 +175,9 @@ def _about(group: LetterGroup) -> str:
     return group.field or ", ".join(group.failed_expectations) or "-"
 
 
-def _place(group: LetterGroup) -> str:
-    return f"{group.topic} partition {group.partition} offset {group.offset}"
+def _place(found: LetterGroup | Letter) -> str:
+    position = "" if found.position is None else f" position {found.position}"
+    return f"{found.topic} partition {found.partition} offset {found.offset}{position}"
 
 
 def _filter(chosen: dict[str, Any]) -> DeadLetterFilter:

@@ -35,6 +35,7 @@ def schema() -> None:
 @click.option(
     "--max-fields", type=click.IntRange(1, 5000), metavar="N", help="An object with more fields is a map; 500."
 )
+@click.option("--latest-per-key", is_flag=True, default=None, help="Of each key the newest record alone.")
 @click.option("--save", metavar="FILE", help="Write the schema to a .json file, which schema: takes.")
 @click.option("--update", is_flag=True, help="Of a flow with schema: infer: keep what is different as a new version.")
 @click.option("--debug", is_flag=True, help="With --update: the kept schema of the flow's trial.")
@@ -59,9 +60,9 @@ def infer(
 ) -> None:
     """Infer the schema of the JSON documents in a TOPIC, or in the topics of a FLOW of the project.
 
-    A sample is read that is spread over partitions and time; with --all everything. Of compacted topics the newest
-    record of each key counts. Values that are no JSON objects are counted and left out. Prints each field with the
-    share of records that have it. Nothing is changed, except with --save and --update.
+    A sample is read that is spread over partitions and time; with --all everything. Values that are no JSON objects,
+    and records without one, are counted and left out. Prints each field with the share of records that have it.
+    Nothing is changed, except with --save and --update.
     """
     from rivermouth.project import schema as of_project
     from rivermouth.project.families import flows_called, where_there

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.engine import audit_keyed
+from rivermouth.engine import audit_exploded, audit_keyed
 from rivermouth.engine.decide import found_of
 from rivermouth.engine.opening import standing_flow
 from rivermouth.engine.schemas import settled
@@ -24,7 +24,7 @@ from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_same_place
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles
-from rivermouth.rows import auditing, envelope, ledger, routing
+from rivermouth.rows import auditing, envelope, exploding, ledger, routing
 from rivermouth.rows.auditing import Tally, Window
 from rivermouth.rows.epochs import epoch_now
 from rivermouth.rows.gone import problem
@@ -32,7 +32,7 @@ from rivermouth.rows.ledger import Counts, Ranges
 from rivermouth.sinks.erased import ENTRY, whole, without
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from rivermouth.engine.events import Event
     from rivermouth.engine.orders import FlowOrder
@@ -72,7 +72,7 @@ class FlowAudit:
         found: What is there.
         compacted: Topics of which Kafka may have taken records away since; rows of these are no finding.
         problems: What is wrong, in words; empty if every record is in exactly one place.
-        examples: ``topic-partition:offset`` of some records that are in the wrong place.
+        examples: ``topic-partition:offset`` of some records in the wrong place; of elements with ``:position``.
     """
 
     flow: str
@@ -210,19 +210,28 @@ def _with_findings(
 
 
 def _places(run: RunningFlow, window: Window) -> DataFrame:
-    """A row a record: its coordinates, and how often it is in Kafka, the table, the dead letters, and was erased."""
-    frames = {"kafka": _held(run, window), "table": rows_within(run, window.ranges)}
+    """A row a record: its coordinates, and how often it is in Kafka, the table, the dead letters, and was erased.
+
+    Of a flow that explodes its records a row each element, with its position.
+    """
+    held = _held(run, window)
+    exploded = run.flow.explosion is not None
+    frames = {
+        "kafka": audit_exploded.elements(held, run.flow) if exploded else held,
+        "table": rows_within(run, window.ranges),
+    }
     if run.dead_letters.exists():
         frames["letters"] = _letters(run, window)
     erased = audit_keyed.erased_since(run, window)
     if erased is not None:
         frames["erased"] = erased
     marked = [
-        frame.select(*_KEYS, *(F.lit(int(other == name)).alias(other) for other in _PLACES))
+        frame.select(*run.flow.identity, *(F.lit(int(other == name)).alias(other) for other in _PLACES))
         for name, frame in frames.items()
     ]
     sums = (F.sum(name).alias(name) for name in _PLACES)
-    return reduce(lambda one, two: one.unionByName(two), marked).groupBy(*_KEYS).agg(*sums)
+    found = reduce(lambda one, two: one.unionByName(two), marked).groupBy(*run.flow.identity).agg(*sums)
+    return audit_exploded.as_they_were(found) if exploded else found
 
 
 def _held(run: RunningFlow, window: Window) -> DataFrame:
@@ -254,7 +263,6 @@ def _letters(run: RunningFlow, window: Window) -> DataFrame:
 def _tally(places: DataFrame, compacted: Sequence[str]) -> Tally:
     """The counts; what is not in Kafka is none for topics from which Kafka may have taken it."""
     conditions = {
-        "visible": "kafka > 0",
         "in_table": "kafka > 0 AND table > 0",
         "in_dead_letters": "kafka > 0 AND letters > 0",
         "in_neither": _IN_NEITHER,
@@ -263,7 +271,11 @@ def _tally(places: DataFrame, compacted: Sequence[str]) -> Tally:
         "erased": "kafka > 0 AND table = 0 AND letters = 0 AND erased > 0",
         "back": _BACK,
     }
-    row = places.selectExpr(*(f"count_if({sql}) AS {name}" for name, sql in conditions.items())).collect()[0]
+    counted = (f"count_if({sql}) AS {name}" for name, sql in conditions.items())
+    # In records: of one that is exploded each element has a row here.
+    one_each = f"count(DISTINCT CASE WHEN kafka > 0 THEN struct({', '.join(_KEYS)}) END)"
+    visible = one_each if names.POSITION in places.columns else "count_if(kafka > 0)"
+    row = places.selectExpr(*counted, f"{visible} AS visible").collect()[0]
     return Tally(**row.asDict())
 
 
@@ -276,13 +288,19 @@ def _made_up(compacted: Sequence[str]) -> str:
 def _examples(
     run: RunningFlow, window: Window, places: DataFrame, found: Tally, compacted: Sequence[str]
 ) -> tuple[str, ...]:
-    wrong = places.where(f"{_DOUBLED} OR {_BACK} OR {_made_up(compacted)}").select(*_KEYS)
+    keys = list(run.flow.identity)
+    wrong = places.where(f"{_DOUBLED} OR {_BACK} OR {_made_up(compacted)}").select(*keys)
     if found.in_neither > window.counts.dropped:
         # Of what is in neither table, that which today's rules would not drop; nor shall they stop the audit.
         kept = judged(_held(run, window), audit_keyed.calmed(run)).where(F.col(names.ROUTE) != routing.DROPPED)
-        wrong = wrong.unionByName(kept.select(*_KEYS).join(places.where(_IN_NEITHER).select(*_KEYS), [*_KEYS]))
-    some = wrong.orderBy(*_KEYS).limit(_EXAMPLES).collect()
-    return tuple(f"{row[names.TOPIC]}-{row[names.PARTITION]}:{row[names.OFFSET]}" for row in some)
+        wrong = wrong.unionByName(kept.select(*keys).join(places.where(_IN_NEITHER).select(*keys), keys))
+    some = wrong.orderBy(*keys).limit(_EXAMPLES).collect()
+    return tuple(_shown(row) for row in some)
+
+
+def _shown(row: Row) -> str:
+    topic, partition, *place = row
+    return f"{topic}-{partition}:{':'.join(str(each) for each in place if each != exploding.WHOLE)}"
 
 
 def _nobody(_event: Event) -> None:

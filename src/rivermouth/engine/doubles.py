@@ -96,13 +96,14 @@ def _the_same(run: RunningFlow, ranges: Ranges) -> DataFrame:
     """Rows and open dead letters of any epoch that are what Kafka holds at their offsets, by Kafka's timestamps."""
     column = _timestamp(run)
     stamp = F.col(names.quoted(column)) if column else F.lit(None).cast("timestamp")
-    there = table_coordinates(run, stamp.alias("__then")).drop(names.EPOCH)
+    there = table_coordinates(run, stamp.alias("__then")).drop(names.EPOCH, names.POSITION)
     if run.flow.keyed is not None:
         # It knows the newest record of each key; what was erased it does not know.
         there = there.limit(0)
     elif run.dead_letters.exists():
         letters = run.dead_letters.frame().where(F.col("status") == "open")
-        there = there.unionByName(as_coordinates(letters.withColumnRenamed("kafka_timestamp", "__then"), "__then"))
+        buried = as_coordinates(letters.withColumnRenamed("kafka_timestamp", "__then"), "__then")
+        there = there.unionByName(buried.drop(names.POSITION))
     erased = run.erased.records(run.spark, run.standing.entry)
     if erased is not None:
         # Those whose timestamps are known are left out when they are read again.
@@ -110,5 +111,7 @@ def _the_same(run: RunningFlow, ranges: Ranges) -> DataFrame:
         there = there.unionByName(unknown.select(*_PLACE, names.OFFSET, F.col(names.TIMESTAMP).alias("__then")))
     source = run.source.with_headers(headers=False)
     held = envelope.read(source.batch(run.spark, ranges)).select(*_PLACE, names.OFFSET, names.TIMESTAMP)
+    if run.flow.explosion is not None:
+        there = there.distinct()  # in records
     found = there.where(envelope.inside(ranges)).join(held, [*_PLACE, names.OFFSET])
     return found.where(F.col("__then").isNull() | (F.col("__then") == F.col(names.TIMESTAMP)))

@@ -27,7 +27,7 @@ from rivermouth.errors import ForgetRefused, first_line
 from rivermouth.ports import delta
 from rivermouth.ports.computed import computed
 from rivermouth.ports.expressions import columns_in, forbidden
-from rivermouth.rows import envelope, ledger, routing
+from rivermouth.rows import envelope, ledger, record_keys, routing
 from rivermouth.rows.dead_letter import COLUMNS as LETTER_COLUMNS
 from rivermouth.rows.epochs import epoch_now
 from rivermouth.sinks import erased
@@ -49,6 +49,7 @@ _OWN: Final = "__own"
 _WENT_ON: Final = "__went_on"
 _READ_AGAIN: Final = ("rewind", "rebuild")
 _KAFKA_KEY: Final = "kafka_key"
+_SAME_KEY: Final = "__same_key"
 _RECORD: Final = (*COORDINATES, names.TIMESTAMP)
 
 
@@ -230,7 +231,7 @@ def _in_memory(run: RunningFlow, keys: DataFrame, order: Order) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _KafkaKeys:
-    """Kafka keys, as bytes, of rows.
+    """Kafka keys of rows, as ``__same_key``.
 
     Attributes:
         own: Those that only rows which go have: a key that stands for a country says nothing about a person.
@@ -254,23 +255,41 @@ def _kafka_keys(
     if order is not None and column in order.keys:
         going = matches  # deleted ones too
     staying = table.where(~met) if order is None else _of_keys(table, matches, order, "left_anti")
-    mine, theirs = (_bytes_of(rows, column).distinct() for rows in (going, staying))
-    own = mine.join(theirs, _KAFKA_KEY, "left_anti").localCheckpoint()
+    mine, theirs = (_same_keys(run, rows, column).distinct() for rows in (going, staying))
+    own = mine.join(theirs, _SAME_KEY, "left_anti").localCheckpoint()
     return _KafkaKeys(own, mine.count() - own.count(), theirs)
 
 
-def _bytes_of(rows: DataFrame, column: str) -> DataFrame:
+def _same_keys(run: RunningFlow, rows: DataFrame, column: str) -> DataFrame:
+    """``__same_key`` of rows with a key: what those of one key have alike in the table and in the dead letters."""
     key = F.col(names.quoted(column))
-    raw = isinstance(rows.schema[column].dataType, BinaryType)
-    return rows.where(key.isNotNull()).select((key if raw else F.encode(key, "UTF-8")).alias(_KAFKA_KEY))
+    if run.flow.key_columns is not None:
+        same = _as_text(key)
+    else:
+        same = key if isinstance(rows.schema[column].dataType, BinaryType) else F.encode(key, "UTF-8")
+    return rows.where(key.isNotNull()).select(same.alias(_SAME_KEY))
+
+
+def _with_same_key(run: RunningFlow, letters: DataFrame) -> DataFrame:
+    """Dead letters with ``__same_key``; null where there is no key, or where its format refuses it."""
+    form = run.flow.key_columns
+    if form is None:
+        return letters.withColumn(_SAME_KEY, F.col(_KAFKA_KEY))
+    decoded = record_keys.decode(letters.withColumn(names.KEY, F.col(_KAFKA_KEY)), form)
+    return decoded.select(*letters.columns, _as_text(F.col(names.KEY_DATA)).alias(_SAME_KEY))
+
+
+def _as_text(key: Column) -> Column:
+    """A key of whatever type as text; of a null it is null. Structs with maps in them cannot be compared."""
+    return F.when(key.isNotNull(), F.to_json(F.struct(key.alias("key"))))
 
 
 def _unjudged(run: RunningFlow, chosen: DataFrame, keys: _KafkaKeys | None) -> int:
     """How many dead letters are not chosen, and have no Kafka key that rows which stay have too."""
     place = [*names.COORDINATES, "batch"]
-    letters = run.dead_letters.frame().where("status <> 'replayed'").select(*place, _KAFKA_KEY)
+    letters = _with_same_key(run, run.dead_letters.frame().where("status <> 'replayed'")).select(*place, _SAME_KEY)
     rest = letters.join(chosen.withColumnsRenamed(names.IN_TABLE), place, "left_anti")
-    return (rest if keys is None else rest.join(keys.staying, _KAFKA_KEY, "left_anti")).count()
+    return (rest if keys is None else rest.join(keys.staying, _SAME_KEY, "left_anti")).count()
 
 
 def _letters(run: RunningFlow, request: ForgetRequest, keys: _KafkaKeys | None, gone: DataFrame) -> DataFrame | None:
@@ -282,7 +301,8 @@ def _letters(run: RunningFlow, request: ForgetRequest, keys: _KafkaKeys | None, 
     letters = run.dead_letters.frame()
     letters = letters.withColumn(_MET, _met(run, letters, "--dead-letters", request.dead_letters))
     if keys is not None:
-        mine = letters.join(F.broadcast(keys.own.withColumn(_OWN, F.lit(True))), _KAFKA_KEY, "left")
+        own = F.broadcast(keys.own.withColumn(_OWN, F.lit(True)))
+        mine = _with_same_key(run, letters).join(own, _SAME_KEY, "left")
         letters = mine.withColumn(_MET, F.col(_MET) | F.coalesce(_OWN, F.lit(False)))
     columns = [F.col(column).alias(name) for name, column in names.IN_TABLE.items()]
     columns.append(F.col("kafka_timestamp").alias(names.TIMESTAMP))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -16,6 +17,7 @@ from rivermouth.engine.keyed_table import column_starts, columns_left, keep_colu
 from rivermouth.engine.schemas import look_of, newest, with_columns
 from rivermouth.engine.steps import unerased
 from rivermouth.engine.table import change_table, table_changes, table_shape
+from rivermouth.engine.writers import grown_by, writers_of
 from rivermouth.errors import SchemaChanged
 from rivermouth.ports import delta
 from rivermouth.rows import envelope
@@ -73,12 +75,24 @@ def evolve(run: RunningFlow, ranges: Ranges) -> None:
             _stop_on_change(run.flow, suspects)
         kept = newest(run.flow, run.files, run.places)
         flow = run.flow if kept is None else with_columns(run.flow, kept.schema)
-        records, growth = _looked_at(flow, suspects, delta.table_state(run.spark, run.places.table).columns)
+        table = delta.table_state(run.spark, run.places.table).columns
+        writers = writers_of(flow, suspects)
+        if writers is None:
+            records, growth = _looked_at(flow, suspects, table)
+        else:
+            records, growth = sum(writers.values()), grown_by(flow, run.spark, writers, table)
         if growth is not None:
             kept = _keep(run, flow, growth, records)
             flow = with_columns(flow, kept.schema)
-        if kept is None or flow == run.flow:
+        is_new = kept is not None and flow != run.flow
+        if writers and grown_by(flow, run.spark, writers, table) is None:
+            # They brought what they could, and are no reason to stop another batch.
+            flow = flow.model_copy(update={"format": flow.format.having_looked_at(writers)})
+        if kept is None or not is_new:
             run.looked_at = ranges
+            if flow != run.flow:
+                run.flow = flow
+                run.prepared.clear()
             return
         reshape(run, flow)
         run.looked_at = None
@@ -117,7 +131,7 @@ def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:
     """Looks at all of them: nothing may slip through that a policy stops the flow for."""
     policies = flow.policies
     columns = {name_in_json(each): each.name for each in flow.format.schema_as_declared()}
-    asked: dict[str, Callable[[str], str]] = {
+    asked: dict[str, Callable[[str], str | None]] = {
         "FIELD_UNDECLARED": policies.new_column,
         "FIELD_TYPE": policies.type_change,
         "FIELD_MISSING": policies.missing_column,
@@ -143,9 +157,10 @@ def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:
 def _looked_at(flow: Flow, suspects: DataFrame, table: StructType) -> tuple[int, Growth | None]:
     """How many of the suspects were looked at, and how the schema grows by them; None where it does by none."""
     wanted = suspects.select(names.TOPIC, names.PARTITION, names.OFFSET, names.VALUE)
-    records, rows, limits = 0, wanted.toLocalIterator(), Limits(max_fields=look_of(flow).max_fields)
+    records, rows, look = 0, wanted.toLocalIterator(), look_of(flow)
+    empty = partial(Shape, Limits(max_fields=look.max_fields), apart=look.apart)
     while True:
-        shape, is_last = _seen(rows, limits)
+        shape, is_last = _seen(rows, empty)
         records += shape.records
         growth = _growth(flow, shape, table)
         if growth is not None and growth.changes:
@@ -154,13 +169,13 @@ def _looked_at(flow: Flow, suspects: DataFrame, table: StructType) -> tuple[int,
             return records, None
 
 
-def _seen(rows: Iterator[Row], limits: Limits) -> tuple[Shape, bool]:
+def _seen(rows: Iterator[Row], empty: Callable[[], Shape]) -> tuple[Shape, bool]:
     """What is in the next suspects, and whether they are the last."""
-    shape, size = Shape(limits), 0
+    shape, size = empty(), 0
     for topic, partition, offset, value in rows:
         document, at = bytes(value), (topic, partition, offset)
         size += len(document)
-        if _is_too_wide(document, at, limits):
+        if _is_too_wide(document, at, empty):
             shape.records += 1
             continue
         with suppress(ShapesExplode):  # as far as one is allowed to be wide, a piece never is
@@ -170,11 +185,11 @@ def _seen(rows: Iterator[Row], limits: Limits) -> tuple[Shape, bool]:
     return shape, True
 
 
-def _is_too_wide(document: bytes, at: Coordinate, limits: Limits) -> bool:
+def _is_too_wide(document: bytes, at: Coordinate, empty: Callable[[], Shape]) -> bool:
     """Whether a document has more fields than any schema: nothing else shall wait for what becomes of it."""
     if document.count(b":") <= MAX_COLUMNS:
         return False
-    alone = Shape(limits)
+    alone = empty()
     with suppress(ShapesExplode):
         alone.add(document, at)
     return alone.nodes > MAX_COLUMNS

@@ -57,6 +57,10 @@ def forget(run: RunningFlow, request: ForgetRequest, *, dry_run: bool) -> Forget
         Run twice with one mark: once. Stopped before the commit: nothing is erased, but keys may have lost what was
         remembered of their deletions. Stopped after it: the rest is done when the flow is opened the next time.
     """
+    if run.flow.explosion is not None:
+        detail = "its rows are elements of records, and an element alone cannot be kept from being read again"
+        fix = "leave explode out, into a table of its own, and erase there"
+        raise ForgetRefused(table=run.places.name, detail=detail, fix=fix)
     with run.lock:
         if run.lease is not None:
             run.lease.check()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.errors import (
     DocumentsTooWide,
     GroupWithoutOffsets,
-    KafkaRefused,
     OffsetsOutOfRange,
     SchemaEmpty,
     SchemaNotInferred,
@@ -40,11 +39,15 @@ class Look:
         records: About how many records a sample has; None for all that there are.
         times: Whether strings that are all dates or all times get such a type.
         max_fields: An object with more distinct fields is a map.
+        latest_per_key: Whether of each key only the newest record counts, within what is read.
+        apart: Names, in lower case, of fields of any shape, into which nothing looks.
     """
 
     records: int | None = SAMPLE_RECORDS
     times: bool = False
     max_fields: int = MAX_FIELDS
+    latest_per_key: bool = False
+    apart: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,6 @@ class Inference:
 
 def infer(flow: Flow, topics: Topics, look: Look) -> Inference:
     """The schema of what the flow reads now.
-
-    Where every topic is compacted, only the newest record of each key counts, within what is read.
 
     Args:
         flow: Says what is read, and which columns its table has besides.
@@ -136,12 +137,11 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
     began_at = time.monotonic()
     known = topics.topics(flow)
     ranges = _ranges(flow, topics, known)
-    newest = flow.source is None and _compacted(topics, known)
     rounds = _rounds(topics, ranges, look)
     reading = _Reading(topics, rounds, look)
-    shape = Shape(Limits(max_fields=look.max_fields), unwrap_of(flow))
+    shape = Shape(Limits(max_fields=look.max_fields), unwrap_of(flow), look.apart)
     try:
-        for record in reading.newest() if newest else reading.all():
+        for record in reading.newest() if look.latest_per_key else reading.all():
             shape.add(record.value, (record.topic, record.partition, record.offset))
     except ShapesExplode:
         raise _too_wide(subject_of(flow), shape) from None
@@ -151,7 +151,7 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
         read=reading.read,
         offsets=ledger.size(ranges),
         whole=not reading.cut and sum(each.records for part in rounds for each in part) >= ledger.size(ranges),
-        latest_per_key=newest,
+        latest_per_key=look.latest_per_key,
         seconds=time.monotonic() - began_at,
     )
 
@@ -218,14 +218,6 @@ class _Reading:
         for record in self.all():
             if record.key is None or last.get((record.topic, record.partition, record.key)) == record.offset:
                 yield record
-
-
-def _compacted(topics: Topics, known: Mapping[str, Topic]) -> bool:
-    """Whether all of them are; a broker that does not tell this client is no reason to stop."""
-    try:
-        return bool(known) and topics.compacted(known.keys()) == set(known)
-    except KafkaRefused:
-        return False
 
 
 def _ranges(flow: Flow, topics: Topics, known: Mapping[str, Topic]) -> Ranges:

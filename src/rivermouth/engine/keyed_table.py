@@ -13,8 +13,8 @@ from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
 from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.expressions import columns_in, forbidden, forbidden_within
-from rivermouth.rows import history, partial, schema, snapshots
-from rivermouth.rows.changes import order_of, sequence_sql
+from rivermouth.rows import history, partial, record_keys, schema, snapshots
+from rivermouth.rows.changes import keys_of_values, order_of, sequence_sql
 from rivermouth.rows.column_starts import ColumnStarts
 from rivermouth.rows.json_types import nullable
 
@@ -68,6 +68,7 @@ def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: S
     if sink is None:
         return known
     _check_names(flow, sink, payload, known)
+    _check_keys_of_tombstones(spark, flow, known)
     for setting in ("apply_as_deletes", "apply_as_truncates"):
         if (condition := getattr(sink, setting)) is not None:
             _check_condition(spark, flow, known, setting, condition)
@@ -217,9 +218,18 @@ def _check_versions(flow: Flow, sink: KeyedSink, payload: StructType, known: Str
                 raise _invalid(flow, f"{setting} names {name!r}, which is no column", did_you_mean(name, kept))
     for name in sink.tracked(kept) or ():
         kind = known[name].dataType
-        if isinstance(kind, _NOT_COMPARED):
+        if not _is_compared(kind):
             detail = f"column {name!r} is of type {kind.simpleString()}, of which nobody can say whether it changed"
             raise _invalid(flow, detail, f"track_history_except_columns: [{name}]")
+
+
+def _is_compared(kind: DataType) -> bool:
+    match kind:
+        case StructType():
+            return all(_is_compared(each.dataType) for each in kind.fields)
+        case ArrayType():
+            return _is_compared(kind.elementType)
+    return not isinstance(kind, _NOT_COMPARED)
 
 
 def _check_tracked(spark: SparkSession, flow: Flow, sink: KeyedSink, kept: Sequence[str]) -> None:
@@ -278,7 +288,30 @@ def _check_names(flow: Flow, sink: KeyedSink, payload: StructType, known: Struct
     for name in schema.key_columns(flow):
         if isinstance(known[name].dataType, _NO_KEYS):
             detail = f"key {name!r} is of type {known[name].dataType.simpleString()}, by which no rows are told apart"
-            raise _invalid(flow, detail, "name columns of simple types: keys: [id]")
+            raise _invalid(flow, detail, _simple_keys(flow, known, name))
+
+
+def _simple_keys(flow: Flow, known: StructType, name: str) -> str:
+    kind = known[name].dataType
+    if isinstance(kind, StructType) and name == flow.metadata_columns.get("kafka_key"):
+        return f"name its parts: keys: [{{{kind.names[0]}: {name}.{kind.names[0]}}}]"
+    return "name columns of simple types: keys: [id]"
+
+
+def _check_keys_of_tombstones(spark: SparkSession, flow: Flow, known: StructType) -> None:
+    """That what Kafka's key has can be found among the keys of the table."""
+    if flow.key_columns is None or flow.keyed is None or not flow.keyed.tombstones_delete:
+        return
+    empty, of = spark.createDataFrame([], known), flow.metadata_columns["kafka_key"]
+    for name, sql in record_keys.in_columns(known, flow, keys_of_values(flow)).items():
+        try:
+            empty.selectExpr(sql)
+        except PySparkException:
+            key = known[of].dataType
+            part, its = (f"{of}.{name}", key[name].dataType) if isinstance(key, StructType) else (of, key)
+            kinds = f"{known[name].dataType.simpleString()}, and {part}, that of a record without a value"
+            detail = f"key {name!r} is of type {kinds}, {its.simpleString()}"
+            raise _invalid(flow, detail, f"go by the key itself: keys: [{{{name}_key: {part}}}]") from None
 
 
 def _check_condition(spark: SparkSession, flow: Flow, known: StructType, setting: str, condition: str) -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from rivermouth.names import COORDINATES
+from rivermouth.names import ROW_IN_TABLE
 from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_same_place
 from rivermouth.ports.storage import files_for
+from rivermouth.rows import exploding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,7 @@ class LetterGroup:
         topic: Topic of one of them.
         partition: Its partition.
         offset: Its offset.
+        position: Which element of its record it is; None for a record as a whole.
         last_at: When the newest was buried, in UTC.
     """
 
@@ -52,6 +54,7 @@ class LetterGroup:
     topic: str
     partition: int
     offset: int
+    position: int | None
     last_at: dt.datetime
 
 
@@ -64,9 +67,10 @@ class Letter:
         topic: Kafka's topic.
         partition: Its partition.
         offset: Its offset.
+        position: Which element of its record it is, where the flow explodes them; None for a record as a whole.
         timestamp: Kafka's timestamp, in UTC.
         key: The record's key.
-        value: The record's value.
+        value: The record's value; of an element of an array that is a whole value, the element.
         headers: (key, value) of its headers, in order.
         stage: Where it failed.
         reason: The reason's code.
@@ -82,6 +86,7 @@ class Letter:
     topic: str
     partition: int
     offset: int
+    position: int | None
     timestamp: dt.datetime | None
     key: bytes | None
     value: bytes | None
@@ -105,7 +110,7 @@ def list_letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter
         letters.groupBy(*_KIND, _EXPECTATIONS)
         .agg(
             F.count(F.lit(1)).alias("letters"),
-            F.min(F.struct(*COORDINATES)).alias("example"),
+            F.min(F.struct(*ROW_IN_TABLE.values())).alias("example"),
             F.max("dead_lettered_at").alias("last_at"),
         )
         .orderBy(F.desc("letters"), *_KIND, _EXPECTATIONS)
@@ -118,6 +123,7 @@ def list_letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter
             topic=row["example"]["kafka_topic"],
             partition=row["example"]["kafka_partition"],
             offset=row["example"]["kafka_offset"],
+            position=row["example"]["kafka_position"],
             last_at=_utc(row["last_at"]),
         )
         for row in groups.collect()
@@ -125,11 +131,11 @@ def list_letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter
 
 
 def show_letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter, limit: int) -> list[Letter]:
-    """At most ``limit`` of the flow's dead letters, by topic, partition and offset."""
+    """At most ``limit`` of the flow's dead letters, by topic, partition, offset and position."""
     letters = _letters(spark, order, wanted)
     if letters is None:
         return []
-    return [_letter(row.asDict()) for row in letters.orderBy(*COORDINATES).limit(limit).collect()]
+    return [_letter(row.asDict()) for row in letters.orderBy(*ROW_IN_TABLE.values()).limit(limit).collect()]
 
 
 def _letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter) -> DataFrame | None:
@@ -138,7 +144,7 @@ def _letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter) ->
     if not delta.exists(files_for(place, spark), place):
         return None
     names: Sequence[str] = [name for name in (order.flow.name, order.flow.previously) if name]
-    frame = spark.read.format("delta").load(place)
+    frame = exploding.with_position(spark.read.format("delta").load(place))
     return frame.where(F.col("flow").isin(*names) & wanted.condition())
 
 
@@ -151,6 +157,7 @@ def _letter(row: dict[str, Any]) -> Letter:
         topic=row["kafka_topic"],
         partition=row["kafka_partition"],
         offset=row["kafka_offset"],
+        position=row["kafka_position"],
         timestamp=None if row["kafka_timestamp"] is None else _utc(row["kafka_timestamp"]),
         key=raw(row["kafka_key"]),
         value=raw(row["kafka_value"]),

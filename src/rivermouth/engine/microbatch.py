@@ -12,7 +12,7 @@ from rivermouth.engine.steps import judged, kept_changes, letters_of, settled, t
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.observed import Observed
 from rivermouth.ports.table_ledger import Standing
-from rivermouth.rows import envelope, ledger, routing
+from rivermouth.rows import envelope, exploding, ledger, routing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +92,8 @@ def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, ru
     rows = envelope.in_few_tasks(rows, marked, run.flow)
     suspects = routing.nearby(rows, blocks, block)
     routed = kept_changes(judged(suspects, run), run, marked)
-    letters = Observed(letters_of(routed, run), {"mark": routing.mark_of(*names.COORDINATES)})
+    mark = routing.mark_of(*exploding.identity_of_letters(run.flow))
+    letters = Observed(letters_of(routed, run), {"mark": mark})
     run.reached("bury")
     buried = run.dead_letters.write(letters.rows, run.standing.entry)
     run.reached("buried")

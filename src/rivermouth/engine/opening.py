@@ -19,6 +19,7 @@ from rivermouth.ports import delta
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import PlacedFiles
 from rivermouth.ports.table_ledger import TableLedger, narrowed
+from rivermouth.rows import dead_letter
 from rivermouth.rows.ledger import Entry, first_entry
 from rivermouth.sinks.dead_letters import DeadLetterTable
 from rivermouth.sinks.erased import Erased
@@ -229,7 +230,9 @@ def standing_flow(
         source=source,
         sink=flow.sink,  # type: ignore[arg-type]
         ledger=table_ledger,
-        dead_letters=DeadLetterTable(spark, files, places.dead_letter_table, target=places.full_name),
+        dead_letters=DeadLetterTable(
+            spark, files, places.dead_letter_table, target=places.full_name, columns=dead_letter.columns(flow)
+        ),
         erased=Erased(files, f"{places.erased}/records", state.table_id),
         columns=columns,
         table_id=state.table_id,

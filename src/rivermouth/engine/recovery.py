@@ -90,13 +90,19 @@ def recount(run: RunningFlow, ranges: Ranges, gone: Ranges | None = None) -> Cou
         return _recounted(run, ranges, complete=True)
     # Its letters are there whole or not at all; those of records that are gone could not be made again.
     buried = run.dead_letters.newest_entry(run.standing.entry.flow, run.flow.previously) >= run.standing.entry.number
-    found = rows_within(run, gone).distinct().count()
+    present = rows_within(run, gone).distinct()
+    found = present.count()
     letters = _letters_within(run, gone).count() if buried else 0
+    records = found + letters
+    if run.flow.explosion is not None:
+        places = present.unionByName(_letters_within(run, gone)) if buried else present
+        records = places.select(*names.IN_TABLE).distinct().count()
     counts = ledger.Counts(
-        consumed=found + letters,
+        consumed=records,
+        exploded=found + letters - records,
         written=found,
         dead_lettered=letters,
-        lost=ledger.size(gone) - found - letters,
+        lost=ledger.size(gone) - records,
     )
     rest = ledger.without(ranges, gone)
     return counts + _recounted(run, rest, complete=not buried) if rest else counts
@@ -139,7 +145,7 @@ def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     whole = run.source.with_headers(headers=True)
     present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
     held = unerased(envelope.read(whole.batch(run.spark, ranges)), run, ranges)
-    routed = judged(held, run).join(present, [*names.IN_TABLE], "left")
+    routed = judged(held, run).join(present, [*run.flow.identity], "left")
     written = F.col("__present").isNotNull()
     table = routed.where(written).withColumn(names.ROUTE, F.lit(routing.TABLE))
     counts = _counted(table, run, ranges)
@@ -148,15 +154,27 @@ def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     counts += ledger.Counts(consumed=vanished, written=vanished)
     other = F.when(F.col(names.ROUTE) == routing.TABLE, routing.DEAD_LETTER).otherwise(F.col(names.ROUTE))
     rest = routed.where(~written).drop("__present").withColumn(names.ROUTE, other).persist(StorageLevel.DISK_ONLY)
+    coordinates = [*names.IN_TABLE]
     try:
         counts += _counted(rest, run, ranges)
         if complete:
-            coordinates = [*names.IN_TABLE]
-            held = rest.select(coordinates).unionByName(present.select(coordinates))
-            counts = _completed(run, rest, held, counts)
+            # Of a record with several rows one may be in the table, and another a dead letter.
+            known = present if run.flow.explosion is None else held
+            counts = _completed(run, rest, rest.select(coordinates).unionByName(known.select(coordinates)), counts)
+        if run.flow.explosion is not None:
+            counts = _in_records(run, counts, rest.select(coordinates).unionByName(present.select(coordinates)))
     finally:
         rest.unpersist()
     return counts
+
+
+def _in_records(run: RunningFlow, counts: Counts, places: DataFrame) -> Counts:
+    """Counts of rows with ``consumed`` counted in records, which are those of ``places`` and of the dead letters."""
+    if run.dead_letters.exists():
+        places = places.unionByName(as_coordinates(_own_letters(run)).select(*names.IN_TABLE))
+    records = places.distinct().count()
+    rows = counts.written + counts.dropped + counts.dead_lettered
+    return dataclasses.replace(counts, consumed=records, exploded=rows - records)
 
 
 def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts:
@@ -306,13 +324,13 @@ def finish_replay(run: RunningFlow) -> None:
     """
     standing = run.standing
     letters = with_epoch(run, run.dead_letters.frame().where(F.col("status") == "open"))
-    keys = [*names.COORDINATES, names.EPOCH]
+    keys = [*names.IN_TABLE, names.EPOCH]
     there, remembered = table_coordinates(run), _remembered(run)
     if remembered is not None:
         there = there.unionByName(remembered)
-    there = there.withColumnsRenamed(names.IN_TABLE)
-    opened = F.broadcast(letters.select(*keys, "batch").distinct())
-    moved = there.join(opened, keys).select(*names.COORDINATES, "batch").distinct()
+    opened = F.broadcast(as_coordinates(letters, names.EPOCH, "batch").distinct())
+    found = there.join(opened, keys) if run.flow.explosion is None else _elements_moved(run, there, opened)
+    moved = found.select(*run.flow.identity, "batch").distinct().withColumnsRenamed({**run.flow.identity})
     if remembered is not None:
         # The commit tells of versions, not of records.
         replayed = moved.count()
@@ -322,6 +340,21 @@ def finish_replay(run: RunningFlow) -> None:
     run.dead_letters.mark(moved.withColumn("new_status", F.lit("replayed")))
     run.standing = dataclasses.replace(standing, counts=ledger.Counts(replayed=replayed))
     run.ledger.keep(run.standing)
+
+
+def _elements_moved(run: RunningFlow, there: DataFrame, opened: DataFrame) -> DataFrame:
+    """Of a replay that exploded records: the open letters whose elements the table has.
+
+    A letter that is a whole record counts if rows of it came with the replay: others may have been there before.
+    """
+    keys, standing = [*names.IN_TABLE, names.EPOCH], run.standing
+    single = opened.join(there, [*keys, names.POSITION], "left_semi")
+    commit = run.ledger.commit_of(standing.entry, standing.version - 1)
+    if commit is None:
+        return single
+    before, after = (table_coordinates(run, version=version) for version in (commit.version - 1, commit.version))
+    came = after.join(opened.select(keys), keys, "left_semi").join(before, [*keys, names.POSITION], "left_anti")
+    return single.unionByName(opened.where(f"{names.POSITION} < 0").join(came, keys, "left_semi"))
 
 
 def finish_decision(run: RunningFlow) -> None:
@@ -344,7 +377,7 @@ def finish_decision(run: RunningFlow) -> None:
         now = epoch_now(entry, F.col("kafka_topic"), F.col("kafka_partition"))
         letters = with_epoch(run, run.dead_letters.frame().where(F.col("status") == "open"))
         mine = as_coordinates(letters.where(F.col(names.EPOCH) == now), "batch").where(envelope.inside(again))
-        given_up = mine.withColumnsRenamed(names.IN_TABLE).distinct().withColumn("new_status", F.lit("discarded"))
+        given_up = mine.withColumnsRenamed(names.ROW_IN_TABLE).distinct().withColumn("new_status", F.lit("discarded"))
         run.dead_letters.mark(given_up)
     if run.tombstones is not None and any(
         each.entry == entry.number and each.kind == "rebuild" for each in entry.decisions

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth.engine.events import Replayed
@@ -14,7 +15,7 @@ from rivermouth.engine.recovery import recover
 from rivermouth.engine.steps import judged, table_coordinates, table_rows, with_epoch, written
 from rivermouth.names import COORDINATES, EPOCH, IN_TABLE
 from rivermouth.ports.table_ledger import Standing
-from rivermouth.rows import dead_letter, routing
+from rivermouth.rows import dead_letter, exploding, routing
 from rivermouth.rows.ledger import Counts
 from rivermouth.rows.splitting import once
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 _KEYS = [*COORDINATES, "batch"]
-_ROW_KEYS = [*COORDINATES, EPOCH]
+_RECORD = [*IN_TABLE, EPOCH]
+_POSITION = dead_letter.POSITION.name
 
 
 def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool, marks_failures: bool = True) -> Replayed:
@@ -69,7 +71,7 @@ def discard(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> int
         letters = _open_letters(run, wanted)
         found = letters.count()
         if found and not dry_run:
-            run.dead_letters.mark(letters.select(*_KEYS, F.lit("discarded").alias("new_status")).distinct())
+            run.dead_letters.mark(letters.select(*_keys(run), F.lit("discarded").alias("new_status")).distinct())
         return found
 
 
@@ -84,12 +86,11 @@ def _prepare(run: RunningFlow) -> None:
 def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool, marks_failures: bool) -> Replayed:
     if not marks_failures and letters.isEmpty():
         return Replayed(run.flow.name, name, tried=0, replayed=0, remaining=0, dry_run=dry_run)
-    tried_again = dead_letter.as_envelope(with_epoch(run, letters), "batch", EPOCH).distinct()
-    routed = judged(tried_again, run, ("__batch", EPOCH))
-    passing = routed.where(F.col("__route") == routing.TABLE)
-    keys = (F.col(name).alias(key) for name, key in IN_TABLE.items())
+    passing = _passing(run, letters)
+    wanted = {**IN_TABLE, **({exploding.WANTED: _POSITION} if run.flow.explosion is not None else {})}
+    keys = (F.col(name).alias(key) for name, key in wanted.items())
     places = passing.where(once(run.flow)).select(*keys, F.col("__batch").alias("batch"), EPOCH)
-    coordinates = places.persist(StorageLevel.DISK_ONLY)
+    coordinates = (places.distinct() if run.flow.explosion is not None else places).persist(StorageLevel.DISK_ONLY)
     try:
         tried, passed = letters.count(), coordinates.count()
         if not dry_run and (passed or marks_failures):
@@ -100,6 +101,20 @@ def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool, m
         return Replayed(run.flow.name, name, tried=tried, replayed=passed, remaining=tried - passed, dry_run=dry_run)
     finally:
         coordinates.unpersist()
+
+
+def _passing(run: RunningFlow, letters: DataFrame) -> DataFrame:
+    """The rows of letters that pass now; of a record that was refused as a whole all of them or none."""
+    letters = with_epoch(run, letters)
+    if run.flow.explosion is None:
+        tried_again = dead_letter.as_envelope(letters, "batch", EPOCH).distinct()
+        return judged(tried_again, run, ("__batch", EPOCH)).where(F.col("__route") == routing.TABLE)
+    beside = ("__batch", EPOCH, exploding.WANTED)
+    tried_again = dead_letter.as_envelope(letters.withColumn(exploding.WANTED, F.col(_POSITION)), "batch", *beside[1:])
+    routed = judged(tried_again.distinct(), run, beside)
+    letter = Window.partitionBy(*IN_TABLE, *beside)
+    passes = F.min(F.col("__route") == routing.TABLE).over(letter)
+    return routed.withColumn("__passes", passes).where("__passes")
 
 
 def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Counts:
@@ -117,21 +132,29 @@ def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Cou
 
 
 def _missing(passing: DataFrame, coordinates: DataFrame, run: RunningFlow) -> DataFrame:
-    there = table_coordinates(run).withColumnsRenamed(IN_TABLE)
-    present = there.join(F.broadcast(coordinates), _ROW_KEYS, "left_semi").distinct()
-    back = {key: name for name, key in IN_TABLE.items()}
-    return passing.join(F.broadcast(present.withColumnsRenamed(back)), [*back.values(), EPOCH], "left_anti")
+    records = coordinates.withColumnsRenamed({key: name for name, key in IN_TABLE.items()}).select(*_RECORD)
+    present = table_coordinates(run).join(F.broadcast(records), _RECORD, "left_semi").distinct()
+    return passing.join(F.broadcast(present), [*run.flow.identity, EPOCH], "left_anti")
 
 
 def _mark(run: RunningFlow, letters: DataFrame, coordinates: DataFrame) -> None:
     run.reached("replay_mark")
     passed = F.broadcast(coordinates.withColumn("__passed", F.lit(True)))
     status = F.when(F.col("__passed"), "replayed").otherwise("open")
-    verdicts = letters.select(*_KEYS).distinct().join(passed, _KEYS, "left")
-    run.dead_letters.mark(verdicts.select(*_KEYS, status.alias("new_status")))
+    keys = _keys(run)
+    verdicts = letters.select(*keys).distinct().join(passed, keys, "left")
+    run.dead_letters.mark(verdicts.select(*keys, status.alias("new_status")))
+
+
+def _keys(run: RunningFlow) -> list[str]:
+    """What dead letters are marked by; ``_open_letters`` has no null in it."""
+    return [*_KEYS, *([_POSITION] if run.flow.explosion is not None else [])]
 
 
 def _open_letters(run: RunningFlow, wanted: DeadLetterFilter) -> DataFrame:
     letters = run.dead_letters.frame()
     mine = (F.col("flow").isin(run.flow.name, run.flow.previously or run.flow.name)) & (F.col("status") == "open")
-    return letters.where(mine & wanted.condition())
+    found = exploding.with_position(letters).where(mine & wanted.condition())
+    if run.flow.explosion is None:
+        return found.select(letters.columns)
+    return found.withColumn(_POSITION, F.coalesce(_POSITION, F.lit(exploding.WHOLE)))

@@ -15,7 +15,19 @@ from rivermouth.ports import delta
 from rivermouth.ports.expressions import is_of_the_day
 from rivermouth.ports.prepared import Prepared
 from rivermouth.ports.table_ledger import Standing
-from rivermouth.rows import changes, checks, dead_letter, envelope, partial, routing, schema, splitting, wrapping
+from rivermouth.rows import (
+    changes,
+    checks,
+    dead_letter,
+    envelope,
+    exploding,
+    partial,
+    record_keys,
+    routing,
+    schema,
+    splitting,
+    wrapping,
+)
 from rivermouth.rows.epochs import epoch_now, epoch_then
 from rivermouth.sinks import erased
 from rivermouth.sinks._target import Target
@@ -54,6 +66,7 @@ def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = (), *, wat
 def of_the_day(flow: Flow) -> bool:
     """Whether one of the flow's expressions may hold a literal that Spark's parser fills in: ``DATE 'today'``."""
     texts = [*(each.condition for each in flow.expectations), *schema.derived_columns(flow).values(), *flow.select]
+    texts.append(flow.explode or "")
     if flow.keyed is not None:
         texts += [flow.keyed.apply_as_deletes or "", flow.keyed.apply_as_truncates or "", *flow.keyed.sequence_by]
     return any(map(is_of_the_day, texts))
@@ -61,15 +74,21 @@ def of_the_day(flow: Flow) -> bool:
 
 def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
     """Steps 2 to 5 over envelope rows, made anew; ``beside`` stays as it is."""
-    rows = envelope.decode(rows, flow)
-    rows = envelope.watch(rows, flow) if watched else rows
-    rows = splitting.split(rows, flow)
+    rows = decoded(rows, flow, watched=watched)
     told = (names.VERDICT,) if flow.value_format.tells else ()
+    told = (*told, *record_keys.columns(flow), *flow.identity.keys() - names.IN_TABLE.keys())
     rows = schema.conform(rows, flow, (*beside, *told, *wrapping.columns(flow)))
     rows = partial.tell(changes.tell(rows, flow), flow)
     rows = checks.check(rows, flow.expectations)
     rows = splitting.agreed(rows, flow, beside)
     return routing.route(rows, flow)
+
+
+def decoded(rows: DataFrame, flow: Flow, *, watched: bool = False) -> DataFrame:
+    """Envelope rows with their payload, a row for each change or element of a record: step 2."""
+    rows = envelope.decode(exploding.split(rows, flow), flow)
+    rows = envelope.watch(rows, flow) if watched else rows
+    return exploding.explode(splitting.split(rows, flow), flow)
 
 
 def unerased(rows: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
@@ -123,10 +142,11 @@ def table_order(run: RunningFlow) -> Order | None:
 def table_coordinates(run: RunningFlow, *more: Column, version: int | None = None) -> DataFrame:
     """``__topic``, ``__partition``, ``__offset`` and ``__epoch`` of the table's rows: which records they are.
 
-    With the columns in ``more`` beside them; of an older ``version``, if one is named.
+    And ``__position`` where records are exploded. With the columns in ``more`` beside them; of an older ``version``,
+    if one is named.
     """
     called = run.flow.metadata_columns
-    renamed = [F.col(names.quoted(called[name])).alias(target) for target, name in names.IN_TABLE.items()]
+    renamed = [F.col(names.quoted(called[name])).alias(target) for target, name in run.flow.identity.items()]
     epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if run.standing.entry.epochs else F.lit(0)
     reader = run.spark.read.format("delta")
     table = (reader if version is None else reader.option("versionAsOf", version)).load(run.places.table)
@@ -136,7 +156,7 @@ def table_coordinates(run: RunningFlow, *more: Column, version: int | None = Non
 def rows_within(run: RunningFlow, ranges: Ranges, version: int | None = None) -> DataFrame:
     """``__topic``, ``__partition`` and ``__offset`` of the table's rows within ``ranges``, of the epoch of now.
 
-    Of an older ``version`` of the table, if one is named.
+    And ``__position`` where records are exploded. Of an older ``version`` of the table, if one is named.
     """
     found = table_coordinates(run, version=version).where(envelope.inside(ranges))
     if run.standing.entry.epochs:
@@ -178,8 +198,14 @@ def with_epoch(run: RunningFlow, letters: DataFrame) -> DataFrame:
 
 
 def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
-    """``__topic``, ``__partition`` and ``__offset`` of dead letters, and the columns in ``more``."""
-    return letters.select(*(F.col(column).alias(name) for name, column in names.IN_TABLE.items()), *more)
+    """``__topic``, ``__partition`` and ``__offset`` of dead letters, and the columns in ``more``.
+
+    And ``__position`` where their table has it; of a letter that is a whole record ``exploding.WHOLE``.
+    """
+    columns = [F.col(column).alias(name) for name, column in names.IN_TABLE.items()]
+    if dead_letter.POSITION.name in letters.columns:
+        columns.append(F.coalesce(dead_letter.POSITION.name, F.lit(exploding.WHOLE)).alias(names.POSITION))
+    return letters.select(*columns, *more)
 
 
 def letters_of(routed: DataFrame, run: RunningFlow) -> DataFrame:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StructField, StructType, VariantType
 
 from rivermouth import names
+from rivermouth.engine.exploded import exploded_columns, exploded_properties, other_elements
 from rivermouth.engine.keyed_table import columns_of_rows, keyed_columns, keyed_properties, keys_fix, other_keys
 from rivermouth.engine.selected import selected_columns
 from rivermouth.errors import (
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 # Of Hive's client, after its own attempts.
 _NO_METASTORE = "SessionHiveMetaStoreClient"
 
+# Types of what is no single value.
+_NO_VALUES: Final = (ArrayType, MapType, StructType, VariantType)
 _TABLE_DEFAULTS = {
     # A checkpoint of the table's log costs about a second: not at every tenth commit.
     "delta.checkpointInterval": "100",
@@ -66,9 +69,10 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         SchemaInvalid: The declared schema cannot be read.
         PatternInvalid: The pattern of the format regex cannot be used.
         ColumnCollision: A payload column bears the name of a metadata column.
+        ExplodeInvalid: What is exploded cannot be had.
         SelectInvalid: What is selected cannot be had.
         ExpectationInvalid: A condition cannot be analysed, or is refused.
-        LayoutInvalid: A partition or cluster column does not exist, or its expression is refused.
+        LayoutInvalid: A partition or cluster column does not exist, is of no simple type, or is refused.
         KeysInvalid: A keyed table's keys, order or conditions cannot be had from the columns.
     """
     try:
@@ -78,7 +82,8 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         raise PatternInvalid(flow=flow.name, detail=first_line(error)) from error
     except (ValueError, PySparkException) as error:
         raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
-    payload = selected_columns(spark, flow, columns_of_rows(flow, payload))
+    payload = exploded_columns(spark, flow, columns_of_rows(flow, payload))
+    payload = selected_columns(spark, flow, payload)
     columns = schema.table_columns(flow, payload, key)
     empty = spark.createDataFrame([], columns)
     derived = []
@@ -106,6 +111,7 @@ def create_table(spark: SparkSession, flow: Flow, places: FlowPlaces, shape: Tab
         **_TABLE_DEFAULTS,
         # A changed row is marked as gone in its file, which is not written anew for it.
         **({"delta.enableDeletionVectors": "true", **keyed_properties(flow)} if flow.keyed else {}),
+        **exploded_properties(flow),
         "delta.dataSkippingStatsColumns": ",".join(_statistics(flow, shape)),
         **{name: text(value) for name, value in flow.table.properties.items()},
     }
@@ -180,6 +186,9 @@ def table_changes(
         raise TableMismatch(flow=flow.name, table=location, detail=detail)
     if other := other_keys(flow, state.properties):
         raise TableMismatch(flow=flow.name, table=location, detail=other, fix=keys_fix(flow, state.properties))
+    if other := other_elements(flow, state.properties):
+        fix = "write into a new table, or explode what the table was made of"
+        raise TableMismatch(flow=flow.name, table=location, detail=other, fix=fix)
     found = {field.name.lower(): field for field in state.columns}
     unfit = _unfit_for_adoption(found, shape) if adopting else _without_coordinates(found, flow)
     if unfit:
@@ -202,7 +211,7 @@ def table_changes(
 
 def _without_coordinates(found: Mapping[str, StructField], flow: Flow) -> str | None:
     """They say which record a row is: of a table without them nobody could tell what it holds."""
-    for name in names.COORDINATES:
+    for name in flow.identity.values():
         if flow.metadata_columns[name].lower() not in found:
             return f"it has no column {flow.metadata_columns[name]}, in which the flow writes {name}"
     return None
@@ -237,6 +246,11 @@ def _check_layout(flow: Flow, columns: StructType) -> None:
     for name in flow.zorder:
         if name not in columns.names or name in schema.partition_columns(flow):
             raise LayoutInvalid(flow=flow.name, detail=f"zorder: there is no column {name!r} within the partitions")
+    for name in (*schema.partition_columns(flow), *flow.table.cluster_by, *flow.zorder):
+        kind = columns[name].dataType
+        if isinstance(kind, _NO_VALUES):
+            detail = f"column {name!r} is of type {kind.simpleString()}, by which no files are told apart"
+            raise LayoutInvalid(flow=flow.name, detail=detail)
 
 
 def _check_expectations(spark: SparkSession, flow: Flow, columns: StructType) -> None:

@@ -224,6 +224,14 @@ class SelectInvalid(RivermouthError):
     hint = "rivermouth plan {flow}"
 
 
+class ExplodeInvalid(RivermouthError):
+    """What ``explode`` names is no array and no map of each record."""
+
+    code = "EXPLODE_INVALID"
+    what = "flow {flow}: explode {expression!r} cannot be used: {detail}; nothing was run"
+    hint = "rivermouth plan {flow}"
+
+
 class ExpectationInvalid(RivermouthError):
     """An expectation's condition that Spark cannot analyse over the flow's columns."""
 

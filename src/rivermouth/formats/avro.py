@@ -6,15 +6,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import StructType
 
 from rivermouth import names
-from rivermouth.rows import avro_document
+from rivermouth.rows import avro_document, column_policies, evolution, json_types
 from rivermouth.rows.avro_document import Encoding
 from rivermouth.rows.registry_format import RegistryFormat
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from collections.abc import Collection
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+    from rivermouth.spec import Evolution
+
+_POLICED = ("FIELD_UNDECLARED", "FIELD_TYPE", "SCHEMA_MISMATCH", "FIELD_MISSING")
+"""Reasons that policies say more about."""
 
 
 class Avro(RegistryFormat):
@@ -23,7 +32,7 @@ class Avro(RegistryFormat):
     Attributes:
         type: ``avro``.
         declared: ``schema`` in YAML: the path of a schema file (``.avsc``), or the schema itself as a mapping. Its
-            fields are the table's columns.
+            fields are the table's columns. Keys may be of a schema that is no record: ``long``.
         framing: What stands before each record: nothing (``plain``), Avro's single-object header with the writer
             schema's fingerprint (``single_object``), or a zero and the writer schema's id in the schema registry
             (``confluent``).
@@ -43,6 +52,10 @@ class Avro(RegistryFormat):
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)
     asks_for: ClassVar[str] = "framing: confluent needs"
+    _evolution: Evolution | None = None
+    _declared_columns: StructType | None = None
+    _kept: StructType | None = None
+    _looked_at: frozenset[int] = frozenset()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -70,6 +83,32 @@ class Avro(RegistryFormat):
         return self.framing == "confluent"
 
     @property
+    def evolves(self) -> bool:
+        """Where records name the schemas that they were written with, and a registry has these."""
+        return self.reads_registry
+
+    def evolving(self, evolution: Evolution) -> Self:
+        """The same format under policies; Avro's own rules hold where they say nothing."""
+        said = None if evolution.says_nothing else evolution
+        if said == self._evolution:
+            return self
+        same = self.model_copy()
+        same._evolution = said  # noqa: SLF001
+        return same
+
+    def with_schema(self, schema: StructType) -> Self:
+        """The same format with what has grown out of its schema."""
+        same = self.model_copy()
+        same._kept = schema  # noqa: SLF001
+        return same
+
+    def having_looked_at(self, writers: Collection[int]) -> Self:
+        """The same format; the schemas of these ids are nothing new to it."""
+        same = self.model_copy()
+        same._looked_at = self._looked_at.union(writers)  # noqa: SLF001
+        return same
+
+    @property
     def asks_for_writers(self) -> bool:
         """Whether the registry is asked for the schema of each record's writer."""
         return self.reads_registry
@@ -92,11 +131,41 @@ class Avro(RegistryFormat):
         found = self._schema(spark)
         writers = tuple(map(avro_document.text_of, self.writer_schemas))
         update = {"declared": found, "writer_schemas": writers, "subject": None, "version": None}
-        return self.model_copy(update=update)
+        same = self.model_copy(update=update)
+        kind = avro_document.key_type(spark, found)
+        # A schema that is no record is one of keys.
+        same._declared_columns = kind if isinstance(kind, StructType) else None  # noqa: SLF001
+        return same
+
+    def schema_as_declared(self) -> StructType:
+        """The fields of the schema, in order, and what has grown out of them; only of one that is ``fixed``."""
+        if self._declared_columns is None:
+            msg = "its schema was not read yet"
+            raise ValueError(msg)
+        return self._grown(self._declared_columns)
 
     def columns(self, spark: SparkSession) -> StructType:
-        """The fields of the schema, in order."""
-        return avro_document.columns(spark, self._schema(spark))
+        """The fields of the schema, in order, and what has grown out of them.
+
+        Raises:
+            ValueError: The schema cannot be read, or a policy is for a column that there never is; the text says why.
+        """
+        found = self._grown(avro_document.columns(spark, self._schema(spark)))
+        if self._evolution is not None:
+            column_policies.check(found, self._evolution)
+        return json_types.nullable_columns(found)
+
+    def _grown(self, declared: StructType) -> StructType:
+        return declared if self._kept is None else evolution.overlaid(declared, self._kept)
+
+    def key_type(self, spark: SparkSession) -> DataType:
+        """A struct of the schema's fields, or of a schema that is no record the type of its values."""
+        return avro_document.key_type(spark, self._schema(spark))
+
+    @property
+    def makes_struct_of_keys(self) -> bool:
+        """Whether that is known before the schema is read."""
+        return isinstance(self.declared, dict) and self.declared.get("type") == "record"
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns by the schemas of their writers, each resolved to the table's by Avro's rules."""
@@ -110,8 +179,8 @@ class Avro(RegistryFormat):
         """Each value is read again, by the same code.
 
         Reasons: ``WRONG_MAGIC``, ``UNKNOWN_SCHEMA``, ``SCHEMA_MISMATCH``, ``TRUNCATED``, ``TRAILING_BYTES``,
-        ``INVALID_AVRO``, ``INVALID_UTF8``, ``FIELD_TYPE``, ``TOO_LONG``, ``TOO_DEEP``, and ``UNEXPLAINED`` where it
-        can be read by now.
+        ``INVALID_AVRO``, ``INVALID_UTF8``, ``FIELD_TYPE``, ``FIELD_UNDECLARED``, ``FIELD_MISSING``, ``TOO_LONG``,
+        ``TOO_DEEP``, and ``UNEXPLAINED`` where it can be read by now.
         """
         spark = rows.sparkSession
         verdict = avro_document.explained(spark, self._encoding(spark), names.VALUE)
@@ -123,9 +192,50 @@ class Avro(RegistryFormat):
             f"coalesce(__verdict.message, {now}) AS {names.MESSAGE}",
         )
 
-    def _encoding(self, spark: SparkSession) -> Encoding:
-        writers = tuple(map(avro_document.text_of, self.writer_schemas))
-        return Encoding(self._schema(spark), self.framing, writers, self.access() if self.reads_registry else None)
+    def suspects(self, spark: SparkSession) -> Column:
+        """Records by whose writers' schemas the table may grow; and those that are refused for what stops the flow."""
+        found = avro_document.growing(spark, self._encoding(spark), names.VALUE)
+        if self._evolution is None or not self._evolution.says("fail"):
+            return found
+        verdict = self._stopping(spark)
+        stops = verdict.getField("reason").isin(*_POLICED) & verdict.getField("field").isNotNull()
+        return found | (~F.col(names.DECODED) & F.coalesce(stops, F.lit(False)))
+
+    def stops(self, rows: DataFrame) -> DataFrame:
+        """Of refused records the first thing that stops the flow: ``__reason`` and ``__field`` beside ``rows``."""
+        told = rows.withColumn("__found", self._stopping(rows.sparkSession))
+        # Whether it is the type or the value that no column takes: it is one of another type.
+        reason = "CASE __found.reason WHEN 'SCHEMA_MISMATCH' THEN 'FIELD_TYPE' ELSE __found.reason END"
+        return told.where(F.col("__found.field").isNotNull()).selectExpr(
+            "* EXCEPT (__found)", f"{reason} AS {names.REASON}", f"__found.field AS {names.FIELD}"
+        )
+
+    def _stopping(self, spark: SparkSession) -> Column:
+        return avro_document.explained(spark, self._encoding(spark, only_fails=True), names.VALUE)
+
+    def writer(self) -> Column:
+        """The number behind the zero."""
+        number = F.conv(F.hex(F.substring(F.col(names.VALUE), 2, 4)), 16, 10).cast("bigint")
+        return F.when(number >= 1 << 31, number - (1 << 32)).otherwise(number)
+
+    def written(self, spark: SparkSession, writer: int) -> StructType:
+        """The fields of the writer's schema by the names that the table's aliases give them.
+
+        Raises:
+            SchemaRegistryFailed: The registry does not say.
+            ValueError: It has no such schema.
+        """
+        return avro_document.written(spark, self._encoding(spark), writer)
+
+    def _encoding(self, spark: SparkSession, *, only_fails: bool = False) -> Encoding:
+        writers, schema = tuple(map(avro_document.text_of, self.writer_schemas)), self._schema(spark)
+        policies = ""
+        if self._evolution is not None:
+            columns = self._grown(avro_document.columns(spark, schema))
+            looked_at = self._looked_at
+            policies = avro_document.policies_of(columns, self._evolution, looked_at=looked_at, only_fails=only_fails)
+        registry = self.access() if self.reads_registry else None
+        return Encoding(schema, self.framing, writers, registry, policies)
 
     def _schema(self, spark: SparkSession) -> str:
         if self.declared is not None:

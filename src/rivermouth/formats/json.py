@@ -14,8 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.names import did_you_mean, quoted
+from rivermouth.names import quoted
 from rivermouth.rows import (
+    column_policies,
     evolution,
     json_columns,
     json_document,
@@ -25,13 +26,15 @@ from rivermouth.rows import (
     json_times,
     json_types,
     our_classes,
+    string_documents,
     undeclared,
 )
-from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, names_in_ddl
+from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, names_in_ddl, variants_as_declared
 from rivermouth.rows.json_document import SAMPLE_EVERY
 from rivermouth.rows.json_times import TimeForms
 from rivermouth.rows.registry_format import RegistryFormat
 from rivermouth.spec import Evolution
+from rivermouth.spec.keyed import Texts
 
 _REFUSED = frozenset({"evolve", "dead_letter", "fail"})
 _GROWN = frozenset({"evolve"})
@@ -57,11 +60,16 @@ class Json(RegistryFormat, DeclaredFormat):
         subject: Subject of the schema registry that has the table's schema, a JSON Schema, where no ``schema`` is
             given.
         version: Its version.
+        documents_in_strings: Paths of fields that hold a JSON document as text, ``payload``, ``order.payload`` or
+            ``items[].payload``: what is declared, or inferred, of such a field is that document.
         max_fields: An object below the document that has more distinct fields is inferred as a map; 500 by default.
+        latest_per_key: Whether the schema is inferred from the newest record of each key alone.
     """
 
     renames: ClassVar[bool] = True
-    evolves: ClassVar[bool] = True
+    variants: ClassVar[bool] = True
+    has_elements: ClassVar[bool] = True
+    rescues: ClassVar[bool] = True
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [{"required": ["schema"]}, {"required": ["subject", "version"]}]}
     )
@@ -73,8 +81,10 @@ class Json(RegistryFormat, DeclaredFormat):
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)
     max_fields: int | None = Field(default=None, ge=1, le=5000)
+    latest_per_key: bool = False
     timestamp_format: str | None = Field(default=None, min_length=1, max_length=200, examples=["dd/MM/yyyy HH:mm:ss"])
     date_format: str | None = Field(default=None, min_length=1, max_length=200, examples=["dd.MM.yyyy"])
+    documents_in_strings: Texts = ()
     _array: ClassVar[str | None] = None
     _evolution: Evolution = Evolution().settled(infers=False)
     _inferred: bool = False
@@ -85,6 +95,12 @@ class Json(RegistryFormat, DeclaredFormat):
         """What can be said of a pattern before there is a Spark."""
         if value is not None:
             json_times.check_form(value, of_dates=info.field_name == "date_format")
+        return value
+
+    @field_validator("documents_in_strings")
+    @classmethod
+    def _paths(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        string_documents.check_paths(value)
         return value
 
     @model_validator(mode="after")
@@ -107,11 +123,16 @@ class Json(RegistryFormat, DeclaredFormat):
         if forms and self.infers and self.schema_hints is None:
             msg = f"no column is inferred that {forms[0]} is about: {_HINTS}"
             raise ValueError(msg)
-        for name in () if self.infers else ("schema_hints", "infer_times", "max_fields"):
+        for name in () if self.infers else ("schema_hints", "infer_times", "max_fields", "latest_per_key"):
             if name in self.model_fields_set:
                 msg = f"{name} is about a schema that is inferred: write schema: infer, or leave it out"
                 raise ValueError(msg)
         return self
+
+    @property
+    def evolves(self) -> bool:
+        """Always."""
+        return True
 
     @property
     def infers(self) -> bool:
@@ -135,9 +156,16 @@ class Json(RegistryFormat, DeclaredFormat):
         return self.framing == "confluent"
 
     @property
+    def string_documents(self) -> tuple[str, ...]:
+        """Paths of strings that hold documents."""
+        return self.documents_in_strings
+
+    @property
     def inference(self) -> Mapping[str, Any]:
-        """``infer_times``, and ``max_fields`` if it is given."""
-        return {"times": self.infer_times, **({} if self.max_fields is None else {"max_fields": self.max_fields})}
+        """``infer_times``, ``latest_per_key``, ``max_fields`` if it is given, and the names of columns of any shape."""
+        apart = variants_as_declared(self.schema_hints if self.infers else self.declared)
+        given = {} if self.max_fields is None else {"max_fields": self.max_fields}
+        return {"times": self.infer_times, "latest_per_key": self.latest_per_key, "apart": apart, **given}
 
     @property
     def pinned(self) -> frozenset[str]:
@@ -175,12 +203,17 @@ class Json(RegistryFormat, DeclaredFormat):
                 there; the text says why.
         """
         found = super().columns(spark)
+        if (path := json_types.variant_in(found)) and not our_classes.are_there(spark):
+            msg = f"column {path}: no other classes read type variant strictly, and {our_classes.NOT_THERE}"
+            raise ValueError(msg)
+        if not self._inferred:
+            string_documents.check(self.documents_in_strings, self.schema_as_declared())
         if self._forms != TimeForms():
             session = {name: spark.conf.get(name, None) for name in json_times.SETTINGS}
             self._forms.check(self.schema_as_declared(), session)
         if self._evolution.scans:
             our_classes.found(spark, "json.Undeclared")
-        self._check_policies()
+        column_policies.check(self.schema_as_declared(), self._evolution)
         if not self._evolution.rescues:
             return found
         if undeclared.RESCUED in (name.lower() for name in found.names):
@@ -192,31 +225,14 @@ class Json(RegistryFormat, DeclaredFormat):
     def _forms(self) -> TimeForms:
         return TimeForms(self.timestamp_format, self.date_format)
 
-    def _check_policies(self) -> None:
-        """Makes sure that no policy waits for a column that never comes.
-
-        Raises:
-            ValueError: One does; the text says for which.
-        """
-        fields = self.schema_as_declared().fields
-        there = {name.lower() for each in fields for name in (each.name, json_types.name_in_json(each))}
-        for name, policy in self._evolution.columns.items():
-            if name.lower() in there:
-                continue
-            column = name.partition(".")[0]
-            if column != name and column.lower() in there:
-                msg = f"evolution.columns names {name!r}: policies are for whole columns, so name {column!r}"
-                raise ValueError(msg)
-            waits = policy.on_type_change is not None or policy.on_missing_column is not None
-            if waits and self._evolution.new_column(name) != "evolve":
-                guess = did_you_mean(name, [each.name for each in fields])
-                msg = f"evolution.columns names {name!r}, which is no column: {guess}"
-                raise ValueError(msg)
-
     def arrays(self) -> Json:
         """This format for arrays of objects."""
         forms = {"timestamp_format": self.timestamp_format, "date_format": self.date_format}
         return _Arrays.model_validate({"type": "json", "schema": self.declared, **forms})
+
+    def elements(self, spark: SparkSession) -> Column:
+        """The elements of JSON arrays, byte for byte."""
+        return json_fast_path.elements(spark, names.VALUE)
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one pass, and scans for what a policy asks for."""

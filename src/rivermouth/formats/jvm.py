@@ -36,6 +36,7 @@ class Jvm(DeclaredFormat):
     """
 
     tells: ClassVar[bool] = True
+    skips: ClassVar[bool] = True
     type: Literal["jvm"] = "jvm"
     class_name: str = Field(
         alias="class", pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$", examples=["com.acme.OrderDeserializer"]

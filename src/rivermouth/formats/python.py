@@ -36,6 +36,7 @@ class Python(DeclaredFormat):
     """
 
     tells: ClassVar[bool] = True
+    skips: ClassVar[bool] = True
     type: Literal["python"] = "python"
     function: str = Field(min_length=1, examples=["decode:orders"])
     arrow: bool = False

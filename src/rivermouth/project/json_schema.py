@@ -1,13 +1,12 @@
 """The JSON Schema (draft 2020-12) of ``rivermouth.yml``, for editors: made of the nouns and their docstrings.
 
-``python -m rivermouth.project.json_schema`` prints it.
+``rivermouth schema json`` prints it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -197,12 +196,3 @@ def _described(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _texts(at_least: int) -> dict[str, Any]:
     return {"type": "array", "items": {"type": "string"}, "minItems": at_least}
-
-
-def main() -> None:
-    """Prints the schema."""
-    sys.stdout.write(to_text(project_schema()))
-
-
-if __name__ == "__main__":
-    main()

@@ -165,7 +165,7 @@ class Project(ResolvedProject):
 
         Args:
             name: The flow.
-            asked: ``sample`` (records), ``whole``, ``infer_times`` and ``max_fields``.
+            asked: ``sample`` (records), ``whole``, ``infer_times``, ``max_fields`` and ``latest_per_key``.
 
         Raises:
             SchemaEmpty: There is no record with a value.

@@ -48,12 +48,14 @@ class Asked:
         whole: Whether all are.
         infer_times: Whether strings that are all dates or times get such a type.
         max_fields: An object with more distinct fields is a map.
+        latest_per_key: Whether of each key only the newest record counts.
     """
 
     sample: int | None = None
     whole: bool = False
     infer_times: bool | None = None
     max_fields: int | None = None
+    latest_per_key: bool | None = None
 
     def look(self, flow: Flow) -> Look:
         """The same for one flow."""
@@ -66,6 +68,7 @@ class Asked:
             records=None if self.whole else self.sample or look.records,
             times=look.times if self.infer_times is None else self.infer_times,
             max_fields=self.max_fields or look.max_fields,
+            latest_per_key=look.latest_per_key if self.latest_per_key is None else self.latest_per_key,
         )
 
 
@@ -131,7 +134,7 @@ def infer_schema(topic: str, **arguments: Any) -> Inference:
     Args:
         topic: Name of the topic.
         **arguments: ``bootstrap_servers``, ``kafka_options`` and ``starting_offsets`` as ``ingest`` takes them, and
-            ``sample`` (records), ``whole``, ``infer_times``, ``max_fields``.
+            ``sample`` (records), ``whole``, ``infer_times``, ``max_fields``, ``latest_per_key``.
 
     Raises:
         SchemaEmpty: There is no record with a value.

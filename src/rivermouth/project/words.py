@@ -89,6 +89,7 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "processing_time": "write it as trigger: {every: ...}",
         "include_headers": "write it as metadata_columns: [kafka_headers, ...]",
         **dict.fromkeys(("select_expr", "projection", "transforms", "transformations", "derived_columns"), "select"),
+        **dict.fromkeys(("explode_outer", "flatten", "unnest", "array"), "explode"),
         "checks": "expectations",
         "constraints": "expectations",
         "quality": "expectations",

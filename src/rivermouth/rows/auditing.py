@@ -32,6 +32,9 @@ class Window:
 class Tally:
     """What was found in a window, in records; each is counted by its topic, partition and offset.
 
+    Of a flow that explodes its records all but ``visible`` is counted in rows: a record that has no element, or was
+    refused as a whole, is one.
+
     Attributes:
         visible: Kafka holds them and shows them to a reader of committed records.
         in_table: Of these, in the table.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import StructType
@@ -15,7 +15,16 @@ from rivermouth.rows.our_classes import JAVA_ERRORS
 from rivermouth.rows.schema_registry import RegistryAccess
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import DataType
+
+    from rivermouth.spec import Evolution
+
+# Schemas that are a name alone, and how the text of another one begins.
+_ALONE: Final = ("boolean", "int", "long", "float", "double", "bytes", "string")
+_JSON: Final = ("{", "[", '"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +36,14 @@ class Encoding:
         framing: plain, single_object or confluent.
         writers: Texts of the schemas of writers.
         registry: Where schemas are found by their ids.
+        policies: As ``policies_of`` writes them, of a table that grows; empty for others.
     """
 
     schema: str
     framing: str
     writers: tuple[str, ...] = ()
     registry: RegistryAccess | None = None
+    policies: str = ""
 
 
 def columns(spark: SparkSession, schema: str) -> StructType:
@@ -41,11 +52,18 @@ def columns(spark: SparkSession, schema: str) -> StructType:
     Raises:
         ValueError: It is no Avro schema, or a table cannot have its columns; the text says why.
     """
-    try:
-        found = _java(spark, "Decoder").columns(schema)
-    except JAVA_ERRORS as error:
-        raise _told(error) from None
-    return StructType.fromJson(json.loads(found))
+    return StructType.fromJson(json.loads(_of_schema(spark, "columns", schema)))
+
+
+def key_type(spark: SparkSession, schema: str) -> DataType:
+    """What keys of a schema are: of a record a struct of its columns, all nullable, else that of one value.
+
+    Raises:
+        ValueError: It is no Avro schema, or no key is that; the text says why.
+    """
+    column = {"name": "key", "type": json.loads(_of_schema(spark, "key", schema)), "nullable": True, "metadata": {}}
+    # PySpark reads types in their JSON form as those of columns alone.
+    return StructType.fromJson({"type": "struct", "fields": [column]})["key"].dataType
 
 
 def decoded(spark: SparkSession, encoding: Encoding, column: str) -> Column:
@@ -64,6 +82,59 @@ def explained(spark: SparkSession, encoding: Encoding, column: str) -> Column:
         ValueError: A schema cannot be used; the text says why.
     """
     return ClassicColumn(_decoder(spark, encoding).explained(column))
+
+
+def growing(spark: SparkSession, encoding: Encoding, column: str) -> Column:
+    """Whether the table may grow by the schema that a binary value was written with; never null.
+
+    Raises:
+        ValueError: A schema cannot be used; the text says why.
+    """
+    return ClassicColumn(_decoder(spark, encoding).growing(column))
+
+
+def written(spark: SparkSession, encoding: Encoding, writer: int) -> StructType:
+    """The columns that a table can have of a writer's schema; its own as wide as they would have to be.
+
+    Raises:
+        SchemaRegistryFailed: The registry does not say.
+        ValueError: It has no such schema.
+    """
+    try:
+        found = _decoder(spark, encoding).found(writer)
+    except JAVA_ERRORS as error:
+        raise _told(error) from None
+    return StructType.fromJson(json.loads(found))
+
+
+def policies_of(
+    columns: StructType, evolution: Evolution, *, looked_at: Collection[int] = (), only_fails: bool = False
+) -> str:
+    """What our classes read of a table that grows.
+
+    Args:
+        columns: Its columns as they are now.
+        evolution: Its policies, settled.
+        looked_at: Ids of schemas by which nothing grows any more.
+        only_fails: Whether records are refused for what stops the flow alone.
+    """
+    return json.dumps(
+        {
+            "schema": columns.jsonValue(),
+            "columns": {
+                name: {
+                    "new": evolution.new_column(name),
+                    "type": evolution.type_change(name),
+                    "missing": evolution.missing_column(name) or "",
+                }
+                for name in columns.names
+            },
+            "named": {name.lower(): evolution.new_column(name) for name in evolution.columns},
+            "others": evolution.on_new_column,
+            "looked_at": sorted(looked_at),
+            "only_fails": only_fails,
+        }
+    )
 
 
 def of_registry(spark: SparkSession, registry: RegistryAccess, subject: str, version: int) -> str:
@@ -109,6 +180,8 @@ def text_of(declared: str | dict[str, Any]) -> str:
     """
     if not isinstance(declared, str):
         return json.dumps(declared)
+    if declared in _ALONE:
+        return json.dumps(declared)
     if not is_path(declared):
         return declared
     try:
@@ -123,13 +196,22 @@ def text_of(declared: str | dict[str, Any]) -> str:
 
 def is_path(declared: str | dict[str, Any]) -> bool:
     """Whether a schema is named by its file."""
-    return isinstance(declared, str) and not declared.lstrip().startswith("{")
+    return isinstance(declared, str) and not (declared in _ALONE or declared.lstrip().startswith(_JSON))
+
+
+def _of_schema(spark: SparkSession, what: str, schema: str) -> str:
+    try:
+        found: str = getattr(_java(spark, "Decoder"), what)(schema)
+    except JAVA_ERRORS as error:
+        raise _told(error) from None
+    return found
 
 
 def _decoder(spark: SparkSession, encoding: Encoding) -> Any:
     try:
         registry = None if encoding.registry is None else _registry(spark, encoding.registry)
-        return _java(spark, "Decoder")(encoding.schema, encoding.framing, list(encoding.writers), registry)
+        writers = list(encoding.writers)
+        return _java(spark, "Decoder")(encoding.schema, encoding.framing, writers, registry, encoding.policies)
     except JAVA_ERRORS as error:
         raise _told(error) from None
 

@@ -307,14 +307,19 @@ def _is_no_sequence(schema: StructType) -> str:
     return f"({' OR '.join(tests)})"
 
 
+def keys_of_values(flow: Flow) -> list[str]:
+    """The key columns that come from the value; that of a tombstone has them from elsewhere."""
+    not_of_value = {*flow.metadata_columns.values(), *derived_columns(flow)}
+    return [name for name in key_columns(flow) if name not in not_of_value]
+
+
 def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
     """Key columns that come from the value are read from Kafka's key where there is no value.
 
     That key has columns of their names or is a JSON object with such fields or, where there is one such column, its
     value as text.
     """
-    not_of_value = {*flow.metadata_columns.values(), *derived_columns(flow)}
-    wanted = [name for name in key_columns(flow) if name not in not_of_value]
+    wanted = keys_of_values(flow)
     if not wanted or flow.keyed is None or not flow.keyed.tombstones_delete:
         return rows
     if flow.key_columns is not None:

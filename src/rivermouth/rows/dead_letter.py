@@ -63,6 +63,9 @@ COLUMNS: Final = StructType(
 )
 """``batch`` is the number of the ledger entry; ``status`` is open, replayed or discarded."""
 
+POSITION: Final = StructField("kafka_position", IntegerType())
+"""Of flows that explode their records: which element it is, null for a record as a whole."""
+
 _SOURCES: Final = {
     "kafka_topic": names.TOPIC,
     "kafka_partition": names.PARTITION,
@@ -92,6 +95,7 @@ class DeadLetterFilter:
         expectation: Name of a failed expectation.
         topic: Kafka topic.
         partition: Kafka partition.
+        position: Which element of its record, where a flow explodes them.
         first_offset: Smallest offset.
         last_offset: Greatest offset; it is meant too.
         since: Earliest time of their burial, with a zone.
@@ -105,14 +109,15 @@ class DeadLetterFilter:
     expectation: str | None = None
     topic: str | None = None
     partition: int | None = None
+    position: int | None = None
     first_offset: int | None = None
     last_offset: int | None = None
     since: dt.datetime | None = None
     until: dt.datetime | None = None
 
     def condition(self) -> Column:
-        """The filter as a boolean column over ``COLUMNS``."""
-        equal = {"kafka_topic": self.topic, "kafka_partition": self.partition}
+        """The filter as a boolean column over ``columns`` of a flow that explodes its records, or with nulls for it."""
+        equal = {"kafka_topic": self.topic, "kafka_partition": self.partition, POSITION.name: self.position}
         equal |= {name: getattr(self, name) for name in ("status", "reason", "stage", "field")}
         parts = [F.col(name) == value for name, value in equal.items() if value is not None]
         if self.expectation is not None:
@@ -139,6 +144,11 @@ class DeadLetterFilter:
         return cls(**{**body, **times})
 
 
+def columns(flow: Flow) -> StructType:
+    """The columns of the flow's dead letters: ``COLUMNS``, and ``kafka_position`` if it explodes its records."""
+    return StructType([*COLUMNS.fields, *([POSITION] if flow.explosion is not None else [])])
+
+
 def as_envelope(letters: DataFrame, *more: str) -> DataFrame:
     """Dead letters as envelope rows again, for another try, with the columns in ``more`` as ``__<name>``."""
     beside = (F.col(name).alias(f"__{name.removeprefix('__')}") for name in more)
@@ -148,7 +158,7 @@ def as_envelope(letters: DataFrame, *more: str) -> DataFrame:
 def dead_letters(
     routed: DataFrame, flow: Flow, *, target: str, entry: int, topic_ids: Mapping[str, str | None]
 ) -> DataFrame:
-    """The dead letters among routed rows, each with its reason, in the shape of ``COLUMNS``.
+    """The dead letters among routed rows, each with its reason, in the shape of ``columns``.
 
     Args:
         routed: As ``routing.route`` returns them; read once.
@@ -159,7 +169,7 @@ def dead_letters(
     """
     dead = envelope.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}' AND {once(flow)}"), flow)
     refused = f"NOT {names.DECODED}"
-    columns = {
+    told = {
         **_SOURCES,
         "topic_id": _topic_id(topic_ids),
         "flow": names.literal(flow.name),
@@ -175,7 +185,9 @@ def dead_letters(
         "status": "'open'",
         "dead_lettered_at": by_reference("current_timestamp()"),
     }
-    return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in columns.items()))
+    if flow.explosion is not None:
+        told[POSITION.name] = f"CASE WHEN {names.POSITION} >= 0 THEN {names.POSITION} END"
+    return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in told.items()))
 
 
 def _of_key(flow: Flow) -> tuple[str, str, str]:

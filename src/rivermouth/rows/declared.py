@@ -35,6 +35,8 @@ class DeclaredFormat(Format):
 
     renames: ClassVar[bool] = False
     """Whether a column may be read from a field of another name."""
+    variants: ClassVar[bool] = False
+    """Whether a column may be a VARIANT."""
     declared: str | dict[str, Any] = Field(alias="schema")
 
     def below(self, base: Path) -> Self:
@@ -78,7 +80,7 @@ class DeclaredFormat(Format):
         Raises:
             ValueError: They cannot; the text says which, and why.
         """
-        json_types.check(schema, renames=self.renames)
+        json_types.check(schema, renames=self.renames, variants=self.variants)
 
 
 def hinted_columns(schema: StructType, hints: str | None) -> StructType:
@@ -100,13 +102,35 @@ def hinted_columns(schema: StructType, hints: str | None) -> StructType:
 
 def names_in_ddl(ddl: str) -> list[str]:
     """The names of the columns in DDL that Spark can read; for where there is no Spark to read it."""
-    found, depth, begins = [], 0, True
+    return [name for name, _ in _columns_in_ddl(ddl)]
+
+
+def _columns_in_ddl(ddl: str) -> list[tuple[str, str]]:
+    """The columns, each with the first word behind its name."""
+    found: list[tuple[str, str]] = []
+    depth, begins, named = 0, True, False
     for word in _WORD.findall(ddl):
-        if begins and word[0] not in "(<)>,":
-            found.append(word[1:-1].replace("``", "`") if word[0] == "`" else word.rstrip(":"))
+        if named:
+            found[-1] = (found[-1][0], word)
+        named = begins and word[0] not in "(<)>,"
+        if named:
+            found.append((word[1:-1].replace("``", "`") if word[0] == "`" else word.rstrip(":"), ""))
         begins = depth == 0 and word == ","
         depth += (word[0] in "(<") - (word[0] in ")>")
     return found
+
+
+def variants_as_declared(declared: object) -> frozenset[str]:
+    """The fields, in lower case, that are VARIANTs in a schema as it stands in the YAML, without Spark."""
+    match declared:
+        case str():
+            found = [name for name, kind in _columns_in_ddl(declared) if kind.lower() == "variant"]
+        case {"fields": [*fields]}:
+            variants = (each for each in fields if isinstance(each, dict) and each.get("type") == "variant")
+            found = [str(each.get("metadata", {}).get(json_types.NAME_IN_JSON, each.get("name"))) for each in variants]
+        case _:
+            found = []
+    return frozenset(name.lower() for name in found)
 
 
 def names_as_declared(declared: object) -> list[str] | None:

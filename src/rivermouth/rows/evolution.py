@@ -337,7 +337,7 @@ def takes(kept: T.DataType, found: T.DataType, numbers: Numbers, path: tuple[str
     match kept, found:
         case (_, T.NullType()):
             return True
-        case (T.StringType(), _):
+        case (T.StringType() | T.VariantType(), _):
             return True
         case (T.StructType(), T.StructType()):
             mine = {each.name: each.dataType for each in kept.fields}

@@ -237,6 +237,7 @@ class Shape:
     Attributes:
         limits: How far shapes are told apart; the same in all parts.
         unwrap: Makes of a value what it is within; raises ``Corrupt`` where it cannot.
+        apart: Names, in lower case, of fields of any shape, into which nothing looks: to all else they are null.
         documents: What was in the documents.
         records: Records with a value.
         without_value: Records without one.
@@ -246,6 +247,7 @@ class Shape:
 
     limits: Limits = field(default_factory=Limits)
     unwrap: Callable[[bytes], bytes] = bytes
+    apart: frozenset[str] = frozenset()
     documents: Node = field(default_factory=Node)
     records: int = 0
     without_value: int = 0
@@ -267,6 +269,8 @@ class Shape:
         except Corrupt as refused:
             self.corrupt.setdefault(str(refused), Seen(0, at)).take(Seen(1, at))
             return
+        if self.apart:
+            document = _without(document, self.apart)
         self.nodes += self.documents.add(document, at, self.limits)
         if self.nodes > MAX_NODES:
             raise ShapesExplode
@@ -326,6 +330,11 @@ def parsed(value: bytes) -> Any:
     if "\\u" in text and _HALF.search(text) and any(_is_half(part) for part, _ in _texts(document)):
         raise Corrupt("LONE_SURROGATE")
     return document
+
+
+def _without(document: Any, apart: frozenset[str]) -> Any:
+    members = document.items() if isinstance(document, dict) else document
+    return _object([(name, None if name.lower() in apart else value) for name, value in members])
 
 
 def _object(members: list[tuple[str, Any]]) -> Any:

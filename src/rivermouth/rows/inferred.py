@@ -10,7 +10,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import folded
 from rivermouth.rows import inferred_times, json_types
-from rivermouth.rows.inference import ARRAY, DEEP, NULL, OBJECT, Limits, Node, Seen, Shape
+from rivermouth.rows.inference import ARRAY, DEEP, NULL, OBJECT, Node, Seen, Shape
 from rivermouth.rows.inferred_numbers import NumberBounds
 
 MAX_COLUMNS: Final = 5_000
@@ -114,7 +114,7 @@ def schema_of(shape: Shape, *, times: bool = False, is_taken: Callable[[str], bo
     Raises:
         SchemaTooWide: There are too many fields.
     """
-    maker = _Maker(shape.limits, shape.sound_records, times=times)
+    maker = _Maker(shape, times=times)
     top = shape.documents.fields or {}
     if len(top) > max(MAX_COLUMNS, shape.limits.max_fields):
         raise SchemaTooWide
@@ -132,19 +132,24 @@ def schema_of(shape: Shape, *, times: bool = False, is_taken: Callable[[str], bo
 class _Maker:
     """Types of nodes, and what is told of them on the way."""
 
-    def __init__(self, limits: Limits, documents: int, *, times: bool) -> None:
+    def __init__(self, shape: Shape, *, times: bool) -> None:
         self.fields: list[FieldFound] = []
         self.conflicts: list[Conflict] = []
         self.numbers: dict[tuple[str, ...], NumberBounds] = {}
-        self._limits = limits
-        self._documents = documents
+        self._limits = shape.limits
+        self._documents = shape.sound_records
+        self._apart = shape.apart
         self._times = times
 
     def type_of(
         self, node: Node, path: tuple[str, ...], *, column: str | None = None, named: bool = True
     ) -> T.DataType:
         place = len(self.fields)
-        data_type, note = self._judged(node, path, named=named)
+        data_type: T.DataType
+        if len(path) == 1 and path[0].lower() in self._apart:
+            data_type, note = T.VariantType(), None
+        else:
+            data_type, note = self._judged(node, path, named=named)
         share = node.records / self._documents if named and self._documents else None
         found = FieldFound(path, _short(settled(data_type)), node.records, share, column, note)
         self.fields.insert(place, found)

@@ -34,7 +34,7 @@ def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int], *, 
     ``__others`` is true: there may be fields that are not declared.
 
     Args:
-        rows: Has ``__value``.
+        rows: Has ``__value``; what a VARIANT column has is a string of JSON there.
         declared: The schema.
         spared: Places of columns that every document fits; ``__not_0``, ... say whether it does (not null).
         kept: Whether in text columns all values are strings; else Spark's parser makes texts of what is none.
@@ -64,7 +64,7 @@ def in_one_column(rows: DataFrame, declared: T.StructType) -> DataFrame:
     ``others`` is true: there may be fields that are not declared.
 
     Args:
-        rows: Has ``__value``, and in text columns no values but strings.
+        rows: Has ``__value``, and in text and VARIANT columns no values but strings.
         declared: The schema.
     """
     documents = json_document.in_one_column(rows, json_types.read_columns(declared))

@@ -43,14 +43,25 @@ def reader(spark: SparkSession, declared: T.StructType) -> Any:
 def kept(spark: SparkSession, declared: T.StructType, of: str) -> Column:
     """The documents of a binary column, with strings where a text column's value is none: JSON text of what was sent.
 
+    So are values of VARIANT columns, or empty ones where no VARIANT holds them.
+
     Raises:
         ValueError: Our classes are not there.
     """
     return ClassicColumn(our_classes.made(spark, "json.Kept", _texts(_in_documents(declared)).json()).of(of))
 
 
+def elements(spark: SparkSession, of: str) -> Column:
+    """The elements of the JSON arrays of a binary column, an array of binary; as ``Format.elements`` says.
+
+    Raises:
+        ValueError: Our classes are not there.
+    """
+    return ClassicColumn(our_classes.made(spark, "json.Elements").of(of))
+
+
 def _texts(declared: T.DataType) -> T.DataType:
-    """A type with its texts; what is none is of a type that Java knows."""
+    """A type with its texts and variants; what is neither is of a type that Java knows."""
     match declared:
         case T.StructType():
             return T.StructType([T.StructField(each.name, _texts(each.dataType)) for each in declared.fields])
@@ -58,7 +69,7 @@ def _texts(declared: T.DataType) -> T.DataType:
             return T.ArrayType(_texts(declared.elementType))
         case T.MapType():
             return T.MapType(T.StringType(), _texts(declared.valueType))
-    return declared if isinstance(declared, T.StringType) else T.BooleanType()
+    return declared if isinstance(declared, T.StringType | T.VariantType) else T.BooleanType()
 
 
 def _in_documents(declared: T.StructType) -> T.StructType:

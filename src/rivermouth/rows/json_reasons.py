@@ -31,6 +31,9 @@ MAX_NUMBER: Final = 1000
 MAX_NAME: Final = 50_000
 MAX_STRING: Final = 20_000_000
 MAX_POINTER: Final = 200
+MAX_VARIANT: Final = 1 << 24
+# A part of a VARIANT takes so many bytes at most, beside those of its text.
+_AROUND_A_PART: Final = 24
 
 VERDICT: Final = T.StructType([T.StructField(name, T.StringType()) for name in ("reason", "field", "message")])
 FINDINGS: Final = T.ArrayType(VERDICT)
@@ -302,11 +305,29 @@ def _value(value: Any, declared: T.DataType, path: str) -> Iterator[Verdict]:
         case _ if isinstance(value, str) and characters(value) > MAX_STRING:
             message = f"field {path} holds a string longer than {MAX_STRING} characters"
             yield Verdict("TOO_LONG", path, message)
+        case T.VariantType() if _most_bytes(value) > MAX_VARIANT:
+            yield from _too_large(value, path)
         case _:
             wrong = _leaf(value, declared)
             if wrong is not None:
                 message = f"field {path} is declared {declared.simpleString()} and holds {wrong}"
                 yield Verdict("FIELD_TYPE", path, message, sure=not _maybe(value, declared))
+
+
+def _most_bytes(value: Any) -> int:
+    """No fewer than a VARIANT of the value has."""
+    texts = sum(4 * len(text) for text in _texts(value))
+    numbers = sum(len(part.text) for part in _parts(value) if isinstance(part, _Number))
+    return texts + numbers + _AROUND_A_PART * sum(1 for _ in _parts(value))
+
+
+def _too_large(value: Any, path: str) -> Iterator[Verdict]:
+    wrong = _variant(value)
+    if wrong is not None:
+        yield Verdict("FIELD_TYPE", path, f"field {path} is declared variant and holds {wrong}")
+        return
+    message = f"field {path} is declared variant and holds more than {MAX_VARIANT:,} bytes of one"
+    yield Verdict("TOO_LONG", path, message, sure=False)
 
 
 def characters(text: str) -> int:
@@ -338,6 +359,8 @@ def _leaf(value: Any, declared: T.DataType) -> str | None:
             return _binary(value)
         case TimeByForm():
             return _by_form(value, declared)
+        case T.VariantType():
+            return _variant(value)
         case _ if type(declared) in _ISO:
             return _time(value, *_ISO[type(declared)])
     return _kind(value)
@@ -354,6 +377,12 @@ def _floating(value: Any, declared: T.DataType) -> str | None:
         return _kind(value)
     largest = 3.4028235677973366e38 if isinstance(declared, T.FloatType) else math.inf
     return "a number beyond its range" if abs(float(value.text)) >= largest else None
+
+
+def _variant(value: Any) -> str | None:
+    """What keeps a value of any shape from being a VARIANT, whose numbers are decimals or doubles."""
+    numbers = (part for part in _parts(value) if isinstance(part, _Number))
+    return "a number beyond its range" if any(math.isinf(float(each.text)) for each in numbers) else None
 
 
 def _decimal(value: Any, declared: T.DecimalType) -> str | None:

@@ -30,7 +30,8 @@ _NTZ: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][
 # A number that a double cannot hold (or nearly so), wherever a number may stand in a document.
 OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
 
-_NAME_IN_JSON: Final = "json_name"
+NAME_IN_JSON: Final = "json_name"
+"""In a column's metadata: the name that its field has in the documents, where it is another one."""
 
 _DOCUMENT: Final = f"CAST({VALUE} AS STRING)"
 _AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
@@ -53,13 +54,14 @@ def _nullable_field(field: T.StructField) -> T.StructField:
     return T.StructField(field.name, nullable(field.dataType), True, comment)
 
 
-def check(declared: T.StructType, path: str = "", *, renames: bool = False) -> None:
+def check(declared: T.StructType, path: str = "", *, renames: bool = False, variants: bool = False) -> None:
     """Makes sure that every type can be read from JSON and that names are unambiguous.
 
     Args:
         declared: The schema, or a struct within it.
         path: Of that struct.
         renames: Whether its fields may be read from fields of other names.
+        variants: Whether VARIANT is read.
 
     Raises:
         ValueError: A type cannot; or two fields differ in nothing but case; the text says which.
@@ -72,8 +74,8 @@ def check(declared: T.StructType, path: str = "", *, renames: bool = False) -> N
     read: set[str] = set()
     for field in declared.fields:
         name = f"{path}.{field.name}" if path else field.name
-        if _NAME_IN_JSON in field.metadata and not renames:
-            msg = f"column {name}: {_NAME_IN_JSON} is for columns of the table itself, in the format json"
+        if NAME_IN_JSON in field.metadata and not renames:
+            msg = f"column {name}: {NAME_IN_JSON} is for columns of the table itself, in the format json"
             raise ValueError(msg)
         twin = seen.setdefault(folded(field.name), field.name)
         if twin is not field.name:
@@ -83,27 +85,27 @@ def check(declared: T.StructType, path: str = "", *, renames: bool = False) -> N
             msg = f"two columns are read from the field {name_in_json(field)!r}"
             raise ValueError(msg)
         read.add(name_in_json(field))
-        _check_type(field.dataType, name)
+        _check_type(field.dataType, name, variants=variants)
 
 
-def _check_type(declared: T.DataType, path: str) -> None:
+def _check_type(declared: T.DataType, path: str, *, variants: bool) -> None:
     match declared:
         case T.StructType():
-            check(declared, path)
+            check(declared, path, variants=variants)
         case T.ArrayType():
-            _check_type(declared.elementType, f"{path}[]")
+            _check_type(declared.elementType, f"{path}[]", variants=variants)
         case T.MapType():
             if type(declared.keyType) is not T.StringType:
                 msg = f"column {path}: keys in JSON are strings, so declare map<string, ...>"
                 raise ValueError(msg)
-            _check_type(declared.valueType, f"{path}[]")
+            _check_type(declared.valueType, f"{path}[]", variants=variants)
         case T.VarcharType() | T.CharType():
             msg = f"column {path}: type {declared.simpleString()} is not read from JSON: declare string"
             raise ValueError(msg)
         case T.StringType() if declared != T.StringType():
             msg = f"column {path}: a collation cannot be read from JSON: declare string"
             raise ValueError(msg)
-        case _ if _known(declared):
+        case _ if _known(declared) or (variants and isinstance(declared, T.VariantType)):
             return
         case _:
             msg = f"column {path}: type {declared.simpleString()} is not read from JSON"
@@ -129,7 +131,7 @@ def read_as(declared: T.DataType) -> T.DataType:
             return T.ShortType()
         case T.DecimalType():
             return T.VariantType()
-        case T.DateType() | T.TimestampType() | T.TimestampNTZType():
+        case T.DateType() | T.TimestampType() | T.TimestampNTZType() | T.VariantType():
             return T.StringType()
         case TimeByForm():
             return declared.read_as
@@ -180,6 +182,8 @@ def _convert_leaf(read: str, declared: T.DataType) -> str:
             dated = f"(instr({read}, '-') = 5 AND locate('-', {read}, 6) = 8) OR try_cast({read} AS date) IS NOT NULL"
             form = f"octet_length({read}) >= {_SHORTEST_TIMESTAMP} AND ({dated})"
             return f"CASE WHEN {form} THEN try_cast({read} AS timestamp) END"
+        case T.VariantType():
+            return f"try_parse_json({read})"
         case T.TimestampNTZType():
             return f"CASE WHEN {read} RLIKE r'{_NTZ}' THEN try_cast({read} AS timestamp_ntz) END"
         case TimeByForm():
@@ -248,7 +252,7 @@ def _leaf_misfit(read: str, declared: T.DataType, done: str) -> str | None:
         case T.DecimalType():
             text = _decimal_text(read)
             return f"{text} IS NOT NULL AND NOT coalesce({_unrounded(read, text, done, declared)}, false)"
-        case T.ByteType() | T.TimestampType() | T.TimestampNTZType():
+        case T.ByteType() | T.TimestampType() | T.TimestampNTZType() | T.VariantType():
             return f"{read} IS NOT NULL AND {done} IS NULL"
         case TimeByForm():
             return declared.misfit(read, done)
@@ -342,6 +346,17 @@ def _changes(declared: T.DataType) -> bool:
     return read_as(declared) != declared
 
 
+def variant_in(declared: T.DataType, path: str = "") -> str | None:
+    """The path of the first VARIANT in a type; None if there is none."""
+    match declared:
+        case T.StructType():
+            inner = ((each.dataType, f"{path}.{each.name}" if path else each.name) for each in declared.fields)
+            return next(filter(None, (variant_in(*each) for each in inner)), None)
+        case T.ArrayType() | T.MapType():
+            return variant_in(_item_type(declared), f"{path}[]")
+    return path if isinstance(declared, T.VariantType) else None
+
+
 def nullable_columns(declared: T.StructType) -> T.StructType:
     """``nullable`` for a whole schema."""
     return T.StructType([_nullable_field(field) for field in declared.fields])
@@ -354,9 +369,9 @@ def read_columns(declared: T.StructType) -> T.StructType:
 
 def name_in_json(field: T.StructField) -> str:
     """The name that a column's field has in the documents, which a table cannot always have."""
-    return str(field.metadata.get(_NAME_IN_JSON, field.name))
+    return str(field.metadata.get(NAME_IN_JSON, field.name))
 
 
 def read_from(name: str) -> dict[str, str]:
     """The metadata of a column that is read from the field ``name`` of the documents."""
-    return {_NAME_IN_JSON: name}
+    return {NAME_IN_JSON: name}

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from rivermouth.errors import LedgerGap, LedgerTooNew, LedgerUnreadable
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 
 EARLIEST: Final = -2
 """In place of an offset: the first one that Kafka holds. The number is Kafka's own."""
@@ -29,15 +29,18 @@ Ranges = dict[str, dict[int, tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Where the records of one or more batches went: the first is the sum of the next four.
+    """Where the records of one or more batches went: ``consumed`` and ``exploded`` are the sum of the next four.
 
     Attributes:
         consumed: Records read.
+        exploded: Rows that records were exploded into, beyond one each: a record with five elements counts four. What
+            follows is counted in rows then; a record without elements, or refused as a whole, is one.
         written: Rows appended to the table; records that only raised a warning are among them.
         merged: Rows merged into a keyed table.
         dropped: Records dropped by an expectation or as null values.
         dead_lettered: Records in the dead letters.
         null_values: Those of ``dropped`` whose value was null.
+        no_elements: Those of ``dropped`` that had no element to be exploded into.
         expectations: Failures by the name of the expectation.
         undeclared_fields: Fields outside the declared schema, counted on a sample of the records.
         replayed: Rows that a replay brought from the dead letters; they were consumed before.
@@ -48,11 +51,13 @@ class Counts:
     """
 
     consumed: int = 0
+    exploded: int = 0
     written: int = 0
     merged: int = 0
     dropped: int = 0
     dead_lettered: int = 0
     null_values: int = 0
+    no_elements: int = 0
     expectations: Mapping[str, int] = field(default_factory=dict)
     undeclared_fields: int = 0
     replayed: int = 0
@@ -61,8 +66,8 @@ class Counts:
 
     @property
     def adds_up(self) -> bool:
-        """Whether every consumed record went to exactly one place."""
-        return self.consumed == self.written + self.merged + self.dropped + self.dead_lettered
+        """Whether every consumed record, or each of its rows, went to exactly one place."""
+        return self.consumed + self.exploded == self.written + self.merged + self.dropped + self.dead_lettered
 
     def __add__(self, other: Counts) -> Counts:
         return self._with(other, add)
@@ -201,7 +206,8 @@ class Entry:
                 totals=Counts(**body["totals"]),
                 attempt=body["attempt"],
                 starting_offsets=body["starting_offsets"],
-                # Format 1 knew neither epochs nor decisions, format 2 neither beginnings nor erased records.
+                # Format 1 knew neither epochs nor decisions, format 2 neither beginnings nor erased records,
+                # format 3 no records of several rows.
                 epochs={topic: _epochs(part["epochs"]) for topic, part in topics.items() if part.get("epochs")},
                 decisions=tuple(_decision(part) for part in body.get("decisions", ())),
                 begins={topic: _offsets(part["begins"]) for topic, part in topics.items() if part.get("begins")},

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 JAVA_ERRORS: Final = (Py4JJavaError, PySparkException)
 _PACKAGE: Final = "rivermouth"
-_NOT_THERE: Final = (
+NOT_THERE: Final = (
     "the classes of rivermouth are not in this session, which somebody else has started: start it with "
     '--jars "$(rivermouth jars paths)"'
 )
+"""What is said of a session that has not got them."""
 
 
 def found(spark: SparkSession, name: str) -> Any:
@@ -27,7 +28,7 @@ def found(spark: SparkSession, name: str) -> Any:
         ValueError: The session has not got our classes.
     """
     if not are_there(spark):
-        raise ValueError(_NOT_THERE)
+        raise ValueError(NOT_THERE)
     return getattr(spark._jvm, f"{_PACKAGE}.{name}")  # noqa: SLF001
 
 

@@ -1,4 +1,4 @@
-"""Keys of records that become columns: read as the format of that name reads values."""
+"""Keys of records that are read as the format of that name reads values: columns, or one value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
     from rivermouth.spec import Flow, Format
 
@@ -19,12 +19,14 @@ _ASIDE: Final = {
     names.VALUE: "__of_value",
     names.DECODED: "__value_decoded",
     names.DATA: "__value_data",
+    names.VERDICT: "__value_verdict",
     names.REASON: "__value_reason",
     names.FIELD: "__value_field",
     names.MESSAGE: "__value_message",
 }
 _TOLD: Final = {names.REASON: "__key_reason", names.FIELD: "__key_field", names.MESSAGE: "__key_message"}
-OURS: Final = frozenset({*_ASIDE.values(), *_TOLD.values()})
+_VERDICT: Final = "__key_verdict"
+OURS: Final = frozenset({*_ASIDE.values(), *_TOLD.values(), _VERDICT})
 """Columns that stand beside others for a while."""
 
 
@@ -37,41 +39,67 @@ def column_type(spark: SparkSession, flow: Flow) -> DataType:
     from pyspark.sql.types import BinaryType, StringType  # noqa: PLC0415 - status needs no Spark
 
     if flow.key_columns is not None:
-        return flow.key_columns.columns(spark)
+        return flow.key_columns.key_type(spark)
     return StringType() if flow.key_as_text else BinaryType()
 
 
-def decode(rows: DataFrame, form: Format) -> DataFrame:
-    """Decoded rows with ``__key_data`` (struct, null where there is no key or it was refused) and ``__key_valid``.
+def columns(flow: Flow) -> tuple[str, ...]:
+    """What stands beside the rows of a flow whose key's format says why it refuses a key, from ``decode`` on."""
+    return (_VERDICT,) if flow.key_columns is not None and flow.key_columns.tells else ()
 
-    ``__key_valid`` (boolean) is never null, and true where there is no key.
+
+def decode(rows: DataFrame, form: Format) -> DataFrame:
+    """Decoded rows with ``__key_data`` (null where there is no key or it was refused) and ``__key_valid``.
+
+    ``__key_data`` is of the format's ``key_type``. ``__key_valid`` (boolean) is never null, and true where there is no
+    key. What a format that ``tells`` says of keys stands beside them.
     """
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - status needs no Spark
+
     decoded = form.decode(_as_values(rows, names.KEY))
-    data = f"CASE WHEN {names.KEY} IS NOT NULL AND {names.DECODED} THEN {names.DATA} END AS {names.KEY_DATA}"
-    return _back(decoded, f"{names.DECODED} AS {names.KEY_VALID}", data)
+    row = decoded.schema[names.DATA].dataType
+    made = names.DATA
+    if isinstance(row, StructType) and not isinstance(form.key_type(rows.sparkSession), StructType):
+        made = f"{names.DATA}.{names.quoted(row[0].name)}"
+    data = f"CASE WHEN {names.KEY} IS NOT NULL AND {names.DECODED} THEN {made} END AS {names.KEY_DATA}"
+    verdict = [f"{names.VERDICT} AS {_VERDICT}"] if form.tells else []
+    return _back(decoded, f"{names.DECODED} AS {names.KEY_VALID}", data, *verdict)
 
 
 def explain(rows: DataFrame, form: Format) -> DataFrame:
     """Rows with ``__key_reason``, ``__key_field`` and ``__key_message``: why those keys are refused that are."""
     asked = _as_values(rows, names.KEY)
     asked = asked.withColumn(names.DECODED, asked[names.KEY_VALID])
+    if form.tells:
+        asked = asked.withColumn(names.VERDICT, asked[_VERDICT])
     told = (f"{name} AS {target}" for name, target in _TOLD.items())
     return _back(form.explain(asked), *told)
+
+
+def in_columns(known: StructType, flow: Flow, wanted: Sequence[str]) -> dict[str, str]:
+    """SQL of what ``kafka_key`` has for each of the columns ``wanted`` that it has, in their types.
+
+    A key that is one value is that of the only column that is wanted.
+    """
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - status needs no Spark
+
+    column = flow.metadata_columns["kafka_key"]
+    key, kind = names.quoted(column), known[column].dataType
+    if isinstance(kind, StructType):
+        there = {name: f"{key}.{names.quoted(name)}" for name in kind.names}
+    else:
+        there = dict.fromkeys(wanted, key) if len(wanted) == 1 else {}
+    kinds = {name: known[name].dataType.simpleString() for name in wanted if name in there}
+    return {name: f"try_cast({there[name]} AS {of_row})" for name, of_row in kinds.items()}
 
 
 def with_columns_of_keys(rows: DataFrame, flow: Flow, wanted: Sequence[str]) -> DataFrame:
     """Conformed rows of which those without a value have in the columns ``wanted`` what their key has; else null."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - status needs no Spark
-    from pyspark.sql.types import StructType  # noqa: PLC0415
 
-    key = names.quoted(flow.metadata_columns["kafka_key"])
-    kind = rows.schema[flow.metadata_columns["kafka_key"]].dataType
-    there = set(kind.names) if isinstance(kind, StructType) else set()
-    found = {}
-    for name in (each for each in wanted if each in there):
-        of_key = f"try_cast({key}.{names.quoted(name)} AS {rows.schema[name].dataType.simpleString()})"
-        found[name] = F.expr(f"IF({names.VALUE} IS NULL, {of_key}, {names.quoted(name)})")
-    return rows.withColumns(found) if found else rows
+    of_keys = in_columns(rows.schema, flow, wanted)
+    found = {name: f"IF({names.VALUE} IS NULL, {sql}, {names.quoted(name)})" for name, sql in of_keys.items()}
+    return rows.withColumns({name: F.expr(sql) for name, sql in found.items()}) if found else rows
 
 
 def _as_values(rows: DataFrame, column: str) -> DataFrame:

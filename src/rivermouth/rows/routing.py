@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.errors import ExpectationFailed
+from rivermouth.rows import exploding
 from rivermouth.rows.aggregates import BETWEEN_MEMBERS, Aggregate
 from rivermouth.rows.checks import failed_column
 from rivermouth.rows.ledger import Counts
@@ -50,6 +51,8 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
         if not flow.keyed.tombstones_delete:
             cases.append(f"WHEN {names.VALUE} IS NULL THEN '{DROPPED}'")
         cases.append(f"WHEN {names.PROBLEM} IS NOT NULL THEN '{DEAD_LETTER}'")
+    if flow.explosion is not None:
+        cases.append(f"WHEN {names.POSITION} = {exploding.NONE} THEN '{DROPPED}'")
     for action in ("fail", DEAD_LETTER, DROPPED):
         for index, each in enumerate(flow.expectations):
             if each.route == action:
@@ -75,13 +78,19 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
         "dead_lettered": dead,
         "null_values": f"{names.VALUE} IS NULL AND {names.ROUTE} = '{DROPPED}'",
     }
+    if flow.explosion is not None:
+        conditions |= {
+            "consumed": exploding.FIRST,
+            "exploded": f"NOT ({exploding.FIRST})",
+            "no_elements": f"{names.POSITION} = {exploding.NONE} AND {names.ROUTE} = '{DROPPED}'",
+        }
     failed = (failed_column(index) for index in range(len(flow.expectations)))
     conditions |= {name: f"{name} AND {record}" for name in failed}
     aggregates = {name: Aggregate("count_if", condition) for name, condition in conditions.items()}
     if may_bury(flow):
         aggregates["blocks"] = Aggregate("collect_set", f"CASE WHEN {dead} THEN {block_mark(block_offsets)} END")
-        aggregates["dead_mark"] = mark_of(*names.IN_TABLE, among=dead)
-    summed = flow.value_format.observations()
+        aggregates["dead_mark"] = mark_of(*exploding.identity(flow), among=dead)
+    summed = {name: _of_values(flow, summand) for name, summand in flow.value_format.observations().items()}
     return aggregates | {name: Aggregate("sum", summand) for name, summand in summed.items()}
 
 
@@ -91,9 +100,17 @@ def may_bury(flow: Flow) -> bool:
     return flow.format.refuses or flow.keys_are_judged or by_rule or flow.keyed is not None
 
 
-def mark_of(topic: str, partition: str, offset: str, *, among: str = "true") -> Aggregate:
-    """Over coordinates: a number by which two sets of records are told apart, null for none."""
-    return Aggregate("bit_xor", f"CASE WHEN {among} THEN xxhash64({topic}, {partition}, {offset}) END")
+def _of_values(flow: Flow, summand: str) -> str:
+    """A summand over values that counts each value once, and none that is only an array without elements."""
+    if flow.explosion is None:
+        return summand
+    once_each = f"{names.POSITION} <> {exploding.NONE}" if flow.explosion.is_whole else exploding.FIRST
+    return f"CASE WHEN {once_each} THEN {summand} END"
+
+
+def mark_of(*identity: str, among: str = "true") -> Aggregate:
+    """Over what tells rows apart: a number by which two sets of them are told apart, null for none."""
+    return Aggregate("bit_xor", f"CASE WHEN {among} THEN xxhash64({', '.join(identity)}) END")
 
 
 def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:
@@ -105,6 +122,8 @@ def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:
         dropped=observed["dropped"],
         dead_lettered=observed["dead_lettered"],
         null_values=observed["null_values"],
+        exploded=observed.get("exploded", 0),
+        no_elements=observed.get("no_elements", 0),
         expectations={each.name: observed[failed_column(i)] for i, each in enumerate(flow.expectations)},
         undeclared_fields=observed.get("undeclared_fields") or 0,
     )

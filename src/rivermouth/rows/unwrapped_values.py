@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from rivermouth.rows import string_documents
 from rivermouth.rows.inference import Corrupt
 from rivermouth.rows.wrapping import HEADER_BYTES
 
@@ -29,6 +30,9 @@ def unwrap_of(flow: Flow) -> Unwrap:
         steps.append(lambda value: expand(value, max_bytes))
     if flow.format.behind_header:
         steps.append(_without_header)
+    if flow.format.string_documents:
+        where = string_documents.tree(flow.format.string_documents)
+        steps.append(lambda value: _opened(value, where))
 
     def unwrap(value: bytes) -> bytes:
         for step in steps:
@@ -42,6 +46,15 @@ def _without_header(value: bytes) -> bytes:
     if len(value) < HEADER_BYTES or value[0] != 0:
         raise Corrupt("WRONG_MAGIC")
     return value[HEADER_BYTES:]
+
+
+def _opened(value: bytes, where: dict[str, Any]) -> bytes:
+    try:
+        return string_documents.opened(value, where)
+    except string_documents.Refused as refused:
+        raise Corrupt(str(refused)) from None
+    except RecursionError:
+        raise Corrupt("TOO_DEEP") from None
 
 
 def _expanded_gzip(value: bytes, max_bytes: int) -> bytes:

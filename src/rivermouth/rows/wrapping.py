@@ -1,13 +1,18 @@
-"""Values that are wrapped, compressed or behind a header: as they are within, while their format reads them."""
+"""Values that are wrapped: as they are within, while their format reads them.
+
+Compressed, behind a header, or with documents in strings of theirs.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
+from rivermouth.rows import string_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -78,6 +83,8 @@ def _steps(rows: DataFrame, flow: Flow) -> Iterator[Column]:
         yield _expanded(rows, flow.compression)
     if flow.format.behind_header:
         yield _without_header()
+    if flow.format.string_documents:
+        yield _opened(rows, flow.format.string_documents)
 
 
 def _expanded(rows: DataFrame, compression: Compression) -> Column:
@@ -85,6 +92,13 @@ def _expanded(rows: DataFrame, compression: Compression) -> Column:
 
     step = (compression.type, compression.max_bytes)
     return our_classes.step(rows.sparkSession, names.VALUE, "values.Expander", *step)
+
+
+def _opened(rows: DataFrame, paths: Sequence[str]) -> Column:
+    from rivermouth.rows import our_classes  # noqa: PLC0415 - status needs no Spark
+
+    where = json.dumps(string_documents.tree(paths))
+    return our_classes.step(rows.sparkSession, names.VALUE, "values.StringDocuments", where)
 
 
 def _without_header() -> Column:

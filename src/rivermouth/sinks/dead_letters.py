@@ -10,13 +10,16 @@ import json
 from typing import TYPE_CHECKING
 
 from rivermouth.names import COORDINATES
-from rivermouth.ports import delta, delta_append
+from rivermouth.ports import delta, delta_append, delta_ddl
 from rivermouth.ports.table_ledger import app_id
-from rivermouth.rows.dead_letter import COLUMNS
+from rivermouth.rows import exploding
+from rivermouth.rows.dead_letter import COLUMNS, POSITION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
+    from rivermouth.ports.delta import TableState
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.ledger import Entry
 
@@ -29,15 +32,19 @@ class DeadLetterTable:
         files: Where the table lies.
         location: The table's folder.
         target: Full name of the table that the records were meant for.
+        columns: Its columns, as ``rows.dead_letter.columns`` says; one that was made with fewer gets the others.
     """
 
-    def __init__(self, spark: SparkSession, files: LakeFiles, location: str, *, target: str) -> None:
+    def __init__(
+        self, spark: SparkSession, files: LakeFiles, location: str, *, target: str, columns: StructType = COLUMNS
+    ) -> None:
         self._spark = spark
         self._files = files
         self.location = location
         self.target = target
         self.written = 0
         """How often some were written by this object."""
+        self._columns = columns
         self._table_id: str | None = None
         # Version and newest ledger entry after our own last commit: as long as nobody else commits, no look at
         # the log or at the transaction numbers is needed.
@@ -56,14 +63,14 @@ class DeadLetterTable:
         if not self.exists():
             return -1
         state = delta.table_state(self._spark, self.location)
-        self._table_id = state.table_id
+        self._known(state)
         return max(state.transactions.get(app_id(flow, state.table_id), -1) for flow in flows if flow)
 
     def write(self, rows: DataFrame, entry: Entry) -> int | None:
         """Appends the dead letters of one ledger entry and says how many there were; None if they were there.
 
         Args:
-            rows: In the shape of ``rows.dead_letter.COLUMNS``.
+            rows: In the shape of ``rows.dead_letter.columns``.
             entry: The ledger entry of their batch.
 
         Guarantees:
@@ -88,7 +95,7 @@ class DeadLetterTable:
         """Sees to it that the dead letters of ``entry`` are those of ``rows``, of which there are ``expected``.
 
         Args:
-            rows: In the shape of ``rows.dead_letter.COLUMNS``; all of ``entry``'s batch.
+            rows: In the shape of ``rows.dead_letter.columns``; all of ``entry``'s batch.
             entry: The newest ledger entry; none of its dead letters has been replayed yet.
             expected: Their number.
             previously: The name that the flow had before.
@@ -102,14 +109,16 @@ class DeadLetterTable:
             return
         mine = f"batch = {entry.number}"
         there = self.frame().where(mine)
-        if there.count() == expected and there.join(rows, list(COORDINATES), "left_anti").isEmpty():
+        known, found = self._told_apart(there), self._told_apart(rows)
+        if there.count() == expected and known.join(found, known.columns, "left_anti").isEmpty():
             return
         writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", mine)
         writer.option("userMetadata", _metadata(entry)).save(self.location)
 
     def frame(self) -> DataFrame:
         """All dead letters of the table, whatever their status."""
-        return self._spark.read.format("delta").load(self.location)
+        found = self._spark.read.format("delta").load(self.location)
+        return exploding.with_position(found) if POSITION in self._columns.fields else found
 
     def mark(self, verdicts: DataFrame) -> None:
         """Sets what became of open dead letters.
@@ -117,13 +126,17 @@ class DeadLetterTable:
         Args:
             verdicts: ``kafka_topic``, ``kafka_partition``, ``kafka_offset``, ``batch`` (the coordinates alone may
                 be those of another epoch) and ``new_status``; a letter that stays open has been tried once more.
+                With ``kafka_position`` where records are exploded, ``exploding.WHOLE`` for one as a whole.
 
         Guarantees:
             Run twice: a letter that is no longer open is left as it is. Stopped half-way: all or none.
         """
         from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
-        same = " AND ".join(f"letter.{name} = verdict.{name}" for name in (*COORDINATES, "batch"))
+        parts = [f"letter.{name} = verdict.{name}" for name in (*COORDINATES, "batch")]
+        if POSITION.name in verdicts.columns:
+            parts.append(f"coalesce(letter.{POSITION.name}, {exploding.WHOLE}) = verdict.{POSITION.name}")
+        same = " AND ".join(parts)
         (
             DeltaTable.forPath(self._spark, self.location)
             .alias("letter")
@@ -141,7 +154,7 @@ class DeadLetterTable:
         if self._table_id is None:
             if not delta.exists(self._files, self.location):
                 layout = delta.TableLayout(
-                    columns=COLUMNS,
+                    columns=self._columns,
                     comment=f"Dead letters of {self.target}",
                     properties={
                         "delta.checkpointInterval": "100",
@@ -150,8 +163,19 @@ class DeadLetterTable:
                 )
                 delta.create(self._spark, self.location, layout, metadata=json.dumps({"dead_letters_of": self.target}))
                 self._last = (0, -1)
-            self._table_id = delta.table_state(self._spark, self.location).table_id
+            return self._known(delta.table_state(self._spark, self.location))
         return self._table_id
+
+    def _known(self, state: TableState) -> str:
+        """The table's id; it has all columns from now on."""
+        if added := [each for each in self._columns if each.name not in state.columns.names]:
+            delta_ddl.alter(self._spark, self.location, added=added, widened=())
+        self._table_id = state.table_id
+        return state.table_id
+
+    def _told_apart(self, letters: DataFrame) -> DataFrame:
+        """What dead letters are told apart by: the coordinates of a record, or of an element of it."""
+        return letters.selectExpr(*COORDINATES, *([exploding.PLACE] if POSITION in self._columns.fields else []))
 
 
 def _metadata(entry: Entry) -> str:

@@ -213,13 +213,11 @@ class Tombstones:
 def truncations_of(rows: DataFrame, order: Order, kind: str) -> Truncations | None:
     """The truncations among changes; None without any. A sequence is of the type ``kind``."""
     marks = rows.where(names.TRUNCATE)
-    # As text: on its way through Python a time would become one of another zone.
     sequence = None
     if order.sequence is not None:
-        text = marks.agg(F.max(names.SEQUENCE).cast("string")).collect()[0][0]
-        if text is None:
+        sequence = _greatest(marks, kind)
+        if sequence is None:
             return None
-        sequence = f"CAST({names.literal(text)} AS {kind})"
         if not order.snapshots:
             return Truncations(order, sequence)
         marks = marks.where(f"{names.SEQUENCE} = {sequence}")
@@ -232,3 +230,18 @@ def truncations_of(rows: DataFrame, order: Order, kind: str) -> Truncations | No
     )
     times = ((topic, number, at, f"timestamp_micros({micros}L)") for topic, number, at, micros in places)
     return Truncations(order, sequence, tuple(times)) if found else None
+
+
+def _greatest(marks: DataFrame, kind: str) -> str | None:
+    """SQL of the greatest sequence among changes, of the type ``kind``; None where there is none."""
+    its = marks.schema[names.SEQUENCE].dataType
+    parts = {f"{names.SEQUENCE}.{names.quoted(each.name)}": each.dataType for each in getattr(its, "fields", ())}
+    greatest = marks.agg(F.max(names.SEQUENCE).alias(names.SEQUENCE))
+    # As text: on its way through Python a time would become one of another zone.
+    columns = (F.col(name).cast("string") for name in parts or (names.SEQUENCE,))
+    texts = [text for text in greatest.select(*columns).collect()[0] if text is not None]
+    if not parts or not texts:
+        return f"CAST({names.literal(texts[0])} AS {kind})" if texts else None
+    told = zip(texts, parts.values(), strict=True)
+    literals = (f"CAST({names.literal(text)} AS {part.simpleString()})" for text, part in told)
+    return f"CAST(struct({', '.join(literals)}) AS {kind})"

@@ -34,22 +34,23 @@ class ColumnEvolution(Noun):
 
 
 class Evolution(Noun):
-    """What happens to documents that a flow's schema does not foresee.
+    """What happens to records that a flow's schema does not foresee.
 
     What is not given is ``evolve`` and ``widen`` where the schema is inferred, and ``ignore`` and ``dead_letter``
     where it is declared.
 
     Attributes:
         on_new_column: A field that is not declared, other than null: ``evolve`` adds it to the schema and the table
-            before its record is written, ``rescue`` keeps it as JSON in the column ``_rescued``, ``dead_letter``
-            refuses the record, ``fail`` stops the flow, ``ignore`` leaves the field out, and counts it.
+            before its record is written (of Avro, each field that the writer's schema has), ``rescue`` keeps it as
+            JSON in the column ``_rescued``, ``dead_letter`` refuses the record, ``fail`` stops the flow, ``ignore``
+            leaves the field out, and counts it (not of Avro).
         on_type_change: A value that its column's type does not hold: ``widen`` widens the column where Delta can (and
             no key is computed of it), and else refuses the record, ``rescue`` keeps it as JSON in the column
             ``_rescued`` and null in its own (what is NOT NULL, or says what a record does to a keyed table, is
             refused), ``widen_or_rescue`` widens where Delta can, and else rescues, ``dead_letter`` refuses the record,
             ``fail`` stops the flow.
-        on_missing_column: A document that does not have a column, or has null there: ``null``, or ``fail`` to stop
-            the flow.
+        on_missing_column: A record that does not have a column, or has null there: ``null``, or ``fail`` to stop
+            the flow. What is not given is ``null``, and what Avro's rules say of Avro.
         max_columns: ``evolve`` adds no field where the schema would have more than that, fields within columns
             included; records with further ones are dead letters.
         columns: By name, what single columns do otherwise.
@@ -57,7 +58,7 @@ class Evolution(Noun):
 
     on_new_column: OnNewColumn | None = None
     on_type_change: OnTypeChange | None = None
-    on_missing_column: Annotated[OnMissingColumn, _NULL_IS_A_WORD] = "null"
+    on_missing_column: Annotated[OnMissingColumn | None, _NULL_IS_A_WORD] = None
     max_columns: int = Field(default=1000, ge=1, le=5000)
     columns: dict[str, ColumnEvolution] = {}
     _never_rescued: frozenset[str] = frozenset()
@@ -96,9 +97,15 @@ class Evolution(Noun):
         same._never_rescued, same._never_widened = frozenset(never_rescued), frozenset(never_widened)  # noqa: SLF001
         return same
 
-    def missing_column(self, name: str) -> OnMissingColumn:
-        """What happens to documents without a column."""
+    def missing_column(self, name: str) -> OnMissingColumn | None:
+        """What happens to records without a column; None without a word."""
         return self._of(name).on_missing_column or self.on_missing_column
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it is what a declared schema has without a word; only of one that is settled."""
+        words = (self.on_new_column, self.on_type_change, self.on_missing_column)
+        return not self.columns and words == ("ignore", "dead_letter", None)
 
     @property
     def grows(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
@@ -12,14 +12,16 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from rivermouth.errors import UnknownKind
 from rivermouth.extend import find_kind
 from rivermouth.names import (
-    COORDINATES,
     DEFAULT_METADATA_COLUMNS,
+    IN_TABLE,
     METADATA_COLUMNS,
+    ROW_IN_TABLE,
     did_you_mean,
 )
 from rivermouth.spec import flow_rules
 from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import Evolution
+from rivermouth.spec.explosion import Explosion, parsed
 from rivermouth.spec.keyed import KeyedSink, Texts
 from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
 from rivermouth.spec.maintenance import Maintenance
@@ -144,9 +146,12 @@ class Flow(Noun):
         format: How the value of a record becomes columns.
         compression: How each value is compressed; not what Kafka does with batches of records.
         key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8, and a
-            format with a schema makes a struct of its columns.
+            format with a schema makes a struct of its columns, or one value of an Avro schema that is no record.
         null_values: What happens to a record without a value.
         metadata_columns: Which of Kafka's coordinates the table gets, and under which names.
+        explode: An array or a map over the columns that the format reads, of which each element becomes a row, as SQL:
+            ``items AS item``, ``tags AS (name, tag)``. ``*`` where a value is itself an array of documents. The column
+            ``kafka_position`` says which element of its record a row is.
         select: SQL expressions over the columns that the format reads, and the metadata columns: what they make stands
             in the table in the place of those that were read. ``*`` is all of these. In YAML also one alone.
         evolution: What happens to documents that the schema does not foresee.
@@ -173,6 +178,7 @@ class Flow(Noun):
     key_format: Annotated[SerializeAsAny[Format] | None, BeforeValidator(kind_from_yaml("formats"))] = None
     null_values: Literal["drop", "keep", "dead_letter"] = "drop"
     metadata_columns: dict[str, str] = {name: name for name in DEFAULT_METADATA_COLUMNS}
+    explode: str | None = None
     select: Texts = ()
     evolution: Evolution | None = None
     expectations: tuple[Expectation, ...] = ()
@@ -194,8 +200,12 @@ class Flow(Noun):
         value.setdefault("sink", "append")
         if "metadata_columns" not in value and (beside := _change_columns(value)):
             value["metadata_columns"] = [*DEFAULT_METADATA_COLUMNS, *beside]
+        exploded = value.get("explode") is not None
+        if exploded:
+            value.setdefault("metadata_columns", [*DEFAULT_METADATA_COLUMNS])
         if "metadata_columns" in value:
-            value["metadata_columns"] = _metadata_columns(value["metadata_columns"])
+            needed = ROW_IN_TABLE if exploded else IN_TABLE
+            value["metadata_columns"] = _metadata_columns(value["metadata_columns"], needed.values())
         return value
 
     @model_validator(mode="after")
@@ -257,6 +267,16 @@ class Flow(Noun):
         return self.sink if isinstance(self.sink, KeyedSink) else None
 
     @property
+    def explosion(self) -> Explosion | None:
+        """Of what its records are made several rows; None where a record is one."""
+        return None if self.explode is None else parsed(self.explode)
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The columns of the way by which its rows are told apart, as those of a table: its records or elements."""
+        return IN_TABLE if self.explode is None else ROW_IN_TABLE
+
+    @property
     def splits(self) -> bool:
         """Whether a record may be several changes of the flow's table."""
         return self.keyed is not None and (self.format.splits or self.keyed.snapshots)
@@ -264,7 +284,7 @@ class Flow(Noun):
     @property
     def wraps(self) -> bool:
         """Whether something is around each value that its format does not read."""
-        return self.compression is not None or self.format.behind_header
+        return self.compression is not None or self.format.behind_header or bool(self.format.string_documents)
 
     @property
     def value_format(self) -> Format:
@@ -333,7 +353,7 @@ def _type_of(kind: object) -> str:
     return str(kind.get("type") if isinstance(kind, Mapping) else kind)
 
 
-def _metadata_columns(value: object) -> object:
+def _metadata_columns(value: object, needed: Collection[str]) -> object:
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
         value = {name: name for name in value}
     if not isinstance(value, dict) or not all(isinstance(name, str | None) for name in value.values()):
@@ -343,7 +363,7 @@ def _metadata_columns(value: object) -> object:
         if name not in METADATA_COLUMNS:
             msg = f"unknown metadata column {name!r}: {did_you_mean(str(name), METADATA_COLUMNS)}"
             raise ValueError(msg)
-    picked = {name: value.get(name) or name for name in METADATA_COLUMNS if name in value or name in COORDINATES}
+    picked = {name: value.get(name) or name for name in METADATA_COLUMNS if name in value or name in needed}
     if len(set(picked.values())) < len(picked):
         msg = "two metadata columns have the same name"
         raise ValueError(msg)

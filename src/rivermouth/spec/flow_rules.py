@@ -9,9 +9,10 @@ from rivermouth.spec.source import READ, VERSION
 
 if TYPE_CHECKING:
     from rivermouth.spec.flow import Flow
+    from rivermouth.spec.kinds import Format
 
 PLAIN_KEYS: Final = ("raw", "text")
-"""Formats of keys that make no columns."""
+"""Formats of keys that have no schema."""
 
 
 def check(flow: Flow) -> None:
@@ -23,6 +24,7 @@ def check(flow: Flow) -> None:
     _check_source(flow)
     _check_evolution(flow)
     _check_select(flow)
+    _check_explode(flow)
     _check_key_format(flow)
     _check_changes(flow)
     _check_keyed(flow)
@@ -90,9 +92,15 @@ def _check_evolution(flow: Flow) -> None:
         )
         raise ValueError(msg)
     if flow.takes_evolution:
+        if flow.policies.rescues and not flow.format.rescues:
+            what = f"of a record of the format {flow.format.type} no part can be kept beside as it was sent"
+            msg = f"{what}: write dead_letter or widen in the place of rescue"
+            raise ValueError(msg)
         return
-    what = f"the format {flow.format.type}" if not flow.format.evolves else "snapshots"
-    msg = f"evolution is for documents of the format json, and not for {what}: remove it"
+    framing = getattr(flow.format, "framing", "")
+    what = f"the format {flow.format.type}" + (f" with the framing {framing}" if framing else "")
+    what = "snapshots" if flow.format.evolves else what
+    msg = f"evolution is for json, and for avro with the framing confluent, and not for {what}: remove it"
     raise ValueError(msg)
 
 
@@ -112,12 +120,67 @@ def _check_select(flow: Flow) -> None:
         raise ValueError(msg)
 
 
+def _check_explode(flow: Flow) -> None:
+    kind, wanted = flow.format.type, flow.explosion
+    if wanted is None:
+        if "kafka_position" in flow.metadata_columns:
+            msg = "kafka_position is the place of an element in its record, and nothing is exploded: leave it out"
+            raise ValueError(msg)
+        return
+    if not wanted.sql:
+        msg = "explode names no column: write explode: items AS item, or explode: '*' where a value is an array"
+        raise ValueError(msg)
+    if flow.keyed is not None:
+        msg = (
+            f"explode makes several rows of a record, which only an append tells apart: leave sink {flow.sink.type} out"
+        )
+        raise ValueError(msg)
+    if flow.format.changes:
+        msg = f"a record of the format {kind} is a change of a whole row: leave explode out"
+        raise ValueError(msg)
+    if flow.format.infers or flow.evolution is not None:
+        msg = "explode is of columns that are declared, and these may grow: write the schema, and leave evolution out"
+        raise ValueError(msg)
+    if flow.null_values == "keep":
+        msg = "a record without a value has no element to be kept: write null_values: drop or dead_letter"
+        raise ValueError(msg)
+    if wanted.is_whole:
+        _check_whole(flow)
+
+
+def _check_whole(flow: Flow) -> None:
+    """That a value may be an array of documents."""
+    kind, wanted = flow.format.type, flow.explosion
+    if wanted is not None and wanted.called:
+        msg = "elements of a whole value have the columns of the format: leave AS out of explode"
+        raise ValueError(msg)
+    if not flow.format.has_elements:
+        msg = (
+            f"a value of the format {kind} is no array of documents: name a column that has one, explode: items AS item"
+        )
+        raise ValueError(msg)
+    if flow.wraps:
+        what = "compression" if flow.compression is not None else "framing"
+        msg = f"what is around a whole value is not around its elements: leave {what} out, or explode a column"
+        raise ValueError(msg)
+
+
+def _only_for_values(form: Format) -> str | None:
+    """What of a format keys cannot have; None if there is nothing."""
+    if form.infers:
+        return "an inferred schema"
+    if form.behind_header:
+        return "a framing"
+    if form.string_documents:
+        return "documents_in_strings"
+    return f"the format {form.type}" if form.changes or form.skips else None
+
+
 def _check_key_format(flow: Flow) -> None:
     form = flow.key_format
     if form is None or form.type in PLAIN_KEYS:
         return
-    if form.changes or form.tells or form.infers or form.behind_header:
-        what = "an inferred schema" if form.infers else "a framing" if form.behind_header else f"the format {form.type}"
+    if what := _only_for_values(form):
         msg = f"{what} is for values, and not for keys: write key_format: {{type: avro, schema: ...}}, or raw"
         raise ValueError(msg)
     if flow.format.type == "raw":
@@ -129,7 +192,7 @@ def _check_key_format(flow: Flow) -> None:
     if "kafka_key" not in flow.metadata_columns:
         msg = "key_format is about the column kafka_key: list it in metadata_columns, or leave key_format out"
         raise ValueError(msg)
-    if flow.keyed is not None and not flow.keyed.keys:
+    if flow.keyed is not None and not flow.keyed.keys and form.makes_struct_of_keys:
         msg = "kafka_key is a struct, by which no rows are told apart: name its parts, keys: [{id: kafka_key.id}]"
         raise ValueError(msg)
 
@@ -149,9 +212,6 @@ def _check_changes(flow: Flow) -> None:
             msg = "an append of changes tells deletions from rows by operation: list it in metadata_columns"
             raise ValueError(msg)
         return
-    if flow.format.truncates and len(flow.keyed.sequence_by) > 1:
-        msg = f"a change of the format {kind} may be a truncation: give sequence_by as one expression"
-        raise ValueError(msg)
     if flow.format.changes and flow.keyed.partial_updates:
         msg = (
             f"a change of the format {kind} brings its whole row, where null is a value: "
@@ -172,6 +232,9 @@ def _check_keyed(flow: Flow) -> None:
         raise ValueError(msg)
     if flow.keyed.snapshots and flow.keyed.rows is None and flow.format.arrays() is None:
         msg = f"a value of the format {kind} is no array of rows: name the column that has them, rows: items"
+        raise ValueError(msg)
+    if flow.keyed.snapshots and flow.format.string_documents:
+        msg = "a snapshot has the rows of a table, and no documents in strings: leave documents_in_strings out"
         raise ValueError(msg)
     if flow.keyed.snapshots and flow.keyed.rows is None and flow.format.infers:
         msg = "objects are inferred, and here a value is an array: write the schema of its rows, schema: id bigint"

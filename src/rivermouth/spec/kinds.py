@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -11,7 +11,7 @@ from rivermouth.spec.values import Noun
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from rivermouth.spec.evolution import Evolution
 
@@ -43,8 +43,10 @@ class Format(Noun):
         several_rows: Whether one record may hold several rows of the source, so that only a keyed table can take it.
         truncates: Whether a change may take all rows of the source away.
         whole_deletions: Whether a deletion has its row as it was, and not made-up values in some columns.
-        tells: Whether ``decode`` itself says why it refuses a value, and may say that a record is left out.
-        evolves: Whether it takes the policies of ``evolution``.
+        tells: Whether ``decode`` itself says why it refuses a value.
+        skips: Whether it may say that a record is left out; then it ``tells`` too.
+        has_elements: Whether a value may be an array of what it reads; ``elements`` then takes it apart.
+        rescues: Whether ``evolution`` may keep beside what its schema does not foresee, in ``_rescued``.
     """
 
     type: str
@@ -55,7 +57,14 @@ class Format(Noun):
     truncates: ClassVar[bool] = False
     whole_deletions: ClassVar[bool] = True
     tells: ClassVar[bool] = False
-    evolves: ClassVar[bool] = False
+    skips: ClassVar[bool] = False
+    has_elements: ClassVar[bool] = False
+    rescues: ClassVar[bool] = False
+
+    @property
+    def evolves(self) -> bool:
+        """Whether it takes the policies of ``evolution``."""
+        return False
 
     @property
     def infers(self) -> bool:
@@ -64,7 +73,10 @@ class Format(Noun):
 
     @property
     def inference(self) -> Mapping[str, Any]:
-        """How what is read is judged for that: ``times`` and ``max_fields``, as far as they are given."""
+        """How what is read is judged for that, as far as it is said.
+
+        ``times``, ``max_fields``, ``latest_per_key`` and ``apart``.
+        """
         return {}
 
     @property
@@ -110,6 +122,25 @@ class Format(Noun):
         """
         raise NotImplementedError
 
+    def writer(self) -> Column | None:
+        """Of rows as ``decode`` returns them: the id of the schema that a value was written with, a bigint.
+
+        None where a schema grows by what the values hold.
+        """
+        return None
+
+    def written(self, _spark: SparkSession, _writer: int) -> StructType:
+        """What the schema of a writer has, as columns that a table can have; by the names of their fields.
+
+        Raises:
+            RivermouthError: It cannot be had.
+        """
+        raise NotImplementedError
+
+    def having_looked_at(self, _writers: Collection[int]) -> Self:
+        """The same format, to which the schemas of these writers are nothing new."""
+        return self
+
     @property
     def reads_registry(self) -> bool:
         """Whether the schemas of its records are in the project's schema registry."""
@@ -133,6 +164,11 @@ class Format(Noun):
     def behind_header(self) -> bool:
         """Whether before each value stands a zero and the id of a schema, which ``decode`` does not get."""
         return False
+
+    @property
+    def string_documents(self) -> Sequence[str]:
+        """Paths of strings in each value that hold documents, in whose place ``decode`` gets those."""
+        return ()
 
     @property
     def reads_headers(self) -> bool:
@@ -159,9 +195,32 @@ class Format(Noun):
         """
         raise NotImplementedError
 
+    def key_type(self, spark: SparkSession) -> DataType:
+        """What ``kafka_key`` is of keys that it reads: a struct of its columns, or the type of the only one.
+
+        Raises:
+            ValueError: The declared schema cannot be read; the text says why.
+        """
+        return self.columns(spark)
+
+    @property
+    def makes_struct_of_keys(self) -> bool:
+        """Whether that is known to be a struct before its schema is read."""
+        return True
+
     def arrays(self) -> Format | None:
         """This format for values that are arrays of what it reads: in one column, ``rows``. None if it knows none."""
         return None
+
+    def elements(self, _spark: SparkSession) -> Column:
+        """The elements of ``__value`` (array of binary), each a value that ``decode`` can judge alone.
+
+        A value that is no array is its own only element. Null where it is null, or its elements cannot be told apart.
+
+        Raises:
+            ValueError: Our classes are not there; the text says so.
+        """
+        raise NotImplementedError
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns, at full speed and without reasons.
@@ -186,7 +245,7 @@ class Format(Noun):
             null where it is not. Columns that hold more than one value are not among them.
 
             A format that ``tells`` adds ``__verdict``, a struct of ``skipped`` (boolean: the record is left out and
-            counted as dropped) and of what ``explain`` says of the value.
+            counted as dropped, if the format ``skips``) and of what ``explain`` says of the value.
         """
         raise NotImplementedError
 

@@ -1,5 +1,6 @@
 package rivermouth.avro;
 
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -17,6 +18,17 @@ import org.apache.spark.sql.types.StructType;
 
 /** What the types of an Avro schema are in a table. */
 final class Columns {
+    private static final Set<Schema.Type> ONE_VALUE = EnumSet.of(
+            Schema.Type.BOOLEAN,
+            Schema.Type.INT,
+            Schema.Type.LONG,
+            Schema.Type.FLOAT,
+            Schema.Type.DOUBLE,
+            Schema.Type.STRING,
+            Schema.Type.BYTES,
+            Schema.Type.ENUM,
+            Schema.Type.FIXED);
+
     private Columns() {}
 
     /** How the branches of a union share a column. */
@@ -42,6 +54,35 @@ final class Columns {
                     + ": a table takes the fields of a record");
         }
         return record(schema, "", new HashSet<>());
+    }
+
+    /**
+     * What a key of that schema is: of a record a struct of its columns, else one value.
+     *
+     * @throws IllegalArgumentException no key is that; the text says why
+     */
+    static DataType ofKey(Schema schema) {
+        if (schema.getType() == Schema.Type.RECORD) {
+            return of(schema);
+        }
+        boolean isUnion = schema.getType() == Schema.Type.UNION;
+        Schema one = isUnion && branches(schema).size() == 1 ? branches(schema).get(0) : schema;
+        return ONE_VALUE.contains(one.getType()) ? leaf(one, "kafka_key") : of(schema);
+    }
+
+    /** The columns of rows that are read by that schema: where it is no record, one with the value. */
+    static StructType ofRow(Schema schema) {
+        DataType key = ofKey(schema);
+        return key instanceof StructType ? (StructType) key : new StructType().add("value", key, true);
+    }
+
+    /** The column of any value; null if a table cannot have it. */
+    static DataType any(Schema schema) {
+        try {
+            return type(schema, "", new HashSet<>());
+        } catch (IllegalArgumentException impossible) {
+            return null;
+        }
     }
 
     static List<Schema> branches(Schema union) {

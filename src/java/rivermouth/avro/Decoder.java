@@ -50,6 +50,7 @@ public final class Decoder implements Serializable {
     private final List<String> writers;
     private final String framing;
     private final Registry registry;
+    private final String policies;
 
     private transient volatile Known known;
 
@@ -60,13 +61,16 @@ public final class Decoder implements Serializable {
      * @param framing plain, single_object or confluent
      * @param writers schemas of writers; of plain records the first one, or else {@code schema}, is that of all
      * @param registry where the schemas of writers are found by their ids; null for other framings
+     * @param policies what a table that grows has instead of the schema's columns, as {@code Policies} reads it; empty
+     *     for one that does not
      * @throws IllegalArgumentException a schema cannot be read, or a table cannot have its columns
      */
-    public Decoder(String schema, String framing, List<String> writers, Registry registry) {
+    public Decoder(String schema, String framing, List<String> writers, Registry registry, String policies) {
         this.schema = schema;
         this.framing = framing;
         this.writers = List.copyOf(writers);
         this.registry = registry;
+        this.policies = policies;
         known();
         if (registry != null) {
             // Whoever begins anew, a replay say, wants to know what is there now.
@@ -77,6 +81,11 @@ public final class Decoder implements Serializable {
     /** The columns of a schema as Spark's JSON form. */
     public static String columns(String schema) {
         return Columns.of(parsed(schema)).json();
+    }
+
+    /** The type of keys of a schema as Spark's JSON form: of a record a struct of its columns, else that of one value. */
+    public static String key(String schema) {
+        return Columns.ofKey(parsed(schema)).json();
     }
 
     /**
@@ -95,9 +104,12 @@ public final class Decoder implements Serializable {
         }
     }
 
-    /** Of a column with values: {@code decoded boolean} and {@code data}, a struct of the columns; never null. */
+    /**
+     * Of a column with values: {@code decoded boolean} and {@code data}, a struct of the columns; never null. A schema
+     * that is no record, as keys have it, makes one column.
+     */
     public Column decoded(String column) {
-        StructType columns = Columns.of(known().reader);
+        StructType columns = known().columns;
         DataType row = new StructType().add("decoded", DataTypes.BooleanType, false).add("data", columns, false);
         return Calls.once(this, "decode", row, false, column);
     }
@@ -105,6 +117,38 @@ public final class Decoder implements Serializable {
     /** Of a column with values: {@code reason}, {@code field} and {@code message} why one is refused. */
     public Column explained(String column) {
         return Calls.once(this, "explain", WHY, false, column);
+    }
+
+    /** Of a column with values: whether the table may grow by the schema of the one who wrote it; never null. */
+    public Column growing(String column) {
+        return Calls.once(this, "grows", DataTypes.BooleanType, false, column);
+    }
+
+    /**
+     * The columns that a table can have of a writer's schema, as Spark's JSON form; its own by the names of their fields.
+     *
+     * @throws RegistryFailure the registry does not say
+     * @throws IllegalArgumentException it has no such schema, or none that can be resolved
+     */
+    public String found(int id) {
+        Known state = known();
+        try {
+            return Found.of(Grown.named(registry.schema(id), state.reader), state.policies.columns).json();
+        } catch (Refused refused) {
+            throw new IllegalArgumentException(refused.getMessage());
+        }
+    }
+
+    /** Whether the table may grow by the schema of who wrote the value. */
+    public boolean grows(byte[] value) {
+        if (value == null || value.length < CONFLUENT_HEADER || value[0] != 0) {
+            return false;
+        }
+        try {
+            return known().writer(ByteBuffer.wrap(value).getInt(1), registry).grows;
+        } catch (Refused refused) {
+            return false;
+        }
     }
 
     /** A row for Spark: whether the value is a record of the schema, and its columns. */
@@ -154,7 +198,7 @@ public final class Decoder implements Serializable {
     }
 
     private List<Object> key() {
-        return List.of(schema, framing, writers, registry == null ? "" : registry);
+        return List.of(schema, framing, writers, registry == null ? "" : registry, policies);
     }
 
     private Object read(byte[] value, Known state) {
@@ -197,7 +241,7 @@ public final class Decoder implements Serializable {
                 if (value.length < CONFLUENT_HEADER || value[0] != 0) {
                     throw new Refused("WRONG_MAGIC", "the value does not begin with a zero and the id of a schema");
                 }
-                return state.byId(ByteBuffer.wrap(value).getInt(1), registry);
+                return state.writer(ByteBuffer.wrap(value).getInt(1), registry).reader;
             default:
                 return state.only;
         }
@@ -208,7 +252,7 @@ public final class Decoder implements Serializable {
             if (ALL_KNOWN.size() > MOST_KNOWN) {
                 ALL_KNOWN.clear();
             }
-            known = ALL_KNOWN.computeIfAbsent(key(), each -> new Known(schema, framing, writers));
+            known = ALL_KNOWN.computeIfAbsent(key(), each -> new Known(schema, framing, writers, policies));
         }
         return known;
     }
@@ -216,15 +260,20 @@ public final class Decoder implements Serializable {
     /** What is made of the schemas, once for a process. */
     private static final class Known {
         final Schema reader;
+        final StructType columns;
         final Reader only;
         final InternalRow blank;
+        final Policies policies;
         private final Map<Long, Reader> byFingerprint = new HashMap<>();
-        private final Map<Integer, Reader> byId = new ConcurrentHashMap<>();
+        private final Map<Integer, Grown.Made> byId = new ConcurrentHashMap<>();
 
-        Known(String schema, String framing, List<String> writers) {
+        Known(String schema, String framing, List<String> writers, String said) {
             reader = parsed(schema);
-            blank = new GenericInternalRow(new Object[Columns.of(reader).length()]);
-            only = Readers.of(writers.isEmpty() ? reader : parsed(writers.get(0)), reader);
+            StructType declared = Columns.ofRow(reader);
+            policies = said.isEmpty() ? null : new Policies(said);
+            columns = policies == null ? declared : policies.bare();
+            blank = new GenericInternalRow(new Object[columns.length()]);
+            only = row(writers.isEmpty() ? reader : parsed(writers.get(0)));
             if (framing.equals("single_object")) {
                 know(writers);
             }
@@ -242,8 +291,17 @@ public final class Decoder implements Serializable {
                     throw new IllegalArgumentException("two schemas of one fingerprint differ in their logical types: "
                             + writer.getFullName());
                 }
-                byFingerprint.put(fingerprint, Readers.of(writer, reader));
+                byFingerprint.put(fingerprint, row(writer));
             }
+        }
+
+        /** The reader of whole values of a writer as rows. */
+        private Reader row(Schema writer) {
+            Reader whole = Readers.of(writer, reader);
+            if (reader.getType() == Schema.Type.RECORD) {
+                return whole;
+            }
+            return in -> new GenericInternalRow(new Object[] {whole.read(in)});
         }
 
         private static List<String> logicals(Schema schema) {
@@ -259,24 +317,29 @@ public final class Decoder implements Serializable {
             return found;
         }
 
-        Reader byId(int id, Registry registry) {
-            Reader found = byId.get(id);
+        Grown.Made writer(int id, Registry registry) {
+            Grown.Made found = byId.get(id);
             if (found == null) {
-                found = resolved(registry.schema(id));
+                found = resolved(id, registry.schema(id));
                 byId.put(id, found);
             }
             return found;
         }
 
         /** A schema that cannot be resolved is found out once, not for each of its records. */
-        private Reader resolved(Schema writer) {
+        private Grown.Made resolved(int id, Schema writer) {
             try {
-                return Readers.of(writer, reader);
+                if (policies == null) {
+                    return new Grown.Made(row(writer), false);
+                }
+                Grown.Made made = Grown.of(writer, reader, policies);
+                return policies.isLookedAt(id) ? new Grown.Made(made.reader, false) : made;
             } catch (Refused refused) {
-                return refusing(refused.reason, refused.getMessage());
+                return new Grown.Made(refusing(refused.reason, refused.getMessage()), false);
             } catch (RuntimeException | StackOverflowError error) {
                 String why = error.getClass().getSimpleName();
-                return refusing("SCHEMA_MISMATCH", "the writer's schema does not resolve: " + why);
+                String message = "the writer's schema does not resolve: " + why;
+                return new Grown.Made(refusing("SCHEMA_MISMATCH", message), false);
             }
         }
 

@@ -28,6 +28,20 @@ final class Input {
         this.at = at;
     }
 
+    int position() {
+        return at;
+    }
+
+    int depth() {
+        return depth;
+    }
+
+    /** Back to where it was, to read the same otherwise. */
+    void back(int position, int before) {
+        at = position;
+        depth = before;
+    }
+
     boolean isAtEnd() {
         return at == bytes.length;
     }

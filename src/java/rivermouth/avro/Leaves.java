@@ -87,7 +87,7 @@ final class Leaves {
     }
 
     /** A type as a reader of messages knows it. */
-    private static String named(Schema schema) {
+    static String named(Schema schema) {
         if (isDecimal(schema)) {
             return "decimal(" + ((LogicalTypes.Decimal) schema.getLogicalType()).getPrecision() + "," + scale(schema) + ")";
         }
@@ -202,6 +202,31 @@ final class Leaves {
         }
         if (precision <= LONG_DIGITS) {
             return Decimal.createUnsafe(unscaled.longValue(), precision, scale);
+        }
+        return Decimal.apply(found, precision, scale);
+    }
+
+    /** The reader of a decimal or a whole number of the writer as a decimal of more digits; null if it is neither. */
+    static Reader decimals(Schema writer, int precision, int scale) {
+        boolean isNumber = Columns.logical(writer).isEmpty();
+        switch (writer.getType()) {
+            case INT:
+                return isNumber ? in -> decimal(BigDecimal.valueOf(in.readInt()), precision, scale) : null;
+            case LONG:
+                return isNumber ? in -> decimal(BigDecimal.valueOf(in.readLong()), precision, scale) : null;
+            default:
+                if (!isDecimal(writer) || scale(writer) > scale) {
+                    return null;
+                }
+                Reader sent = of(writer, writer);
+                return in -> decimal(((Decimal) sent.read(in)).toJavaBigDecimal(), precision, scale);
+        }
+    }
+
+    private static Decimal decimal(BigDecimal sent, int precision, int scale) {
+        BigDecimal found = sent.setScale(scale);
+        if (found.precision() > precision) {
+            throw Refused.unfit("a decimal has more digits than the column");
         }
         return Decimal.apply(found, precision, scale);
     }

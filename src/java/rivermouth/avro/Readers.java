@@ -35,7 +35,12 @@ final class Readers {
      * @throws Refused a record of this writer cannot be read
      */
     static Reader of(Schema writer, Schema reader) {
-        return new Readers().of(Resolver.resolve(writer, Aliases.usable(writer, reader)));
+        return resolved(writer, Aliases.usable(writer, reader));
+    }
+
+    /** The reader of any value, by Avro's own rules; what does not resolve is refused when it is read. */
+    static Reader resolved(Schema writer, Schema reader) {
+        return new Readers().of(Resolver.resolve(writer, reader));
     }
 
     private Reader of(Resolver.Action action) {
@@ -92,7 +97,8 @@ final class Readers {
         }
         Object[] blank = new Object[fields.size()];
         for (int place = action.firstDefault; place < action.readerOrder.length; place++) {
-            blank[action.readerOrder[place].pos()] = byDefault(action.readerOrder[place]);
+            Schema.Field field = action.readerOrder[place];
+            blank[field.pos()] = resolved(field.schema(), field.schema()).read(byDefault(field));
         }
         return in -> {
             Object[] values = blank.clone();
@@ -111,18 +117,17 @@ final class Readers {
         };
     }
 
-    /** A field's default, by the way of its bytes, so that it becomes what a value sent would. */
-    private static Object byDefault(Schema.Field field) {
-        Schema schema = field.schema();
+    /** The bytes of a field's default, so that it becomes what a value sent would. */
+    static Input byDefault(Schema.Field field) {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         try {
             BinaryEncoder encoder = EncoderFactory.get().binaryEncoder(bytes, null);
-            new GenericDatumWriter<>(schema).write(GenericData.get().getDefaultValue(field), encoder);
+            new GenericDatumWriter<>(field.schema()).write(GenericData.get().getDefaultValue(field), encoder);
             encoder.flush();
         } catch (IOException error) {
             throw new IllegalStateException(error);
         }
-        return new Readers().of(Resolver.resolve(schema, schema)).read(new Input(bytes.toByteArray(), 0));
+        return new Input(bytes.toByteArray(), 0);
     }
 
     private static Reader symbol(Resolver.EnumAdjust action) {
@@ -131,6 +136,11 @@ final class Readers {
             int found = action.adjustments[place];
             symbols[place] = found < 0 ? null : UTF8String.fromString(action.reader.getEnumSymbols().get(found));
         }
+        return symbol(symbols);
+    }
+
+    /** The text of one of the symbols, of which those that the table has not are null. */
+    static Reader symbol(UTF8String[] symbols) {
         return in -> {
             UTF8String found = symbols[in.readIndex(symbols.length, "symbol")];
             if (found == null) {
@@ -141,8 +151,15 @@ final class Readers {
     }
 
     private Reader array(Resolver.Container action) {
-        Reader item = of(action.elementAction);
-        int least = skips.least(action.writer.getElementType());
+        return items(of(action.elementAction), skips.least(action.writer.getElementType()));
+    }
+
+    private Reader map(Resolver.Container action) {
+        return entries(of(action.elementAction), 1 + skips.least(action.writer.getValueType()));
+    }
+
+    /** An array, each of whose items has so many bytes at least. */
+    static Reader items(Reader item, int least) {
         return in -> {
             List<Object> items = new ArrayList<>();
             for (int count = in.readBlock(least); count > 0; count = in.readBlock(least)) {
@@ -156,10 +173,8 @@ final class Readers {
         };
     }
 
-    /** A map; of a key that stands twice the last value wins. */
-    private Reader map(Resolver.Container action) {
-        Reader item = of(action.elementAction);
-        int least = 1 + skips.least(action.writer.getValueType());
+    /** A map, each of whose entries has so many bytes at least; of a key that stands twice the last value wins. */
+    static Reader entries(Reader item, int least) {
         return in -> {
             Map<UTF8String, Object> items = new LinkedHashMap<>();
             for (int count = in.readBlock(least); count > 0; count = in.readBlock(least)) {

@@ -14,7 +14,7 @@ final class Document {
     /** Longer ones may be refused by Spark's parser. */
     private static final int MAX_NUMBER = 300;
     private static final int MAX_NAME = 10_000;
-    private static final int MAX_DEPTH = 200;
+    static final int MAX_DEPTH = 200;
     private static final int FIRST_PRINTABLE = 0x20;
     private static final int HEX_DIGITS = 4;
     private static final int HEX = 16;
@@ -96,8 +96,13 @@ final class Document {
         if (here() != 'n') {
             return false;
         }
-        word(NULL);
+        nothing();
         return true;
+    }
+
+    /** Goes behind null. */
+    void nothing() {
+        word(NULL);
     }
 
     boolean bool() {
@@ -324,10 +329,15 @@ final class Document {
         return each >= '0' && each <= '9';
     }
 
+    /** Whether the number that was read last is a whole one in the range of a long. */
+    boolean isLong() {
+        // Of 19 digits they are right as an unsigned number.
+        return whole && length <= LONG_DIGITS && (digits >= 0 || negative && digits == Long.MIN_VALUE);
+    }
+
     /** The whole number that was read last. */
     long wholeNumber() {
-        // Of 19 digits they are right as an unsigned number.
-        if (!whole || length > LONG_DIGITS || digits < 0 && !(negative && digits == Long.MIN_VALUE)) {
+        if (!isLong()) {
             throw Unsure.IT_IS;
         }
         return negative ? -digits : digits;
@@ -380,7 +390,7 @@ final class Document {
                 bool();
                 break;
             case 'n':
-                word(NULL);
+                nothing();
                 break;
             default:
                 number();

@@ -25,6 +25,7 @@ import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.VariantType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 import rivermouth.plan.Calls;
@@ -32,10 +33,12 @@ import rivermouth.plan.Calls;
 /**
  * Values of text columns that are no strings, kept as JSON text: numbers as they were sent, digit by digit, and no blanks
  * between tokens. Spark's parser would make doubles of the numbers.
+ *
+ * <p>Values of VARIANT columns, strings too, become such text as well, and an empty one where no VARIANT holds them.
  */
 public final class Kept implements Serializable {
     private static final long serialVersionUID = 1;
-    private static final JsonFactory FACTORY =
+    static final JsonFactory FACTORY =
             new JsonFactoryBuilder().disable(JsonFactory.Feature.CHARSET_DETECTION).build();
 
     private final String declared;
@@ -74,7 +77,7 @@ public final class Kept implements Serializable {
     }
 
     /** Half a character would be written as a question mark. */
-    private static void check(JsonParser in) throws IOException {
+    static void check(JsonParser in) throws IOException {
         JsonToken token = in.currentToken();
         if (token != JsonToken.VALUE_STRING && token != JsonToken.FIELD_NAME) {
             return;
@@ -126,10 +129,11 @@ public final class Kept implements Serializable {
         return known;
     }
 
-    /** Where in a type there are texts. */
+    /** Where in a type there are texts and variants. */
     private static final class Node {
         static final Node NONE = new Node();
         static final Node TEXT = new Node();
+        static final Node VARIANT = new Node();
 
         private Map<String, Node> fields;
         private Node each;
@@ -138,6 +142,9 @@ public final class Kept implements Serializable {
             Node found = new Node();
             if (declared instanceof StringType) {
                 return TEXT;
+            }
+            if (declared instanceof VariantType) {
+                return VARIANT;
             }
             if (declared instanceof ArrayType) {
                 found.each = of(((ArrayType) declared).elementType());
@@ -178,11 +185,13 @@ public final class Kept implements Serializable {
         /** Goes through the value that begins here, to its end. */
         void within(JsonParser in, Node node) throws IOException {
             JsonToken token = in.currentToken();
-            if (node == Node.TEXT && (token.isNumeric() || token.isStructStart())) {
+            boolean replaced = node == Node.TEXT ? token.isNumeric() || token.isStructStart()
+                    : node == Node.VARIANT && token != JsonToken.VALUE_NULL;
+            if (replaced) {
                 int begin = (int) in.currentTokenLocation().getByteOffset();
                 in.skipChildren();
                 in.finishToken();
-                replace(begin, (int) in.currentLocation().getByteOffset());
+                replace(begin, (int) in.currentLocation().getByteOffset(), node);
             } else if (token == JsonToken.START_OBJECT && (node.fields != null || node.each != null)) {
                 while (in.nextToken() == JsonToken.FIELD_NAME) {
                     Node child = node.member(in.currentName());
@@ -198,16 +207,25 @@ public final class Kept implements Serializable {
             }
         }
 
-        private void replace(int begin, int end) throws IOException {
+        private void replace(int begin, int end, Node node) throws IOException {
             if (out == null) {
                 out = new ByteArrayOutputStream(value.length + end - begin);
             }
             out.write(value, copied, begin - copied);
             out.write('"');
-            String text = new String(text(value, begin, end), StandardCharsets.UTF_8);
+            String text = node == Node.VARIANT ? variant(begin, end)
+                    : new String(text(value, begin, end), StandardCharsets.UTF_8);
             out.write(JsonStringEncoder.getInstance().quoteAsUTF8(text));
             out.write('"');
             copied = end;
+        }
+
+        private String variant(int begin, int end) {
+            try {
+                return Variants.text(value, begin, end);
+            } catch (IOException none) {
+                return "";
+            }
         }
 
         byte[] whole() {

@@ -74,6 +74,8 @@ final class Readers {
                 return Readers::text;
             case "binary":
                 return Readers::binary;
+            case "variant":
+                return Variants.READER;
             case "date":
                 return in -> Times.date(in.bytes, in.plainString(), in.at - 1);
             case "timestamp":

@@ -1,0 +1,128 @@
+package rivermouth.json;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.BitSet;
+import java.util.List;
+
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.DataTypes;
+
+import rivermouth.plan.Calls;
+
+/**
+ * The elements of JSON arrays, each as the bytes that it is in its array.
+ *
+ * <p>Only where they begin and end is found out here. Whoever reads an element judges it as if it had been sent alone.
+ */
+public final class Elements implements Serializable {
+    private static final long serialVersionUID = 1;
+
+    /**
+     * Of a binary column: an array of the elements. A value that is no array is its own only element. Null where a value is
+     * null, or an array whose elements cannot be told apart.
+     */
+    public Column of(String column) {
+        return Calls.once(this, "split", DataTypes.createArrayType(DataTypes.BinaryType, false), true, column);
+    }
+
+    /** For Spark: the elements of a value, or null. */
+    public ArrayData split(byte[] value) {
+        if (value == null) {
+            return null;
+        }
+        int begin = blanks(value, 0);
+        if (begin == value.length || value[begin] != '[') {
+            return new GenericArrayData(new Object[] {value});
+        }
+        List<Object> found = new ArrayList<>();
+        int end = end(value, begin + 1, found);
+        return end < 0 || blanks(value, end) < value.length ? null : new GenericArrayData(found.toArray());
+    }
+
+    /** Behind the array whose inside begins there; -1 if it does not end, or something is missing between commas. */
+    private static int end(byte[] value, int inside, List<Object> found) {
+        BitSet objects = new BitSet();
+        int depth = 0;
+        int begin = inside;
+        for (int at = inside; at < value.length; at++) {
+            byte each = value[at];
+            if (each == '"') {
+                at = quote(value, at + 1);
+            } else if (each == '{' || each == '[') {
+                objects.set(depth++, each == '{');
+            } else if (depth > 0 && (each == '}' || each == ']')) {
+                if (objects.get(--depth) != (each == '}')) {
+                    return -1;
+                }
+            } else if (each == '}') {
+                return -1;
+            } else if (depth == 0 && (each == ',' || each == ']')) {
+                boolean isLast = each == ']';
+                boolean isThere = add(value, begin, at, found);
+                if (isLast && (isThere || found.isEmpty())) {
+                    return at + 1;
+                }
+                if (isLast || !isThere) {
+                    return -1;
+                }
+                begin = at + 1;
+            }
+        }
+        return -1;
+    }
+
+    /** Whether there is anything but blanks. */
+    private static boolean add(byte[] value, int from, int to, List<Object> found) {
+        int begin = blanks(value, from);
+        int end = to;
+        while (end > begin && isBlank(value[end - 1])) {
+            end--;
+        }
+        if (begin >= end) {
+            return false;
+        }
+        found.add(Arrays.copyOfRange(value, begin, end));
+        return true;
+    }
+
+    /** Where the string ends whose inside begins there: its quote, or the end of the value. */
+    private static int quote(byte[] value, int inside) {
+        int at = inside;
+        while (at < value.length && value[at] != '"') {
+            at += value[at] == '\\' ? 2 : 1;
+        }
+        return at;
+    }
+
+    private static int blanks(byte[] value, int from) {
+        int at = from;
+        while (at < value.length && isBlank(value[at])) {
+            at++;
+        }
+        return at;
+    }
+
+    private static boolean isBlank(byte each) {
+        return each == ' ' || each == '\n' || each == '\r' || each == '\t';
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Elements;
+    }
+
+    @Override
+    public int hashCode() {
+        return Elements.class.hashCode();
+    }
+
+    /** Plans are printed. */
+    @Override
+    public String toString() {
+        return "elements";
+    }
+}
