@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
+from pyspark.errors import AnalysisException
 from tests.crashes.deciding import GOOD, NOBODY
 
 from rivermouth.engine import follow, microbatch, supervisor
@@ -77,6 +80,27 @@ def test_what_nobody_has_a_word_for_is_told_as_it_came(scene, spark, monkeypatch
     assert [event.error for event in scene.told(FlowFailed)] == [text]
     assert scene.drain(spark).error is None
     assert scene.audit().is_clean
+
+
+def test_what_spark_said_is_there_after_its_jvm(scene, spark, monkeypatch):
+    def away(*_arguments):
+        spark.read.format("delta").load("/no/table")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(supervisor, "drain", away)
+        broken.setattr(supervisor, "_DRAIN_RESTARTS", 0)
+        outcome = scene.drain(spark)
+    with monkeypatch.context() as ended:
+        ended.setattr(SparkContext, "_jvm", None)
+        ended.setattr(SparkContext, "_gateway", None)
+        assert str(outcome.error).startswith(
+            "[FLOW_BROKEN] flow shop: [PATH_NOT_FOUND] Path does not exist: /no/table."
+        )
+        cause = outcome.error.__cause__
+        assert isinstance(cause, AnalysisException)
+        assert "/no/table" in str(cause)
+        assert "AnalysisException: [PATH_NOT_FOUND]" in "".join(traceback.format_exception(cause))
+    assert scene.drain(spark).error is None
 
 
 def test_a_batch_that_does_not_end_when_it_is_told_to_is_abandoned_and_found_again(scene, spark, monkeypatch):

@@ -186,7 +186,10 @@ NO_HEARTBEAT = (
 
 @pytest.mark.parametrize(
     ("master", "said"),
-    [('"nonsense"', NO_MASTER), ('"local[1]", conf: {"spark.network.timeout": "10s"}', NO_HEARTBEAT)],
+    [
+        ('"nonsense"', NO_MASTER),
+        ('"local[1]", conf: {"spark.network.timeout": "10s"}', NO_HEARTBEAT),
+    ],
     ids=["by its launcher", "by the context"],
 )
 def test_spark_that_does_not_start_is_one_clear_error(master, said, project, command, tmp_path):
@@ -203,6 +206,25 @@ def test_spark_that_does_not_start_is_one_clear_error(master, said, project, com
     )
     assert found, err
     assert "org.apache.spark" in Path(found[1]).read_text()
+    assert run.jvms == []
+
+
+def test_a_wrong_setting_of_its_sql_is_told_as_it_starts(project, command, tmp_path):
+    file = tmp_path / "rivermouth.yml"
+    conf = '"local[1]", conf: {"spark.sql.maxMetadataStringLength": "1"}'
+    file.write_text(file.read_text().replace('"local[1]"', conf))
+    run = command("run")
+    assert run.end() == (
+        1,
+        "",
+        (
+            "starting Spark …\n"
+            "[SPARK_NOT_STARTED] Spark did not start: org.apache.spark.SparkIllegalArgumentException: "
+            "[INVALID_CONF_VALUE.REQUIREMENT] The value '1' in the config \"spark.sql.maxMetadataStringLength\" is "
+            "invalid. This value must be bigger than 3. SQLSTATE: 22022; nothing was read\n"
+            "  hint: correct what it names under spark: conf\n"
+        ),
+    )
     assert run.jvms == []
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from rivermouth import errors
 from rivermouth.errors import RivermouthError
 from rivermouth.names import printable
 
@@ -112,8 +113,8 @@ def plain(value: object) -> Any:
 
 def first_line(error: BaseException) -> str:
     """The kind of an error that is none of ours and the first line of what it says."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    kind, said = type(error).__name__, errors.first_line(error)
+    return kind if said == kind else f"{kind}: {said}"
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

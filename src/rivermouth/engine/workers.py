@@ -22,6 +22,7 @@ from rivermouth.errors import (
 )
 from rivermouth.ports import delta
 from rivermouth.ports.session import has_ended
+from rivermouth.ports.spark_errors import outlasting
 from rivermouth.ports.storage import PlacedFiles, files_for
 from rivermouth.rows import families, worker_failures
 from rivermouth.rows.ledger import Counts
@@ -95,6 +96,7 @@ class Worker(threading.Thread):
             if not (isinstance(error, TableBusy) and self._supervisor.stopped):
                 self._error = error.located(self._order.at)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
+            outlasting(error)
             registry = worker_failures.failure(str(error))
             self._error = registry or FlowBroken(flow=name, detail=first_line(error))
             self._error = self._error.located(self._order.at)
@@ -161,6 +163,7 @@ class FamilyWorker(threading.Thread):
         except RivermouthError as error:
             self._error = error.located(self._order.at)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
+            outlasting(error)
             self._error = FlowBroken(flow=self._order.flow.name, detail=first_line(error)).located(self._order.at)
             self._error.__cause__ = error
         if self._error is not None and not has_ended(self._supervisor.spark):

@@ -55,6 +55,11 @@ def _rebuild(cls: type[RivermouthError], at: str | None, facts: dict[str, object
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the stack that Spark puts behind it."""
+    """What an error says, without the stack that Spark puts behind it; of a call into Java, what failed there first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    if lines[0].startswith("An error occurred while calling "):
+        causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
+        return causes[-1].removeprefix("Caused by").removeprefix(": ") if causes else lines[0]
+    return lines[0]

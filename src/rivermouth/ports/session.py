@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -110,6 +111,8 @@ def start(
         PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
+        # Spark reads most of its SQL settings no sooner than this: a wrong one is told here, with its name.
+        session._jsparkSession.sessionState()  # noqa: SLF001 - nothing of PySpark asks for it by itself
         _prepare(session)
     except RivermouthError:
         raise
@@ -118,6 +121,8 @@ def start(
         detail = _cause(error, log)
         _end_jvm(_END_TIMEOUT_S)
         fix = f"less {log}" if log is not None else "read what Spark said on this terminal"
+        if isinstance(error, CapturedException):  # of the session, and nowhere else
+            fix = "correct what it names under spark: conf"
         raise SparkNotStarted(detail=detail, fix=fix) from error
     return session
 
@@ -328,7 +333,11 @@ def _cause(error: Exception, log: Path | None) -> str:
     """One line of what went wrong: that of Java where Java said it, in an exception or in its last words."""
     java_error = getattr(error, "java_exception", None)
     text = str(java_error.toString()) if java_error is not None else str(error)
-    if java_error is None and log is not None:
+    if isinstance(error, CapturedException):
+        # What it says itself may be no more than whom it befell.
+        deeper = [line.strip().removeprefix("Caused by: ") for line in text.splitlines() if "Caused by: " in line]
+        text = deeper[-1] if deeper else text
+    elif java_error is None and log is not None:
         said = [line for line in log.read_text(errors="replace").splitlines() if _LAST_WORDS.match(line)]
         text = said[0] if said else text
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -22,6 +22,7 @@ from rivermouth.engine.table import table_shape
 from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, RivermouthError, SchemaNotKept
 from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.spark_errors import outlasting
 from rivermouth.ports.storage import files_for
 from rivermouth.project.ingest import Switch, parse_switch
 from rivermouth.project.load import Project, raise_all
@@ -137,7 +138,8 @@ class Spark:
         return self._start()
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        # Asked first: what Java says of it is lost with the session.
+        if self._owned and error is not None:
+            outlasting(error)
         foreign = error is not None and not isinstance(error, RivermouthError)
         registry = worker_failures.failure(str(error)) if foreign else None
         if self._owned and self._session is not None:
