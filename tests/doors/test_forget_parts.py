@@ -119,6 +119,17 @@ def test_of_a_record_with_changes_of_several_keys_one_is_erased(shop_of):
     assert forget(shop, "versions", f"email = '{ANN}'") == (3, 1, 2)
     told = "4 records in Kafka: 3 in the table, 0 in the dead letters, 1 erased, 0 in neither"
     assert told in done(shop, "audit", "rows")
+    assert (found(shop, "rows"), found(shop, "versions")) == ([(2, 7)], [(2, 5), (2, 7), (3, 5)])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_what_was_erased_in_part_is_in_no_file_and_does_not_come_again(shop_of):
+    shop = shop_of(CANAL)
+    send(shop, *MESSAGES)
+    done(shop, "run")
+    assert forget(shop, "rows", f"email = '{ANN}'") == (1, 1, 2)
+    assert forget(shop, "versions", f"email = '{ANN}'") == (3, 1, 2)
     again(shop, "rows", "versions")
     assert (found(shop, "rows"), found(shop, "versions")) == ([(2, 7)], [(2, 5), (2, 7), (3, 5)])
     told = "3 records in Kafka: 3 in the table, 0 in the dead letters, 0 in neither"
@@ -151,6 +162,8 @@ def test_what_was_erased_in_part_is_no_dead_letter_and_goes_with_its_last_change
     done(shop, "audit", "versions")
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_of_snapshots_a_row_is_erased_and_one_that_comes_later_has_it_again(shop_of):
     shop = shop_of(SNAPSHOTS)
     send(shop, [row(1, 5), row(2, 5)], [row(1, 6), row(2, 5), row(3, 5)])

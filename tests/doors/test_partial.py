@@ -186,6 +186,8 @@ def test_a_table_with_other_updates_is_refused(say, tmp_path):
         ) in err
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_a_rewind_brings_what_the_corrected_rules_say(say, send, orders, tmp_path):
     sink = "sequence_by: seq, ignore_null_updates: true, apply_as_deletes: op = '{}', except_columns: [op, changed]"
     wrong, right = sink.format("X"), sink.format("Y")

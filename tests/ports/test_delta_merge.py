@@ -86,7 +86,14 @@ def folded(table, rows):
 
 @pytest.mark.parametrize(
     ("shape", "key"),
-    [("plain", "na-me"), ("partitioned", "id"), ("mapped", "id"), ("mapped", "na-me"), ("clustered", "id")],
+    [
+        ("partitioned", "id"),
+        ("mapped", "na-me"),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in (("plain", "na-me"), ("mapped", "id"), ("clustered", "id"))
+        ),
+    ],
 )
 def test_a_table_is_what_its_changes_come_to_however_they_are_merged(shape, key, spark, tmp_path):
     chance, table, place = random.Random(f"{shape} {key}"), {}, made(spark, tmp_path / "t", *SHAPES[shape])
@@ -123,7 +130,7 @@ def actions_of(place):
     return metrics, marked, sorted(counts), removed, blind, info["userMetadata"], transaction["version"]
 
 
-@pytest.mark.parametrize("shape", ["partitioned", "mapped"])
+@pytest.mark.parametrize("shape", [pytest.param("partitioned", marks=pytest.mark.long), "mapped"])
 def test_the_commit_is_the_one_that_deltas_command_makes(shape, spark, tmp_path):
     told = {}
     for way in WAYS:
