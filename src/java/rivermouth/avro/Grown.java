@@ -116,21 +116,7 @@ final class Grown {
             boolean free = column == null && policies.requires(columns[place].name());
             blank[place] = absent(declared, columns[place], column == null ? columns[place].name() : column, free);
         }
-        return in -> {
-            Object[] values = blank.clone();
-            for (int step = 0; step < steps; step++) {
-                Object value;
-                try {
-                    value = readers[step].read(in);
-                } catch (Refused refused) {
-                    throw refused.within(names[step]);
-                }
-                if (places[step] >= 0) {
-                    values[places[step]] = value;
-                }
-            }
-            return new GenericInternalRow(values);
-        };
+        return Readers.row(readers, places, names, blank);
     }
 
     /** What a field of the table has that the writer has not. */

@@ -100,9 +100,14 @@ final class Readers {
             Schema.Field field = action.readerOrder[place];
             blank[field.pos()] = resolved(field.schema(), field.schema()).read(byDefault(field));
         }
+        return row(readers, places, names, blank);
+    }
+
+    /** One row: field by field as they were written, each into its place; that of a place below 0 is read and let go. */
+    static Reader row(Reader[] readers, int[] places, String[] names, Object[] blank) {
         return in -> {
             Object[] values = blank.clone();
-            for (int step = 0; step < steps; step++) {
+            for (int step = 0; step < readers.length; step++) {
                 Object value;
                 try {
                     value = readers[step].read(in);
