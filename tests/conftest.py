@@ -17,6 +17,9 @@ from rivermouth.ports.s3_server import S3Server
 # Fast ones first, and such as can be shared out last; a folder that is not named here comes after them.
 ORDER = ("rows", "laws", "contracts", "ports", "doors", "audit", "crashes", "docs")
 
+FOLDERS_OF_FEW_RECORDS = ("doors", "crashes")
+FACTORY_MODE = "spark.sql.codegen.factoryMode"
+
 # Spark's and Kafka's own variables for the options of every JVM that they start, here and in processes of their own.
 # The second compiler pays off only in processes that do the same for longer than a test run; without it, Java would
 # take 48 MB for compiled code, less than a suite's worth of Spark, and compile it again and again.
@@ -64,6 +67,23 @@ def spark(tmp_path_factory):
     running = session.start(settings, app_name="rivermouth-tests", schemes=["s3a"], extra=extra)
     yield running
     running.stop()
+
+
+@pytest.fixture(autouse=True)
+def few_records(request):
+    """Where tests are about what becomes of a few records, Spark evaluates the small steps around its stages directly.
+
+    For each of them, of Delta's log above all, it would write, compile and load code that runs once. Stages are
+    compiled as ever; what formats and rules make of rows is seen by tests of other folders, where everything is.
+    """
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    if folder not in FOLDERS_OF_FEW_RECORDS or "spark" not in request.fixturenames:
+        yield
+        return
+    spark = request.getfixturevalue("spark")
+    spark.conf.set(FACTORY_MODE, "NO_CODEGEN")
+    yield
+    spark.conf.unset(FACTORY_MODE)
 
 
 @pytest.fixture(scope="session")

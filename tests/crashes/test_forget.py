@@ -161,7 +161,7 @@ def in_part(scene):
     [
         pytest.param("envelopes", "forget_remember", False, marks=pytest.mark.long),
         pytest.param("envelopes", "forget_write", False, marks=pytest.mark.long),
-        ("envelopes", "forgotten", True),
+        pytest.param("envelopes", "forgotten", True, marks=pytest.mark.long),
         pytest.param("snapshots", "forget_remember", False, marks=pytest.mark.long),
         pytest.param("snapshots", "forget_write", False, marks=pytest.mark.long),
     ],
