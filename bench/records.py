@@ -143,14 +143,16 @@ def fill(servers: str, topic: str, count: int, *, bad_every: int = 0, first: int
     send_in_turns(servers, topic, values(count, bad_every=bad_every, first=first))
 
 
-def send_in_turns(servers: str, topic: str, found: Iterable[tuple[bytes, bytes]]) -> None:
-    """Makes the topic and fills it with these keys and values, one partition after the other."""
-    send(servers, topic, ((number % PARTITIONS, key, value) for number, (key, value) in enumerate(found)))
+def send_in_turns(servers: str, topic: str, found: Iterable[tuple[bytes, bytes]], *, more: bool = False) -> None:
+    """Makes the topic, unless it is there, and fills it with these keys and values, one partition after the other."""
+    turns = ((number % PARTITIONS, key, value) for number, (key, value) in enumerate(found))
+    send(servers, topic, turns, more=more)
 
 
-def send(servers: str, topic: str, messages: Iterable[tuple[int, bytes, bytes]]) -> None:
-    """Makes the topic and fills it with partition, key and value of each message."""
-    create(servers, topic)
+def send(servers: str, topic: str, messages: Iterable[tuple[int, bytes, bytes]], *, more: bool = False) -> None:
+    """Makes the topic, unless it gets ``more``, and fills it with partition, key and value of each message."""
+    if not more:
+        create(servers, topic)
     client = producer(servers)
     for number, (partition, key, value) in enumerate(messages):
         while True:

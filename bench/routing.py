@@ -29,10 +29,14 @@ def _flows(topic: str, *, raw: dict[str, Any] | None, table: str) -> dict[str, A
     }
 
 
-def _carry(_spark: SparkSession, job: Job, *, raw: dict[str, Any] | None, table: str) -> dict[str, Any]:
-    """The whole topic; the session is that of this process."""
+def _carry(
+    _spark: SparkSession, job: Job, *, raw: dict[str, Any] | None, table: str, into: str | None = None
+) -> dict[str, Any]:
+    """What of the topic is not in the tables yet, new ones or those ``into`` a lake; in the session of this process."""
     flows = _flows(job.topic, raw=raw, table=table)
-    spec = ProjectSpec.model_validate({"lake": job.folder, "kafka": {"bootstrap_servers": job.servers}, "flows": flows})
+    spec = ProjectSpec.model_validate(
+        {"lake": into or job.folder, "kafka": {"bootstrap_servers": job.servers}, "flows": flows}
+    )
     outcomes = Project.from_spec(spec).run()
     counts = [each.counts for each in outcomes if each.flow != "raw"]
     return {

@@ -125,11 +125,18 @@ def _inference_targets(inference: Sequence[Series]) -> list[Target]:
 
 
 def _routing_targets(routing: Sequence[Series]) -> list[Target]:
-    rates = {series.contestant: series.rate for series in routing}
-    if not rates:
-        return []
-    ratio = rates["one_table"] / rates["many_tables"]
-    return [Target("routing: seconds for 32 tables / for one", ratio, 2.0, "times", at_least=False)]
+    rates = {(series.topic, series.contestant): series.rate for series in routing}
+    return [
+        Target(
+            f"{what}: seconds for 32 / for one",
+            rates[topic, "one_table"] / rates[topic, "many_tables"],
+            2.0,
+            "times",
+            at_least=False,
+        )
+        for topic, what in (("routing", "new tables"), ("routing_again", "tables that are there"))
+        if (topic, "one_table") in rates
+    ]
 
 
 def _upsert_targets(upserts: dict[str, Any]) -> list[Target]:

@@ -59,10 +59,10 @@ def spark(tmp_path_factory):
     from rivermouth.ports import session, session_conf
     from rivermouth.spec import SparkSettings
 
-    settings = SparkSettings(master="local[2]", driver_memory="2g")
+    settings = SparkSettings(master="local[2]", driver_memory="3g")
     extra = {
         **session_conf.local_folder_conf(tmp_path_factory.mktemp("spark")),
-        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -Xmn1g",
+        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -Xmn1500m",
     }
     running = session.start(settings, app_name="rivermouth-tests", schemes=["s3a"], extra=extra)
     yield running

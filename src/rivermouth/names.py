@@ -49,6 +49,7 @@ MISFIT: Final = "__misfit"
 OLD: Final = "__old"
 OLD_PRIMARY_KEY: Final = "__old_primary_key"
 ORDINAL: Final = "__ordinal"
+NUMBER: Final = "__number"
 MOVED: Final = "__moved"
 # Of the changes of a batch that stand ready: a number of its own for each.
 CHANGE: Final = "__change"

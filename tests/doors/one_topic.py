@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 from confluent_kafka import Producer
 from tests.crashes.oracle import rows_of
 
 from rivermouth.cli.main import invoke
+
+COUNTS = (
+    *("consumed", "exploded", "written", "merged", "dropped", "dead_lettered", "null_values", "no_elements"),
+    "undeclared_fields",
+)
+# What two flows that do the same say of themselves, and when.
+OURS = {"flow", "target", "batch", "ingested_at", "dead_lettered_at"}
+
+
+def without_ours(row):
+    return {name: value for name, value in row.items() if name not in OURS}
 
 
 class OneTopic:
@@ -58,6 +72,52 @@ flows:
     def letters(self, *columns):
         """Offset and columns of each dead letter."""
         return self._told(f"{self.flow}__dead_letters", columns)
+
+    def planned(self):
+        """What ``plan`` says, and the columns that the table would get by it, up to Kafka's coordinates."""
+        code, said = self.say("plan")
+        assert code == 0, said
+        columns = [tuple(line.split()) for line in said.partition("  columns:\n")[2].splitlines()[1:]]
+        return said, columns[: columns.index(("kafka_topic", "string"))]
+
+    def totals(self, *names, flow=None):
+        """Counts of the flow, or of another, as its status has them."""
+        code, said = self.say("status", "--output", "json")
+        assert code == 0, said
+        totals = next(each for each in json.loads(said)["flows"] if each["flow"] == (flow or self.flow))["totals"]
+        return {name: totals[name] for name in names}
+
+    def declare_too(self, *lines):
+        """Beside the flow, whose schema is inferred, one of the same columns declared, into ``silver.declared``."""
+        kept = json.loads((self.folder / f"lake/_rivermouth/schemas/{self.flow}/00001.json").read_text())
+        (self.folder / "kept.json").write_text(json.dumps(kept["schema"]))
+        form = "format: {type: json, schema: kept.json}"
+        lines = (f"topics: [{self.topic}]", "table: silver.declared", form, *lines)
+        settings = "".join(f"    {line}\n" for line in lines)
+        self.save(f"{(self.folder / 'rivermouth.yml').read_text()}  declared:\n{settings}")
+
+    def is_as_declared(self):
+        """Whether both flows have the same rows, the same dead letters and the same counts."""
+        for part in ("", "__dead_letters"):
+            found = [map(without_ours, self.kept(f"{flow}{part}")) for flow in (self.flow, "declared")]
+            mine, others = (sorted(map(str, rows)) for rows in found)
+            assert mine == others
+        assert self.totals(*COUNTS) == self.totals(*COUNTS, flow="declared")
+        return True
+
+    def unusable(self, setting, expression, detail):
+        """What is said where an expression of the flow cannot be used."""
+        return (
+            f"[{setting.upper()}_INVALID] flow {self.flow}: {setting} {expression!r} cannot be used: {detail}; "
+            f"nothing was run\n  at: rivermouth.yml:4\n  hint: rivermouth plan {self.flow}\n"
+        )
+
+    def refuses(self, setting, expression, detail):
+        """``validate`` says so; ``detail`` is a pattern."""
+        told = re.escape(self.unusable(setting, expression, "…")).replace("…", detail)
+        code, said = self.say("validate")
+        assert code == 1, said
+        assert re.fullmatch(told, said), said
 
     def _told(self, table, columns):
         return [(row["kafka_offset"], *(row[column] for column in columns)) for row in self.kept(table)]

@@ -107,6 +107,25 @@ def test_a_new_writer_between_old_ones_brings_its_fields_into_the_table(orders):
     assert orders.say("audit", "orders")[0] == 0
 
 
+def test_what_is_selected_keeps_its_names_and_holds_its_columns_as_a_schema_grows_by_writers(orders):
+    select = """['*', "date_add(DATE '1970-01-01', id) AS day", upper(place.city) AS coupon]"""
+    orders.write("{on_new_column: evolve, on_type_change: widen}", f"    select: {select}\n")
+    assert orders.run(first(1))[0] == 0
+    third = {"id": 2, "place": {"city": "Ulm"}, "lines": [], "price": 1.5}
+    code, said = orders.run((THIRD, third), second(3, "half"))
+    assert code == 0, said
+    # No date is so many days of 64 bits behind another.
+    assert "widens" not in said
+    assert [(*row[:1], str(row[1]), *row[2:]) for row in orders.rows("id", "day", "coupon", "coupon_2", "price")] == [
+        (1, "1970-01-02", "ULM", None, None),
+        (3, "1970-01-04", "BERN", "half", None),
+    ]
+    assert orders.letters() == [(1, "SCHEMA_MISMATCH", "id")]
+    code, said = orders.run((THIRD, third))
+    assert (code, "schema evolved" in said) == (0, False)
+    assert orders.say("audit", "orders")[0] == 0
+
+
 def test_a_column_is_widened_for_a_writer_and_the_old_ones_are_read_on(orders, spark):
     orders.write("{on_new_column: ignore, on_type_change: widen}")
     assert orders.run(first(1))[0] == 0

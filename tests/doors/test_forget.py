@@ -210,6 +210,7 @@ UNFINISHED = (
 )
 
 
+@pytest.mark.long
 def test_of_a_keyed_table_all_records_of_a_key_go_and_its_memory(shop, spark, monkeypatch):
     ann = [(b"a", 1, 5, ANN), (b"a", 1, 0, ANN), (b"a", 1, 6, ANN)]
     send(shop, *ann, (b"b", 2, 9, BOB), (b"b", 2, 8, BOB), (b"c", 3, 1, "carl"), (b"c", 3, 0, "carl"))

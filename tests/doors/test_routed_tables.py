@@ -114,6 +114,37 @@ def test_each_value_has_its_table_and_what_names_none_has_one_more(say, send, id
         assert (tmp_path / "lake" / whole).is_dir()
 
 
+def test_one_job_writes_the_rows_of_all_values(say, send, ids, spark):
+    """Of a batch that is carried to the end: however many tables there are, it is as many jobs."""
+    tracker = spark.sparkContext._jsc.sc().dagScheduler()
+    send({"event": "a", "id": 1}, {"event": "b", "id": 2})
+    assert say("run")[0] == 0
+    jobs = []
+    for number in (10, 20):
+        send({"event": "a", "id": number}, {"event": "b", "id": number + 1})
+        before = tracker.nextJobId()
+        assert say("run")[0] == 0
+        jobs.append(tracker.nextJobId() - before)
+        assert (ids("a"), ids("b")) == ([1, *range(10, number + 1, 10)], [2, *range(11, number + 2, 10)])
+        send(*({"event": f"c{each}", "id": each} for each in range(4)))
+        assert say("run")[0] == 0  # makes tables
+    assert jobs[0] == jobs[1]
+
+
+def test_a_value_whose_table_wants_more_is_carried_alone(say, send, ids, spark, tmp_path):
+    send({"event": "a", "id": 1}, {"event": "b", "id": 2}, {"event": "c", "id": 3})
+    assert say("run")[0] == 0
+    spark.sql(
+        f"ALTER TABLE delta.`{tmp_path}/lake/events/b` SET TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = 'true')"
+    )
+    send({"event": "a", "id": 4}, {"event": "b", "id": 5}, {"event": "c", "id": "x"})
+    code, out, _ = say("run", "--output", "json")
+    assert code == 0
+    assert consumed(out) == {"raw": 3, "events.a": 1, "events.b": 1, "events.c": 1}
+    assert (ids("a"), ids("b"), ids("c")) == ([1, 4], [2, 5], [3])
+    assert say("audit", "events")[1].count("every record is in exactly one place") == 3
+
+
 def test_a_value_that_appears_while_the_flow_follows_is_read_from_its_beginning(say, send, ids, tmp_path):
     code, _, err = say("validate", start="latest", max_tables=2)
     assert code == 0, err

@@ -20,6 +20,7 @@ from rivermouth.engine import schemas, supervisor
 from rivermouth.engine.events import BatchDone, SchemaKept, Warned
 from rivermouth.engine.orders import FlowOrder
 from rivermouth.engine.supervisor import Supervisor
+from rivermouth.engine.together import Together
 from rivermouth.errors import (
     BrokerUnreachable,
     ColumnReserved,
@@ -497,7 +498,8 @@ def opened_early(monkeypatch):
         early = Early(None, print, print)
         early.errors = errors
         source = TableSource.__new__(TableSource)  # it opens nothing, and is handed on as it is
-        return early._open(order, None, source, None, told.append, waits=waits), [each.message for each in told]
+        opened = early._open(order, None, source, None, told.append, waits=waits, together=Together())
+        return opened, [each.message for each in told]
 
     return opened
 

@@ -84,7 +84,9 @@ def versions_in(table, declared):
     return {key: sorted(versions, key=lambda each: each[0]) for key, versions in told.items()}
 
 
-@pytest.mark.parametrize("kind", ["canal", "maxwell", "ogg"])
+@pytest.mark.parametrize(
+    "kind", ["canal", *(pytest.param(each, marks=pytest.mark.long) for each in ("maxwell", "ogg"))]
+)
 def test_the_messages_come_to_the_history_that_they_tell(spark, tmp_path, groups, kind):
     settings, declared = groups[kind]
     messages = [each for each in expectations() if each["group"] == kind]

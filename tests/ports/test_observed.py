@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.ports import java
-from rivermouth.ports.observed import Observed
+from rivermouth.ports.observed import Observed, ObservedEach
 from rivermouth.rows.aggregates import Aggregate, struct_of
 
 AGGREGATES = {
@@ -41,6 +41,19 @@ def test_the_aggregates_are_those_of_the_rows(spark, aggregates, count):
     observed = Observed(rows, aggregates)
     assert sorted(row.id for row in observed.rows.collect()) == list(range(count))
     assert told(observed.get()) == on_their_own(rows, aggregates)
+
+
+def test_rows_of_many_are_counted_apart(spark):
+    rows = spark.range(0, 1000, 1, 3).selectExpr("id", "CAST(id % 4 AS INT) AS whose")
+    observed = ObservedEach(rows, "whose", 5, AGGREGATES)
+    assert observed.rows.count() == 1000
+    for number in range(5):
+        assert told(observed.get(number)) == on_their_own(rows.where(f"whose = {number}"), AGGREGATES)
+
+
+def test_more_conditions_than_a_number_has_bits_are_refused_for_many(spark):
+    with pytest.raises(ValueError, match="at most 63 conditions can be observed at a time"):
+        ObservedEach(spark.range(1), "id", 1, MANY)
 
 
 def test_what_comes_after_takes_nothing_from_the_count(spark):
@@ -74,7 +87,7 @@ def test_of_most_kinds_there_can_be_one(spark):
 
 ELSEWHERE = """
 from pyspark.sql import SparkSession
-from rivermouth.ports.observed import Observed
+from rivermouth.ports.observed import Observed, ObservedEach
 from rivermouth.rows.aggregates import Aggregate
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()

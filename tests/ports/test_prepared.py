@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.ports import java
-from rivermouth.ports.prepared import Prepared
+from rivermouth.ports.prepared import Prepared, planned
 
 COLUMNS = "id int, name string, at timestamp, parts array<struct<key: string, value: binary>>"
 TIME = dt.datetime(2026, 1, 2, 3, 4, 5)
@@ -79,7 +79,7 @@ def test_the_time_is_that_of_each_batch(spark):
 
 ELSEWHERE = """
 from pyspark.sql import SparkSession
-from rivermouth.ports.prepared import Prepared
+from rivermouth.ports.prepared import Prepared, planned
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 built = []
@@ -97,3 +97,9 @@ def test_a_jvm_without_our_classes_builds_each_anew():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[[Row(twice=0), Row(twice=2)], [Row(twice=0), Row(twice=2)]] 2"
+
+
+def test_rows_of_a_plan_by_itself_are_the_same_rows(spark):
+    rows = spark.createDataFrame(ROWS[0], COLUMNS).where("id IS NOT NULL")
+    assert planned(rows).schema == rows.schema
+    assert planned(rows).where("id > 1").collect() == rows.where("id > 1").collect()

@@ -144,7 +144,8 @@ def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: in
         check_topics(run, topics)
         run.topic_ids = {name: topic.id for name, topic in topics.items()}
         run.ledger.check_undisturbed(run.standing)
-        frame = batch if batch is not None else run.source.batch(run.spark, ranges)
+        part = None if batch is not None or run.together is None else run.together.part(run, ranges)
+        frame = part or (batch if batch is not None else run.source.batch(run.spark, ranges))
         done = microbatch.process(frame, ranges, run)
         if isinstance(done, BatchDone):
             done = dataclasses.replace(done, backlog=backlog)

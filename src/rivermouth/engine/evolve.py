@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql.types import StructField, StructType
 
 from rivermouth import names
 from rivermouth.engine.events import SchemaEvolved
+from rivermouth.engine.fitting import Room, marked
 from rivermouth.engine.keyed_table import column_starts, columns_left, keep_column_starts
 from rivermouth.engine.schemas import look_of, newest, with_columns
 from rivermouth.engine.steps import unerased
@@ -20,17 +20,16 @@ from rivermouth.engine.table import change_table, table_changes, table_shape
 from rivermouth.engine.writers import grown_by, writers_of
 from rivermouth.errors import SchemaChanged
 from rivermouth.ports import delta
-from rivermouth.rows import envelope
-from rivermouth.rows.evolution import GROWN, Growth, grown, narrowed
+from rivermouth.rows import envelope, exploding, schema
+from rivermouth.rows.evolution import Growth, grown, narrowed
 from rivermouth.rows.inference import Limits, Shape, ShapesExplode
 from rivermouth.rows.inferred import MAX_COLUMNS, SchemaTooWide, schema_of
 from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows.kept_schema import KeptSchema, file_name, versions_of
-from rivermouth.rows.schema import is_taken
 from rivermouth.rows.undeclared import column_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from pyspark.sql import DataFrame, Row
 
@@ -69,23 +68,24 @@ def evolve(run: RunningFlow, ranges: Ranges) -> None:
     began_at = time.monotonic()
     with run.lock:
         rows = unerased(envelope.read(run.source.batch(run.spark, ranges)), run, ranges)
-        decoded = envelope.decode(envelope.in_few_tasks(rows, ranges, run.flow), run.flow)
+        rows = exploding.split(envelope.in_few_tasks(rows, ranges, run.flow), run.flow)
+        decoded = envelope.decode(rows, run.flow)
         suspects = decoded.where(run.flow.value_format.suspects(run.spark))
         if run.flow.policies.says("fail"):
             _stop_on_change(run.flow, suspects)
         kept = newest(run.flow, run.files, run.places)
         flow = run.flow if kept is None else with_columns(run.flow, kept.schema)
-        table = delta.table_state(run.spark, run.places.table).columns
+        room = Room(run.spark, run.places.table, delta.table_state(run.spark, run.places.table), run.columns)
         writers = writers_of(flow, suspects)
         if writers is None:
-            records, growth = _looked_at(flow, suspects, table)
+            records, growth = _looked_at(flow, suspects, room)
         else:
-            records, growth = sum(writers.values()), grown_by(flow, run.spark, writers, table)
+            records, growth = sum(writers.values()), _by_writers(flow, writers, room)
         if growth is not None:
             kept = _keep(run, flow, growth, records)
             flow = with_columns(flow, kept.schema)
         is_new = kept is not None and flow != run.flow
-        if writers and grown_by(flow, run.spark, writers, table) is None:
+        if writers and _by_writers(flow, writers, room) is None:
             # They brought what they could, and are no reason to stop another batch.
             flow = flow.model_copy(update={"format": flow.format.having_looked_at(writers)})
         if kept is None or not is_new:
@@ -154,7 +154,15 @@ def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:
             )
 
 
-def _looked_at(flow: Flow, suspects: DataFrame, table: StructType) -> tuple[int, Growth | None]:
+def _by_writers(flow: Flow, writers: Collection[int], room: Room) -> Growth | None:
+    def grow(pinned: Collection[str]) -> Growth | None:
+        table, is_taken = room.state.columns, room.is_taken(flow)
+        return grown_by(flow, room.spark, writers, table, pinned=pinned, is_taken=is_taken)
+
+    return room.fitting(flow, grow)
+
+
+def _looked_at(flow: Flow, suspects: DataFrame, room: Room) -> tuple[int, Growth | None]:
     """How many of the suspects were looked at, and how the schema grows by them; None where it does by none."""
     wanted = suspects.select(names.TOPIC, names.PARTITION, names.OFFSET, names.VALUE)
     records, rows, look = 0, wanted.toLocalIterator(), look_of(flow)
@@ -162,7 +170,7 @@ def _looked_at(flow: Flow, suspects: DataFrame, table: StructType) -> tuple[int,
     while True:
         shape, is_last = _seen(rows, empty)
         records += shape.records
-        growth = _growth(flow, shape, table)
+        growth = _growth(flow, shape, room)
         if growth is not None and growth.changes:
             return records, growth
         if is_last:
@@ -195,23 +203,24 @@ def _is_too_wide(document: bytes, at: Coordinate, empty: Callable[[], Shape]) ->
     return alone.nodes > MAX_COLUMNS
 
 
-def _growth(flow: Flow, shape: Shape, table: StructType) -> Growth | None:
+def _growth(flow: Flow, shape: Shape, room: Room) -> Growth | None:
     if not shape.documents.fields:
         return None
     look, declared = look_of(flow), flow.format.schema_as_declared()
     for each in declared:
         if (node := shape.documents.fields.get(name_in_json(each))) is not None:
             narrowed(node, each.dataType)
-
-    def taken(name: str) -> bool:
-        return is_taken(flow, name)
-
     try:
-        inferred = schema_of(shape, times=look.times, is_taken=taken)
+        inferred = schema_of(shape, times=look.times, is_taken=partial(schema.is_taken, flow))
     except SchemaTooWide:
         return None
-    pinned = flow.format.pinned
-    return grown(declared, inferred.found, inferred.numbers, flow.policies, pinned=pinned, table=table, is_taken=taken)
+    found, numbers = inferred.found, inferred.numbers
+    table, is_taken = room.state.columns, room.is_taken(flow)
+
+    def grow(pinned: Collection[str]) -> Growth | None:
+        return grown(declared, found, numbers, flow.policies, pinned=pinned, table=table, is_taken=is_taken)
+
+    return room.fitting(flow, grow)
 
 
 def _keep(run: RunningFlow, flow: Flow, growth: Growth, records: int) -> KeptSchema:
@@ -222,9 +231,6 @@ def _keep(run: RunningFlow, flow: Flow, growth: Growth, records: int) -> KeptSch
     """
     folder = run.places.schemas()
     number = max(versions_of(run.files.names(folder)), default=0) + 1
-    known = flow.format.schema_as_declared().names
-    new = {name: {GROWN: True} for name in growth.schema.names if name not in known}
-    fields = [StructField(f.name, f.dataType, True, {**f.metadata, **new.get(f.name, {})}) for f in growth.schema]
     kept = KeptSchema(
         flow=run.flow.name,
         version=number,
@@ -233,7 +239,7 @@ def _keep(run: RunningFlow, flow: Flow, growth: Growth, records: int) -> KeptSch
         corrupt=0,
         whole=False,
         changes=growth.changes,
-        schema=StructType(fields),
+        schema=marked(flow, growth.schema),
     )
     # What speaks against it is raised before it is kept.
     wanted, table = with_columns(flow, kept.schema), run.places.table

@@ -9,6 +9,7 @@ from rivermouth import names
 from rivermouth.engine.events import BatchDone, BatchSkipped
 from rivermouth.engine.recovery import recount, recover
 from rivermouth.engine.steps import judged, kept_changes, letters_of, settled, table_rows, unerased, written
+from rivermouth.engine.together import Part, added_part
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.observed import Observed
 from rivermouth.ports.table_ledger import Standing
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
     from rivermouth.rows.ledger import Counts, Entry, Ranges
 
 
-def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | BatchSkipped:
+def process(batch: DataFrame | Part, planned: Ranges, run: RunningFlow) -> BatchDone | BatchSkipped:
     """Carries one batch into the flow's table and its dead letters.
 
     Args:
-        batch: A frame of Spark's Kafka source that holds the planned ranges.
+        batch: A frame of Spark's Kafka source that holds the planned ranges; or what was made of it together with the
+            batches of other flows.
         planned: What Spark or the plan means to write; the ledger decides what of it is still to do.
         run: The flow; its ``standing`` is the batch's entry afterwards.
 
@@ -51,19 +53,26 @@ def process(batch: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     before = run.standing
     entry = before.entry.after_batch(ranges, before.counts or ledger.Counts(), run.topic_ids)
 
-    run.reached("read")
-    rows = envelope.read(batch, None if ranges == planned else ranges)  # 1 coordinates, key, value
-    rows = unerased(rows, run, ranges)
-    rows = envelope.in_few_tasks(rows, ranges, run.flow)
-    routed = judged(rows, run, watched=run.watches(planned))  # 2-5 decode, conform, check, route
-    routed = kept_changes(routed, run, ranges)
     block = routing.block_size(ledger.size(ranges))
-    observed = Observed(routed, routing.counting(run.flow, block))
+    part = batch if isinstance(batch, Part) and ranges == planned else None
+    added = None if part is None else added_part(part, run, entry)
+    seen: Mapping[str, Any]
+    if part is not None and added is not None:
+        commit, seen = added, part.seen  # 1-6 as below, for many tables
+    else:
+        frame = run.source.batch(run.spark, ranges) if isinstance(batch, Part) else batch
+        run.reached("read")
+        rows = envelope.read(frame, None if ranges == planned else ranges)  # 1 coordinates, key, value
+        rows = unerased(rows, run, ranges)
+        rows = envelope.in_few_tasks(rows, ranges, run.flow)
+        routed = judged(rows, run, watched=run.watches(planned))  # 2-5 decode, conform, check, route
+        routed = kept_changes(routed, run, ranges)
+        observed = Observed(routed, routing.counting(run.flow, block))
 
-    run.reached("write")
-    table = table_rows(observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
-    commit = written(table, run, entry)  # 6 rows and entry in one commit
-    seen = observed.get()
+        run.reached("write")
+        table = table_rows(observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
+        commit = written(table, run, entry)  # 6 rows and entry in one commit
+        seen = observed.get()
     counts = routing.counted(run.flow, seen)
     run.standing = Standing(entry, commit.version)
     run.reached("written")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.events import Listener
     from rivermouth.engine.table import TableShape
+    from rivermouth.engine.together import Together
     from rivermouth.ports.sources import Records, Topic, Topics
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.adoption import Adoption
@@ -53,6 +54,7 @@ def open_flow(
     adoption: Adoption | None = None,
     rebuild: Rebuild | None = None,
     update_schema: bool = False,
+    together: Together | None = None,
 ) -> RunningFlow:
     """The flow, ready for its next batch. The caller holds the table's lease.
 
@@ -67,6 +69,7 @@ def open_flow(
         adoption: Of a table that another program wrote, to be done first.
         rebuild: The wish that the table is emptied first; of one that is made with it nothing has to be.
         update_schema: Infer the schema again first, if it is inferred.
+        together: The flows with which it carries its batches.
 
     Raises:
         RivermouthError: What is wrong with the flow, its table, its ledger or its topics.
@@ -82,7 +85,7 @@ def open_flow(
     flow = _with_schema(
         session, flow, files, places, kafka=kafka, listener=listener, update=update_schema, adopting=adopting
     )
-    shape = table_shape(session, flow)
+    shape = table_shape(session, flow) if together is None else together.shape(session, flow)
     topics = kafka.topics(flow)
     if adoption:
         adopt(session, flow, places, adoption, kafka=kafka, topics=topics, shape=shape, listener=listener)
@@ -101,6 +104,7 @@ def open_flow(
         listener=listener,
         even_void=bool(decision or rebuild),
     )
+    run.together = together
     if run.standing.entry.epochs:
         # Whoever restored the table to before the first epoch, or dropped the column, took it away.
         add_epoch_column(run)

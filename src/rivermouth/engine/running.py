@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.table import TableChanges
+    from rivermouth.engine.together import Together
     from rivermouth.errors import LedgerVoid
     from rivermouth.ports.lease import Lease
     from rivermouth.ports.prepared import Prepared
@@ -63,6 +64,7 @@ class RunningFlow:
         left: Columns that the table has and the flow does not write.
         starts: Since when the flow reads columns that it has not read all the time, where records bring parts of rows.
         prepared: Steps 2 to 5 as they stand ready, by the columns that stay beside.
+        together: The flows with which it carries its batches.
         looked_at: Of what its schema did not grow any more; written as it is.
     """
 
@@ -92,6 +94,7 @@ class RunningFlow:
     left: tuple[str, ...] = ()
     starts: ColumnStarts = field(default_factory=ColumnStarts)
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
+    together: Together | None = None
     looked_at: Ranges | None = None
 
     def watches(self, ranges: Ranges) -> bool:

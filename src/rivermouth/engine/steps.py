@@ -116,15 +116,17 @@ def first_held(run: RunningFlow, topics: Collection[str]) -> Offsets:
     return run.kafka.beginning_offsets(found)
 
 
-def table_rows(rows: DataFrame, run: RunningFlow) -> DataFrame:
+def table_rows(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) -> DataFrame:
     """Conformed rows with the table's columns alone, in its order; the epoch too, once a topic had more than one.
+
+    What is named ``beside`` comes after them.
 
     Changes of a keyed table keep what they do to it: ``__delete``, ``__truncate``, ``__sequence``; and where a record
     may be several of them, ``__ordinal``.
     """
     way = () if run.flow.keyed is None else (names.DELETE, names.TRUNCATE, names.SEQUENCE)
     way = (*way, names.ORDINAL) if run.flow.splits else way
-    columns = [names.quoted(name) for name in dict.fromkeys((*run.columns, *way))]
+    columns = [names.quoted(name) for name in dict.fromkeys((*run.columns, *way, *beside))]
     entry = run.standing.entry
     if not entry.epochs:
         return rows.selectExpr(*columns)

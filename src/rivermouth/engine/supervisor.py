@@ -16,6 +16,7 @@ from rivermouth.engine.opening import open_flow
 from rivermouth.engine.orders import FamilyOrder, FlowOrder, FlowOutcome, Order
 from rivermouth.engine.requests import withdraw
 from rivermouth.engine.sources import reading
+from rivermouth.engine.together import Together
 from rivermouth.engine.upkeep import after_run, between_batches
 from rivermouth.engine.workers import FamilyWorker, Worker
 from rivermouth.errors import (
@@ -195,20 +196,26 @@ class Supervisor:
         trigger = order.flow.trigger.model_copy(update={"max_offsets": limit, "min_offsets": None, "max_delay": None})
         return replace(order, flow=order.flow.model_copy(update={"trigger": trigger}))
 
-    def carry(self, order: FlowOrder, listener: Listener, *, keep_following: bool) -> None:
-        """One flow from its lease to its end, in the calling thread; restarts it where that may help."""
+    def carry(
+        self, order: FlowOrder, listener: Listener, *, keep_following: bool, together: Together | None = None
+    ) -> None:
+        """One flow from its lease to its end, in the calling thread; restarts it where that may help.
+
+        With ``together`` it carries its batches with those of others.
+        """
+        together = together or Together()
         delay_s, restarts = _FIRST_DELAY_S, 0
         files = files_for(order.places.lake, self._spark)
         check_fenced(self._spark, order.places)
         with (
             self._lease(files, order, listener) as lease,
-            reading(self._spark, order) as (kafka, source),
+            reading(self._spark, order, checked=together.checked) as (kafka, source),
         ):
-            opened = False
+            opened, together.checked = False, True
             while not self._stop.is_set():
                 run, stood = None, None
                 try:
-                    run = self._open(order, kafka, source, lease, listener, waits=keep_following)
+                    run = self._open(order, kafka, source, lease, listener, waits=keep_following, together=together)
                     opened, stood = True, _entry(run)
                     self._follow_or_drain(order, run, keep_following=keep_following)
                 except (OffsetsExpired, PartitionsFewer, TopicRecreated):
@@ -232,6 +239,7 @@ class Supervisor:
                 finally:
                     self._running.pop(order.flow.name, None)
                 # What came further is well: only failures in a row make the pauses longer.
+                together.leave(order.flow.name)
                 delay_s = _FIRST_DELAY_S if _entry(run) != stood else delay_s
                 listener(FlowRestarted(order.flow.name, first_line(failure), delay_s))
                 self._stop.wait(delay_s)
@@ -249,7 +257,15 @@ class Supervisor:
         )
 
     def _open(
-        self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener, *, waits: bool
+        self,
+        order: FlowOrder,
+        kafka: Topics,
+        source: Records,
+        lease: Lease,
+        listener: Listener,
+        *,
+        waits: bool,
+        together: Together,
     ) -> RunningFlow | None:
         """The flow, opened; None if it was told to stop while it waited for records of which to infer its schema.
 
@@ -258,7 +274,7 @@ class Supervisor:
         waiting, pause_s = False, _EMPTY_S
         while not self._stop.is_set():
             try:
-                return self._opened(order, kafka, source.with_new_consumers(), lease, listener)
+                return self._opened(order, kafka, source.with_new_consumers(), lease, listener, together)
             except (SchemaEmpty, SchemaNotInferred, *PASSING) as error:
                 is_early = isinstance(error, SchemaEmpty | SchemaNotInferred)
                 if not waits or not (waiting or is_early):
@@ -268,11 +284,18 @@ class Supervisor:
                 # What is no document is read again each time.
                 pause_s = _EMPTY_S if isinstance(error, SchemaEmpty) else min(2 * pause_s, _LONGEST_DELAY_S)
                 waiting = True
+                together.leave(order.flow.name)
                 self._stop.wait(pause_s)
         return None
 
     def _opened(
-        self, order: FlowOrder, kafka: Topics, source: Records, lease: Lease, listener: Listener
+        self,
+        order: FlowOrder,
+        kafka: Topics,
+        source: Records,
+        lease: Lease,
+        listener: Listener,
+        together: Together,
     ) -> RunningFlow:
         name = order.flow.name
         first = name not in self._decided
@@ -287,10 +310,12 @@ class Supervisor:
             adoption=order.adoption if first else None,
             rebuild=order.rebuild if first else None,
             update_schema=order.update_schema and first,
+            together=together,
         )
         # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
         self._decided.add(name)
         run.lease = lease
+        together.expect([name])
         self._running[name] = run
         if self._stop.is_set():
             run.stopping.set()
@@ -302,6 +327,8 @@ class Supervisor:
         if not keep_following:
             withdraw(run)
             batches = drain(run)
+            if run.together is not None:
+                run.together.leave(run.flow.name)
             retry.after_run(run)
             after_run(run, wrote=batches > 0)
             return

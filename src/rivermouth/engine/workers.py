@@ -11,6 +11,7 @@ from rivermouth.engine.events import BatchDone, Event, FlowFinished, Warned
 from rivermouth.engine.families import PASSING, look
 from rivermouth.engine.orders import FamilyOrder, FlowOrder, FlowOutcome, Order
 from rivermouth.engine.sources import finding
+from rivermouth.engine.together import Together
 from rivermouth.errors import (
     FlowBroken,
     RivermouthError,
@@ -42,13 +43,20 @@ class Worker(threading.Thread):
     """The thread of one flow; its outcome is known when it has ended."""
 
     def __init__(
-        self, supervisor: Supervisor, order: FlowOrder, *, keep_following: bool, may_vanish: bool = False
+        self,
+        supervisor: Supervisor,
+        order: FlowOrder,
+        *,
+        keep_following: bool,
+        may_vanish: bool = False,
+        together: Together | None = None,
     ) -> None:
         super().__init__(name=f"flow-{order.flow.name}", daemon=True)
         self._supervisor = supervisor
         self._order = order
         self._keep_following = keep_following
         self._may_vanish = may_vanish
+        self._together = together
         self._counts = Counts()
         self._batches = 0
         self._began_at = time.monotonic()
@@ -77,6 +85,8 @@ class Worker(threading.Thread):
             self._carry()
         finally:
             self.ended.set()
+            if self._together is not None:
+                self._together.leave(self._order.flow.name)
 
     def _carry(self) -> None:
         name = self._order.flow.name
@@ -84,7 +94,9 @@ class Worker(threading.Thread):
             if self.source is not None:
                 _wait_for(self.source, self._order, self._supervisor, keep_following=self._keep_following)
             self._began_at = time.monotonic()
-            self._supervisor.carry(self._order, self._hear, keep_following=self._keep_following)
+            self._supervisor.carry(
+                self._order, self._hear, keep_following=self._keep_following, together=self._together
+            )
         except TopicMissing as error:
             if self._may_vanish:
                 self.vanished = True
@@ -142,6 +154,8 @@ class FamilyWorker(threading.Thread):
         self._refused: dict[str, FlowOutcome] = {}
         self._error: BaseException | None = None
         self._told: str | None = None
+        # Children that read topics have no record in common.
+        self._together = Together(following=keep_following) if order.source is not None else None
         self.source: Worker | None = None
         """Of the flow whose table its children read, if that runs too."""
 
@@ -227,17 +241,30 @@ class FamilyWorker(threading.Thread):
         return {families.parted(name)[1] for name in names if families.parted(name)[0] == self._order.flow.name}
 
     def _start(self, orders: list[FlowOrder]) -> None:
+        if self._together is not None:
+            self._together.expect(found.flow.name for found in orders)
         for found in orders:
             order = self._supervisor.smaller.get(found.flow.name, found)
-            while not self._keep_following and sum(each.is_alive() for each in self._workers.values()) >= SIDE_BY_SIDE:
+            while not self._keep_following and self._at_work() >= SIDE_BY_SIDE:
                 time.sleep(0.05)
             if self._supervisor.stopping.is_set():
                 return
             # Of a topic that somebody named, it is an error that it is not there.
             vanishes = self._order.flow.topic_pattern is not None and self._order.only is None
-            worker = Worker(self._supervisor, order, keep_following=self._keep_following, may_vanish=vanishes)
+            worker = Worker(
+                self._supervisor,
+                order,
+                keep_following=self._keep_following,
+                may_vanish=vanishes,
+                together=self._together,
+            )
             self._workers[order.flow.name] = worker
             worker.start()
+
+    def _at_work(self) -> int:
+        """How many children are carried now, those left out that wait for others."""
+        resting = 0 if self._together is None else self._together.resting
+        return sum(each.is_alive() for each in self._workers.values()) - resting
 
     def _refuse(self, name: str, error: RivermouthError) -> None:
         located = error.located(self._order.at)

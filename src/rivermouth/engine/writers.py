@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rivermouth.rows import schema
 from rivermouth.rows.evolution import Growth, grown
-from rivermouth.rows.schema import is_taken
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -28,7 +28,15 @@ def writers_of(flow: Flow, suspects: DataFrame) -> Mapping[int, int] | None:
     return dict(sorted((int(number), int(count)) for number, count in counted.collect()))
 
 
-def grown_by(flow: Flow, spark: SparkSession, writers: Collection[int], table: StructType) -> Growth | None:
+def grown_by(
+    flow: Flow,
+    spark: SparkSession,
+    writers: Collection[int],
+    table: StructType,
+    *,
+    pinned: Collection[str] = (),
+    is_taken: Callable[[str], bool] | None = None,
+) -> Growth | None:
     """How the flow's schema grows by the schemas of these ids, one after the other; None where it does not.
 
     Args:
@@ -36,18 +44,17 @@ def grown_by(flow: Flow, spark: SparkSession, writers: Collection[int], table: S
         spark: Has our classes.
         writers: The ids.
         table: The columns of the table.
+        pinned: Names, in lower case, of columns that stay as they are.
+        is_taken: Whether a new column cannot bear a name; as ``schema.is_taken`` has it, if it is not given.
 
     Raises:
         SchemaRegistryFailed: The registry does not say.
     """
-
-    def taken(name: str) -> bool:
-        return is_taken(flow, name)
-
+    unfit = is_taken or (lambda name: schema.is_taken(flow, name))
     all_of_them = Growth(flow.format.schema_as_declared(), (), is_full=False)
     for writer in writers:
         found = flow.value_format.written(spark, writer)
-        growth = grown(all_of_them.schema, found, {}, flow.policies, table=table, is_taken=taken)
+        growth = grown(all_of_them.schema, found, {}, flow.policies, pinned=pinned, table=table, is_taken=unfit)
         changes = (*all_of_them.changes, *growth.changes)
         all_of_them = Growth(growth.schema, changes, is_full=all_of_them.is_full or growth.is_full)
     return all_of_them if all_of_them.changes else None

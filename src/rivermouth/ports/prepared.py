@@ -11,6 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def planned(rows: DataFrame) -> DataFrame:
+    """The same rows of a plan that is made now and by itself, so that what is made of them is code of its own.
+
+    What changes from batch to batch, such as the offsets by which files are left out, stays in the code that reads;
+    all that follows is compiled once.
+    """
+    spark, java = rows.sparkSession, rows._jdf  # noqa: SLF001 - as PySpark itself reaches classes
+    made = java.queryExecution().toRdd()
+    found = spark._jsparkSession.internalCreateDataFrame(made, java.schema(), False)  # noqa: SLF001
+    return DataFrame(found, spark)
+
+
 class Prepared:
     """What a function makes of rows, as a prepared statement: Spark analyses it for the first rows alone.
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rivermouth.rows.source_table import SourceTable
     from rivermouth.spec import Flow
 
+_FEW_READERS: Final = 8
 _NEVER_CUT: Final = 2**63 - 1
 _BYTES: Final = "CAST({} AS BINARY)"
 _PLACE: Final = "row_number() OVER (PARTITION BY topic, `partition` ORDER BY `offset`)"
@@ -215,6 +216,29 @@ class TableSource:
         Raises:
             SourceBehind: The table does not hold all of ``ranges``, or not any more.
         """
+        return _planned(self._read(spark, ranges, self._source.where))
+
+    @staticmethod
+    def parted(sources: Sequence[TableSource], spark: SparkSession, ranges: Ranges, number: str) -> DataFrame:
+        """As ``batch`` the rows of several readers of one table, none of which has a row of another's.
+
+        A column more says in an int whose each row is: its place among ``sources``. Read is the table as the first of
+        them has seen it.
+
+        Raises:
+            SourceBehind: As ``batch``.
+        """
+        first, wheres = sources[0], [each._source.where or "true" for each in sources]  # noqa: SLF001
+        cases = " ".join(f"WHEN {where} THEN {place}" for place, where in enumerate(wheres))
+        # Of many of them hardly a file has no row, and to find that out takes longer than to read it.
+        within = " OR ".join(f"({where})" for where in wheres) if len(wheres) <= _FEW_READERS else None
+        rows = first._read(spark, ranges, within, f"coalesce(CASE {cases} END, -1) AS {number}")  # noqa: SLF001
+        return _planned(rows.where(f"{number} >= 0"))
+
+    # --- inside ---
+
+    def _read(self, spark: SparkSession, ranges: Ranges, where: str | None, *more: str) -> DataFrame:
+        """Rows of ``ranges`` that meet ``where``, with further columns over those of the table."""
         self._check_holds(ranges)
         reader = spark.read.format("delta").option("versionAsOf", self._known().version)
         called = {name: names.quoted(column) for name, column in self._source.flow.metadata_columns.items()}
@@ -230,12 +254,10 @@ class TableSource:
         if "kafka_headers" in called:
             columns["headers"] = called["kafka_headers"]
         table = reader.load(self._location)
-        table = table if self._source.where is None else table.where(self._source.where)
-        rows = table.selectExpr(*(f"{column} AS {name}" for name, column in columns.items()))
+        table = table if where is None else table.where(where)
+        rows = table.selectExpr(*(f"{column} AS {name}" for name, column in columns.items()), *more)
         back = {names.TOPIC: "topic", names.PARTITION: "partition", names.OFFSET: "offset"}
         return rows.where(envelope.inside(ranges)).withColumnsRenamed(back)
-
-    # --- inside ---
 
     def _known(self) -> _Seen:
         return self._seen or self._look()
@@ -311,3 +333,10 @@ def _topics(entry: Entry) -> dict[str, Topic]:
 
 def _of(offsets: Offsets, topics: Mapping[str, Topic]) -> Offsets:
     return {name: {p: offsets[name][p] for p in topic.partitions} for name, topic in topics.items()}
+
+
+def _planned(rows: DataFrame) -> DataFrame:
+    # What stands in a table is told without Spark.
+    from rivermouth.ports.prepared import planned  # noqa: PLC0415
+
+    return planned(rows)

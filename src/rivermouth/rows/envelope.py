@@ -10,6 +10,8 @@ from rivermouth.rows.ledger import Ranges, flat, size
 from rivermouth.rows.utf8 import is_utf8
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from rivermouth.spec import Flow
@@ -31,12 +33,13 @@ _TASK_PARTITIONS: Final = 8
 _LOOK: Final = "RIVERMOUTH_SCHEMA_NEEDS_A_LOOK"
 
 
-def read(batch: DataFrame, within: Ranges | None = None) -> DataFrame:
+def read(batch: DataFrame, within: Ranges | None = None, beside: Sequence[str] = ()) -> DataFrame:
     """The records of a frame of Spark's Kafka source as envelope rows.
 
     Args:
         batch: The columns of the Kafka source; ``headers`` may be missing.
         within: Keep only these offsets; None keeps all.
+        beside: Further columns of ``batch`` that stay as they are.
 
     Returns:
         The columns ``names.ENVELOPE``: ``__topic`` string, ``__partition`` int, ``__offset`` bigint,
@@ -46,7 +49,8 @@ def read(batch: DataFrame, within: Ranges | None = None) -> DataFrame:
     missing = _SOURCE_COLUMNS.keys() - set(batch.columns)
     nothing = "CAST(NULL AS array<struct<key:string,value:binary>>)"
     rows = batch.selectExpr(
-        *(f"{nothing if source in missing else source} AS {target}" for source, target in _SOURCE_COLUMNS.items())
+        *(f"{nothing if source in missing else source} AS {target}" for source, target in _SOURCE_COLUMNS.items()),
+        *beside,
     )
     return rows if within is None else rows.where(inside(within))
 

@@ -17,8 +17,8 @@ from rivermouth.rows.inferred import settled
 from rivermouth.rows.inferred_numbers import MAX_DIGITS, NumberBounds
 from rivermouth.rows.json_types import name_in_json, read_from
 from rivermouth.rows.schema import widens
-from rivermouth.rows.undeclared import WIDENS
 from rivermouth.spec import Evolution
+from rivermouth.spec.evolution import WIDENS
 
 Numbers = Mapping[tuple[str, ...], NumberBounds]
 _BIGINT: Final = (19, 0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rivermouth import names
+from rivermouth.rows.undeclared import RESCUED
+from rivermouth.spec.selection import STAR
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -14,13 +15,10 @@ if TYPE_CHECKING:
 
     from rivermouth.spec import Flow
 
-# All columns that the format reads, or all but some of them; those of the way stand beside them.
-_ALL: Final = re.compile(r"^\s*\*")
 
-
-def is_star(expression: str) -> bool:
-    """Whether it stands for all columns that the format reads, or all but some."""
-    return _ALL.match(expression) is not None
+def is_rescued(expression: str) -> bool:
+    """Whether it is the column of what is rescued, by its own name."""
+    return names.folded(expression.strip().strip("`")) == RESCUED
 
 
 def select(rows: DataFrame, flow: Flow, beside: Collection[str]) -> DataFrame:
@@ -28,10 +26,14 @@ def select(rows: DataFrame, flow: Flow, beside: Collection[str]) -> DataFrame:
 
     Args:
         rows: Has ``__data``, and its fields and the metadata columns as columns.
-        flow: Says what is selected.
+        flow: Says what is selected; what it rescues stands behind that, if it is not selected itself.
         beside: Further columns that stay.
     """
     if not flow.select:
         return rows
-    selected = (_ALL.sub(f"{names.DATA}.*", each) for each in flow.select)
-    return rows.selectExpr(*selected, *map(names.quoted, beside))
+    selected = [STAR.sub(f"{names.DATA}.*", each) for each in flow.select]
+    others = [*map(names.quoted, beside)]
+    found = rows.selectExpr(*selected, *others)
+    if flow.policies.rescues and RESCUED not in found.columns:
+        return rows.selectExpr(*selected, names.quoted(RESCUED), *others)
+    return found

@@ -11,6 +11,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth.rows import our_classes
 from rivermouth.rows.json_types import name_in_json, read_as
+from rivermouth.spec.evolution import RESCUES, WIDENS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 RESCUED: Final = "_rescued"
 """The column for fields that the schema does not have: text of a JSON object, from JSON pointers to values."""
-RESCUES: Final = frozenset({"rescue", "widen_or_rescue"})
-WIDENS: Final = frozenset({"widen", "widen_or_rescue"})
 _NUMBERS: Final[dict[type[T.DataType], str]] = {
     T.ByteType: "tinyint",
     T.ShortType: "smallint",

@@ -11,8 +11,9 @@ from rivermouth.rows.ledger import size
 from rivermouth.spec import Sink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+    from rivermouth.ports.delta_parted import PartedFiles
     from rivermouth.rows.ledger import Entry
     from rivermouth.sinks._target import Target
 
@@ -53,6 +54,29 @@ class Append(Sink):
         if commit is None:
             raise CommitLost(flow=entry.flow, entry=entry.number, table=target.ledger.location)
         return commit
+
+    def add(self, files: PartedFiles, number: int, spark: SparkSession, target: Target, entry: Entry) -> bool:
+        """Adds files that lie ready, and ``entry``, in one commit; False, and nothing is done, if the table has moved.
+
+        Args:
+            files: Of many tables.
+            number: Whose of them are this table's.
+            spark: A session for the commit.
+            target: The table.
+            entry: The ledger entry that becomes true with these rows.
+
+        Guarantees:
+            As ``write``.
+        """
+        return files.commit(
+            spark,
+            number,
+            table_id=target.table_id,
+            onto=target.version,
+            app_id=app_id(entry.flow, target.table_id),
+            app_version=entry.number,
+            metadata=entry.to_json(),
+        )
 
 
 KIND = Append

@@ -15,7 +15,8 @@ OnMissingColumn = Literal["null", "fail"]
 # YAML's own null is the word here.
 _NULL_IS_A_WORD = BeforeValidator(lambda word: "null" if word is None else word)
 
-_WIDENS: Final = frozenset({"widen", "widen_or_rescue"})
+RESCUES: Final = frozenset({"rescue", "widen_or_rescue"})
+WIDENS: Final = frozenset({"widen", "widen_or_rescue"})
 _UNRESCUED: Final[Mapping[OnTypeChange, OnTypeChange]] = {"rescue": "dead_letter", "widen_or_rescue": "widen"}
 
 
@@ -37,7 +38,8 @@ class Evolution(Noun):
     """What happens to records that a flow's schema does not foresee.
 
     What is not given is ``evolve`` and ``widen`` where the schema is inferred, and ``ignore`` and ``dead_letter``
-    where it is declared.
+    where it is declared. With ``explode`` it is as if the schema were declared, with a ``select`` that has no ``*`` new
+    columns are ignored, and with ``select`` and a keyed table no column becomes wider.
 
     Attributes:
         on_new_column: A field that is not declared, other than null: ``evolve`` adds it to the schema and the table
@@ -74,9 +76,16 @@ class Evolution(Noun):
                 raise ValueError(msg)
         return self
 
-    def settled(self, *, infers: bool) -> Evolution:
-        """The same with every word given."""
-        new, change = ("evolve", "widen") if infers else ("ignore", "dead_letter")
+    def settled(self, *, infers: bool, gains: bool = True, widens: bool = True) -> Evolution:
+        """The same with every word given.
+
+        Args:
+            infers: Whether the schema is inferred.
+            gains: Whether the table has a place for new columns.
+            widens: Whether columns may become wider.
+        """
+        new = "evolve" if infers and gains else "ignore"
+        change = "widen" if infers and widens else "dead_letter"
         given = {"on_new_column": self.on_new_column or new, "on_type_change": self.on_type_change or change}
         return self.model_copy(update=given)
 
@@ -89,7 +98,7 @@ class Evolution(Noun):
         """What happens to values that a column does not hold; only of one that is settled."""
         word = self._of(name).on_type_change or self.on_type_change or "dead_letter"
         word = _UNRESCUED.get(word, word) if name.lower() in self._never_rescued else word
-        return "dead_letter" if word in _WIDENS and name.lower() in self._never_widened else word
+        return "dead_letter" if word in WIDENS and name.lower() in self._never_widened else word
 
     def holding(self, *, never_rescued: Collection[str], never_widened: Collection[str]) -> Evolution:
         """The same, but that columns of these names, in lower case, are not rescued, or do not become wider."""
@@ -125,6 +134,10 @@ class Evolution(Noun):
             for each in every
             for word in words
         )
+
+    def says_of_types(self, words: Collection[str]) -> bool:
+        """Whether one of the words is what happens to values of other types, of the flow or of a column."""
+        return self.on_type_change in words or any(each.on_type_change in words for each in self.columns.values())
 
     def says_of_new(self, words: Collection[str]) -> bool:
         """Whether one of the words is what happens to new fields, of the flow or of a column; only of one settled."""

@@ -27,6 +27,7 @@ from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
 from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.offsets import EndingOffsets, StartingOffsets
 from rivermouth.spec.places import Places
+from rivermouth.spec.selection import is_star
 from rivermouth.spec.source import Source
 from rivermouth.spec.values import DurationS, Noun
 
@@ -299,7 +300,9 @@ class Flow(Noun):
         A value by which a keyed table finds or deletes its rows is never rescued: without it the record is another.
         Nor does a column become wider of which a key is computed: of another type it may make another key.
         """
-        policies = (self.evolution or Evolution()).settled(infers=self.format.infers and self.takes_evolution)
+        policies = (self.evolution or Evolution()).settled(
+            infers=self.format.infers and self.takes_evolution, gains=self.gains_columns, widens=self.widens_columns
+        )
         if self.keyed is None:
             return policies
         return policies.holding(never_rescued=self.keyed.reads, never_widened=self.keyed.computes_keys_of)
@@ -308,6 +311,19 @@ class Flow(Noun):
     def takes_evolution(self) -> bool:
         """Whether its schema can grow while it runs."""
         return self.format.evolves and not (self.keyed is not None and self.keyed.snapshots)
+
+    @property
+    def gains_columns(self) -> bool:
+        """Whether its table has a place for what its schema has besides from some record on."""
+        return self.explode is None and (not self.select or any(map(is_star, self.select)))
+
+    @property
+    def widens_columns(self) -> bool:
+        """Whether columns that its format reads may become wider, or be rescued.
+
+        Nobody knows of which of them ``select`` makes the keys and the order of a keyed table.
+        """
+        return self.explode is None and not (self.select and self.keyed is not None)
 
     @property
     def default_key(self) -> str:

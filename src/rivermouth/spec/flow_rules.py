@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.names import CHANGE_METADATA_COLUMNS
+from rivermouth.spec.evolution import RESCUES, WIDENS
 from rivermouth.spec.source import READ, VERSION
 
 if TYPE_CHECKING:
@@ -111,12 +112,18 @@ def _check_select(flow: Flow) -> None:
             raise ValueError(msg)
         return
     kind = flow.format.type
-    if flow.format.infers or flow.evolution is not None:
-        msg = "select is of columns that are declared, and these may grow: write the schema, and leave evolution out"
-        raise ValueError(msg)
     if flow.format.changes or (flow.keyed is not None and flow.keyed.snapshots):
         what = f"a record of the format {kind} is a change" if flow.format.changes else "a record is a snapshot"
         msg = f"{what} of whole rows: leave select out, and name their columns by columns of the sink"
+        raise ValueError(msg)
+    if flow.explode is None and flow.policies.on_new_column == "evolve" and not flow.gains_columns:
+        msg = "new columns have no place in a select without *: write '*' into it, or on_new_column: ignore"
+        raise ValueError(msg)
+    if flow.keyed is not None and flow.policies.says_of_types(WIDENS | RESCUES):
+        msg = (
+            f"select may make the keys and the order of the sink {flow.sink.type} of any column, so none becomes "
+            "wider, or is rescued: write on_type_change: dead_letter, or fail"
+        )
         raise ValueError(msg)
 
 
@@ -138,8 +145,14 @@ def _check_explode(flow: Flow) -> None:
     if flow.format.changes:
         msg = f"a record of the format {kind} is a change of a whole row: leave explode out"
         raise ValueError(msg)
-    if flow.format.infers or flow.evolution is not None:
-        msg = "explode is of columns that are declared, and these may grow: write the schema, and leave evolution out"
+    if flow.policies.grows or flow.policies.rescues:
+        msg = (
+            "explode is of columns that stay as they are, and of whole records: "
+            "leave evolve, widen and rescue out of evolution"
+        )
+        raise ValueError(msg)
+    if flow.format.infers and wanted.is_whole:
+        msg = "objects are inferred, and here a value is an array: write the schema of its elements, schema: id bigint"
         raise ValueError(msg)
     if flow.null_values == "keep":
         msg = "a record without a value has no element to be kept: write null_values: drop or dead_letter"

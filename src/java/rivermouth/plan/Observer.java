@@ -1,7 +1,9 @@
 package rivermouth.plan;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -10,6 +12,7 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.api.java.UDF4;
+import org.apache.spark.sql.api.java.UDF5;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
@@ -55,6 +58,21 @@ public final class Observer extends AccumulatorV2<Long, String> {
         Column counted = functions.udf(new Passing(this), DataTypes.BooleanType)
                 .asNondeterministic()
                 .apply(functions.expr(code), functions.expr(summand), functions.expr(member), functions.expr(mark));
+        return rows.where(counted);
+    }
+
+    /**
+     * The same for the rows of many: those of number n are counted by observer n.
+     *
+     * @param number SQL, int and never null
+     */
+    public static Dataset<Row> overEach(
+            List<Observer> observers, Dataset<Row> rows, String number, String code, String summand, String member, String mark) {
+        observers.forEach(each -> rows.sparkSession().sparkContext().register(each));
+        Column counted = functions.udf(new PassingEach(observers), DataTypes.BooleanType)
+                .asNondeterministic()
+                .apply(functions.expr(number), functions.expr(code), functions.expr(summand), functions.expr(member),
+                        functions.expr(mark));
         return rows.where(counted);
     }
 
@@ -151,6 +169,22 @@ public final class Observer extends AccumulatorV2<Long, String> {
         @Override
         public Boolean call(Long code, Long summand, String member, Long mark) {
             observer.add(code, summand, member, mark);
+            return Boolean.TRUE;
+        }
+    }
+
+    private static final class PassingEach implements UDF5<Integer, Long, Long, String, Long, Boolean> {
+        private static final long serialVersionUID = 1;
+
+        private final ArrayList<Observer> observers;
+
+        PassingEach(List<Observer> observers) {
+            this.observers = new ArrayList<>(observers);
+        }
+
+        @Override
+        public Boolean call(Integer number, Long code, Long summand, String member, Long mark) {
+            observers.get(number).add(code, summand, member, mark);
             return Boolean.TRUE;
         }
     }

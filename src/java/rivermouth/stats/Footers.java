@@ -25,6 +25,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.parquet.HadoopReadOptions;
+import org.apache.parquet.ParquetReadOptions;
 import org.apache.parquet.column.statistics.Statistics;
 import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.metadata.BlockMetaData;
@@ -115,7 +117,9 @@ public final class Footers {
         Path path = new Path(root, new Path(URI.create(file.path())));
         FileStatus status = new FileStatus(file.size(), false, 1, file.size(), file.modificationTime(), path);
         List<BlockMetaData> blocks;
-        try (ParquetFileReader reader = ParquetFileReader.open(HadoopInputFile.fromStatus(status, conf))) {
+        // Without options of its own a reader would read Hadoop's settings from their files.
+        ParquetReadOptions options = HadoopReadOptions.builder(conf).build();
+        try (ParquetFileReader reader = ParquetFileReader.open(HadoopInputFile.fromStatus(status, conf), options)) {
             blocks = reader.getFooter().getBlocks();
         }
         return blocks.isEmpty() ? null : with(file, statistics(blocks, columns, tight));
