@@ -17,7 +17,11 @@ from rivermouth.ports.s3_server import S3Server
 # Fast ones first, and such as can be shared out last; a folder that is not named here comes after them.
 ORDER = ("rows", "laws", "contracts", "ports", "doors", "audit", "crashes", "docs")
 
-FOLDERS_OF_FEW_RECORDS = ("doors", "crashes")
+# Folders and files whose tests ask what becomes of records, not what Spark makes of an expression.
+OF_FEW_RECORDS = {
+    *("doors", "crashes", "test_sinks", "test_delta", "test_delta_files", "test_delta_merge", "test_erased"),
+    *("test_upsert_law", "test_history_law", "test_snapshot_law", "test_partial_law", "test_envelope_history"),
+}
 FACTORY_MODE = "spark.sql.codegen.factoryMode"
 
 # Spark's and Kafka's own variables for the options of every JVM that they start, here and in processes of their own.
@@ -71,13 +75,13 @@ def spark(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def few_records(request):
-    """Where tests are about what becomes of a few records, Spark evaluates the small steps around its stages directly.
+    """Where tests are about what becomes of a few records, Spark evaluates its plans without making code of them.
 
-    For each of them, of Delta's log above all, it would write, compile and load code that runs once. Stages are
-    compiled as ever; what formats and rules make of rows is seen by tests of other folders, where everything is.
+    For each plan, those of Delta's log above all, it would write, compile and load code that runs once. What formats
+    and rules make of rows is seen by tests of other folders, and by all that runs in a process of its own.
     """
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    if folder not in FOLDERS_OF_FEW_RECORDS or "spark" not in request.fixturenames:
+    if not {folder, request.path.stem} & OF_FEW_RECORDS or "spark" not in request.fixturenames:
         yield
         return
     spark = request.getfixturevalue("spark")

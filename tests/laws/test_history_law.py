@@ -294,6 +294,7 @@ def test_records_with_several_changes_come_to_what_their_changes_do(tracked, in_
     assert table.rows() == fold([change for each in log for change in each.changes], tracked=tracked)
 
 
+@pytest.mark.long
 def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):
     chance = random.Random(7)
     table = Table(spark, tmp_path, sequence_by="seq", track_history_columns=["c"], apply_as_truncates="op='truncate'")

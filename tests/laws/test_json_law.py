@@ -352,13 +352,22 @@ def broken(draw):
     return bytes(raw)
 
 
+# Kinds of documents, how many of them, and how many of these are refused at least.
+KINDS = ("fitting", "wild", "broken")
+REFUSING = ((documents(), 1500, 300), (wild(), 2500, 500), (broken(), 1500, 20))
+# So many times as many in the long suite.
+SHORTER = 4
+
 # --- the laws --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("strategy", "number", "least"),
-    [(documents(), 1500, 300), (wild(), 2500, 500), (broken(), 1500, 20)],
-    ids=["fitting", "wild", "broken"],
+    [
+        *((strategy, number // SHORTER, least // SHORTER) for strategy, number, least in REFUSING),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in REFUSING),
+    ],
+    ids=[*KINDS, *(f"many {kind}" for kind in KINDS)],
 )
 def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, strategy, number, least):
     values = gathered(strategy, number)
@@ -380,8 +389,11 @@ def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, stra
 
 @pytest.mark.parametrize(
     ("strategy", "number", "share"),
-    [(documents(), 1500, 0.5), (wild(), 2500, 0.5), (broken(), 1500, 0.5)],
-    ids=["fitting", "wild", "broken"],
+    [
+        *((strategy, number // SHORTER, 0.5) for strategy, number, _ in REFUSING),
+        *(pytest.param(strategy, number, 0.5, marks=pytest.mark.long) for strategy, number, _ in REFUSING),
+    ],
+    ids=[*KINDS, *(f"many {kind}" for kind in KINDS)],
 )
 def test_our_reader_says_what_sparks_parser_says(spark, strategy, number, share):
     values, schema = gathered(strategy, number), Json(schema=DDL).schema_as_declared()

@@ -185,7 +185,7 @@ class Table:
 @pytest.mark.parametrize(
     ("sequence_by", "truncates"),
     [
-        pytest.param("seq", False, id="sequence"),
+        pytest.param("seq", False, id="sequence", marks=pytest.mark.long),
         pytest.param("seq", True, id="truncates"),
         pytest.param(["seq", "0"], False, id="list", marks=pytest.mark.long),
         pytest.param([], False, id="kafka"),
@@ -205,7 +205,9 @@ def test_the_table_is_what_the_log_comes_to(sequence_by, truncates, seed, spark,
     assert table.rows() == fold(log, sequenced=sequenced)
 
 
-@pytest.mark.parametrize(("remembered", "brings_back"), [("1 ms", True), ("7 days", False)])
+@pytest.mark.parametrize(
+    ("remembered", "brings_back"), [pytest.param("1 ms", True, marks=pytest.mark.long), ("7 days", False)]
+)
 def test_a_deleted_key_is_remembered_for_so_long_and_then_forgotten(remembered, brings_back, spark, tmp_path):
     table = Table(spark, tmp_path, sequence_by="seq", remember_deletes=remembered)
     table.take([Record(0, 1, 1, (0, 0), "upsert", 1), Record(0, 2, 2, (0, 0), "delete", 5)])

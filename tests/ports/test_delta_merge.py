@@ -87,11 +87,10 @@ def folded(table, rows):
 @pytest.mark.parametrize(
     ("shape", "key"),
     [
-        ("partitioned", "id"),
         ("mapped", "na-me"),
         *(
             pytest.param(*each, marks=pytest.mark.long)
-            for each in (("plain", "na-me"), ("mapped", "id"), ("clustered", "id"))
+            for each in (("plain", "na-me"), ("mapped", "id"), ("clustered", "id"), ("partitioned", "id"))
         ),
     ],
 )
@@ -168,8 +167,12 @@ def test_two_changes_of_one_row_are_refused(way, spark, tmp_path):
 
 @pytest.mark.parametrize(
     ("properties", "values"),
-    [(ROWS_STAY, VALUES), (FEED, VALUES), (ROW_IDS, VALUES), ({}, {k: v for k, v in VALUES.items() if k != "`na-me`"})],
-    ids=["no vectors", "change data feed", "row ids", "a column that changes do not bring"],
+    [
+        pytest.param(ROWS_STAY, VALUES, id="no vectors"),
+        pytest.param(FEED, VALUES, id="change data feed", marks=pytest.mark.long),
+        pytest.param(ROW_IDS, VALUES, id="row ids", marks=pytest.mark.long),
+        pytest.param({}, {k: v for k, v in VALUES.items() if k != "`na-me`"}, id="a column that changes do not bring"),
+    ],
 )
 def test_what_it_is_not_for_is_left_to_deltas_command(properties, values, spark, tmp_path):
     place = made(spark, tmp_path / "t", properties=properties)
@@ -201,17 +204,25 @@ def meanwhile(monkeypatch, act):
     monkeypatch.setattr(delta_single_pass, "_written", written)
 
 
-@pytest.mark.parametrize("way", ["listed", "unlisted"])
+SECOND = {
+    "same number": ConcurrentTransactionException,
+    "append": ConcurrentAppendException,
+    "delete": ConcurrentAppendException,
+    "optimize": ConcurrentAppendException,
+}
+
+
 @pytest.mark.parametrize(
-    ("other", "error"),
+    ("other", "way"),
     [
-        ("same number", ConcurrentTransactionException),
-        ("append", ConcurrentAppendException),
-        ("delete", ConcurrentAppendException),
-        ("optimize", ConcurrentAppendException),
+        ("same number", "unlisted"),
+        ("append", "listed"),
+        ("delete", "listed"),
+        *(pytest.param(other, "unlisted", marks=pytest.mark.long) for other in ("append", "delete", "optimize")),
+        *(pytest.param(other, "listed", marks=pytest.mark.long) for other in ("same number", "optimize")),
     ],
 )
-def test_who_comes_second_is_refused(other, error, way, spark, tmp_path, monkeypatch):
+def test_who_comes_second_is_refused(other, way, spark, tmp_path, monkeypatch):
     place = made(spark, tmp_path / "t")
     for number in (1, 2, 3):
         carry(spark, place, [(each, "k", 0, number, False) for each in range(number * 10)], number)
@@ -230,13 +241,16 @@ def test_who_comes_second_is_refused(other, error, way, spark, tmp_path, monkeyp
 
     meanwhile(monkeypatch, act)
     before = found(place)
-    with merging_by(way), pytest.raises(error):
+    with merging_by(way), pytest.raises(SECOND[other]):
         carry(spark, place, [(5, "lost", 0, 99, False), (77, "lost", 0, 99, False)], 4)
     assert [row for row in found(place) if row[1] == "lost"] == []
     assert len(found(place)) == len(before) + {"append": 1, "delete": -1}.get(other, 0)
 
 
-@pytest.mark.parametrize("cut", [0.5, 0.0], ids=["half of the files", "none"])
+@pytest.mark.parametrize(
+    "cut",
+    [pytest.param(0.5, id="half of the files"), pytest.param(0.0, id="none", marks=pytest.mark.long)],
+)
 def test_a_checksum_that_does_not_list_all_files_is_not_believed(cut, spark, tmp_path):
     place = made(spark, tmp_path / "t")
     for number in (1, 2, 3, 4):
@@ -281,8 +295,14 @@ def test_files_are_skipped_by_the_ranges(spark, tmp_path):
     assert len(found(place)) == 43
 
 
-@pytest.mark.parametrize("large_bytes", [0, 1 << 30])
-@pytest.mark.parametrize("key", ["id", "na-me"])
+@pytest.mark.parametrize(
+    ("large_bytes", "key"),
+    [
+        (0, "id"),
+        (1 << 30, "na-me"),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in ((0, "na-me"), (1 << 30, "id"))),
+    ],
+)
 def test_one_old_key_among_new_ones_reads_the_old_file_and_not_all_between(
     spark, tmp_path, monkeypatch, large_bytes, key
 ):

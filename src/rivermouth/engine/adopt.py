@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
@@ -15,7 +14,7 @@ from rivermouth.engine.table import change_table, table_changes
 from rivermouth.errors import AdoptionRefused, LakeNotReadable, first_line
 from rivermouth.ports import delta, delta_append
 from rivermouth.ports.checkpoint import Checkpoints
-from rivermouth.ports.storage import PlacedFiles, java_cause
+from rivermouth.ports.storage import PlacedFiles
 from rivermouth.ports.table_ledger import TableLedger, app_id
 from rivermouth.rows import adoption as adopting
 from rivermouth.rows.ledger import Offsets
@@ -245,8 +244,7 @@ def _progress(wish: _Wish, state: delta.TableState) -> tuple[Offsets, int, str]:
         fix = "name the checkpointLocation of a query that reads Kafka alone and has ended a batch"
         raise wish.refused(str(error), fix) from error
     except Exception as error:
-        cause = java_cause(error) if isinstance(error, Py4JJavaError) else first_line(error)
-        detail = error.message if isinstance(error, LakeNotReadable) else f"it cannot be read: {cause}"
+        detail = error.message if isinstance(error, LakeNotReadable) else f"it cannot be read: {first_line(error)}"
         fix = f"rivermouth run {wish.flow.name} --adopt CHECKPOINT, one that Spark and this user can read"
         raise wish.refused(detail, fix) from error
     # Delta's own sink leaves the number of its batch in the table; foreachBatch leaves nothing.

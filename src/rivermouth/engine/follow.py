@@ -14,7 +14,7 @@ from rivermouth.engine.events import CheckpointReplaced
 from rivermouth.errors import LakeNotWritable, RivermouthError, StopTimeout, first_line
 from rivermouth.ports.checkpoint import Checkpoints
 from rivermouth.ports.kafka_source import KafkaSource
-from rivermouth.ports.storage import is_local_disk, java_cause
+from rivermouth.ports.storage import is_local_disk
 from rivermouth.rows import ledger
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> None:
     except (PySparkException, Py4JJavaError) as error:
         if kept and not callback.called:
             # Whatever of it Spark could not read, the ledger knows: the next start makes a new one.
-            reason = java_cause(error) if isinstance(error, Py4JJavaError) else first_line(error)
+            reason = first_line(error)
             with suppress(LakeNotWritable, OSError, Py4JError):  # what went wrong first is told
                 run.emit(CheckpointReplaced(run.flow.name, reason, checkpoints.set_aside()))
         raise

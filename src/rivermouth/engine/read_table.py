@@ -14,7 +14,7 @@ from rivermouth.errors import ArgumentInvalid, TableMissing, VersionMissing, fir
 from rivermouth.names import did_you_mean, quoted
 from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_same_place
-from rivermouth.ports.storage import files_for, java_cause
+from rivermouth.ports.storage import files_for
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -111,5 +111,5 @@ def older(table: FlowTable, asked: str | None) -> Iterator[None]:
     except Py4JJavaError as error:
         if asked is None:
             raise
-        detail = f"files of it are gone ({java_cause(error)})"
+        detail = f"files of it are gone ({first_line(error)})"
         raise VersionMissing(table=table.name, asked=asked, detail=detail) from error

@@ -14,7 +14,6 @@ from rivermouth.errors import MaintenanceConflict, MaintenanceFailed, OptimizeRe
 from rivermouth.names import did_you_mean, quoted
 from rivermouth.ports.delta import conflicts
 from rivermouth.ports.expressions import forbidden
-from rivermouth.ports.storage import java_cause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,4 +172,4 @@ def _told(table: str, operation: Operation | Literal["purge"]) -> Iterator[None]
     except PySparkException as error:
         raise MaintenanceFailed(table=table, operation=operation, detail=first_line(error)) from error
     except Py4JJavaError as error:
-        raise MaintenanceFailed(table=table, operation=operation, detail=java_cause(error)) from error
+        raise MaintenanceFailed(table=table, operation=operation, detail=first_line(error)) from error

@@ -10,8 +10,8 @@ from urllib.parse import urlparse
 
 from py4j.protocol import Py4JJavaError
 
-from rivermouth.errors import LakeNotFenced, LakeNotWritable, PlaceAmbiguous
-from rivermouth.ports.storage import files_for, is_local, java_cause
+from rivermouth.errors import LakeNotFenced, LakeNotWritable, PlaceAmbiguous, first_line
+from rivermouth.ports.storage import files_for, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ def _is_conditional(spark: SparkSession, place: str) -> bool:
     except LakeNotWritable as error:
         raise LakeNotWritable(lake=folder, detail=error.facts["detail"], fix=_leave(folder)) from error
     except Py4JJavaError as error:
-        raise LakeNotWritable(lake=folder, detail=java_cause(error), fix=_leave(folder)) from error
+        raise LakeNotWritable(lake=folder, detail=first_line(error), fix=_leave(folder)) from error
     finally:
         # Whoever may not delete here, or has no classes for it, leaves it.
         with contextlib.suppress(LakeNotWritable, Py4JJavaError):

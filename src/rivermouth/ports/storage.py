@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 
 from py4j.protocol import Py4JJavaError
 
-from rivermouth.errors import LakeNotReadable, LakeNotWritable
+from rivermouth.errors import LakeNotReadable, LakeNotWritable, first_line
 from rivermouth.ports.mounts import served_by
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class HadoopFiles:
                 # A file that is replaced while it is read: S3A opens in two steps, and holds the second to the first.
                 pause_s = next(pauses_s, None)
                 if pause_s is None:
-                    raise LakeNotReadable(place=path, detail=java_cause(error)) from error
+                    raise LakeNotReadable(place=path, detail=first_line(error)) from error
                 time.sleep(pause_s)
 
     def write(self, path: str, text: str) -> None:
@@ -204,7 +204,7 @@ class HadoopFiles:
         except Py4JJavaError as error:
             there = self.read(path)
             if there is None:
-                raise LakeNotWritable(lake=path, detail=java_cause(error)) from error
+                raise LakeNotWritable(lake=path, detail=first_line(error)) from error
             # Ours, where only the answer was lost: a client's second try is refused like anybody else's.
             return there == text
         return True
@@ -217,7 +217,7 @@ class HadoopFiles:
         except Py4JJavaError as error:
             if _is_missing(error):
                 return []
-            raise LakeNotReadable(place=folder, detail=java_cause(error)) from error
+            raise LakeNotReadable(place=folder, detail=first_line(error)) from error
 
     def delete(self, path: str) -> None:
         """See ``LakeFiles``."""
@@ -252,20 +252,11 @@ def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        raise LakeNotWritable(lake=path, detail=java_cause(error)) from error
+        raise LakeNotWritable(lake=path, detail=first_line(error)) from error
 
 
 def _is_missing(error: Py4JJavaError) -> bool:
     return bool(error.java_exception.getClass().getName() == "java.io.FileNotFoundException")
-
-
-def java_cause(error: Py4JJavaError) -> str:
-    """What went wrong first in the JVM, in one line."""
-    exception = error.java_exception
-    while exception.getCause() is not None:
-        exception = exception.getCause()
-    lines = str(exception.toString()).splitlines()
-    return lines[0] if lines else "unknown"
 
 
 class PlacedFiles:
