@@ -104,7 +104,8 @@ def test_new_fields_come_before_their_records_and_none_is_lost(orders):
 
 def test_what_is_rescued_stands_beside_as_it_was_sent(orders):
     orders.declare(
-        '"id bigint NOT NULL, day date, amount decimal(6,2), place struct<city string, zip int>, tags array<int>"',
+        '"id bigint NOT NULL, day date, amount decimal(6,2), place struct<city string, zip int>, tags array<int>, '
+        'part double, at timestamp"',
         "{on_new_column: rescue, on_type_change: rescue}",
     )
     counts = orders.run(
@@ -114,19 +115,26 @@ def test_what_is_rescued_stands_beside_as_it_was_sent(orders):
         b'{"id": "4", "new": 1}',
         b'{"id": 5, "day": {"y": 1}, "new": 1, "new": 2} and more',
         b'{"id": 6, "tags": [1], "tags": true, "tags": [2]}',
+        b'{"id": 7, "part": 0.30000000000000004, "at": "2026-01-31T12:00:00.120000000Z"}',
+        b'{"id": 8, "part": 0.1234567890123456789, "at": "2026-01-31T12:00:00.1234567Z"}',
     )
-    assert (counts.written, counts.dead_lettered) == (4, 2)
+    assert (counts.written, counts.dead_lettered) == (6, 2)
     assert orders.rows("id", "day", "amount", "place", "tags", "_rescued") == [
         (1, dt.date(2026, 1, 31), Decimal("1.50"), {"city": "Ulm", "zip": 1}, [1], None),
         (2, None, None, None, None, RESCUED_2),
         (3, None, None, {"city": "Ulm", "zip": None}, None, RESCUED_3),
         (6, None, None, None, [2], '{"/tags":true}'),
+        (7, None, None, None, None, None),
+        (8, None, None, None, None, RESCUED_8),
     ]
+    at = dt.datetime(2026, 1, 31, 12, 0, 0, 120_000, tzinfo=dt.UTC)
+    assert orders.rows("part", "at")[4:] == [(0.30000000000000004, at), (None, None)]
     assert orders.letters() == [(3, "FIELD_TYPE", "id"), (4, "INVALID_JSON", None)]
     assert orders.evolved == []
 
 
 RESCUED_2 = '{"/day":"soon","/amount":1.505,"/place":{"city": "Ulm", "zip": "x", "more": 1},"/tags":[1, "2"]}'
+RESCUED_8 = '{"/part":0.1234567890123456789,"/at":"2026-01-31T12:00:00.1234567Z"}'
 RESCUED_3 = '{"/tags":5,"/a~1b~0":{"x": [1.10, null]},"/place/more":1}'
 
 
@@ -217,12 +225,20 @@ def test_no_more_columns_than_the_flow_takes(orders):
 
 def test_an_inferred_schema_grows_by_itself_but_for_what_is_pinned(orders):
     text = PROJECT.replace("    evolution: {evolution}\n", "")
-    orders.declare("infer, schema_hints: 'amount decimal(6,2)'", None, text)
-    orders.run({"id": 1, "amount": 1.5})
-    counts = orders.run({"id": 2, "amount": 1.5, "at": {"x": 1}}, {"id": 3, "amount": 12345.5}, {"id": 4.5})
+    orders.declare("infer, infer_times: true, schema_hints: 'amount decimal(6,2), rough double'", None, text)
+    orders.run({"id": 1, "amount": 1.5, "part": 0.5, "seen": "2026-01-31T12:00:00Z"})
+    counts = orders.run(
+        {"id": 2, "amount": 1.5, "at": {"x": 1}},
+        {"id": 3, "amount": 12345.5},
+        {"id": 4.5},
+        b'{"id": 5, "part": 0.1234567890123456789}',
+        b'{"id": 6, "seen": "2026-01-31T12:00:00.1234567Z"}',
+        b'{"id": 7, "rough": 0.1234567890123456789}',
+    )
     assert orders.evolved == [("adds column at struct<x:bigint>", "widens id to decimal(21,1)")]
-    assert (counts.written, counts.dead_lettered) == (2, 1)
-    assert orders.letters() == [(2, "FIELD_TYPE", "amount")]
+    assert (counts.written, counts.dead_lettered) == (3, 3)
+    assert orders.letters() == [(2, "FIELD_TYPE", "amount"), (4, "FIELD_TYPE", "part"), (5, "FIELD_TYPE", "seen")]
+    assert orders.spark_rows("rough")[-1] == (0.12345678901234568,)
 
 
 def test_a_crash_between_the_kept_schema_and_the_table_is_made_up_for(orders):

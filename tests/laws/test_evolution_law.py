@@ -190,7 +190,7 @@ def sorted_by_name(declared):
 
 
 def test_what_is_rescued_is_what_alone_would_be_refused(spark):
-    schema = T.StructType.fromDDL(strict.DDL)
+    schema = strict.exactly(T.StructType.fromDDL(strict.DDL))
     values = [*strict.gathered(strict.documents(), 400), *strict.gathered(strict.wild(), 800)]
     policies = Evolution(on_new_column="rescue", on_type_change="rescue")
     found = outcomes(spark, Json(schema=strict.DDL).evolving(policies), values)

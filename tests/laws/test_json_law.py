@@ -23,8 +23,8 @@ from tests.rows.formats import frame, outcomes
 
 from rivermouth import names
 from rivermouth.formats.json import Json
-from rivermouth.rows import json_columns, json_fast_path, wrapping
-from rivermouth.spec import Flow
+from rivermouth.rows import json_columns, json_fast_path, our_classes, wrapping
+from rivermouth.spec import Evolution, Flow
 
 # --- the oracle ------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ DDL = (
     "price decimal(10,2), exact decimal(38,18), note string, bytes binary, day date, at timestamp, "
     "local timestamp_ntz, must int NOT NULL, deep struct<tiny:tinyint,at:timestamp,note:string>, "
     "items array<struct<price:decimal(10,2),day:date>>, tags array<string>, "
-    "counts map<string,tinyint>, times map<string,array<timestamp>>, "
+    "counts map<string,tinyint>, times map<string,array<timestamp>>, ratios array<struct<d:map<string,double>>>, "
     "open variant, parts array<struct<v:variant,day:date>>, shapes map<string,variant>"
 )
 
@@ -48,6 +48,31 @@ class Literal(str):
 
 class Members(list):
     """The members of an object, twins included."""
+
+
+class ExactDouble(T.DoubleType):
+    """Of a column that was inferred: a number with more digits than a double keeps is none of it."""
+
+
+class ExactTime(T.TimestampType):
+    """Of one that was inferred: nothing is cut off."""
+
+
+class ExactLocalTime(T.TimestampNTZType):
+    """As ``ExactTime``."""
+
+
+def exactly(declared):
+    """A type as it is where it was inferred, or where ``on_type_change`` is said."""
+    match declared:
+        case T.StructType():
+            return T.StructType([T.StructField(f.name, exactly(f.dataType), f.nullable) for f in declared])
+        case T.ArrayType():
+            return T.ArrayType(exactly(declared.elementType), declared.containsNull)
+        case T.MapType():
+            return T.MapType(declared.keyType, exactly(declared.valueType), declared.valueContainsNull)
+    same = {T.DoubleType: ExactDouble, T.TimestampType: ExactTime, T.TimestampNTZType: ExactLocalTime}
+    return same.get(type(declared), type(declared))() if type(declared) in same else declared
 
 
 class Refuse(Exception):
@@ -131,7 +156,9 @@ def leaf(item, declared):
             whole = re.fullmatch(r"-?\d+", item) and int(item)
             return whole if type(whole) is int and -(2**bits) <= whole < 2**bits else refuse()
         case T.DoubleType() if kind is Literal:
-            return finite(float(item))
+            found = finite(float(item))
+            kept_digits = Decimal(item) in {Decimal(repr(found)), Decimal(found)}
+            return found if kept_digits or type(declared) is not ExactDouble else refuse()
         case T.FloatType() if kind is Literal:
             try:
                 return finite(struct.unpack("f", struct.pack("f", finite(float(item))))[0])
@@ -144,9 +171,9 @@ def leaf(item, declared):
         case T.DateType() if kind is str and re.fullmatch(r"\d{4}-\d\d-\d\d", item, re.ASCII):
             return dt.date.fromisoformat(item)
         case T.TimestampType() if kind is str:
-            return time(item, zoned=True)
+            return time(item, zoned=True, exact=type(declared) is ExactTime)
         case T.TimestampNTZType() if kind is str:
-            return time(item, zoned=False)
+            return time(item, zoned=False, exact=type(declared) is ExactLocalTime)
     return refuse()
 
 
@@ -177,10 +204,12 @@ def decimal(item, declared):
     return exact
 
 
-def time(item, *, zoned):
+def time(item, *, zoned, exact):
     form = r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?)?"
     match = re.fullmatch(form, item, re.ASCII)
     if not match or (match[4] and not zoned) or ((match[3] or match[4]) and len(match[2]) == 5):
+        refuse()
+    if exact and (match[3] or "")[7:].strip("0"):
         refuse()
     found = dt.datetime.fromisoformat(match[1] + "T" + (match[2] or "00:00"))
     found = found.replace(microsecond=int((match[3] or ".0")[1:7].ljust(6, "0")))
@@ -252,6 +281,12 @@ NUMBERS = (
     | st.floats(allow_nan=False, allow_infinity=False).map(repr)
     | st.decimals(-(10**9), 10**9, places=2).map(str)
     | st.decimals(-(10**21), 10**21, places=18).map(lambda d: format(d, "f"))
+    | st.sampled_from(
+        ["0.30000000000000004", "0.29999999999999999", "0.1234567890123456789", "12345678901234567890.5e0"]
+    )
+    | st.sampled_from(
+        ["0.1000000000000000055511151231257827021181583404541015625", str(2**54), "9007199254740993", "1e23"]
+    )
     | st.sampled_from(["-0", "1.0", "1e3", "1E2", "0.10", "9.999", "1e400", "-1e39", "1e-400", "9" * 38, "3.4e38"])
 )
 TIMES = st.datetimes(dt.datetime(1600, 1, 1), dt.datetime(9000, 1, 1)).flatmap(
@@ -314,6 +349,7 @@ FITTING = {
     "tags": listed(SCALARS),
     "counts": members(st.integers(-130, 130).map(str), st.sampled_from(["k", "j", "i"])),
     "times": members(listed(TIMES.map(json.dumps)), st.sampled_from(["k", "j"])),
+    "ratios": listed(members(members(NUMBERS, st.sampled_from(["k", "j"])), st.just("d"))),
     "open": NESTED,
     "parts": listed(members(NESTED | DAYS, st.sampled_from(["v", "day"]))),
     "shapes": members(NESTED, st.sampled_from(["k", "j"])),
@@ -355,6 +391,8 @@ def broken(draw):
 # Kinds of documents, how many of them, and how many of these are refused at least.
 KINDS = ("fitting", "wild", "broken")
 REFUSING = ((documents(), 1500, 300), (wild(), 2500, 500), (broken(), 1500, 20))
+# Whether doubles and timestamps have to keep each digit.
+EXACTLY = (*zip(REFUSING, (False, False, True), strict=True), (REFUSING[0], True))
 # So many times as many in the long suite.
 SHORTER = 4
 
@@ -362,17 +400,19 @@ SHORTER = 4
 
 
 @pytest.mark.parametrize(
-    ("strategy", "number", "least"),
+    ("strategy", "number", "least", "exact"),
     [
-        *((strategy, number // SHORTER, least // SHORTER) for strategy, number, least in REFUSING),
-        *(pytest.param(*each, marks=pytest.mark.long) for each in REFUSING),
+        *((strategy, number // SHORTER, least // SHORTER, exact) for (strategy, number, least), exact in EXACTLY),
+        *(pytest.param(*each, exact, marks=pytest.mark.long) for each, exact in EXACTLY),
     ],
-    ids=[*KINDS, *(f"many {kind}" for kind in KINDS)],
+    ids=[f"{many}{kind}" for many in ("", "many ") for kind in (*KINDS, "exact")],
 )
-def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, strategy, number, least):
+def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, strategy, number, least, exact):
     values = gathered(strategy, number)
-    schema = T.StructType.fromDDL(DDL)
-    found = outcomes(spark, Json(schema=DDL), values)  # checks that refused means explained, and nothing else
+    schema, form = T.StructType.fromDDL(DDL), Json(schema=DDL)
+    if exact:
+        schema, form = exactly(schema), form.evolving(Evolution(on_new_column="ignore", on_type_change="dead_letter"))
+    found = outcomes(spark, form, values)  # checks that refused means explained, and nothing else
     wanted = [oracle(raw, schema) for raw in values]
     wrong = [
         (raw, outcome, expected)
@@ -397,7 +437,8 @@ def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, stra
 )
 def test_our_reader_says_what_sparks_parser_says(spark, strategy, number, share):
     values, schema = gathered(strategy, number), Json(schema=DDL).schema_as_declared()
-    read = frame(spark, values).select(names.OFFSET, names.VALUE, json_fast_path.row(spark, schema).alias("ours"))
+    ours = json_fast_path.row(spark, schema, {}).alias("ours")
+    read = frame(spark, values).select(names.OFFSET, names.VALUE, ours)
     ours = ", ".join(f"ours.c{place}" for place in range(len(schema)))
     columns = ", ".join(f"__done_{place}" for place in range(len(schema)))
     documents = read.withColumn(names.VALUE, json_fast_path.kept(spark, schema, names.VALUE))
@@ -409,10 +450,50 @@ def test_our_reader_says_what_sparks_parser_says(spark, strategy, number, share)
     found = judged.collect()
     assert len(found) == number
     assert [(values[offset], ours, theirs) for offset, ours, theirs in found if ours != theirs][:5] == []
-    reader = json_fast_path.reader(spark, schema)
+    reader = json_fast_path.reader(spark, schema, {})
     sure = sum(reader.isSure(value) for value in values)
     fitting = sum(theirs is not None for *_, theirs in found)
     assert share * fitting < sure <= fitting
+
+
+TEXTS_DDL = "note string, dbl double, tags array<string>, deep struct<note:string,at:string>, words map<string,string>"
+WITH_TEXTS = members(NESTED, st.sampled_from(["note", "dbl", "note", "words", "deep", "tags", "foreign"]))
+
+
+def test_without_our_classes_no_text_of_a_number_loses_a_digit(spark, monkeypatch):
+    values = [text.encode("utf-8", "surrogatepass") for text in gathered(WITH_TEXTS, 1200)]
+    monkeypatch.setattr(our_classes, "are_there", lambda _session: False)
+    schema, refused = T.StructType.fromDDL(TEXTS_DDL), 0
+    for raw, outcome in zip(values, outcomes(spark, Json(schema=TEXTS_DDL), values), strict=True):
+        wanted = oracle(raw, schema)
+        if wanted in (REFUSED, EITHER):
+            assert outcome.data is None or wanted == EITHER, raw
+            continue
+        long = any(
+            len(re.sub(r"\D", "", each)) > 15 or "e" in each.lower() for each in re.findall(r"[0-9.eE+-]+", str(raw))
+        )
+        assert outcome.data is not None or long, f"{raw!r} {outcome}"
+        assert outcome.data is None or worth(outcome.data) == worth(wanted), raw
+        # Where a fraction stands in a text, and a long number in another, nobody can tell.
+        assert outcome.reason in {None, "FIELD_TYPE", "UNEXPLAINED"}, f"{raw!r} {outcome}"
+        refused += outcome.data is None
+    assert 20 < refused < 400, refused
+
+
+def worth(item):
+    """A value, and JSON text in it, with numbers for what they are worth."""
+    if type(item) is str:
+        try:
+            item = json.loads(item, object_pairs_hook=Members, parse_int=Literal, parse_float=Literal)
+        except ValueError:
+            return item
+    if type(item) is Literal:
+        return Decimal(item)
+    if type(item) is Members:
+        return Members((key, worth(part)) for key, part in item)
+    if type(item) is dict:
+        return {key: worth(part) for key, part in item.items()}
+    return [worth(part) for part in item] if type(item) is list else item
 
 
 @st.composite

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from rivermouth import names
 from rivermouth.engine.steps import judge
 from rivermouth.extend import find_kind
-from rivermouth.rows import envelope
+from rivermouth.rows import envelope, our_classes
 from rivermouth.spec import Flow
 
 DATA = Path(__file__).parents[1] / "data" / "change-envelopes"
@@ -567,3 +567,43 @@ def test_values_mean_what_the_schema_block_or_a_setting_says(spark):
             if got != expected or (reason and field != f"c{number}"):
                 wrong.append((cases[number], got, field))
     assert wrong == []
+
+
+LONG = "0.12345678901234567890"
+FULL = "1.0000000000000000000000000000000000000001"
+ENVELOPES = {
+    "debezium": '{{"op": "c", "after": {}}}',
+    "maxwell": '{{"type": "insert", "data": {}}}',
+    "canal": '{{"type": "INSERT", "data": [{}]}}',
+    "ogg": '{{"op_type": "I", "after": {}}}',
+}
+
+
+@pytest.mark.parametrize("kind", ENVELOPES)
+def test_numbers_in_text_are_kept_as_they_were_sent_and_no_decimal_is_rounded(spark, kind, monkeypatch):
+    rows = [f'{{"s": {LONG}}}', '{"s": {"x": 1.10, "y": [1e400]}}', f'{{"d": {FULL}}}', '{"d": 2.5, "s": "1.5"}']
+    columns = {"s": "string", "d": "decimal(9,2)"}
+    messages = [{"key": None, "value": ENVELOPES[kind].format(row)} for row in rows]
+
+    def stored():
+        found = told(spark, {"type": kind}, columns, messages)
+        return [each[4:6] if each[3] is None else plain(each[3].asDict()) for each in found]
+
+    last = {"s": "1.5", "d": "2.50"}
+    if kind == "canal":
+        columns["d"] = "string"
+        assert stored() == [{"s": LONG}, {"s": '{"x":1.10,"y":[1e400]}'}, {"d": FULL}, {"s": "1.5", "d": "2.5"}]
+        return
+    refused = ("FIELD_TYPE", "d")
+    assert stored() == [{"s": LONG}, {"s": '{"x":1.10,"y":[1e400]}'}, refused, last]
+    monkeypatch.setattr(our_classes, "are_there", lambda _session: False)
+    *long, decimal, short = stored()
+    assert ([each[0] for each in long], decimal, short) == (["FIELD_TYPE", "FIELD_TYPE"], refused, last)
+
+
+def test_decimals_in_documents_keep_their_digits_in_text(spark):
+    text = json.dumps({"_id": 1, "o": {"p": {"$numberDecimal": LONG}}, "a": [{"$numberDecimal": "1.50"}]})
+    columns = {"_id": "bigint", "o": "struct<p: string>", "a": "array<string>"}
+    message = {"key": None, "value": json.dumps({"op": "c", "after": text})}
+    ((_, _, _, row, *_),) = told(spark, {"type": "debezium", "connector": "mongodb"}, columns, [message])
+    assert row.asDict(True) == {"_id": 1, "o": {"p": LONG}, "a": ["1.50"]}

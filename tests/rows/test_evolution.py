@@ -214,3 +214,24 @@ def test_a_column_by_which_a_keyed_table_finds_its_rows_stays_what_it_is():
         "k": free,
         "amount": free,
     }
+
+
+def test_each_digit_counts_in_what_was_inferred_and_where_it_is_said():
+    declared = "a double, s struct<x:double>, i int, t timestamp"
+    wider = "a double, s struct<x:double,y:array<double>>, i double, t timestamp, new map<string,double>"
+    kept = ddl(wider, "new")
+    form = Json(schema=declared)
+    assert form._exact == {}
+    grown = form.with_schema(kept)
+    y, double, time = {"items": {"exact": "double"}}, {"exact": "double"}, {"exact": "timestamp"}
+    new = {"values": double}
+    assert grown._exact == {"fields": {"s": {"fields": {"y": y}}, "i": double, "new": new}}
+    assert grown.with_schema(kept)._exact == grown._exact
+    said = grown.evolving(Evolution(on_new_column="evolve").settled(infers=False))
+    assert said._exact == grown._exact
+    for policies in ({"columns": {"A": {"on_type_change": "rescue"}}}, {"on_type_change": "dead_letter"}):
+        said = grown.evolving(Evolution(**policies).settled(infers=False))
+        assert said._exact["fields"]["a"] == double
+        assert said._exact["fields"].get("t") == (None if "columns" in policies else time)
+    inferred = Json(schema="infer", schema_hints="A double").with_schema(kept)
+    assert inferred._exact["fields"].keys() == {"s", "i", "t", "new"}

@@ -292,6 +292,36 @@ def test_the_first_misfit_is_named_by_its_path(spark, declared, text, reason, fi
     assert (found.data, found.reason, found.field) == (None, reason, field)
 
 
+def test_of_an_inferred_column_no_digit_is_lost(spark):
+    kept = [b'{"d": 0.30000000000000004, "l": [{"t": "2026-01-02T03:04:05.100000000"}], "n": 0.1234567890123456789}']
+    lost = [
+        b'{"d": 0.1234567890123456789}',
+        b'{"l": [{}, {"t": "2026-01-02T03:04:05.1234567"}]}',
+        b'{"l": [{"m": {"a": 1e-400}}]}',
+    ]
+    schema = StructType.fromDDL("d double, l array<struct<t:timestamp_ntz,m:map<string,double>>>, n double")
+    form = Json(schema="infer", schema_hints="n double").with_schema(schema)
+    first, *others = outcomes(spark, form, kept + lost)
+    assert (first.reason, first.data["d"], first.data["n"]) == (None, 0.30000000000000004, 0.12345678901234568)
+    assert [(each.reason, each.field, each.message) for each in others] == [
+        ("FIELD_TYPE", "d", "field d is declared double and holds a number with more digits than a double keeps"),
+        (
+            "FIELD_TYPE",
+            "l[].t",
+            "field l[].t is declared timestamp_ntz and holds a time with digits behind the microsecond",
+        ),
+        (
+            "FIELD_TYPE",
+            "l[].m[]",
+            "field l[].m[] is declared double and holds a number with more digits than a double keeps",
+        ),
+    ]
+    # As declared, they are what their types make of them.
+    assert [each.reason for each in outcomes(spark, Json(schema=schema.jsonValue()), kept + lost)] == [None] * 4
+    found = outcomes(spark, form.arrays(), [b"[%s]" % each for each in kept + lost])
+    assert [each.reason for each in found] == [None, *["FIELD_TYPE"] * 3]
+
+
 def test_values_that_are_no_object_are_refused_with_the_reason(spark):
     found = outcomes(spark, Json(schema="a int"), [value for value, _, _ in WHOLE_VALUES])
     assert found == [Outcome(None, reason, None, message) for _, reason, message in WHOLE_VALUES]

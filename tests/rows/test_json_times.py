@@ -226,3 +226,14 @@ def test_a_pattern_that_leaves_something_to_a_guess_is_refused_with_what_to_writ
 def test_forms_that_contradict_other_settings_are_refused(settings, text):
     with pytest.raises(ValidationError, match=text):
         Json(**settings)
+
+
+def test_a_pattern_cuts_nothing_off_where_it_is_said_what_happens_else(spark):
+    form = Json(schema="at timestamp", timestamp_format="dd/MM/yyyy HH:mm:ss.SSSSSSSSS")
+    assert form.columns(spark).names == ["at"]
+    with pytest.raises(ValueError) as caught:
+        form.evolving(Evolution(on_new_column="ignore", on_type_change="dead_letter")).columns(spark)
+    assert str(caught.value) == (
+        "timestamp_format reads more digits of a second than column at keeps, and on_type_change says that none is cut "
+        "off: write SSSSSS, or declare the column string"
+    )

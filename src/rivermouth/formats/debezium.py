@@ -11,11 +11,11 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.names import quoted
-from rivermouth.rows import bson_types, debezium_types, json_document, json_types
+from rivermouth.rows import bson_types, debezium_types, json_document, json_fast_path, json_types, our_classes
 from rivermouth.rows.change_format import NESTED, NEW, UNKNOWN, ChangeFormat, Read, binlog_file, of_milliseconds
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _OPERATIONS: Final = {
     "c": names.INSERT,
@@ -199,12 +199,11 @@ class Debezium(ChangeFormat):
         reads = {number: f"{NEW}.{quoted(each.name)}" for number, each in wrapped}
         rows = rows.selectExpr("*", *(f"schema_of_variant({reads[n]}) AS __kind_{n}" for n, _ in wrapped))
         values = (f"{bson_types.value(reads[n], f'__kind_{n}', each.dataType)} AS __of_{n}" for n, each in wrapped)
-        nested = (
-            _parsed(f"{NEW}.{quoted(each.name)}", json_types.read_as(each.dataType)).alias(f"__of_{n}")
-            for n, each in enumerate(schema.fields)
-            if isinstance(each.dataType, NESTED)
-        )
-        return rows.selectExpr("*", *values).select("*", *nested)
+        rows = rows.selectExpr("*", *values)
+        for n, each in enumerate(schema.fields):
+            if isinstance(each.dataType, NESTED):
+                rows = _with_parsed(rows, f"{NEW}.{quoted(each.name)}", json_types.read_as(each.dataType), f"__of_{n}")
+        return rows
 
     def _of_rows(self, told: DataFrame, schema: T.StructType) -> DataFrame:
         """The columns whose values mean what the schema block says, made of both in a few steps."""
@@ -221,24 +220,27 @@ class Debezium(ChangeFormat):
         return rows
 
 
-def _parsed(read: str, kind: T.DataType) -> Column:
-    """A part of a document, by its type: null where it does not fit, strictly as for whole documents."""
+def _with_parsed(rows: DataFrame, read: str, kind: T.DataType, called: str) -> DataFrame:
+    """Adds a part of a document, by its type: null where it does not fit, strictly as for whole documents."""
     corrupt = T.StructField("__corrupt", T.StringType())
     fields = T.StructType([T.StructField("v", kind), corrupt])
     text = f"""concat('{{"v":', {bson_types.plain(read)}, '}}')"""
-    there = F.expr(f"CASE WHEN {debezium_types.is_there(read)} THEN {text} END")
-    parsed = F.from_json(there, fields, json_document.options(corrupt.name))
-    return F.when(parsed[corrupt.name].isNull(), parsed["v"])
+    sent = f"{called}_sent"
+    there = F.expr(f"CAST(CASE WHEN {debezium_types.is_there(read)} THEN {text} END AS BINARY)").alias(sent)
+    rows, spark = rows.select("*", there), rows.sparkSession
+    kept = json_fast_path.texts_kept(spark, fields, sent) if our_classes.are_there(spark) else F.col(sent)
+    parsed = F.from_json(kept.cast("string"), fields, json_document.options(corrupt.name))
+    return rows.select("*", F.when(parsed[corrupt.name].isNull(), parsed["v"]).alias(called))
 
 
 def _with_id(rows: DataFrame, schema: T.StructType) -> DataFrame:
     """Adds ``__id``, the document's id in Kafka's key, made as the column ``_id`` of a document is."""
     declared = next((field.dataType for field in schema.fields if field.name == "_id"), T.StringType())
-    parsed = rows.selectExpr("*", f"try_parse_json({_ID}) AS __id_sent")
+    parsed = rows.selectExpr("*", f"try_parse_json({_ID}) AS __id_given")
     if isinstance(declared, NESTED):
-        return parsed.select("*", _parsed("__id_sent", declared).alias("__id"))
-    kinds = parsed.selectExpr("*", "schema_of_variant(__id_sent) AS __id_kind")
-    return kinds.selectExpr("*", f"{bson_types.value('__id_sent', '__id_kind', declared)} AS __id")
+        return _with_parsed(parsed, "__id_given", declared, "__id")
+    kinds = parsed.selectExpr("*", "schema_of_variant(__id_given) AS __id_kind")
+    return kinds.selectExpr("*", f"{bson_types.value('__id_given', '__id_kind', declared)} AS __id")
 
 
 def _operation() -> str:

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -88,6 +88,7 @@ class Json(RegistryFormat, DeclaredFormat):
     _array: ClassVar[str | None] = None
     _evolution: Evolution = Evolution().settled(infers=False)
     _inferred: bool = False
+    _before: T.StructType | None = None
 
     @field_validator("timestamp_format", "date_format")
     @classmethod
@@ -184,7 +185,7 @@ class Json(RegistryFormat, DeclaredFormat):
         known = T.StructType() if self.infers else self.schema_as_declared()
         grown = evolution.overlaid(known, schema, whole=inferred)
         same = self.model_copy(update={"declared": hinted_columns(grown, self.schema_hints).jsonValue()})
-        same._inferred = inferred  # noqa: SLF001
+        same._inferred, same._before = inferred, None if inferred else self._before or known  # noqa: SLF001
         return same
 
     def evolving(self, evolution: Evolution) -> Self:
@@ -211,7 +212,8 @@ class Json(RegistryFormat, DeclaredFormat):
         if self._forms != TimeForms():
             session = {name: spark.conf.get(name, None) for name in json_times.SETTINGS}
             self._forms.check(self.schema_as_declared(), session)
-        if self._evolution.scans:
+            self._forms.check_digits(each for each in self.schema_as_declared().fields if self._shall_keep(each))
+        if self._evolution.scans or self._exact:
             our_classes.found(spark, "json.Undeclared")
         column_policies.check(self.schema_as_declared(), self._evolution)
         if not self._evolution.rescues:
@@ -228,7 +230,9 @@ class Json(RegistryFormat, DeclaredFormat):
     def arrays(self) -> Json:
         """This format for arrays of objects."""
         forms = {"timestamp_format": self.timestamp_format, "date_format": self.date_format}
-        return _Arrays.model_validate({"type": "json", "schema": self.declared, **forms})
+        found = _Arrays.model_validate({"type": "json", "schema": self.declared, **forms})
+        found._exact_elements = self._exact  # noqa: SLF001
+        return found
 
     def elements(self, spark: SparkSession) -> Column:
         """The elements of JSON arrays, byte for byte."""
@@ -236,13 +240,15 @@ class Json(RegistryFormat, DeclaredFormat):
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one pass, and scans for what a policy asks for."""
-        schema, policies = self._forms.marked(self._strict_schema()), self._evolution
+        schema, policies, exact = self._forms.marked(self._strict_schema()), self._evolution, self._exact
         spared = {place for place, field in enumerate(schema.fields) if undeclared.is_rescued(field, policies)}
-        quick = None if spared else json_fast_path.row(rows.sparkSession, schema)
+        quick = None if spared else json_fast_path.row(rows.sparkSession, schema, exact)
         changed = quick is None and our_classes.are_there(rows.sparkSession)
         if quick is None:
             documents = self._changed(rows, schema, spared) if changed else rows
             judged = json_columns.judged(documents, schema, spared, kept=changed)
+            if exact:
+                judged = self._exactly(judged, schema, spared)
         else:
             columns = (f"__row.c{place} AS __done_{place}" for place in range(len(schema.fields)))
             read = rows.select("*", quick.alias("__row"))
@@ -256,6 +262,26 @@ class Json(RegistryFormat, DeclaredFormat):
         found = judged.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
         return found.selectExpr(f"* EXCEPT ({names.VALUE}, {_SENT})", f"{_SENT} AS {names.VALUE}") if changed else found
 
+    @property
+    def _exact(self) -> dict[str, Any]:
+        """Where each digit counts: in columns that were inferred, and where it is said what else happens."""
+        # What a form cuts off, it says itself.
+        schema = self._forms.marked(self.schema_as_declared())
+        return undeclared.exact_tree(schema, self._shall_keep, self._before)
+
+    def _shall_keep(self, column: T.StructField) -> bool:
+        inferred = self._inferred and column.name.lower() not in self.pinned
+        return inferred or self._evolution.says_of_type(column.name)
+
+    def _exactly(self, judged: DataFrame, schema: T.StructType, spared: set[int]) -> DataFrame:
+        """``judged`` rows, of which those do not fit that say something more exactly than a column keeps it."""
+        told = {json_types.name_in_json(schema.fields[place]) for place in spared}
+        others = {name: part for name, part in self._exact["fields"].items() if name not in told}
+        if not others:
+            return judged
+        kept = undeclared.kept(judged.sparkSession, {"fields": others}, _SENT)
+        return judged.withColumn("__fits", F.col("__fits") & kept)
+
     def _changed(self, rows: DataFrame, schema: T.StructType, spared: set[int]) -> DataFrame:
         """The documents for Spark's parser; as they were sent in ``__sent``.
 
@@ -267,7 +293,7 @@ class Json(RegistryFormat, DeclaredFormat):
         found = rows.select(*others, F.col(names.VALUE).alias(_SENT)).select("*", kept)
         if not spared:
             return found
-        fitted = undeclared.fitted(spark, schema, self._evolution, names.VALUE)
+        fitted = undeclared.fitted(spark, schema, self._evolution, names.VALUE, self._exact)
         # What is taken out of a document is not judged any more, and must be text as well.
         return found.withColumn(
             names.VALUE, F.when(F.expr(json_document.TEXT_SOUND), fitted).otherwise(F.col(names.VALUE))
@@ -291,7 +317,7 @@ class Json(RegistryFormat, DeclaredFormat):
                 if place in spared
             )
             misfits = f"CAST(array_compact(array({', '.join(told)})) AS array<string>)"
-            found["__rescued"] = undeclared.rescued(spark, schema, self._evolution, sent, misfits)
+            found["__rescued"] = undeclared.rescued(spark, schema, self._evolution, sent, misfits, self._exact)
             data.append(f"__rescued AS {quoted(undeclared.RESCUED)}")
         looked = F.col("__fits") if spared else F.expr("__fits AND __others")
         scanned = judged.withColumns({name: F.when(looked, column) for name, column in found.items()})
@@ -336,7 +362,9 @@ class Json(RegistryFormat, DeclaredFormat):
         schema = self._strict_schema()
         known = undeclared.fields_tree(schema, self._evolution, _REFUSED)
         judged = T.StructType([each for each in schema.fields if not undeclared.is_rescued(each, self._evolution)])
-        verdict = json_reasons.explainer(judged.json(), array=self._array, known=json.dumps(known), forms=self._forms)
+        verdict = json_reasons.explainer(
+            judged.json(), array=self._array, known=json.dumps(known), forms=self._forms, exact=json.dumps(self._exact)
+        )
         refused = F.expr(f"CASE WHEN NOT {names.DECODED} THEN {names.VALUE} END")
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"__verdict.{part} AS {name}" for name, part in parts.items())
@@ -350,7 +378,7 @@ class Json(RegistryFormat, DeclaredFormat):
         schema = self._strict_schema()
         known = undeclared.fields_tree(schema, self._evolution, _FAIL)
         judged = T.StructType([each for each in schema.fields if not undeclared.is_rescued(each, self._evolution)])
-        found = json_reasons.finder(judged.json(), json.dumps(known), self._forms)
+        found = json_reasons.finder(judged.json(), json.dumps(known), self._forms, json.dumps(self._exact))
         told = rows.withColumn("__found", F.explode(found(F.col(names.VALUE))))
         return told.selectExpr(
             "* EXCEPT (__found)", f"__found.reason AS {names.REASON}", f"__found.field AS {names.FIELD}"
@@ -376,6 +404,11 @@ class _Arrays(Json):
     """JSON arrays of objects with a declared schema, read as the one field of a document."""
 
     _array: ClassVar[str | None] = names.ROWS
+    _exact_elements: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def _exact(self) -> dict[str, Any]:
+        return {"fields": {names.ROWS: {"items": self._exact_elements}}} if self._exact_elements else {}
 
     def schema_as_declared(self) -> T.StructType:
         """One column, an array of what is declared."""

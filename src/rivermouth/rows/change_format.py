@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.names import quoted
-from rivermouth.rows import json_document, json_reasons, json_types
+from rivermouth.rows import json_document, json_fast_path, json_reasons, json_types, our_classes
 from rivermouth.rows.declared import DeclaredFormat
 from rivermouth.rows.json_document import SAMPLE_EVERY
 
@@ -31,6 +31,7 @@ NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
 CHANGE: Final = (names.OPERATION, names.SOURCE_TIMESTAMP, names.SOURCE_POSITION, names.PRIMARY_KEY)
 
 _UNSOUND: Final = "unsound"
+_SENT: Final = "__sent"
 _WITHOUT_ROW: Final = f"{names.OPERATION} IN ('{names.SKIP}', '{names.TRUNCATION}')"
 _MESSAGES: Final = {
     "NOT_A_CHANGE": "the value is an object, and not a change in the format's envelope",
@@ -123,14 +124,22 @@ class ChangeFormat(DeclaredFormat):
         schema = self.schema_as_declared()
         document = self.envelope(self.row(schema))
         called = [f"__in_{field.name}" for field in document.fields]
-        parsed = json_document.parsed(rows, document, called)
+        keeps = our_classes.are_there(rows.sparkSession)
+        if keeps:
+            others = [name for name in rows.columns if name != names.VALUE]
+            texts = json_fast_path.texts_kept(rows.sparkSession, self.envelope(self.kept_row(schema)), _SENT)
+            sent = rows.select(*others, F.col(names.VALUE).alias(_SENT)).select("*", texts.alias(names.VALUE))
+            parsed = json_document.parsed(sent, document, called)
+            parsed = parsed.selectExpr(f"* EXCEPT ({names.VALUE}, {_SENT})", f"{_SENT} AS {names.VALUE}")
+        else:
+            parsed = json_document.parsed(rows, document, called)
         sound = f"coalesce({json_document.SOUND}, false) AS __sound"
         told = self.told(parsed.selectExpr("*", sound), schema)
         reads = [_read(NEW, number, field) for number, field in enumerate(schema.fields)]
         converted = told.selectExpr("*", *(f"{self.convert(read)} AS {_done(read)}" for read in reads))
         data = _struct({read.name: self._kept(read) for read in reads})
         kept = [*rows.columns, *CHANGE]
-        made = [f"{self._misfit(schema, reads)} AS {names.MISFIT}", f"{data} AS {names.DATA}"]
+        made = [f"{self._misfit(schema, reads, keeps=keeps)} AS {names.MISFIT}", f"{data} AS {names.DATA}"]
         if self.splits:
             kept += [names.OLD_PRIMARY_KEY, names.ORDINAL]
             made.append(f"{self._old(schema)} AS {names.OLD}")
@@ -142,6 +151,16 @@ class ChangeFormat(DeclaredFormat):
     def row(self, schema: T.StructType) -> T.StructType:
         """The type by which a row of the source is read."""
         return T.StructType([T.StructField(field.name, self.read_as(field.dataType)) for field in schema.fields])
+
+    def kept_row(self, schema: T.StructType) -> T.StructType:
+        """``row`` with decimals in the place of variants of which decimals are made."""
+        kinds = ((each, self.read_as(each.dataType)) for each in schema.fields)
+        return T.StructType(
+            [
+                T.StructField(each.name, each.dataType if _is_decimal_by_variant(each.dataType, read) else read)
+                for each, read in kinds
+            ]
+        )
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """What ``decode`` found, in words; what the parser refused is read again in Python.
@@ -206,7 +225,7 @@ class ChangeFormat(DeclaredFormat):
         found = f"map_filter(map({', '.join(parts)}), (k, v) -> v IS NOT NULL AND array_contains({primary}, k))"
         return f"CASE WHEN size({primary}) > 0 AND size({found}) = size({primary}) THEN to_json({found}) END"
 
-    def _misfit(self, schema: T.StructType, reads: Sequence[Read]) -> str:
+    def _misfit(self, schema: T.StructType, reads: Sequence[Read], *, keeps: bool) -> str:
         operation = names.OPERATION
         cases = [
             f"WHEN {names.VALUE} IS NULL THEN NULL WHEN NOT __sound THEN '{_UNSOUND}'",
@@ -214,7 +233,7 @@ class ChangeFormat(DeclaredFormat):
             f"WHEN {operation} = '{_NAMELESS}' THEN 'TABLE_MISSING' WHEN {_WITHOUT_ROW} THEN NULL",
             f"WHEN {NEW} IS NULL AND {operation} <> '{names.DELETION}' THEN 'ROW_MISSING'",
             f"WHEN {self._without_columns(schema, reads)} THEN 'COLUMNS_MISSING'",
-            *self._misfits(schema, reads),
+            *self._misfits(schema, reads, keeps=keeps),
         ]
         return f"CASE {' '.join(cases)} END"
 
@@ -237,16 +256,21 @@ class ChangeFormat(DeclaredFormat):
         known = f"size(array_intersect({self._fields()}, {_listed(schema)}))"
         return f"{names.OPERATION} <> '{names.DELETION}' AND {nothing} AND {known} = 0"
 
-    def _misfits(self, schema: T.StructType, reads: Sequence[Read]) -> Iterator[str]:
+    def _misfits(self, schema: T.StructType, reads: Sequence[Read], *, keeps: bool) -> Iterator[str]:
         for field, read in zip(schema.fields, reads, strict=True):
             found = dict(self.misfits(read, _done(read)))
             if not field.nullable:
                 found["FIELD_MISSING"] = f"{names.OPERATION} <> '{names.DELETION}' AND {_done(read)} IS NULL"
             for reason, sql in found.items():
                 yield f"WHEN {sql} THEN {names.literal(f'{reason} {field.name}')}"
-        kept_as_text = json_types.infinite((read.sql, read.declared) for read in reads if self.is_native(read.declared))
-        if kept_as_text:
-            yield f"WHEN {kept_as_text} THEN '{_UNSOUND}'"
+        if keeps:
+            return
+        rounded = json_types.rounded_texts((read.sql, read.name, self.read_as(read.declared)) for read in reads)
+        if rounded:
+            yield f"WHEN {rounded} THEN '{_UNSOUND}'"
+        for read in reads:
+            if _is_decimal_by_variant(read.declared, self.read_as(read.declared)):
+                yield f"WHEN {json_types.rounded_variant(read.sql)} THEN {names.literal(f'FIELD_TYPE {read.name}')}"
 
     def _old(self, schema: T.StructType) -> str:
         """What is not known of the row before is as after it."""
@@ -256,6 +280,10 @@ class ChangeFormat(DeclaredFormat):
             parts[field.name] = self.convert(Read(either, field.dataType, number, field.name))
         update = f"{names.OPERATION} = '{names.UPDATE}' AND {OLD} IS NOT NULL"
         return f"CASE WHEN {update} THEN {_struct(parts)} END"
+
+
+def _is_decimal_by_variant(declared: T.DataType, read: T.DataType) -> bool:
+    return isinstance(declared, T.DecimalType) and isinstance(read, T.VariantType)
 
 
 def _listed(schema: T.StructType) -> str:

@@ -172,8 +172,8 @@ class _Maker:
                 return self._array(node, path, named=named)
             case "number" if node.numbers is not None:
                 self.numbers[path] = node.numbers
-                note = "has digits that no type keeps" if node.numbers.is_rounded else None
-                return node.numbers.data_type, note
+                number = node.numbers.data_type
+                return number, "has digits that only text keeps" if isinstance(number, T.StringType) else None
             case "string":
                 return (inferred_times.data_type(node.times) if self._times else None) or T.StringType(), None
         return T.BooleanType(), None

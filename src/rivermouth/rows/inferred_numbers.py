@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.rows.exact_values import is_double
 from rivermouth.rows.json_types import EXACT_IN_DOUBLE
 
 MAX_DIGITS: Final = 38
 """Digits of the widest decimal."""
-_BEYOND_DOUBLE: Final = 10**308
 _LONG: Final = 1 << 63
 _SAFE: Final = 1 << 53
 
@@ -50,19 +49,19 @@ class NumberBounds:
         whole, _, behind = value.partition(".")
         if "e" in value or "E" in value:
             self.exponents = True
-            self.inexact_fractions |= _is_inexact(value)
+            self.inexact_fractions |= not is_double(value)
             return
         self.before = max(self.before, len(whole.lstrip("-")))
         self.scale = max(self.scale, len(behind))
         if len(value) > EXACT_IN_DOUBLE:
-            self.inexact_fractions |= _is_inexact(value)
+            self.inexact_fractions |= not is_double(value)
 
     def _add_integer(self, value: int) -> None:
         size = abs(value)
         self.largest = max(self.largest, size)
         if size > _SAFE:
             self.beyond_bigint |= not -_LONG <= value < _LONG
-            self.inexact_integers |= size >= _BEYOND_DOUBLE or int(float(value)) != value
+            self.inexact_integers |= not is_double(str(value))
 
     def merged(self, other: NumberBounds) -> NumberBounds:
         """The bounds of both."""
@@ -79,19 +78,13 @@ class NumberBounds:
 
     @property
     def data_type(self) -> T.DataType:
-        """The narrowest of bigint, double, decimal and string that keeps every digit, as far as one does.
-
-        Whole numbers that no decimal holds are kept as text. A double is also the type of fractions that neither a
-        double nor a decimal holds digit by digit; ``is_rounded`` then says so.
-        """
+        """The narrowest of bigint, double, decimal and string that keeps every digit."""
         if not self.fractions and not self.beyond_bigint:
             return T.LongType()
         if self.fractions and not (self.inexact_fractions or self.inexact_integers):
             return T.DoubleType()
         if self.scale <= MAX_DIGITS and self.fit_into(T.DecimalType(MAX_DIGITS, self.scale)):
             return T.DecimalType(MAX_DIGITS, self.scale)
-        if self.inexact_fractions and self.largest < _BEYOND_DOUBLE:
-            return T.DoubleType()
         return T.StringType()
 
     def fit_into(self, decimal: T.DecimalType) -> bool:
@@ -99,19 +92,3 @@ class NumberBounds:
         # The decoder reads numbers with exponents as doubles, which a decimal then cannot trust.
         whole_digits = max(self.before, len(str(self.largest)))
         return not self.exponents and whole_digits <= decimal.precision - decimal.scale and self.scale <= decimal.scale
-
-    @property
-    def is_rounded(self) -> bool:
-        """Whether no type keeps every digit of these numbers."""
-        if not (self.inexact_fractions or (self.fractions and self.inexact_integers)):
-            return False
-        found = self.data_type
-        return isinstance(found, T.DoubleType) or (isinstance(found, T.StringType) and self.inexact_fractions)
-
-
-def _is_inexact(text: str) -> bool:
-    """Whether a double that is written out again is another number."""
-    try:
-        return Decimal(repr(float(text))) != Decimal(text)
-    except InvalidOperation:
-        return True

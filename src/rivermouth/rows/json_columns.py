@@ -37,7 +37,8 @@ def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int], *, 
         rows: Has ``__value``; what a VARIANT column has is a string of JSON there.
         declared: The schema.
         spared: Places of columns that every document fits; ``__not_0``, ... say whether it does (not null).
-        kept: Whether in text columns all values are strings; else Spark's parser makes texts of what is none.
+        kept: Whether in text columns all values are strings; else Spark's parser makes texts of what is none, and what
+            may have lost digits in that does not fit.
     """
     fields = list(enumerate(declared.fields))
     reads = [f"__read_{place}" for place, _ in fields]
@@ -48,8 +49,9 @@ def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int], *, 
         *(f"{json_types.convert(reads[place], field.dataType)} AS __done_{place}" for place, field in fields),
     )
     misfits = {place: json_types.field_misfit(reads[place], field, f"__done_{place}") for place, field in fields}
-    infinite = None if kept else json_types.infinite((reads[place], field.dataType) for place, field in fields)
-    wrong = json_types.any_of([*(misfit for place, misfit in misfits.items() if place not in spared), infinite])
+    texts = ((reads[place], json_types.name_in_json(field), field.dataType) for place, field in fields)
+    rounded = None if kept else json_types.rounded_texts(texts)
+    wrong = json_types.any_of([*(misfit for place, misfit in misfits.items() if place not in spared), rounded])
     return converted.selectExpr(
         f"* EXCEPT ({', '.join([*json_document.OURS, *reads, '__sound'])})",
         f"coalesce(__sound AND NOT coalesce({wrong or 'false'}, false), false) AS __fits",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -15,19 +16,22 @@ from rivermouth.rows.json_times import TimeByForm
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
+    from rivermouth.rows.undeclared import Exact
 
-def row(spark: SparkSession, declared: T.StructType) -> Column | None:
+
+def row(spark: SparkSession, declared: T.StructType, exact: Exact) -> Column | None:
     """A struct of the columns of the documents in ``__value``, c0, c1, ..., and ``others``; null for what is refused.
 
     ``others`` is false where a document surely has no field that is not declared.
     None where the session has not got our classes, or a column has a form of time that only Spark reads.
+    ``exact`` is as of ``undeclared.exact_tree``.
     """
     if _has_form(declared) or not our_classes.are_there(spark):
         return None
-    return ClassicColumn(reader(spark, declared).of(names.VALUE))
+    return ClassicColumn(reader(spark, declared, exact).of(names.VALUE))
 
 
-def reader(spark: SparkSession, declared: T.StructType) -> Any:
+def reader(spark: SparkSession, declared: T.StructType, exact: Exact) -> Any:
     """Our reader (a ``json.FastPath``) of documents with these columns.
 
     Raises:
@@ -37,7 +41,7 @@ def reader(spark: SparkSession, declared: T.StructType) -> Any:
     utc = spark.conf.get("spark.sql.session.timeZone") == "UTC"
     values = our_classes.found(spark, "plan.OnDemand").values(spark._jsparkSession, names.VALUE)  # noqa: SLF001
     others = json_columns.in_one_column(DataFrame(values, spark), declared)
-    return our_classes.made(spark, "json.FastPath", read.json(), utc, others._jdf)  # noqa: SLF001
+    return our_classes.made(spark, "json.FastPath", read.json(), utc, json.dumps(exact), others._jdf)  # noqa: SLF001
 
 
 def kept(spark: SparkSession, declared: T.StructType, of: str) -> Column:
@@ -51,6 +55,17 @@ def kept(spark: SparkSession, declared: T.StructType, of: str) -> Column:
     return ClassicColumn(our_classes.made(spark, "json.Kept", _texts(_in_documents(declared)).json()).of(of))
 
 
+def texts_kept(spark: SparkSession, read: T.StructType, of: str) -> Column:
+    """As ``kept``, of texts alone, by the types as which fields are read.
+
+    Where a decimal is read of a number, one that a variant would round is an empty object.
+
+    Raises:
+        ValueError: Our classes are not there.
+    """
+    return ClassicColumn(our_classes.made(spark, "json.Kept", _numbers_of_texts(read).json()).of(of))
+
+
 def elements(spark: SparkSession, of: str) -> Column:
     """The elements of the JSON arrays of a binary column, an array of binary; as ``Format.elements`` says.
 
@@ -58,6 +73,17 @@ def elements(spark: SparkSession, of: str) -> Column:
         ValueError: Our classes are not there.
     """
     return ClassicColumn(our_classes.made(spark, "json.Elements").of(of))
+
+
+def _numbers_of_texts(read: T.DataType) -> T.DataType:
+    match read:
+        case T.StructType():
+            return T.StructType([T.StructField(each.name, _numbers_of_texts(each.dataType)) for each in read.fields])
+        case T.ArrayType():
+            return T.ArrayType(_numbers_of_texts(read.elementType))
+        case T.MapType():
+            return T.MapType(T.StringType(), _numbers_of_texts(read.valueType))
+    return read if isinstance(read, T.StringType | T.DecimalType) else T.BooleanType()
 
 
 def _texts(declared: T.DataType) -> T.DataType:

@@ -21,8 +21,9 @@ from typing import Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.rows import exact_values
 from rivermouth.rows.json_times import EPOCHS, TimeByForm, TimeForms
-from rivermouth.rows.json_types import LONGEST_DECIMAL, name_in_json
+from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL, name_in_json
 from rivermouth.rows.undeclared import first_pointer
 
 # Jackson's limits; the parser is held to them too.
@@ -50,6 +51,7 @@ _ISO: Final[dict[type[T.DataType], tuple[re.Pattern[str], str]]] = {
     T.TimestampNTZType: (_NTZ, "timestamp without an offset (YYYY-MM-DDThh:mm:ss)"),
 }
 _DECIMAL: Final = re.compile(r"[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_LONG: Final = "a number with more digits than a double keeps"
 _OUTSIDE_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 
 
@@ -87,7 +89,12 @@ class _NotJson(ValueError):
 
 
 def explainer(
-    schema_json: str, *, array: str | None = None, known: str = "{}", forms: TimeForms | None = None
+    schema_json: str,
+    *,
+    array: str | None = None,
+    known: str = "{}",
+    forms: TimeForms | None = None,
+    exact: str = "{}",
 ) -> Callable[..., Any]:
     """A Spark function from ``__value`` (binary) to a struct (reason, field, message) that is never null.
 
@@ -96,11 +103,12 @@ def explainer(
         array: The one column that it has, where a value is nothing but the array of that; None for objects.
         known: The names that documents may have, as JSON text of ``undeclared.fields_tree``.
         forms: How documents say timestamps and dates.
+        exact: Where each digit counts, as JSON text of ``undeclared.exact_tree``.
     """
 
     def verdict(value: bytes | bytearray | None) -> tuple[str, str | None, str]:
         try:
-            found = explain(bytes(value or b""), _schema(schema_json, forms), array, _tree(known))
+            found = explain(bytes(value or b""), _schema(schema_json, forms), array, _tree(known), _tree(exact))
         except Exception:  # noqa: BLE001 - the record is a dead letter in any case; its reason must not stop the flow
             return ("UNEXPLAINED", None, "the value was refused, and naming the reason failed")
         return (found.reason, found.field, found.message)
@@ -108,12 +116,13 @@ def explainer(
     return F.udf(verdict, VERDICT, useArrow=False)
 
 
-def finder(schema_json: str, known: str, forms: TimeForms | None = None) -> Callable[..., Any]:
+def finder(schema_json: str, known: str, forms: TimeForms | None = None, exact: str = "{}") -> Callable[..., Any]:
     """As ``explainer``, to an array of all that is wrong with a value: of undeclared fields the first; never null."""
 
     def findings(value: bytes | bytearray | None) -> list[tuple[str, str | None, str]]:
         try:
-            found = list(_verdicts(bytes(value or b""), _schema(schema_json, forms), None, _tree(known)))
+            read = _schema(schema_json, forms)
+            found = list(_verdicts(bytes(value or b""), read, None, _tree(known), _tree(exact)))
         except Exception:  # noqa: BLE001 - as above
             return []
         return [(each.reason, each.field, each.message) for each in found]
@@ -134,16 +143,22 @@ def _tree(known: str) -> dict[str, Any]:
 
 
 def explain(
-    value: bytes, schema: T.StructType, array: str | None = None, known: dict[str, Any] | None = None
+    value: bytes,
+    schema: T.StructType,
+    array: str | None = None,
+    known: dict[str, Any] | None = None,
+    exact: dict[str, Any] | None = None,
 ) -> Verdict:
     """The first thing that is wrong with a value that was refused."""
     unexplained = Verdict("UNEXPLAINED", None, "the value was refused, and no field could be named for it")
-    return next(_verdicts(value, schema, array, known or {}), unexplained)
+    return next(_verdicts(value, schema, array, known or {}, exact or {}), unexplained)
 
 
-def _verdicts(value: bytes, schema: T.StructType, array: str | None, known: dict[str, Any]) -> Iterator[Verdict]:
+def _verdicts(
+    value: bytes, schema: T.StructType, array: str | None, known: dict[str, Any], exact: dict[str, Any]
+) -> Iterator[Verdict]:
     document = _parsed(value)
-    yield from [document] if isinstance(document, Verdict) else _judge(document, schema, array, known)
+    yield from [document] if isinstance(document, Verdict) else _judge(document, schema, array, known, exact)
 
 
 def _parsed(value: bytes) -> Any:
@@ -168,7 +183,9 @@ def _parsed(value: bytes) -> Any:
         return Verdict("INVALID_JSON", None, _syntax(error, text))
 
 
-def _judge(document: Any, schema: T.StructType, array: str | None, known: dict[str, Any]) -> Iterator[Verdict]:
+def _judge(
+    document: Any, schema: T.StructType, array: str | None, known: dict[str, Any], exact: dict[str, Any]
+) -> Iterator[Verdict]:
     """What is wrong with a document; what Spark may have taken all the same only where there is nothing else."""
     long = next(_too_long(document), None)
     if long is not None:
@@ -185,7 +202,7 @@ def _judge(document: Any, schema: T.StructType, array: str | None, known: dict[s
     if not isinstance(document, _Object):
         yield Verdict("NOT_AN_OBJECT", None, f"the value is {_kind(document)}, not an object")
         return
-    found = list(_object(document, schema, ""))
+    found = list(_object(document, schema, "", exact))
     sure = [verdict for verdict in found if verdict.sure]
     yield from sure
     pointer = first_pointer(document, known, lambda part: part if isinstance(part, _Object) else None)
@@ -278,7 +295,7 @@ def _kind(value: Any) -> str:
 # --- fields: each yields what does not fit, the first one first ------------------------------------
 
 
-def _object(members: _Object, schema: T.StructType, path: str) -> Iterator[Verdict]:
+def _object(members: _Object, schema: T.StructType, path: str, exact: dict[str, Any]) -> Iterator[Verdict]:
     for field in schema.fields:
         name = f"{path}.{field.name}" if path else field.name
         in_json = name_in_json(field)
@@ -288,30 +305,36 @@ def _object(members: _Object, schema: T.StructType, path: str) -> Iterator[Verdi
                 "FIELD_MISSING", name, f"field {name} is declared NOT NULL and is {'null' if found else 'missing'}"
             )
         for value in found:
-            yield from _value(value, field.dataType, name)
+            yield from _value(value, field.dataType, name, exact.get("fields", {}).get(in_json, {}))
 
 
-def _value(value: Any, declared: T.DataType, path: str) -> Iterator[Verdict]:
+def _value(value: Any, declared: T.DataType, path: str, exact: dict[str, Any]) -> Iterator[Verdict]:
     if value is None:
         return
     match declared:
         case T.StructType() if isinstance(value, _Object):
-            yield from _object(value, declared, path)
+            yield from _object(value, declared, path, exact)
         case T.MapType() if isinstance(value, _Object):
             items = [item for _, item in value]
-            yield from _items(items, declared.valueType, declared.valueContainsNull, path)
+            inner = exact.get("values", {})
+            yield from _items(items, declared.valueType, path, inner, may_be_null=declared.valueContainsNull)
         case T.ArrayType() if isinstance(value, list) and not isinstance(value, _Object):
-            yield from _items(value, declared.elementType, declared.containsNull, path)
+            inner = exact.get("items", {})
+            yield from _items(value, declared.elementType, path, inner, may_be_null=declared.containsNull)
         case _ if isinstance(value, str) and characters(value) > MAX_STRING:
             message = f"field {path} holds a string longer than {MAX_STRING} characters"
             yield Verdict("TOO_LONG", path, message)
         case T.VariantType() if _most_bytes(value) > MAX_VARIANT:
             yield from _too_large(value, path)
         case _:
-            wrong = _leaf(value, declared)
+            wrong = _leaf(value, declared) or (_lost(value) if "exact" in exact else None)
             if wrong is not None:
                 message = f"field {path} is declared {declared.simpleString()} and holds {wrong}"
                 yield Verdict("FIELD_TYPE", path, message, sure=not _maybe(value, declared))
+            elif isinstance(declared, T.StringType) and any(map(_is_long, _parts(value))):
+                message = f"field {path} is declared string and holds a number of so many digits that without the "
+                message += "classes of rivermouth its text is not sure"
+                yield Verdict("FIELD_TYPE", path, message, sure=False)
 
 
 def _most_bytes(value: Any) -> int:
@@ -335,11 +358,13 @@ def characters(text: str) -> int:
     return len(text) if 2 * len(text) <= MAX_STRING else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _items(items: list[Any], declared: T.DataType, may_be_null: bool, path: str) -> Iterator[Verdict]:
+def _items(
+    items: list[Any], declared: T.DataType, path: str, exact: dict[str, Any], *, may_be_null: bool
+) -> Iterator[Verdict]:
     for item in items:
         if item is None and not may_be_null:
             yield Verdict("FIELD_MISSING", f"{path}[]", f"field {path} is declared without null elements and holds one")
-        yield from _value(item, declared, f"{path}[]")
+        yield from _value(item, declared, f"{path}[]", exact)
 
 
 def _leaf(value: Any, declared: T.DataType) -> str | None:
@@ -364,6 +389,24 @@ def _leaf(value: Any, declared: T.DataType) -> str | None:
         case _ if type(declared) in _ISO:
             return _time(value, *_ISO[type(declared)])
     return _kind(value)
+
+
+def _lost(value: Any) -> str | None:
+    """What a value of the right type says more exactly than its column keeps it."""
+    if isinstance(value, _Number):
+        return _LONG if _is_lost(value) else None
+    if isinstance(value, str) and not exact_values.is_micros(value):
+        return "a time with digits behind the microsecond"
+    return None
+
+
+def _is_lost(value: Any) -> bool:
+    return isinstance(value, _Number) and not exact_values.is_double(value.text)
+
+
+def _is_long(value: Any) -> bool:
+    """Whether Spark's own parser may not keep the digits of a number in a text."""
+    return isinstance(value, _Number) and (len(value.text) > EXACT_IN_DOUBLE or "e" in value.text.lower())
 
 
 def _integer(value: Any, bits: int) -> str | None:

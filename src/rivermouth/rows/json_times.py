@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ EPOCHS: Final = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
 """Words in the place of a pattern of timestamps, and how many microseconds their number counts."""
 SETTINGS: Final = {"spark.sql.legacy.timeParserPolicy": "CORRECTED", "spark.sql.timestampType": "TIMESTAMP_LTZ"}
 """What a session must say, so that patterns are read strictly and keep their offsets."""
+_LESS_THAN_MICROS: Final = "SSSSSSS"
 _FIRST_US: Final = -62_135_596_800_000_000
 _LAST_US: Final = 253_402_300_799_999_999
 
@@ -129,6 +130,22 @@ class TimeForms:
                 raise ValueError(msg)
         if self.date is not None and not any(isinstance(leaf, T.DateType) for _, leaf in leaves):
             msg = "date_format is about dates, and no column is one: declare one, or leave it out"
+            raise ValueError(msg)
+
+    def check_digits(self, exact: Iterable[T.StructField]) -> None:
+        """Makes sure that nothing is cut off of timestamps in columns that shall keep all that is said.
+
+        Raises:
+            ValueError: A form has digits for less than a microsecond; the text says what to do.
+        """
+        if _LESS_THAN_MICROS not in (self.timestamp or ""):
+            return
+        times = (T.TimestampType, T.TimestampNTZType)
+        leaves = (leaf for each in exact for leaf in _leaves(each.dataType, each.name))
+        column = next((path for path, leaf in leaves if isinstance(leaf, times)), None)
+        if column is not None:
+            msg = f"timestamp_format reads more digits of a second than column {column} keeps, and on_type_change says "
+            msg += "that none is cut off: write SSSSSS, or declare the column string"
             raise ValueError(msg)
 
     def marked(self, declared: T.StructType) -> T.StructType:

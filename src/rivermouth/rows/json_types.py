@@ -9,6 +9,7 @@ Everything here is SQL text over columns that have been parsed already; a frame 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Final
@@ -25,15 +26,19 @@ _EXPONENT: Final = "^[^eE]*[eE][+-]?[0-9]{1,3}$"
 LONGEST_DECIMAL: Final = 400
 _UNDERFLOW: Final = "[1-9][0-9.]*[eE]-[0-9]{3}"
 _SHORTEST_TIMESTAMP: Final = len("2026-01-31")
-_SHORTEST_INFINITE: Final = len('"Infinity"')
 _NTZ: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
-# A number that a double cannot hold (or nearly so), wherever a number may stand in a document.
-OUT_OF_RANGE: Final = r"[:,\[]\s*-?[0-9][0-9.]*([eE][+]?[0-9]{3}|(?<=[0-9]{300}))"
+# Numbers that may be others as the text of a double: Java 17 writes 9.999999999999999E22 for 1e23.
+_ROUNDED: Final = r"-?((?=[0-9.]{17})[0-9]+[.]|[0-9]{16,}[eE]|[0-9.]+[eE][+-]?[0-9]{2})"
+_TEXT_OF_DOUBLE: Final = r"^-?[0-9]+[.][0-9]+(E-?[0-9]+)?\z"
+# What no document needs to escape.
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
 NAME_IN_JSON: Final = "json_name"
 """In a column's metadata: the name that its field has in the documents, where it is another one."""
 
 _DOCUMENT: Final = f"CAST({VALUE} AS STRING)"
+HAS_ROUNDED: Final = f"{_DOCUMENT} RLIKE r'[:,\\[]\\s*{_ROUNDED}'"
+"""SQL: whether a document may have a number that a double does not keep."""
 _AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
 
 
@@ -291,35 +296,68 @@ def _unrounded(read: str, text: str, done: str, declared: T.DecimalType) -> str:
     return f"{done} IS NOT NULL AND {counted} <= {declared.scale} AND NOT ({unsure})"
 
 
-def infinite_text(read: str, declared: T.DataType, names: Iterator[int] | None = None) -> str | None:
-    """SQL that is true where kept text may come from a number that no double can hold; None: it never can.
+def rounded_texts(columns: Iterable[tuple[str, str, T.DataType]]) -> str | None:
+    """SQL that is true where text of a number may not be what was sent, for the parser makes it of a double.
 
-    The parser keeps such a number as ``"Infinity"``, quotes included. A string may say that too, so the
-    document has to be searched for the number with ``OUT_OF_RANGE``, but only then.
+    None where no column has text. A string may look so too, and nobody knows any more what it was. So the document is
+    searched for a number of that field which a double may not keep; for elements, and text of objects, of any field.
+
+    Args:
+        columns: SQL of each column as it was read, the name of its field, and its type.
     """
-    names = names or count()
+    texts = list(columns)
+    named = [_number_texts(read, name, declared, count()) for read, name, declared in texts]
+    # One search for all of them: Spark would put the search before the suspicion if it stood beside each of them.
+    others = any_of(_other_texts(read, declared, count(), name) for read, name, declared in texts)
+    searched = others and f"({others}) AND {HAS_ROUNDED}"
+    return any_of([*named, searched])
+
+
+def rounded_variant(read: str) -> str:
+    """SQL that is true where a variant may be of another number than was sent."""
+    return f"schema_of_variant({read}) = 'DOUBLE' AND {HAS_ROUNDED}"
+
+
+def _number_texts(read: str, name: str, declared: T.DataType, names: Iterator[int]) -> str | None:
+    """Where text of fields with names is that of a double."""
     match declared:
-        case T.StringType():
-            begins = " OR ".join(f"startswith({read}, '{first}')" for first in '"{[')
-            return f"octet_length({read}) >= {_SHORTEST_INFINITE} AND ({begins}) AND contains({read}, 'Infinity\"')"
+        case T.StringType() if _PLAIN_NAME.fullmatch(name):
+            sent = f"{_DOCUMENT} RLIKE r'\"{re.escape(name)}\"\\s*:\\s*{_ROUNDED}'"
+            escaped = f"contains({_DOCUMENT}, r'\\u') AND {HAS_ROUNDED}"
+            return f"{read} RLIKE r'{_TEXT_OF_DOUBLE}' AND ({sent} OR ({escaped}))"
         case T.StructType():
-            return any_of(infinite_text(f"{read}.{quoted(f.name)}", f.dataType, names) for f in declared.fields)
+            inner = ((f"{read}.{quoted(f.name)}", f.name, f.dataType) for f in declared.fields)
+            return any_of(_number_texts(*each, names) for each in inner)
         case T.ArrayType() | T.MapType():
-            item = f"z{next(names)}"
+            item = f"w{next(names)}"
             items = read if isinstance(declared, T.ArrayType) else f"map_values({read})"
-            inner = infinite_text(item, _item_type(declared), names)
-            return inner and f"exists({items}, {item} -> coalesce({inner}, false))"
+            within = _item_type(declared)
+            found = None if isinstance(within, T.StringType) else _number_texts(item, "", within, names)
+            return found and f"exists({items}, {item} -> coalesce({found}, false))"
     return None
 
 
-def infinite(columns: Iterable[tuple[str, T.DataType]]) -> str | None:
-    """SQL that is true where a number that no double can hold was kept as text in one of the columns; None: in none.
-
-    One search of the document for all columns together: Spark would put the search before the suspicion if it
-    stood beside each of them.
-    """
-    suspects = any_of(infinite_text(read, declared) for read, declared in columns)
-    return suspects and f"({suspects}) AND {_DOCUMENT} RLIKE r'{OUT_OF_RANGE}'"
+def _other_texts(read: str, declared: T.DataType, names: Iterator[int], name: str | None = None) -> str | None:
+    """Where text may be that of an object or an array, of an element, or of infinity."""
+    match declared:
+        case T.StringType():
+            begins = " OR ".join(f"startswith({read}, '{first}')" for first in "{[")
+            suspects = [
+                f"({begins}) AND (contains({read}, '.') OR contains({read}, 'Infinity'))",
+                f"startswith({read}, '\"') AND contains({read}, 'Infinity\"')",
+            ]
+            if name is None or not _PLAIN_NAME.fullmatch(name):
+                suspects.append(f"{read} RLIKE r'{_TEXT_OF_DOUBLE}'")
+            return any_of(suspects)
+        case T.StructType():
+            inner = ((f"{read}.{quoted(f.name)}", f.dataType, f.name) for f in declared.fields)
+            return any_of(_other_texts(sql, kind, names, name) for sql, kind, name in inner)
+        case T.ArrayType() | T.MapType():
+            item = f"z{next(names)}"
+            items = read if isinstance(declared, T.ArrayType) else f"map_values({read})"
+            within = _other_texts(item, _item_type(declared), names)
+            return within and f"exists({items}, {item} -> coalesce({within}, false))"
+    return None
 
 
 def _item_type(declared: T.ArrayType | T.MapType) -> T.DataType:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.classic.column import Column as ClassicColumn
 
+from rivermouth.names import folded
 from rivermouth.rows import our_classes
 from rivermouth.rows.json_types import name_in_json, read_as
 from rivermouth.spec.evolution import RESCUES, WIDENS
@@ -28,6 +29,13 @@ _NUMBERS: Final[dict[type[T.DataType], str]] = {
     T.FloatType: "float",
     T.DecimalType: "decimal",
 }
+_EXACT: Final[dict[type[T.DataType], str]] = {
+    T.DoubleType: "double",
+    T.TimestampType: "timestamp",
+    T.TimestampNTZType: "timestamp",
+}
+Exact = Mapping[str, Any]
+"""Where in documents each digit of a number, and each part of a second, counts."""
 
 
 def fields(spark: SparkSession, declared: T.StructType, evolution: Evolution, words: frozenset[str], of: str) -> Column:
@@ -42,7 +50,9 @@ def fields(spark: SparkSession, declared: T.StructType, evolution: Evolution, wo
     return ClassicColumn(_class(spark, fields_tree(declared, evolution, words)).found(of))
 
 
-def rescued(spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str, misfits: str) -> Column:
+def rescued(
+    spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str, misfits: str, exact: Exact
+) -> Column:
     """As ``fields``, of those that are rescued, with the declared fields whose value is none of their column's type.
 
     Args:
@@ -51,23 +61,24 @@ def rescued(spark: SparkSession, declared: T.StructType, evolution: Evolution, o
         evolution: Its policies.
         of: The column with the documents as they were sent.
         misfits: SQL of the names of fields that are rescued though Spark's parser takes them: an array of strings.
+        exact: As of ``exact_tree``.
 
     Raises:
         ValueError: As ``fields``.
     """
     tree = fields_tree(declared, evolution, RESCUES)
-    for name, kinds in kinds_tree(declared, evolution)["fields"].items():
+    for name, kinds in kinds_tree(declared, evolution, exact)["fields"].items():
         tree["fields"][name] = _merged(tree["fields"][name], kinds)
     return ClassicColumn(_class(spark, tree).found(of, misfits))
 
 
-def fitted(spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str) -> Column:
-    """The documents of a binary column, with null for each rescued field that Spark's parser would not take.
+def fitted(spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str, exact: Exact) -> Column:
+    """The documents of a binary column, with null for each rescued field that Spark's parser would not take, or round.
 
     Raises:
         ValueError: As ``fields``.
     """
-    return ClassicColumn(_class(spark, kinds_tree(declared, evolution)).fitted(of))
+    return ClassicColumn(_class(spark, kinds_tree(declared, evolution, exact)).fitted(of))
 
 
 def wider_numbers(
@@ -88,6 +99,20 @@ def wider_numbers(
     return ClassicColumn(_class(spark, numbers_tree(declared, evolution, pinned)).wider(of))
 
 
+def kept(spark: SparkSession, tree: Mapping[str, Any], of: str) -> Column:
+    """Whether the documents of a binary column say nothing more exactly than their columns keep it; never null.
+
+    Args:
+        spark: Has our classes.
+        tree: As of ``exact_tree``.
+        of: The column with the documents.
+
+    Raises:
+        ValueError: As ``fields``.
+    """
+    return ClassicColumn(_class(spark, tree).kept(of))
+
+
 def sound(spark: SparkSession, of: str) -> Column:
     """Whether a binary column is a JSON object and nothing else; never null.
 
@@ -97,7 +122,7 @@ def sound(spark: SparkSession, of: str) -> Column:
     return ClassicColumn(_class(spark, {}).sound(of))
 
 
-def _class(spark: SparkSession, tree: dict[str, Any]) -> Any:
+def _class(spark: SparkSession, tree: Mapping[str, Any]) -> Any:
     return our_classes.made(spark, "json.Undeclared", json.dumps(tree))
 
 
@@ -126,10 +151,12 @@ def _names_in(declared: T.DataType, *, others: bool) -> dict[str, Any]:
     return {}
 
 
-def kinds_tree(declared: T.StructType, evolution: Evolution) -> dict[str, Any]:
-    """The types as which Spark's parser reads the columns whose values are rescued."""
+def kinds_tree(declared: T.StructType, evolution: Evolution, exact: Exact) -> dict[str, Any]:
+    """The types as which Spark's parser reads the columns whose values are rescued, and where each digit counts."""
     members = (each for each in declared.fields if is_rescued(each, evolution))
-    return {"fields": {name_in_json(each): _kinds_in(read_as(each.dataType)) for each in members}}
+    kinds = {name_in_json(each): _kinds_in(read_as(each.dataType)) for each in members}
+    digits = exact.get("fields", {})
+    return {"fields": {name: _merged(each, digits.get(name, {})) for name, each in kinds.items()}}
 
 
 def is_rescued(field: T.StructField, evolution: Evolution) -> bool:
@@ -157,8 +184,45 @@ def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         if part in one and part in other:
             both[part] = _merged(one[part], other[part])
     if "fields" in one and "fields" in other:
-        both["fields"] = {name: _merged(each, other["fields"][name]) for name, each in one["fields"].items()}
+        both["fields"] = {name: _merged(each, other["fields"].get(name, {})) for name, each in one["fields"].items()}
     return both
+
+
+def exact_tree(
+    declared: T.StructType, said: Callable[[T.StructField], bool], before: T.StructType | None
+) -> dict[str, Any]:
+    """Where in documents each digit of a number, and each part of a second, counts; empty where nowhere.
+
+    Args:
+        declared: The schema.
+        said: Whether a column shall keep all.
+        before: The schema as it was declared, out of which the other columns and fields have grown.
+    """
+    grown = declared if before is None else before
+    known = {folded(each.name): each.dataType for each in grown.fields}
+    parts = {}
+    for each in declared.fields:
+        part = _exact_in(each.dataType, None if said(each) else known.get(folded(each.name)))
+        if part:
+            parts[name_in_json(each)] = part
+    return {"fields": parts} if parts else {}
+
+
+def _exact_in(declared: T.DataType, before: T.DataType | None) -> dict[str, Any]:
+    match declared:
+        case T.StructType():
+            known = {folded(f.name): f.dataType for f in before.fields} if isinstance(before, T.StructType) else {}
+            members = {each.name: _exact_in(each.dataType, known.get(folded(each.name))) for each in declared.fields}
+            members = {name: part for name, part in members.items() if part}
+            return {"fields": members} if members else {}
+        case T.ArrayType():
+            items = _exact_in(declared.elementType, before.elementType if isinstance(before, T.ArrayType) else None)
+            return {"items": items} if items else {}
+        case T.MapType():
+            values = _exact_in(declared.valueType, before.valueType if isinstance(before, T.MapType) else None)
+            return {"values": values} if values else {}
+    what = _EXACT.get(type(declared))
+    return {"exact": what} if what is not None and declared != before else {}
 
 
 def numbers_tree(declared: T.StructType, evolution: Evolution, pinned: Collection[str] = ()) -> dict[str, Any]:

@@ -65,6 +65,7 @@ class Evolution(Noun):
     columns: dict[str, ColumnEvolution] = {}
     _never_rescued: frozenset[str] = frozenset()
     _never_widened: frozenset[str] = frozenset()
+    _says_nothing_of_types: bool = False
 
     @model_validator(mode="after")
     def _tells_columns_apart(self) -> Self:
@@ -87,7 +88,9 @@ class Evolution(Noun):
         new = "evolve" if infers and gains else "ignore"
         change = "widen" if infers and widens else "dead_letter"
         given = {"on_new_column": self.on_new_column or new, "on_type_change": self.on_type_change or change}
-        return self.model_copy(update=given)
+        same = self.model_copy(update=given)
+        same._says_nothing_of_types = self._says_nothing_of_types or self.on_type_change is None  # noqa: SLF001
+        return same
 
     def new_column(self, name: str) -> OnNewColumn:
         """What happens to fields of a name, and to those within its column; only of one that is settled."""
@@ -99,6 +102,11 @@ class Evolution(Noun):
         word = self._of(name).on_type_change or self.on_type_change or "dead_letter"
         word = _UNRESCUED.get(word, word) if name.lower() in self._never_rescued else word
         return "dead_letter" if word in WIDENS and name.lower() in self._never_widened else word
+
+    def says_of_type(self, name: str) -> bool:
+        """Whether somebody said what happens to values that a column does not hold, and it is not just the default."""
+        said = self.on_type_change is not None and not self._says_nothing_of_types
+        return said or self._of(name).on_type_change is not None
 
     def holding(self, *, never_rescued: Collection[str], never_widened: Collection[str]) -> Evolution:
         """The same, but that columns of these names, in lower case, are not rescued, or do not become wider."""

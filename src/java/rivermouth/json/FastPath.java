@@ -27,6 +27,7 @@ public final class FastPath implements Serializable {
     private final boolean utc;
     private final OnDemand bySpark;
     private final Kept kept;
+    private final Undeclared exact;
     private transient volatile Members root;
 
     /**
@@ -34,11 +35,13 @@ public final class FastPath implements Serializable {
      *
      * @param declared the schema, as JSON; its names are those in the documents
      * @param utc whether times without an offset are of UTC
+     * @param exact where each digit counts, as {@code rows/undeclared.py} writes it
      * @param bySpark what Spark's parser makes of a value: a struct as of {@code of}, or null if it is refused
      */
-    public FastPath(String declared, boolean utc, Dataset<Row> bySpark) {
+    public FastPath(String declared, boolean utc, String exact, Dataset<Row> bySpark) {
         this.declared = declared;
         this.utc = utc;
+        this.exact = new Undeclared(exact);
         this.bySpark = new OnDemand(bySpark);
         this.kept = new Kept(declared);
         root();
@@ -62,7 +65,10 @@ public final class FastPath implements Serializable {
             return null;
         }
         InternalRow found = sure(value);
-        return found == null ? bySpark.of(kept.document(value)) : found;
+        if (found != null || !exact.isKept(value)) {
+            return found;
+        }
+        return bySpark.of(kept.document(value));
     }
 
     /** Whether a value is read here. */
@@ -84,7 +90,8 @@ public final class FastPath implements Serializable {
 
     @Override
     public boolean equals(Object other) {
-        return other instanceof FastPath && declared.equals(((FastPath) other).declared) && utc == ((FastPath) other).utc;
+        return other instanceof FastPath && declared.equals(((FastPath) other).declared) && utc == ((FastPath) other).utc
+                && exact.equals(((FastPath) other).exact);
     }
 
     @Override
@@ -104,7 +111,7 @@ public final class FastPath implements Serializable {
 
     private Members root() {
         if (root == null) {
-            root = new Members(schema(), utc, true);
+            root = new Members(schema(), utc, exact.root(), true);
         }
         return root;
     }

@@ -21,6 +21,7 @@ import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
@@ -34,12 +35,15 @@ import rivermouth.plan.Calls;
  * Values of text columns that are no strings, kept as JSON text: numbers as they were sent, digit by digit, and no blanks
  * between tokens. Spark's parser would make doubles of the numbers.
  *
- * <p>Values of VARIANT columns, strings too, become such text as well, and an empty one where no VARIANT holds them.
+ * <p>Values of VARIANT columns, strings too, become such text as well, and an empty one where no VARIANT holds them. Where a
+ * decimal is made of a variant, an empty object stands for a number that the variant would round.
  */
 public final class Kept implements Serializable {
     private static final long serialVersionUID = 1;
     static final JsonFactory FACTORY =
             new JsonFactoryBuilder().disable(JsonFactory.Feature.CHARSET_DETECTION).build();
+
+    private static final byte[] NO_NUMBER = "{}".getBytes(StandardCharsets.US_ASCII);
 
     private final String declared;
     private transient volatile Node root;
@@ -134,6 +138,7 @@ public final class Kept implements Serializable {
         static final Node NONE = new Node();
         static final Node TEXT = new Node();
         static final Node VARIANT = new Node();
+        static final Node DECIMAL = new Node();
 
         private Map<String, Node> fields;
         private Node each;
@@ -145,6 +150,9 @@ public final class Kept implements Serializable {
             }
             if (declared instanceof VariantType) {
                 return VARIANT;
+            }
+            if (declared instanceof DecimalType) {
+                return DECIMAL;
             }
             if (declared instanceof ArrayType) {
                 found.each = of(((ArrayType) declared).elementType());
@@ -187,6 +195,12 @@ public final class Kept implements Serializable {
             JsonToken token = in.currentToken();
             boolean replaced = node == Node.TEXT ? token.isNumeric() || token.isStructStart()
                     : node == Node.VARIANT && token != JsonToken.VALUE_NULL;
+            if (node == Node.DECIMAL && token.isNumeric() && Variants.isRounded(in.getText())) {
+                int begin = (int) in.currentTokenLocation().getByteOffset();
+                in.finishToken();
+                replace(begin, (int) in.currentLocation().getByteOffset(), NO_NUMBER);
+                return;
+            }
             if (replaced) {
                 int begin = (int) in.currentTokenLocation().getByteOffset();
                 in.skipChildren();
@@ -208,15 +222,21 @@ public final class Kept implements Serializable {
         }
 
         private void replace(int begin, int end, Node node) throws IOException {
+            String text = node == Node.VARIANT ? variant(begin, end)
+                    : new String(text(value, begin, end), StandardCharsets.UTF_8);
+            ByteArrayOutputStream quoted = new ByteArrayOutputStream(end - begin);
+            quoted.write('"');
+            quoted.write(JsonStringEncoder.getInstance().quoteAsUTF8(text));
+            quoted.write('"');
+            replace(begin, end, quoted.toByteArray());
+        }
+
+        private void replace(int begin, int end, byte[] other) {
             if (out == null) {
                 out = new ByteArrayOutputStream(value.length + end - begin);
             }
             out.write(value, copied, begin - copied);
-            out.write('"');
-            String text = node == Node.VARIANT ? variant(begin, end)
-                    : new String(text(value, begin, end), StandardCharsets.UTF_8);
-            out.write(JsonStringEncoder.getInstance().quoteAsUTF8(text));
-            out.write('"');
+            out.writeBytes(other);
             copied = end;
         }
 

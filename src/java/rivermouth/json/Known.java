@@ -36,9 +36,17 @@ final class Known {
     public String number;
     public int precision;
     public int scale;
+    /** Of a column that shall keep all that is said: {@code double} or {@code timestamp}; null of all others. */
+    public String exact;
 
     Known member(String name) {
         return fields == null ? values : fields.get(name);
+    }
+
+    /** What is known of a field, where there may be a struct of which nothing is. */
+    static Known within(Known known, String name) {
+        Known found = known.member(name);
+        return found == null ? ANY : found;
     }
 
     boolean reports(String name) {
@@ -67,9 +75,40 @@ final class Known {
         if (!any && token == JsonToken.START_ARRAY && kind.equals("array")) {
             return itemsFit(in);
         }
-        boolean fits = any || isOfKind(in);
+        boolean fits = any || isOfKind(in) && isKept(in);
         in.skipChildren();
         return fits;
+    }
+
+    /** Whether a column keeps the value that begins here to its last digit, if it shall; of other kinds nothing is said. */
+    private boolean isKept(JsonParser in) throws IOException {
+        if (exact == null) {
+            return true;
+        }
+        JsonToken token = in.currentToken();
+        return exact.equals("double") ? !token.isNumeric() || Exact.isDouble(in.getText())
+                : token != JsonToken.VALUE_STRING || Exact.isMicros(in.getText());
+    }
+
+    /** Whether all of the value that begins here is kept to its last digit where it shall be; reads it to its end. */
+    boolean keeps(JsonParser in) throws IOException {
+        boolean kept = true;
+        if (in.currentToken() == JsonToken.START_OBJECT && isLooked()) {
+            while (in.nextToken() == JsonToken.FIELD_NAME) {
+                Known child = member(in.currentName());
+                in.nextToken();
+                kept &= (child == null ? ANY : child).keeps(in);
+            }
+        } else if (in.currentToken() == JsonToken.START_ARRAY && items != null) {
+            while (in.nextToken() != JsonToken.END_ARRAY) {
+                kept &= items.keeps(in);
+            }
+        } else {
+            kept = isKept(in);
+            in.skipChildren();
+            in.finishToken();
+        }
+        return kept;
     }
 
     private boolean isOfKind(JsonParser in) throws IOException {

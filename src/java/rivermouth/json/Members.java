@@ -19,9 +19,10 @@ final class Members implements Reader {
     /**
      * The reader of a struct.
      *
+     * @param exact what shall be kept to its last digit
      * @param whole whether it is the document itself, whose row says behind its columns whether there are other fields
      */
-    Members(StructType declared, boolean utc, boolean whole) {
+    Members(StructType declared, boolean utc, Known exact, boolean whole) {
         StructField[] fields = declared.fields();
         names = new byte[fields.length][];
         readers = new Reader[fields.length];
@@ -29,7 +30,7 @@ final class Members implements Reader {
         boolean all = true;
         for (int place = 0; place < fields.length; place++) {
             names[place] = fields[place].name().getBytes(StandardCharsets.UTF_8);
-            readers[place] = Readers.of(fields[place].dataType(), utc);
+            readers[place] = Readers.of(fields[place].dataType(), utc, Known.within(exact, fields[place].name()));
             nullable[place] = fields[place].nullable();
             all &= nullable[place];
         }

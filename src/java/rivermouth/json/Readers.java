@@ -9,6 +9,8 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
+import com.fasterxml.jackson.core.io.NumberInput;
+
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.ArrayType;
@@ -22,7 +24,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 /** Readers of values by the types that columns declare: of each type, what nobody can doubt that it fits. */
 final class Readers {
     /** Every decimal of so many digits is the shortest one for a double, so it survives being read as one. */
-    private static final int EXACT_IN_DOUBLE = 15;
+    private static final int EXACT_IN_DOUBLE = Exact.DIGITS_OF_DOUBLE;
     private static final int LONG_DIGITS = 18;
     /** A double is exactly these powers of ten, so that a number of 15 digits divided by one is rounded once. */
     private static final double[] POWERS = new double[23];
@@ -40,17 +42,20 @@ final class Readers {
      * The reader of a type.
      *
      * @param utc whether times without an offset are of UTC; else they are unsure
+     * @param exact what shall be kept to its last digit; what would not be is unsure
      * @throws IllegalArgumentException there is none
      */
-    static Reader of(DataType declared, boolean utc) {
+    static Reader of(DataType declared, boolean utc, Known exact) {
         if (declared instanceof StructType) {
-            return new Members((StructType) declared, utc, false);
+            return new Members((StructType) declared, utc, exact, false);
         }
         if (declared instanceof ArrayType) {
-            return items(of(((ArrayType) declared).elementType(), utc), ((ArrayType) declared).containsNull());
+            Reader each = of(((ArrayType) declared).elementType(), utc, exact.items == null ? Known.ANY : exact.items);
+            return items(each, ((ArrayType) declared).containsNull());
         }
         if (declared instanceof MapType) {
-            return entries(of(((MapType) declared).valueType(), utc), ((MapType) declared).valueContainsNull());
+            Reader each = of(((MapType) declared).valueType(), utc, exact.values == null ? Known.ANY : exact.values);
+            return entries(each, ((MapType) declared).valueContainsNull());
         }
         if (declared instanceof DecimalType) {
             return decimals((DecimalType) declared);
@@ -69,7 +74,7 @@ final class Readers {
             case "float":
                 return Readers::single;
             case "double":
-                return Readers::real;
+                return exact.exact == null ? Readers::real : Readers::exactReal;
             case "string":
                 return Readers::text;
             case "binary":
@@ -79,9 +84,9 @@ final class Readers {
             case "date":
                 return in -> Times.date(in.bytes, in.plainString(), in.at - 1);
             case "timestamp":
-                return in -> Times.time(in.bytes, in.plainString(), in.at - 1, true, utc);
+                return in -> Times.time(in.bytes, in.plainString(), in.at - 1, true, utc, exact.exact != null);
             case "timestamp_ntz":
-                return in -> Times.time(in.bytes, in.plainString(), in.at - 1, false, true);
+                return in -> Times.time(in.bytes, in.plainString(), in.at - 1, false, true, exact.exact != null);
             default:
                 throw new IllegalArgumentException(declared.typeName());
         }
@@ -152,7 +157,21 @@ final class Readers {
             double found = in.digits / POWERS[in.scale];
             return in.negative ? -found : found;
         }
-        return finite(Double.parseDouble(ascii(in, begin, in.at)));
+        // Java's own takes several times as long for 17 digits.
+        return finite(NumberInput.parseDouble(ascii(in, begin, in.at), true));
+    }
+
+    private static Object exactReal(Document in) {
+        int begin = in.at;
+        double found = (Double) real(in);
+        boolean few = in.length <= Exact.DIGITS_OF_DOUBLE && !in.exponent;
+        if (few || found != 0 && !in.exponent && in.length <= LONG_DIGITS && Exact.isDouble(in.digits, found)) {
+            return found;
+        }
+        if (!Exact.isDouble(ascii(in, begin, in.at), found)) {
+            throw Unsure.IT_IS;
+        }
+        return found;
     }
 
     private static Object single(Document in) {

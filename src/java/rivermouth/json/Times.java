@@ -41,8 +41,9 @@ final class Times {
      *
      * @param zoned whether an offset or Z may follow
      * @param local whether neither may follow, which is read as UTC
+     * @param exact whether nothing may be less than a microsecond
      */
-    static long time(byte[] in, int begin, int end, boolean zoned, boolean local) {
+    static long time(byte[] in, int begin, int end, boolean zoned, boolean local, boolean exact) {
         if (end - begin == DATE && local) {
             return day(in, begin) * DAY;
         }
@@ -66,7 +67,9 @@ final class Times {
             int parts = 0;
             while (at < end && in[at] >= '0' && in[at] <= '9') {
                 // What is less than a microsecond is cut off, as Spark does.
-                parts = at - first < MICRO_DIGITS ? parts * TEN + in[at] - '0' : parts;
+                boolean less = at - first >= MICRO_DIGITS;
+                sign(!(exact && less && in[at] != '0'));
+                parts = less ? parts : parts * TEN + in[at] - '0';
                 at++;
             }
             sign(at > first && at - first <= MOST_DIGITS);

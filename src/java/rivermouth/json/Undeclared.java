@@ -76,6 +76,11 @@ public final class Undeclared implements Serializable {
         return Calls.of(this, "needsWider", DataTypes.BooleanType, false, functions.col(column));
     }
 
+    /** Of a column with documents: whether columns that shall keep all that is said of them do so. */
+    public Column kept(String column) {
+        return Calls.of(this, "isKept", DataTypes.BooleanType, false, functions.col(column));
+    }
+
     /** Of a column with documents: whether one is a JSON object from its beginning to its end. */
     public Column sound(String column) {
         return Calls.of(this, "isSound", DataTypes.BooleanType, false, functions.col(column));
@@ -143,6 +148,18 @@ public final class Undeclared implements Serializable {
         }
     }
 
+    /** For Spark: whether all is kept that shall be; of a document that is not sound nothing is said. */
+    public boolean isKept(byte[] value) {
+        if (value == null || !root().isLooked()) {
+            return true;
+        }
+        try (JsonParser in = FACTORY.createParser(value)) {
+            return in.nextToken() != JsonToken.START_OBJECT || root().keeps(in);
+        } catch (IOException | RuntimeException broken) {
+            return true;
+        }
+    }
+
     /** For Spark: whether the value is a JSON object and nothing else. */
     public boolean isSound(byte[] value) {
         if (value == null) {
@@ -171,7 +188,7 @@ public final class Undeclared implements Serializable {
         return "undeclared";
     }
 
-    private Known root() {
+    Known root() {
         Known known = root;
         if (known == null) {
             known = Known.of(tree);

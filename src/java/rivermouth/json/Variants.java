@@ -117,6 +117,18 @@ final class Variants implements Reader {
         }
     }
 
+    /** Whether a number becomes another one in a variant. */
+    static boolean isRounded(String text) {
+        if (text.indexOf('e') < 0 && text.indexOf('E') < 0) {
+            BigDecimal exact = new BigDecimal(text);
+            if (exact.precision() <= VariantUtil.MAX_DECIMAL16_PRECISION
+                    && exact.scale() <= VariantUtil.MAX_DECIMAL16_PRECISION) {
+                return false;
+            }
+        }
+        return !Exact.isDouble(text);
+    }
+
     /**
      * JSON that stands in UTF-8, as text of which Spark's {@code parse_json} makes what {@code read} makes of it.
      *
