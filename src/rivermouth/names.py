@@ -58,6 +58,9 @@ VERDICT: Final = "__verdict"
 SKIPPED: Final = f"coalesce({VERDICT}.skipped, false)"
 """SQL over that, never null: whether a record is left out."""
 
+# How many fields of a value no column has: of formats whose values say so without being read for it.
+UNDECLARED: Final = "__undeclared"
+
 # The column of a snapshot that is nothing but an array of rows.
 ROWS: Final = "rows"
 

@@ -164,6 +164,7 @@ def test_decode_keeps_every_row_and_column_and_says_what_it_refused(spark, case)
     decoded = form.decode(rows)
     told = (CHANGES | (SPLITS if form.splits else {names.MOVED})) if form.changes else set()
     told |= {names.VERDICT} if form.tells else set()
+    told |= {names.UNDECLARED} if form.counts else set()
     assert set(rows.columns) | {names.DATA, names.DECODED} | told == set(decoded.columns)
     found = decoded.select(names.VALUE, names.DECODED, names.DATA, "mine").collect()
     assert [row[0] if row[0] is None else bytes(row[0]) for row in found] == [*good, None, *bad]

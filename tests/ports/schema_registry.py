@@ -79,6 +79,10 @@ class SchemaRegistry:
         found: int = self._registered(subject, body)["id"]
         return found
 
+    def subjects(self) -> list[str]:
+        """The subjects that have versions."""
+        return list(self._subjects)
+
     def order(self, fault: str, times: int = 1 << 30) -> None:
         """The next answers, so many, are of this fault."""
         self.fault, self.faults = fault, times
@@ -156,13 +160,27 @@ class SchemaRegistry:
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
     def _post(self, path: list[str], body: dict[str, Any]) -> tuple[int, Any]:
-        _, subject, _ = path
-        return 200, self._registered(subject, body)
+        match path:
+            case ["subjects", subject]:
+                known = self._known(body)
+                ids = self._subjects.get(subject, [])
+                found = next((number for number in ids if self._schemas[number] == known), None)
+                if found is None:
+                    return 404, {"error_code": MISSING_SCHEMA, "message": "Schema not found"}
+                return 200, {"subject": subject, "id": found, "version": ids.index(found) + 1, **known}
+            case ["subjects", subject, "versions"]:
+                return 200, self._registered(subject, body)
+        return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
-    def _registered(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
+    @staticmethod
+    def _known(body: dict[str, Any]) -> dict[str, Any]:
+        """What is kept of a schema."""
         kind, references = body.get("schemaType", "AVRO"), body.get("references")
         known = {"schema": body["schema"], **({"schemaType": kind} if kind != "AVRO" else {})}
-        known |= {"references": references} if references else {}
+        return known | ({"references": references} if references else {})
+
+    def _registered(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
+        known = self._known(body)
         there = next((number for number, each in self._schemas.items() if each == known), None)
         number = there or len(self._schemas) + 1
         self._schemas[number] = known

@@ -40,13 +40,17 @@ class Evolving:
             {
                 "name": "orders",
                 "topics": ["orders"],
-                "format": {"type": "avro", "schema": declared, "framing": "confluent"},
+                "format": self.form(declared),
                 "evolution": evolution,
                 "table": "silver.orders",
             }
         )
         form = flow.format.reaching(RegistryAccess(url=registry.url)).fixed(spark)
         self.flow = flow.model_copy(update={"format": form})
+
+    def form(self, declared):
+        """The format of a table that begins with a schema."""
+        return {"type": "avro", "schema": declared, "framing": "confluent"}
 
     def sent(self, writer, content):
         """The bytes of a record of a writer, in Confluent's framing."""

@@ -10,7 +10,9 @@ import pytest
 from pyspark.sql import types as T
 from tests.ports.schema_registry import SchemaRegistry
 from tests.rows.avro_writers import Evolving, maybe, record
+from tests.rows.formats import frame
 
+from rivermouth import names
 from rivermouth.engine.writers import grown_by
 
 
@@ -286,6 +288,19 @@ def test_aliases_of_the_table_name_a_writers_fields_also_as_it_grows(spark, regi
     value = table.sent(record(("number", "long"), ("x", "int")), {"number": 5, "x": 6})
     assert table.grow(value) == ("widens id to bigint", "adds column x int")
     assert table.outcomes(value)[0].data == {"id": 5, "x": 6}
+
+
+def test_ignored_fields_of_a_record_are_counted(spark, registry):
+    fields = [{"name": "id", "type": "int", "aliases": ["number"]}]
+    declared = {"type": "record", "name": "R", "fields": fields}
+    writer = record(("number", "int"), ("x", "int"), ("y", maybe("int")))
+    policies = {"on_type_change": "widen", "columns": {"y": {"on_new_column": "evolve"}}}
+    for more, counted in (({}, 2), (policies, 1)):
+        table = Evolving(spark, registry, declared, **more)
+        values = [table.sent(writer, {"number": 1, "x": 2, "y": None}), b"", None]
+        decoded = table.flow.value_format.decode(frame(spark, values))
+        told = decoded.orderBy(names.OFFSET).select(names.UNDECLARED).collect()
+        assert [row[0] for row in told] == [counted, 0, 0]
 
 
 @pytest.mark.parametrize(

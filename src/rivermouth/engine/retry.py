@@ -49,7 +49,8 @@ def after_run(run: RunningFlow) -> None:
 
 def _asks(run: RunningFlow) -> bool:
     """Whether it is the registry that knows the schemas with which the flow's records were written."""
-    return isinstance(run.flow.format, RegistryFormat) and run.flow.format.asks_for_writers
+    form = run.flow.value_format
+    return isinstance(form, RegistryFormat) and form.asks_for_writers
 
 
 def _tried(run: RunningFlow) -> bool:

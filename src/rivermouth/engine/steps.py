@@ -76,6 +76,7 @@ def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: b
     """Steps 2 to 5 over envelope rows, made anew; ``beside`` stays as it is."""
     rows = decoded(rows, flow, watched=watched)
     told = (names.VERDICT,) if flow.value_format.tells else ()
+    told = (*told, names.UNDECLARED) if flow.value_format.counts else told
     told = (*told, *record_keys.columns(flow), *flow.identity.keys() - names.IN_TABLE.keys())
     rows = schema.conform(rows, flow, (*beside, *told, *wrapping.columns(flow)))
     rows = partial.tell(changes.tell(rows, flow), flow)

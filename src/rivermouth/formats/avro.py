@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
 from rivermouth import names
-from rivermouth.rows import avro_document, column_policies, evolution, json_types
+from rivermouth.rows import avro_document, column_policies, json_types
 from rivermouth.rows.avro_document import Encoding
-from rivermouth.rows.registry_format import RegistryFormat
+from rivermouth.rows.writers_format import POLICED, WritersFormat, reason_of_change
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-    from rivermouth.spec import Evolution
 
-_POLICED = ("FIELD_UNDECLARED", "FIELD_TYPE", "SCHEMA_MISMATCH", "FIELD_MISSING")
-"""Reasons that policies say more about."""
-
-
-class Avro(RegistryFormat):
+class Avro(WritersFormat):
     """Records in Avro's binary encoding.
 
     Attributes:
@@ -51,11 +44,6 @@ class Avro(RegistryFormat):
     writer_schemas: tuple[str | dict[str, Any], ...] = ()
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)
-    asks_for: ClassVar[str] = "framing: confluent needs"
-    _evolution: Evolution | None = None
-    _declared_columns: StructType | None = None
-    _kept: StructType | None = None
-    _looked_at: frozenset[int] = frozenset()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -87,26 +75,10 @@ class Avro(RegistryFormat):
         """Where records name the schemas that they were written with, and a registry has these."""
         return self.reads_registry
 
-    def evolving(self, evolution: Evolution) -> Self:
-        """The same format under policies; Avro's own rules hold where they say nothing."""
-        said = None if evolution.says_nothing else evolution
-        if said == self._evolution:
-            return self
-        same = self.model_copy()
-        same._evolution = said  # noqa: SLF001
-        return same
-
-    def with_schema(self, schema: StructType) -> Self:
-        """The same format with what has grown out of its schema."""
-        same = self.model_copy()
-        same._kept = schema  # noqa: SLF001
-        return same
-
-    def having_looked_at(self, writers: Collection[int]) -> Self:
-        """The same format; the schemas of these ids are nothing new to it."""
-        same = self.model_copy()
-        same._looked_at = self._looked_at.union(writers)  # noqa: SLF001
-        return same
+    @property
+    def asks_for(self) -> str:
+        """Begins the sentence that says that there is no registry."""
+        return "framing: confluent needs"
 
     @property
     def asks_for_writers(self) -> bool:
@@ -137,26 +109,16 @@ class Avro(RegistryFormat):
         same._declared_columns = kind if isinstance(kind, StructType) else None  # noqa: SLF001
         return same
 
-    def schema_as_declared(self) -> StructType:
-        """The fields of the schema, in order, and what has grown out of them; only of one that is ``fixed``."""
-        if self._declared_columns is None:
-            msg = "its schema was not read yet"
-            raise ValueError(msg)
-        return self._grown(self._declared_columns)
-
     def columns(self, spark: SparkSession) -> StructType:
         """The fields of the schema, in order, and what has grown out of them.
 
         Raises:
             ValueError: The schema cannot be read, or a policy is for a column that there never is; the text says why.
         """
-        found = self._grown(avro_document.columns(spark, self._schema(spark)))
+        found = self.grown(avro_document.columns(spark, self._schema(spark)))
         if self._evolution is not None:
             column_policies.check(found, self._evolution)
         return json_types.nullable_columns(found)
-
-    def _grown(self, declared: StructType) -> StructType:
-        return declared if self._kept is None else evolution.overlaid(declared, self._kept)
 
     def key_type(self, spark: SparkSession) -> DataType:
         """A struct of the schema's fields, or of a schema that is no record the type of its values."""
@@ -172,7 +134,10 @@ class Avro(RegistryFormat):
         spark = rows.sparkSession
         column = avro_document.decoded(spark, self._encoding(spark), names.VALUE)
         return rows.select("*", column.alias("__made")).selectExpr(
-            "* EXCEPT (__made)", f"__made.decoded AS {names.DECODED}", f"__made.data AS {names.DATA}"
+            "* EXCEPT (__made)",
+            f"__made.decoded AS {names.DECODED}",
+            f"__made.data AS {names.DATA}",
+            f"__made.undeclared AS {names.UNDECLARED}",
         )
 
     def explain(self, rows: DataFrame) -> DataFrame:
@@ -198,25 +163,20 @@ class Avro(RegistryFormat):
         if self._evolution is None or not self._evolution.says("fail"):
             return found
         verdict = self._stopping(spark)
-        stops = verdict.getField("reason").isin(*_POLICED) & verdict.getField("field").isNotNull()
+        stops = verdict.getField("reason").isin(*POLICED) & verdict.getField("field").isNotNull()
         return found | (~F.col(names.DECODED) & F.coalesce(stops, F.lit(False)))
 
     def stops(self, rows: DataFrame) -> DataFrame:
         """Of refused records the first thing that stops the flow: ``__reason`` and ``__field`` beside ``rows``."""
         told = rows.withColumn("__found", self._stopping(rows.sparkSession))
-        # Whether it is the type or the value that no column takes: it is one of another type.
-        reason = "CASE __found.reason WHEN 'SCHEMA_MISMATCH' THEN 'FIELD_TYPE' ELSE __found.reason END"
         return told.where(F.col("__found.field").isNotNull()).selectExpr(
-            "* EXCEPT (__found)", f"{reason} AS {names.REASON}", f"__found.field AS {names.FIELD}"
+            "* EXCEPT (__found)",
+            f"{reason_of_change('__found.reason')} AS {names.REASON}",
+            f"__found.field AS {names.FIELD}",
         )
 
     def _stopping(self, spark: SparkSession) -> Column:
         return avro_document.explained(spark, self._encoding(spark, only_fails=True), names.VALUE)
-
-    def writer(self) -> Column:
-        """The number behind the zero."""
-        number = F.conv(F.hex(F.substring(F.col(names.VALUE), 2, 4)), 16, 10).cast("bigint")
-        return F.when(number >= 1 << 31, number - (1 << 32)).otherwise(number)
 
     def written(self, spark: SparkSession, writer: int) -> StructType:
         """The fields of the writer's schema by the names that the table's aliases give them.
@@ -231,9 +191,9 @@ class Avro(RegistryFormat):
         writers, schema = tuple(map(avro_document.text_of, self.writer_schemas)), self._schema(spark)
         policies = ""
         if self._evolution is not None:
-            columns = self._grown(avro_document.columns(spark, schema))
+            columns = self.grown(avro_document.columns(spark, schema))
             looked_at = self._looked_at
-            policies = avro_document.policies_of(columns, self._evolution, looked_at=looked_at, only_fails=only_fails)
+            policies = column_policies.policies_of(columns, self._evolution, looked_at=looked_at, only_fails=only_fails)
         registry = self.access() if self.reads_registry else None
         return Encoding(schema, self.framing, writers, registry, policies)
 

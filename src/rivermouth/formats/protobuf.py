@@ -1,4 +1,4 @@
-"""Protobuf messages by a descriptor file, strictly: read wholly, or refused with reason and field."""
+"""Protobuf messages by a descriptor, strictly: read wholly, or refused with reason and field."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.errors import DescriptorUnusable
-from rivermouth.rows import json_types, protobuf_descriptor, protobuf_registry, protobuf_values
+from rivermouth.rows import (
+    column_policies,
+    json_types,
+    protobuf_descriptor,
+    protobuf_registry,
+    protobuf_values,
+    protobuf_writers,
+)
 from rivermouth.rows.protobuf_values import Encoding
-from rivermouth.rows.registry_format import RegistryFormat
+from rivermouth.rows.writers_format import POLICED, WritersFormat, reason_of_change
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
-class Protobuf(RegistryFormat):
+class Protobuf(WritersFormat):
     """Protobuf messages, as a descriptor file describes them.
 
     Attributes:
@@ -28,8 +35,8 @@ class Protobuf(RegistryFormat):
             --descriptor_set_out`` writes it.
         message: Full name of the message that each value is: ``shop.Order``. Its fields are the table's columns.
         framing: What stands before each message: nothing (``plain``), or as Confluent's serializers write it a zero,
-            the id of the writer's schema and which message of its file it is (``confluent``). The id is not looked up:
-            fields are told apart by their numbers.
+            the id of the writer's schema and which message of its file it is (``confluent``). The id is looked up
+            where there are policies of ``evolution``; else fields are told apart by their numbers alone.
         subject: Subject of the schema registry that has the table's schema, where no ``descriptor`` is given.
         version: Its version.
     """
@@ -45,6 +52,7 @@ class Protobuf(RegistryFormat):
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)
     _content: bytes | None = PrivateAttr(default=None)
+    _own_id: int | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -56,6 +64,26 @@ class Protobuf(RegistryFormat):
         if msg is not None:
             raise ValueError(msg)
         return self
+
+    @property
+    def evolves(self) -> bool:
+        """Where records name the schemas that they were written with."""
+        return self.framing == "confluent"
+
+    @property
+    def reads_registry(self) -> bool:
+        """Whether the table's schema is in the schema registry, or those of records are asked for there."""
+        return super().reads_registry or self.asks_for_writers
+
+    @property
+    def asks_for_writers(self) -> bool:
+        """Whether the registry is asked for the schema of each record's writer: the table may grow by it."""
+        return self._evolution is not None
+
+    @property
+    def asks_for(self) -> str:
+        """Begins the sentence that says that there is no registry."""
+        return "evolution of Protobuf needs" if self.asks_for_writers else super().asks_for
 
     def below(self, base: Path) -> Self:
         """The same format; the descriptor file's relative path is resolved against ``base``."""
@@ -72,35 +100,94 @@ class Protobuf(RegistryFormat):
             SchemaRegistryFailed: The registry has none, or does not give it.
         """
         same = self.model_copy()
-        same._content = self._read(spark)  # noqa: SLF001
+        same._content = content = self._read(spark)  # noqa: SLF001
+        same._declared_columns = protobuf_descriptor.columns(content, self.message, self._place)  # noqa: SLF001
+        if self.subject is not None and self._own_id is None:
+            found = protobuf_registry.id_of(spark, self.access(), self.subject, self.version or 0)
+            same._own_id = found  # noqa: SLF001
         return same
 
     def columns(self, spark: SparkSession) -> StructType:
-        """The fields of the message, in the order of their numbers.
+        """The fields of the message, in the order of their numbers, and what has grown out of them.
 
         Raises:
             ProtobufMissing: google.protobuf is not installed.
             DescriptorUnusable: The descriptor cannot be used.
             SchemaRegistryFailed: The registry has none, or does not give it.
+            ValueError: A policy is for a column that there never is; the text says which.
         """
-        protobuf_descriptor.check_library()
-        place = self.descriptor or f"of version {self.version} of subject {self.subject}"
-        found = protobuf_descriptor.columns(self._read(spark), self.message, place)
+        found = self._columns(spark)
+        if self._evolution is not None:
+            column_policies.check(found, self._evolution)
         return json_types.nullable_columns(found)
 
+    def _columns(self, spark: SparkSession) -> StructType:
+        protobuf_descriptor.check_library()
+        return self.grown(protobuf_descriptor.columns(self._read(spark), self.message, self._place))
+
+    @property
+    def _place(self) -> str:
+        return self.descriptor or f"of version {self.version} of subject {self.subject}"
+
     def decode(self, rows: DataFrame) -> DataFrame:
-        """Messages to columns; what is said of the others stands beside them."""
-        made = protobuf_values.decoder(Encoding(self._read(rows.sparkSession), self.message, self.framing))(
-            F.col(names.VALUE)
-        )
+        """Messages to columns; what is said of the others stands beside them.
+
+        Where the table grows, each is read by the descriptor of its writer, for which the registry is asked.
+        """
+        spark, value = rows.sparkSession, F.col(names.VALUE)
+        if self._evolution is None:
+            made = protobuf_values.decoder(Encoding(self._read(spark), self.message, self.framing))(value)
+        else:
+            encoding = self._encoding(spark)
+            known = [number for number, _ in encoding.known]
+            asked = protobuf_registry.asked(spark, self.access(), names.VALUE, known)
+            made = protobuf_writers.decoder(encoding)(value, asked)
         # Else Spark might decode once for each column that is taken out of it.
-        return rows.select("*", F.inline(F.array(made)).alias(names.DECODED, names.DATA, names.VERDICT))
+        told = rows.select("*", F.inline(F.array(made)).alias(names.DECODED, names.DATA, names.VERDICT))
+        return told.withColumn(names.UNDECLARED, F.col(f"{names.VERDICT}.undeclared"))
+
+    def _encoding(self, spark: SparkSession) -> protobuf_writers.Encoding:
+        """What workers need to read messages of whatever writer."""
+        if self._evolution is None:
+            msg = "its table does not grow"
+            raise ValueError(msg)
+        content, registry = self._read(spark), self.access()
+        known = {number: protobuf_registry.descriptors(spark, registry, number) for number in self._looked_at}
+        if self._own_id is not None:
+            known[self._own_id] = content
+        policies = column_policies.policies_of(self._columns(spark), self._evolution, looked_at=self._looked_at)
+        fails = self._evolution.says("fail")
+        return protobuf_writers.Encoding(content, self.message, policies, fails, tuple(sorted(known.items())))
+
+    def suspects(self, spark: SparkSession) -> Column:  # noqa: ARG002
+        """Records by whose writers' schemas the table may grow; and those that are refused for what stops the flow."""
+        verdict = F.col(names.VERDICT)
+        found = F.coalesce(verdict.getField("grows"), F.lit(False))
+        stops = verdict.getField("stops_by").isin(*POLICED) & verdict.getField("stops_at").isNotNull()
+        return found | (~F.col(names.DECODED) & F.coalesce(stops, F.lit(False)))
+
+    def stops(self, rows: DataFrame) -> DataFrame:
+        """Of refused records the first thing that stops the flow: ``__reason`` and ``__field`` beside ``rows``."""
+        reason = reason_of_change(f"{names.VERDICT}.stops_by")
+        return rows.where(F.col(f"{names.VERDICT}.stops_at").isNotNull()).selectExpr(
+            "*", f"{reason} AS {names.REASON}", f"{names.VERDICT}.stops_at AS {names.FIELD}"
+        )
+
+    def written(self, spark: SparkSession, writer: int) -> StructType:
+        """The fields of the writer's message by the names of the columns that have their numbers.
+
+        Raises:
+            SchemaRegistryFailed: The registry does not say.
+            ValueError: It has no such schema.
+        """
+        content = protobuf_registry.descriptors(spark, self.access(), writer)
+        return protobuf_writers.written(content, self.message, self._columns(spark))
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """What was said when the value was decoded.
 
         Reasons: ``TRUNCATED``, ``INVALID_PROTOBUF``, ``INVALID_UTF8``, ``FIELD_TYPE``, ``FIELD_MISSING``, ``TOO_DEEP``,
-        ``WRONG_MAGIC``, ``SCHEMA_MISMATCH``.
+        ``WRONG_MAGIC``, ``SCHEMA_MISMATCH``, ``UNKNOWN_SCHEMA``, ``FIELD_UNDECLARED``.
         """
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"{names.VERDICT}.{part} AS {name}" for name, part in parts.items())

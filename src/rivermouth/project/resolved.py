@@ -102,14 +102,15 @@ class ResolvedProject:
         if flow.maintenance is None and self.spec.maintenance is not None:
             flow = flow.model_copy(update={"maintenance": self.spec.maintenance})
         told = {"format": flow.format, "key_format": flow.key_format}
-        placed = {name: form and self._placed(form) for name, form in told.items()}
+        asks = {"format": flow.value_format.reads_registry}
+        placed = {name: form and self._placed(form, asks=asks.get(name, False)) for name, form in told.items()}
         changed = {name: form for name, form in placed.items() if form is not told[name]}
         return flow.model_copy(update=changed) if changed else flow
 
-    def _placed(self, form: Format) -> Format:
-        """A format with its files below the project's folder, and with the schema registry."""
+    def _placed(self, form: Format, *, asks: bool) -> Format:
+        """A format with its files below the project's folder, and with the schema registry if its flow asks that."""
         form = form.below(self.base)
-        if form.reads_registry and (registry := self.schema_registry) is not None:
+        if (asks or form.reads_registry) and (registry := self.schema_registry) is not None:
             return form.reaching(registry)
         return form
 

@@ -137,12 +137,19 @@ def _registry(project: Project) -> Iterator[RivermouthError]:
     except RivermouthError as wrong:
         yield wrong
         return
+    if registry is not None:
+        return
+    fix = "schema_registry: {url: ...}, at the top of the file"
     for name, flow in project.spec.flows.items():
         for key, form in (("format", flow.format), ("key_format", flow.key_format)):
-            if form is not None and form.reads_registry and registry is None:
+            if form is not None and form.reads_registry:
                 path: Path = ("flows", name, key)
                 detail = f"{words(path)}: its schemas are in a schema registry, and the project names none"
-                yield _invalid(project, path, detail, "schema_registry: {url: ...}, at the top of the file")
+                yield _invalid(project, path, detail, fix)
+        if flow.value_format.reads_registry and not flow.format.reads_registry:
+            path = ("flows", name, "evolution")
+            detail = f"{words(path)}: a schema registry has the schemas of writers, and the project names none"
+            yield _invalid(project, path, detail, fix)
 
 
 def _each_flow(project: Project) -> Iterator[RivermouthError]:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import DataType
 
-    from rivermouth.spec import Evolution
-
 # Schemas that are a name alone, and how the text of another one begins.
 _ALONE: Final = ("boolean", "int", "long", "float", "double", "bytes", "string")
 _JSON: Final = ("{", "[", '"')
@@ -36,7 +34,7 @@ class Encoding:
         framing: plain, single_object or confluent.
         writers: Texts of the schemas of writers.
         registry: Where schemas are found by their ids.
-        policies: As ``policies_of`` writes them, of a table that grows; empty for others.
+        policies: As ``column_policies`` writes them, of a table that grows; empty for others.
     """
 
     schema: str
@@ -67,7 +65,10 @@ def key_type(spark: SparkSession, schema: str) -> DataType:
 
 
 def decoded(spark: SparkSession, encoding: Encoding, column: str) -> Column:
-    """A struct of ``decoded`` (boolean) and ``data`` (a struct of the columns), never null, for a binary column.
+    """A struct, never null, for a binary column.
+
+    It has ``decoded`` (boolean), ``data`` (a struct of the columns) and ``undeclared`` (int): how many of the record's
+    own fields no column has.
 
     Raises:
         ValueError: A schema cannot be used; the text says why.
@@ -107,36 +108,6 @@ def written(spark: SparkSession, encoding: Encoding, writer: int) -> StructType:
     return StructType.fromJson(json.loads(found))
 
 
-def policies_of(
-    columns: StructType, evolution: Evolution, *, looked_at: Collection[int] = (), only_fails: bool = False
-) -> str:
-    """What our classes read of a table that grows.
-
-    Args:
-        columns: Its columns as they are now.
-        evolution: Its policies, settled.
-        looked_at: Ids of schemas by which nothing grows any more.
-        only_fails: Whether records are refused for what stops the flow alone.
-    """
-    return json.dumps(
-        {
-            "schema": columns.jsonValue(),
-            "columns": {
-                name: {
-                    "new": evolution.new_column(name),
-                    "type": evolution.type_change(name),
-                    "missing": evolution.missing_column(name) or "",
-                }
-                for name in columns.names
-            },
-            "named": {name.lower(): evolution.new_column(name) for name in evolution.columns},
-            "others": evolution.on_new_column,
-            "looked_at": sorted(looked_at),
-            "only_fails": only_fails,
-        }
-    )
-
-
 def of_registry(spark: SparkSession, registry: RegistryAccess, subject: str, version: int) -> str:
     """Text of the schema that a registry has as a version of a subject.
 
@@ -170,6 +141,27 @@ def said_by_registry(
     except JAVA_ERRORS as error:
         raise _told(error) from None
     return None if found is None else dict(json.loads(found))
+
+
+def writers(spark: SparkSession, registry: RegistryAccess, known: Collection[int]) -> Any:
+    """Our class that asks a registry for the Protobuf schemas of writers, but for those whose ids are known."""
+    try:
+        return _java(spark, "Writers")(_registry(spark, registry), sorted(known))
+    except JAVA_ERRORS as error:
+        raise _told(error) from None
+
+
+def descriptors(spark: SparkSession, registry: RegistryAccess, writer: int) -> bytes:
+    """The Protobuf schema that has an id: a ``FileDescriptorSet``.
+
+    Raises:
+        SchemaRegistryFailed: The registry does not say.
+        ValueError: It has no such schema.
+    """
+    try:
+        return bytes(writers(spark, registry, ()).descriptors(writer))
+    except JAVA_ERRORS as error:
+        raise _told(error) from None
 
 
 def text_of(declared: str | dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
@@ -28,6 +28,8 @@ _ALL_THAT_DELTA_CAN: Final = Evolution(on_new_column="evolve", on_type_change="w
 )
 GROWN: Final = "grown"
 """In a kept column's metadata: it was not declared, but has come since."""
+FIELD_NUMBER: Final = "field_number"
+"""In the metadata of a column, or of a field within one: what it is known by, whatever it is called."""
 _NUMBERS: Final = (T.IntegralType, T.FractionalType)
 _KINDS: Final[Mapping[Any, frozenset[str]]] = {
     T.StructType: frozenset({OBJECT, NULL}),
@@ -40,6 +42,20 @@ _BITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 7, T.ShortType: 15, T.I
 _FLOAT_DIGITS: Final = 38
 """A number with fewer digits before the point is within a float's range."""
 _WHOLE_DIGITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 20}
+
+
+class Policies(Protocol):
+    """What is asked of the policies of a schema that may grow."""
+
+    @property
+    def max_columns(self) -> int:
+        """At most so many columns, those within others included."""
+
+    def new_column(self, name: str) -> str:
+        """What happens to a field that is not there, or to those within a column."""
+
+    def type_change(self, name: str) -> str:
+        """What happens to values that a column does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +77,7 @@ def grown(
     declared: T.StructType,
     found: T.StructType,
     numbers: Numbers,
-    evolution: Evolution,
+    evolution: Policies,
     *,
     pinned: Collection[str] = (),
     table: T.StructType | None = None,
@@ -82,10 +98,10 @@ def grown(
     there = {folded(each.name): each.dataType for each in (table or T.StructType()).fields}
     grower = _Grower(numbers, evolution, evolution.max_columns - size(declared))
     fields = list(declared.fields)
-    places = {name_in_json(each): place for place, each in enumerate(fields)}
+    places = {_known_by(each): place for place, each in enumerate(fields)}
     for each in found.fields:
         name = name_in_json(each)
-        place = places.get(name)
+        place = places.get(_known_by(each))
         if place is None:
             if each.name.lower() not in pinned and evolution.new_column(name) == "evolve" and grower.has_room(each):
                 new = _added(each, {folded(known.name) for known in fields}, is_taken, there, numbers)
@@ -151,13 +167,19 @@ def overlaid(declared: T.StructType, kept: T.StructType, *, whole: bool = False)
     """
     known = {folded(each.name): each for each in kept.fields}
     names = {folded(each.name) for each in declared.fields}
+    numbers = {each.metadata[FIELD_NUMBER] for each in declared.fields if FIELD_NUMBER in each.metadata}
     fields = []
     for each in declared.fields:
         since = known.get(folded(each.name))
         laid = each.dataType if since is None else _laid_over(each.dataType, since.dataType)
         fields.append(T.StructField(each.name, laid, each.nullable, each.metadata))
     more = (each for each in kept.fields if folded(each.name) not in names and (whole or GROWN in each.metadata))
-    return T.StructType([*fields, *more])
+    return T.StructType([*fields, *(each for each in more if each.metadata.get(FIELD_NUMBER) not in numbers)])
+
+
+def _known_by(each: T.StructField) -> Any:
+    """What a column, or a field within one, has in common with what was found of it."""
+    return each.metadata.get(FIELD_NUMBER, name_in_json(each))
 
 
 def _laid_over(declared: T.DataType, kept: T.DataType) -> T.DataType:
@@ -234,7 +256,7 @@ def size(declared: T.DataType) -> int:
 class _Grower:
     """Types that take more, and what is told of them on the way."""
 
-    def __init__(self, numbers: Numbers, evolution: Evolution, room: int) -> None:
+    def __init__(self, numbers: Numbers, evolution: Policies, room: int) -> None:
         self.changes: list[str] = []
         self.is_full = False
         self._numbers = numbers
@@ -281,10 +303,10 @@ class _Grower:
         self, mine: T.StructType, found: T.StructType, path: tuple[str, ...], *, column: str, shown: str
     ) -> T.StructType:
         fields = list(mine.fields)
-        places = {each.name: place for place, each in enumerate(fields)}
+        places = {_known_by(each): place for place, each in enumerate(fields)}
         taken = {folded(each.name) for each in fields}
         for each in found.fields:
-            place = places.get(each.name)
+            place = places.get(_known_by(each))
             name = f"{shown}.{each.name}"
             if place is not None:
                 known = fields[place]
@@ -296,7 +318,7 @@ class _Grower:
                 and self.has_room(each)
             ):
                 taken.add(folded(each.name))
-                fields.append(T.StructField(each.name, settled(each.dataType)))
+                fields.append(T.StructField(each.name, settled(each.dataType), True, each.metadata))
                 self.changes.append(f"adds {name} {fields[-1].dataType.simpleString()}")
         return T.StructType(fields)
 
@@ -388,7 +410,8 @@ def _added(
         if kind is None:
             number += 1
             name = f"{found.name}_{number}"
-    metadata = {**found.metadata, **read_from(in_json)} if name != in_json else {}
+    numbered = {key: value for key, value in found.metadata.items() if key == FIELD_NUMBER}
+    metadata = {**found.metadata, **read_from(in_json)} if name != in_json else numbered
     return T.StructField(name, kind, True, metadata)
 
 

@@ -99,7 +99,7 @@ def settled(found: T.DataType) -> T.DataType:
         case T.ArrayType():
             return T.ArrayType(settled(found.elementType))
         case T.MapType():
-            return T.MapType(T.StringType(), settled(found.valueType))
+            return T.MapType(found.keyType, settled(found.valueType))
     return found
 
 

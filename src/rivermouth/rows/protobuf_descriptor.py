@@ -1,16 +1,10 @@
-"""A Protobuf descriptor file: its messages as columns, and as Python values that fit them.
-
-What google.protobuf reads without a word though the sender meant something else is refused: a number of another wire
-type, an enum's number without a name, a time that a column cannot hold.
-"""
+"""A Protobuf descriptor file: its messages as columns."""
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import importlib
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -18,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.errors import DescriptorUnusable, ProtobufMissing
 from rivermouth.names import did_you_mean
 from rivermouth.rows import python_values
-from rivermouth.rows.python_scalars import Misfit
+from rivermouth.rows.evolution import FIELD_NUMBER
 
 _IMPORTS: Final = "protoc --include_imports --descriptor_set_out=FILE ..."
 _WELL_KNOWN: Final = (
@@ -36,7 +30,7 @@ _WELL_KNOWN: Final = (
 # By the numbers of descriptor.proto.
 _DOUBLE, _FLOAT, _INT64, _UINT64, _INT32, _FIXED64, _FIXED32, _BOOL, _STRING, _GROUP, _MESSAGE, _BYTES = range(1, 13)
 _UINT32, _ENUM, _SFIXED32, _SFIXED64, _SINT32, _SINT64 = range(13, 19)
-_SCALARS: Final[dict[int, T.DataType]] = {
+SCALARS: Final[dict[int, T.DataType]] = {
     _DOUBLE: T.DoubleType(),
     _FLOAT: T.FloatType(),
     **dict.fromkeys((_INT64, _SFIXED64, _SINT64, _UINT32, _FIXED32), T.LongType()),
@@ -47,18 +41,17 @@ _SCALARS: Final[dict[int, T.DataType]] = {
     _BYTES: T.BinaryType(),
     _ENUM: T.StringType(),
 }
-_WRAPPERS: Final = frozenset(
+_NAMES: Final = (
+    "",
+    *("double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message"),
+    *("bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64"),
+)
+WRAPPERS: Final = frozenset(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-_JSON: Final = frozenset(f"google.protobuf.{kind}" for kind in ("Struct", "Value", "ListValue"))
-_TIMESTAMP: Final = "google.protobuf.Timestamp"
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
-_NANOS_OF_A_MICRO: Final = 1000
-_NANOS_OF_A_SECOND: Final = 10**9
-
-Read = Callable[[Any], Any]
+JSON: Final = frozenset(f"google.protobuf.{kind}" for kind in ("Struct", "Value", "ListValue"))
+TIMESTAMP: Final = "google.protobuf.Timestamp"
 
 
 def check_library() -> None:
@@ -99,9 +92,14 @@ def message_class(content: bytes, name: str, file: str = "") -> Any:
         descriptor = pool.FindMessageTypeByName(name)
     except KeyError:
         known = [found for each in files for found in _names(each.message_type, each.package)]
-        detail = f"it has no message {name}"
+        detail = lacks(name)
         raise DescriptorUnusable(file=file, detail=detail, fix=did_you_mean(name, known)) from None
     return message_factory.GetMessageClass(descriptor)
+
+
+def lacks(name: str) -> str:
+    """What is said of a descriptor file without a message."""
+    return f"it has no message {name}"
 
 
 def _pool(files: Any, file: str) -> Any:
@@ -156,7 +154,7 @@ def _names(messages: Any, package: str) -> Iterator[str]:
 
 
 def columns(content: bytes, name: str, file: str = "") -> T.StructType:
-    """The fields of a message as columns, in the order of their numbers.
+    """The fields of a message as columns, in the order of their numbers; each has that in its metadata.
 
     Raises:
         DescriptorUnusable: It cannot be read, or has a message within itself, or names that are the same to Delta.
@@ -180,37 +178,54 @@ def _struct(descriptor: Any, within: tuple[str, ...], path: str) -> T.StructType
         raise ValueError(msg)
     within = (*within, descriptor.full_name)
     fields = sorted(descriptor.fields, key=lambda field: field.number)
-    return T.StructType([T.StructField(each.name, _field(each, within, _below(path, each.name))) for each in fields])
+    return T.StructType(
+        [
+            T.StructField(each.name, _field(each, within, below(path, each.name)), True, {FIELD_NUMBER: each.number})
+            for each in fields
+        ]
+    )
 
 
 def _field(field: Any, within: tuple[str, ...], path: str) -> T.DataType:
-    if _is_map(field):
-        key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-        return T.MapType(_SCALARS[key.type], _single(value, within, f"{path}[]"))
-    return T.ArrayType(_single(field, within, f"{path}[]")) if is_repeated(field) else _single(field, within, path)
+    if is_map(field):
+        key, value = map_parts(field)
+        return T.MapType(SCALARS[key.type], single_type(value, within, f"{path}[]"))
+    return (
+        T.ArrayType(single_type(field, within, f"{path}[]")) if is_repeated(field) else single_type(field, within, path)
+    )
 
 
-def _single(field: Any, within: tuple[str, ...], path: str) -> T.DataType:
-    if field.type not in (_MESSAGE, _GROUP):
-        return _SCALARS[field.type]
-    name = _standard(field.message_type)
-    if name == _TIMESTAMP:
+def single_type(field: Any, within: tuple[str, ...], path: str) -> T.DataType:
+    """The type of one value of a field.
+
+    Args:
+        field: The field.
+        within: Full names of the messages around it.
+        path: Its path.
+
+    Raises:
+        ValueError: A message is within itself.
+    """
+    if not is_message(field):
+        return SCALARS[field.type]
+    name = standard(field.message_type)
+    if name == TIMESTAMP:
         return T.TimestampType()
-    if name in _JSON:
+    if name in JSON:
         return T.StringType()
-    if name in _WRAPPERS:
-        return _SCALARS[field.message_type.fields_by_name["value"].type]
+    if name in WRAPPERS:
+        return SCALARS[field.message_type.fields_by_name["value"].type]
     if not field.message_type.fields:
         return T.BooleanType()
     return _struct(field.message_type, within, path)
 
 
-def _standard(descriptor: Any) -> str | None:
+def standard(descriptor: Any) -> str | None:
     """The name of a message that has a meaning of its own; None for others, also where they bear such a name."""
     name = str(descriptor.full_name)
-    if name != _TIMESTAMP and name not in _JSON and name not in _WRAPPERS:
+    if name != TIMESTAMP and name not in JSON and name not in WRAPPERS:
         return None
-    file = "timestamp" if name == _TIMESTAMP else "struct" if name in _JSON else "wrappers"
+    file = "timestamp" if name == TIMESTAMP else "struct" if name in JSON else "wrappers"
     ours = importlib.import_module(f"google.protobuf.{file}_pb2").DESCRIPTOR.message_types_by_name[descriptor.name]
     return name if _shape(ours) == _shape(descriptor) else None
 
@@ -225,152 +240,52 @@ def is_repeated(field: Any) -> bool:
     return bool(field.label == field.LABEL_REPEATED if told is None else told)
 
 
-def _is_map(field: Any) -> bool:
+def is_map(field: Any) -> bool:
+    """Whether a field is a map, which is one of messages with a key and a value."""
     return bool(field.type == _MESSAGE and is_repeated(field) and field.message_type.GetOptions().map_entry)
 
 
-def _below(path: str, name: str) -> str:
+def map_parts(field: Any) -> tuple[Any, Any]:
+    """The fields of a map's entries: the key, and the value."""
+    key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+    return key, value
+
+
+def is_message(field: Any) -> bool:
+    """Whether what a field holds is a message, or a group of one."""
+    return field.type in (_MESSAGE, _GROUP)
+
+
+def is_string(field: Any) -> bool:
+    """Whether what a field holds is text."""
+    return bool(field.type == _STRING)
+
+
+def is_enum(field: Any) -> bool:
+    """Whether what a field holds is an enum."""
+    return bool(field.type == _ENUM)
+
+
+def is_required(field: Any) -> bool:
+    """Whether a message is none without the field."""
+    told = getattr(field, "is_required", None)
+    return bool(field.label == field.LABEL_REQUIRED if told is None else told)
+
+
+def has_columns(field: Any) -> bool:
+    """Whether what a field holds is a message that is a struct, and no single value."""
+    return bool(is_message(field) and standard(field.message_type) is None and field.message_type.fields)
+
+
+def told(field: Any) -> str:
+    """What a field holds, in words."""
+    if is_map(field):
+        return "a map"
+    of_file = field.message_type if is_message(field) else field.enum_type if is_enum(field) else None
+    name = _NAMES[field.type] if of_file is None else of_file.full_name
+    return f"repeated {name}" if is_repeated(field) else str(name)
+
+
+def below(path: str, name: str) -> str:
+    """The path of what is called so within another."""
     return f"{path}.{name}" if path else name
-
-
-# --- values -----------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=32)
-def reader(content: bytes, name: str) -> Read:
-    """A function from a message to a dict of its columns; it raises a ``Misfit`` for what does not fit."""
-    return _message(message_class(content, name).DESCRIPTOR, "")
-
-
-def _message(descriptor: Any, path: str) -> Read:
-    parts = [(field.name, _reading(field, _below(path, field.name))) for field in descriptor.fields]
-    check = _known(descriptor, {field.number: _below(path, field.name) for field in descriptor.fields})
-
-    def read(message: Any) -> dict[str, Any]:
-        check(message)
-        return {name: part(message) for name, part in parts}
-
-    return read
-
-
-def _known(descriptor: Any, paths: Mapping[int, str]) -> Callable[[Any], None]:
-    """A function that makes sure that none of a message's unknown fields is one that its descriptor knows."""
-    from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415
-
-    declared = frozenset(descriptor.fields_by_number)
-
-    def check(message: Any) -> None:
-        for unknown in UnknownFieldSet(message):
-            if unknown.field_number in declared:
-                raise other_type(paths[unknown.field_number])
-
-    return check
-
-
-def other_type(path: str) -> Misfit:
-    """That the field of that path came as something else than it is."""
-    text = f"field {path} came with another wire type, or a number that its enum lacks"
-    return Misfit("FIELD_TYPE", path, text)
-
-
-def _reading(field: Any, path: str) -> Read:
-    """A function from a message to the value of one of its fields, None where it is not set."""
-    name = field.name
-    if _is_map(field):
-        item = _value(field.message_type.fields_by_name["value"], f"{path}[]")
-        key = _value(field.message_type.fields_by_name["key"], f"{path}[]")
-        return lambda message: {key(each): item(value) for each, value in getattr(message, name).items()}
-    repeated = is_repeated(field)
-    convert = _value(field, f"{path}[]" if repeated else path)
-    plain = field.type not in (_MESSAGE, _GROUP, _ENUM, _STRING)
-    if repeated:
-        if plain:
-            return lambda message: list(getattr(message, name))
-        return lambda message: [convert(each) for each in getattr(message, name)]
-    if field.has_presence:
-        # A field may be called HasField itself.
-        return lambda message: convert(getattr(message, name)) if type(message).HasField(message, name) else None
-    if plain:
-        return lambda message: getattr(message, name)
-    return lambda message: convert(getattr(message, name))
-
-
-def _value(field: Any, path: str) -> Read:
-    """A function from a value of the field to one that its column takes."""
-    if field.type == _ENUM:
-        known = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-
-        def named(number: int) -> str:
-            if number not in known:
-                text = f"field {path} has a number that the enum {field.enum_type.full_name} lacks"
-                raise Misfit("FIELD_TYPE", path, text)
-            return str(known[number])
-
-        return named
-    if field.type == _STRING:
-        return functools.partial(_text, path)
-    if field.type not in (_MESSAGE, _GROUP):
-        return _itself
-    name = _standard(field.message_type)
-    check = _known(field.message_type, defaultdict(lambda: path))
-    if name == _TIMESTAMP:
-        return functools.partial(_instant, path, check)
-    if name in _JSON:
-        return functools.partial(_json, path)
-    if name in _WRAPPERS:
-        return functools.partial(_boxed, check, _value(field.message_type.fields_by_name["value"], path))
-    if not field.message_type.fields:
-        return lambda _message: True
-    return _message(field.message_type, path)
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-def _text(path: str, value: Any) -> str:
-    # Strings of proto2 are not looked at when they are parsed.
-    if isinstance(value, str):
-        return value
-    raise Misfit("INVALID_UTF8", path, f"field {path} is not valid UTF-8")
-
-
-def _boxed(check: Callable[[Any], None], inner: Read, message: Any) -> Any:
-    check(message)
-    return inner(message.value)
-
-
-def _instant(path: str, check: Callable[[Any], None], message: Any) -> dt.datetime:
-    check(message)
-    seconds, nanos = message.seconds, message.nanos
-    if not (_FIRST_S <= seconds <= _LAST_S and 0 <= nanos < _NANOS_OF_A_SECOND):
-        raise Misfit("FIELD_TYPE", path, f"field {path} holds a time that is none of the years 1 to 9999")
-    if nanos % _NANOS_OF_A_MICRO:
-        raise Misfit("FIELD_TYPE", path, f"field {path} holds a time with nanoseconds, which a timestamp would cut off")
-    return _EPOCH + dt.timedelta(seconds=seconds, microseconds=nanos // _NANOS_OF_A_MICRO)
-
-
-def _json(path: str, message: Any) -> str:
-    from google.protobuf import json_format  # noqa: PLC0415
-
-    _check_json(path, message)
-    try:
-        return str(json_format.MessageToJson(message, indent=None, ensure_ascii=False))
-    except (json_format.SerializeToJsonError, ValueError):
-        raise Misfit("FIELD_TYPE", path, f"field {path} holds what JSON has no word for") from None
-
-
-def _check_json(path: str, message: Any) -> None:
-    """Makes sure that nothing in a ``Struct``, ``Value`` or ``ListValue`` came with another wire type."""
-    waiting = [message]
-    while waiting:
-        each = waiting.pop()
-        _known(each.DESCRIPTOR, defaultdict(lambda: path))(each)
-        match each.DESCRIPTOR.name:
-            case "Struct":
-                waiting += each.fields.values()
-            case "ListValue":
-                waiting += each.values
-            case "Value":
-                kind = each.WhichOneof("kind")
-                waiting += [getattr(each, kind)] if kind in ("struct_value", "list_value") else []

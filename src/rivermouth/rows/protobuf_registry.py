@@ -6,11 +6,15 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.classic.column import Column as ClassicColumn
+
 from rivermouth.errors import SchemaRegistryFailed
-from rivermouth.rows import registry_documents
+from rivermouth.rows import avro_document, registry_documents
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Collection
+
+    from pyspark.sql import Column, SparkSession
 
     from rivermouth.rows.schema_registry import RegistryAccess
 
@@ -27,6 +31,38 @@ def descriptor_set(spark: SparkSession, registry: RegistryAccess, subject: str, 
     found = registry_documents.with_references(spark, registry, subject, version, kind="PROTOBUF", form="serialized")
     files = [_file(name, text, what) for name, text in found.items()]
     return bytes(descriptor_pb2.FileDescriptorSet(file=files).SerializeToString())
+
+
+def id_of(spark: SparkSession, registry: RegistryAccess, subject: str, version: int) -> int:
+    """The id of a version of a subject.
+
+    Raises:
+        SchemaRegistryFailed: The registry has none, or does not say.
+    """
+    found = avro_document.said_by_registry(spark, registry, subject, version, "serialized")
+    number = None if found is None else found.get("id")
+    if not isinstance(number, int):
+        raise SchemaRegistryFailed(detail=f"it does not say which id version {version} of subject {subject} has")
+    return number
+
+
+def asked(spark: SparkSession, registry: RegistryAccess, column: str, known: Collection[int]) -> Column:
+    """What a registry says of the writer of a binary value in Confluent's framing: a struct, never null.
+
+    ``descriptors`` is binary, a ``FileDescriptorSet``, ``why`` a string that says why there is none. Both are null of
+    writers whose ids are known.
+    """
+    return ClassicColumn(avro_document.writers(spark, registry, known).over(column))
+
+
+def descriptors(spark: SparkSession, registry: RegistryAccess, writer: int) -> bytes:
+    """A ``FileDescriptorSet`` of the schema with an id.
+
+    Raises:
+        SchemaRegistryFailed: The registry does not say.
+        ValueError: It has no such schema.
+    """
+    return avro_document.descriptors(spark, registry, writer)
 
 
 def _file(name: str, text: str, what: str) -> Any:

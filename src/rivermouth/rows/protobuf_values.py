@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.errors import ProtobufMissing
-from rivermouth.rows import protobuf_descriptor
+from rivermouth.rows import protobuf_descriptor, protobuf_reader
 from rivermouth.rows.protobuf_wire import confluent, wrong_bytes
-from rivermouth.rows.python_decoding import Outcome, python_udf
+from rivermouth.rows.python_decoding import VERDICT, Outcome, python_udf
 from rivermouth.rows.python_scalars import Misfit
 
 _MARK: Final = "RIVERMOUTH_PROTOBUF_MISSING|"
+TOLD: Final = T.StructType([*VERDICT, T.StructField("undeclared", T.IntegerType())])
+"""What is told of each value: the verdict, and how many of the message's own fields no column has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Encoding:
 def decoder(encoding: Encoding) -> Callable[..., Any]:
     """A Spark function from the value to (decoded, data, verdict), which is never null."""
     schema = protobuf_descriptor.columns(encoding.content, encoding.message)
-    return python_udf(schema, functools.partial(decoded, encoding))
+    return python_udf(schema, functools.partial(decoded, encoding), TOLD)
 
 
 def failure(error_text: str) -> ProtobufMissing | None:
@@ -46,34 +49,61 @@ def failure(error_text: str) -> ProtobufMissing | None:
 
 def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
     """What becomes of the values of one batch."""
-    try:
-        protobuf_descriptor.check_library()
-    except ProtobufMissing:
-        raise RuntimeError(_MARK) from None
+    check_library()
     kind = protobuf_descriptor.message_class(encoding.content, encoding.message)
-    read = protobuf_descriptor.reader(encoding.content, encoding.message)
+    read = protobuf_reader.reader(encoding.content, encoding.message)
     outcome, found = Outcome(len(values)), []
+    undeclared, unknown = [0] * len(values), unknown_fields()
+    parse = functools.partial(message_of, kind=kind, framing=encoding.framing)
     for place, value in enumerate(values.to_pylist()):
         if value is None:
             continue
         try:
-            row = read(_message(value, kind, encoding.framing))
+            message = read_by(parse, value)
+            row = read_by(read, message)
         except Misfit as misfit:
             outcome.refused[place] = misfit
-        except UnicodeDecodeError:
-            # The keys of proto2's maps are not looked at when they are parsed.
-            outcome.refused[place] = Misfit("INVALID_UTF8", None, "a string in the value is not valid UTF-8")
-        except (TypeError, ValueError, RecursionError) as error:
-            # Not known to happen; a worker would not outlive it, nor would the records beside this one.
-            text = f"google.protobuf cannot read it: {type(error).__name__}"
-            outcome.refused[place] = Misfit("INVALID_PROTOBUF", None, text)
         else:
+            undeclared[place] = unknown(message)
             outcome.places.append(place)
             found.append(row)
+    outcome.beside["undeclared"] = undeclared
     return outcome.fitted(found, _schema(encoding))
 
 
-def _message(value: bytes, kind: Any, framing: str) -> Any:
+def check_library() -> None:
+    """Makes sure that this worker has google.protobuf; ``failure`` reads the error."""
+    try:
+        protobuf_descriptor.check_library()
+    except ProtobufMissing:
+        raise RuntimeError(_MARK) from None
+
+
+def read_by(read: Callable[[Any], Any], message: Any) -> Any:
+    """What a function reads of a message; all that it can be refused for is a ``Misfit``."""
+    try:
+        return read(message)
+    except UnicodeDecodeError:
+        # The keys of proto2's maps are not looked at when they are parsed.
+        raise Misfit("INVALID_UTF8", None, "a string in the value is not valid UTF-8") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        # Not known to happen; a worker would not outlive it, nor would the records beside this one.
+        text = f"google.protobuf cannot read it: {type(error).__name__}"
+        raise Misfit("INVALID_PROTOBUF", None, text) from None
+
+
+def unknown_fields() -> Callable[[Any], int]:
+    """A function that says how many fields a message has that its descriptor lacks, those within others not counted."""
+    from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415 - of an extra
+
+    def count(message: Any) -> int:
+        found = UnknownFieldSet(message)
+        return len({each.field_number for each in found}) if len(found) else 0
+
+    return count
+
+
+def message_of(value: bytes, kind: Any, framing: str) -> Any:
     """The message that a value is.
 
     Raises:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rivermouth.rows.protobuf_descriptor import is_repeated, other_type
+from rivermouth.rows.protobuf_descriptor import is_repeated
+from rivermouth.rows.protobuf_reader import other_type
 from rivermouth.rows.python_scalars import Misfit
 
 _VARINT, _I64, _LEN, _START, _END, _I32 = range(6)
@@ -52,9 +53,7 @@ def confluent(value: bytes, descriptor: Any) -> bytes:
     Raises:
         Misfit: There is no such framing, or it is another message than the descriptor's.
     """
-    if len(value) < _HEADER + 1 or value[0] != 0:
-        text = "the value does not begin with a zero, the id of a schema and the place of a message"
-        raise Misfit("WRONG_MAGIC", None, text)
+    writer(value)
     walk = _Walk(value)
     count, at = walk.signed(_HEADER)
     if not 0 <= count <= _MAX_DEPTH:
@@ -67,6 +66,18 @@ def confluent(value: bytes, descriptor: Any) -> bytes:
         text = f"the value is another message of its file than {descriptor.full_name}"
         raise Misfit("SCHEMA_MISMATCH", None, text)
     return value[at:]
+
+
+def writer(value: bytes) -> int:
+    """The id of the schema that a value in Confluent's framing was written with.
+
+    Raises:
+        Misfit: There is no such framing.
+    """
+    if len(value) < _HEADER + 1 or value[0] != 0:
+        text = "the value does not begin with a zero, the id of a schema and the place of a message"
+        raise Misfit("WRONG_MAGIC", None, text)
+    return int.from_bytes(value[1:_HEADER], "big", signed=True)
 
 
 def _place(descriptor: Any) -> list[int]:

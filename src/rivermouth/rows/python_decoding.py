@@ -63,10 +63,18 @@ def decoder(call: Call) -> Callable[..., Any]:
     return python_udf(T.StructType.fromJson(json.loads(call.schema)), functools.partial(_decoded, call))
 
 
-def python_udf(schema: T.StructType, decode: Callable[..., Outcome]) -> Callable[..., Any]:
-    """A Spark function of what ``decode`` makes of Arrow arrays, the values first."""
+def python_udf(
+    schema: T.StructType, decode: Callable[..., Outcome], verdict: T.StructType = VERDICT
+) -> Callable[..., Any]:
+    """A Spark function of what ``decode`` makes of Arrow arrays, the values first.
+
+    Args:
+        schema: The columns.
+        decode: Called in Spark's workers.
+        verdict: ``VERDICT``, or that and what ``decode`` tells ``beside``.
+    """
     data = nullable(schema)
-    made = [("decoded", T.BooleanType()), ("data", data), ("verdict", VERDICT)]
+    made = [("decoded", T.BooleanType()), ("data", data), ("verdict", verdict)]
     target = arrow_type(T.StructType([T.StructField(name, kind) for name, kind in made]))
 
     def decoded(*arrays: pa.Array) -> pa.Array:
@@ -90,6 +98,7 @@ class Outcome:
         rows: The rows that were made.
         skipped: Places of the values whose records are left out.
         refused: By place, why a value was refused.
+        beside: What is told of each value besides, by the names of further fields of the verdict.
     """
 
     values: int
@@ -97,6 +106,7 @@ class Outcome:
     rows: pa.StructArray | None = None
     skipped: set[int] = field(default_factory=set)
     refused: dict[int, Misfit] = field(default_factory=dict)
+    beside: dict[str, Sequence[Any]] = field(default_factory=dict)
 
     def fitted(self, found: Sequence[Any], schema: T.StructType) -> Outcome:
         """The same outcome with those of ``found``, the dicts of its places, that fit the schema; why others do not."""
@@ -123,6 +133,7 @@ class Outcome:
             pa.array([each and each.field for each in refused], pa.string()),
             pa.array([each and bounded(str(each)) for each in refused], pa.string()),
         ]
+        told += [pa.array(self.beside[each.name], each.type) for each in list(verdict)[len(told) :]]
         parts = [
             pa.array([each is None for each in refused]),
             pa.StructArray.from_arrays(columns, fields=list(data)),

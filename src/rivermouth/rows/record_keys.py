@@ -20,6 +20,7 @@ _ASIDE: Final = {
     names.DECODED: "__value_decoded",
     names.DATA: "__value_data",
     names.VERDICT: "__value_verdict",
+    names.UNDECLARED: "__value_undeclared",
     names.REASON: "__value_reason",
     names.FIELD: "__value_field",
     names.MESSAGE: "__value_message",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Self
 
 from pydantic import PrivateAttr, field_validator
 
@@ -16,8 +16,6 @@ class RegistryFormat(Format):
     Each has ``subject`` and ``version``, where it wants them among its settings.
     """
 
-    asks_for: ClassVar[str] = "subject and version need"
-    """Begins the sentence that says that there is no registry."""
     _registry: RegistryAccess | None = PrivateAttr(default=None)
 
     @field_validator("version", mode="before", check_fields=False)
@@ -34,6 +32,11 @@ class RegistryFormat(Format):
         if (getattr(self, "subject", None) is None) == (getattr(self, "version", None) is None):
             return None
         return "subject and version go together: subject: orders-value, version: 1"
+
+    @property
+    def asks_for(self) -> str:
+        """Begins the sentence that says that there is no registry."""
+        return "subject and version need"
 
     @property
     def asks_for_writers(self) -> bool:

@@ -112,6 +112,7 @@ _RESERVED = frozenset(
         "__tombstone",
         "__unknown",
         "__unplaced",
+        names.UNDECLARED,
         "__wanted",
         "__writes",
         "__batch",

@@ -43,16 +43,16 @@ class Evolution(Noun):
 
     Attributes:
         on_new_column: A field that is not declared, other than null: ``evolve`` adds it to the schema and the table
-            before its record is written (of Avro, each field that the writer's schema has), ``rescue`` keeps it as
-            JSON in the column ``_rescued``, ``dead_letter`` refuses the record, ``fail`` stops the flow, ``ignore``
-            leaves the field out, and counts it (not of Avro).
+            before its record is written (of Avro and Protobuf, each field that the writer's schema has), ``rescue``
+            keeps it as JSON in the column ``_rescued``, ``dead_letter`` refuses the record, ``fail`` stops the flow,
+            ``ignore`` leaves the field out, and counts it.
         on_type_change: A value that its column's type does not hold: ``widen`` widens the column where Delta can (and
             no key is computed of it), and else refuses the record, ``rescue`` keeps it as JSON in the column
             ``_rescued`` and null in its own (what is NOT NULL, or says what a record does to a keyed table, is
             refused), ``widen_or_rescue`` widens where Delta can, and else rescues, ``dead_letter`` refuses the record,
             ``fail`` stops the flow.
         on_missing_column: A record that does not have a column, or has null there: ``null``, or ``fail`` to stop
-            the flow. What is not given is ``null``, and what Avro's rules say of Avro.
+            the flow. What is not given is ``null``, and what the rules of Avro and Protobuf say of these.
         max_columns: ``evolve`` adds no field where the schema would have more than that, fields within columns
             included; records with further ones are dead letters.
         columns: By name, what single columns do otherwise.

@@ -101,7 +101,7 @@ def _check_evolution(flow: Flow) -> None:
     framing = getattr(flow.format, "framing", "")
     what = f"the format {flow.format.type}" + (f" with the framing {framing}" if framing else "")
     what = "snapshots" if flow.format.evolves else what
-    msg = f"evolution is for json, and for avro with the framing confluent, and not for {what}: remove it"
+    msg = f"evolution is for json, and for avro and protobuf with the framing confluent, and not for {what}: remove it"
     raise ValueError(msg)
 
 

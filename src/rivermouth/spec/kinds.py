@@ -45,6 +45,7 @@ class Format(Noun):
         whole_deletions: Whether a deletion has its row as it was, and not made-up values in some columns.
         tells: Whether ``decode`` itself says why it refuses a value.
         skips: Whether it may say that a record is left out; then it ``tells`` too.
+        counts: Whether ``decode`` says how many fields of a value no column has: ``__undeclared`` (int).
         has_elements: Whether a value may be an array of what it reads; ``elements`` then takes it apart.
         rescues: Whether ``evolution`` may keep beside what its schema does not foresee, in ``_rescued``.
     """
@@ -58,6 +59,7 @@ class Format(Noun):
     whole_deletions: ClassVar[bool] = True
     tells: ClassVar[bool] = False
     skips: ClassVar[bool] = False
+    counts: ClassVar[bool] = False
     has_elements: ClassVar[bool] = False
     rescues: ClassVar[bool] = False
 

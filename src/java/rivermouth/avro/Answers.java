@@ -6,28 +6,28 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.function.IntFunction;
 
-import org.apache.avro.Schema;
-
 /**
  * What a registry said of the ids of records, for all tasks of a process. Who asks for an id that is being asked for
  * waits, and shares the answer or the failure; other ids are asked for meanwhile.
+ *
+ * @param <S> what a schema is here
  */
-final class Answers {
+final class Answers<S> {
     private static final long ABSENT_NANOS = 10_000_000_000L;
     // Bytes of others begin with any id: each is a question.
     private static final int MOST_ABSENT = 100;
 
-    private final Map<Integer, Schema> schemas = new ConcurrentHashMap<>();
-    private final Map<Integer, Answer> absent = new ConcurrentHashMap<>();
-    private final Map<Integer, CompletableFuture<Answer>> asking = new ConcurrentHashMap<>();
+    private final Map<Integer, S> schemas = new ConcurrentHashMap<>();
+    private final Map<Integer, Answer<S>> absent = new ConcurrentHashMap<>();
+    private final Map<Integer, CompletableFuture<Answer<S>>> asking = new ConcurrentHashMap<>();
 
     /** The schema of an id, or why there is none, for a while. */
-    static final class Answer {
-        final Schema schema;
+    static final class Answer<S> {
+        final S schema;
         final String why;
         private final long since = System.nanoTime();
 
-        Answer(Schema schema, String why) {
+        Answer(S schema, String why) {
             this.schema = schema;
             this.why = why;
         }
@@ -44,15 +44,15 @@ final class Answers {
      * @throws Refused there is none, or too many ids had none
      * @throws RegistryFailure the registry does not say
      */
-    Schema schema(int id, IntFunction<Answer> ask) {
-        Schema known = schemas.get(id);
+    S schema(int id, IntFunction<Answer<S>> ask) {
+        S known = schemas.get(id);
         if (known != null) {
             return known;
         }
-        Answer answer = known(id);
+        Answer<S> answer = known(id);
         while (answer == null) {
-            CompletableFuture<Answer> mine = new CompletableFuture<>();
-            CompletableFuture<Answer> others = asking.putIfAbsent(id, mine);
+            CompletableFuture<Answer<S>> mine = new CompletableFuture<>();
+            CompletableFuture<Answer<S>> others = asking.putIfAbsent(id, mine);
             answer = others == null ? asked(id, ask, mine) : awaited(others);
         }
         if (answer.schema == null) {
@@ -65,17 +65,17 @@ final class Answers {
         absent.clear();
     }
 
-    private Answer known(int id) {
-        Schema schema = schemas.get(id);
+    private Answer<S> known(int id) {
+        S schema = schemas.get(id);
         if (schema != null) {
-            return new Answer(schema, "");
+            return new Answer<>(schema, "");
         }
-        Answer none = absent.get(id);
+        Answer<S> none = absent.get(id);
         return none == null || none.isOld() ? null : none;
     }
 
-    private Answer asked(int id, IntFunction<Answer> ask, CompletableFuture<Answer> mine) {
-        Answer found = null;
+    private Answer<S> asked(int id, IntFunction<Answer<S>> ask, CompletableFuture<Answer<S>> mine) {
+        Answer<S> found = null;
         try {
             // It may have been answered a moment ago.
             found = known(id);
@@ -96,7 +96,7 @@ final class Answers {
     }
 
     /** What another found; null if it was stopped. */
-    private static Answer awaited(CompletableFuture<Answer> others) {
+    private static <S> Answer<S> awaited(CompletableFuture<Answer<S>> others) {
         try {
             return others.get();
         } catch (ExecutionException failed) {
@@ -106,7 +106,7 @@ final class Answers {
         }
     }
 
-    private Answer kept(int id, Answer found) {
+    private Answer<S> kept(int id, Answer<S> found) {
         if (found.schema == null) {
             absent.put(id, found);
         } else {
@@ -122,8 +122,8 @@ final class Answers {
         return absent.size() >= MOST_ABSENT;
     }
 
-    private static Answer unasked(int id) {
-        return new Answer(null, "the schema registry was not asked for the id " + id + ": it had none of "
+    private static <S> Answer<S> unasked(int id) {
+        return new Answer<>(null, "the schema registry was not asked for the id " + id + ": it had none of "
                 + MOST_ABSENT + " others within " + ABSENT_NANOS / 1_000_000_000 + " s");
     }
 }

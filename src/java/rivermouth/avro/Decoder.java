@@ -105,12 +105,16 @@ public final class Decoder implements Serializable {
     }
 
     /**
-     * Of a column with values: {@code decoded boolean} and {@code data}, a struct of the columns; never null. A schema
-     * that is no record, as keys have it, makes one column.
+     * Of a column with values: {@code decoded boolean}, {@code data}, a struct of the columns, and {@code undeclared}, how
+     * many of the record's own fields no column has; never null. A schema that is no record, as keys have it, makes one
+     * column.
      */
     public Column decoded(String column) {
         StructType columns = known().columns;
-        DataType row = new StructType().add("decoded", DataTypes.BooleanType, false).add("data", columns, false);
+        DataType row = new StructType()
+                .add("decoded", DataTypes.BooleanType, false)
+                .add("data", columns, false)
+                .add("undeclared", DataTypes.IntegerType, false);
         return Calls.once(this, "decode", row, false, column);
     }
 
@@ -156,14 +160,17 @@ public final class Decoder implements Serializable {
         Known state = known();
         Object row = state.blank;
         boolean decoded = true;
+        int undeclared = 0;
         if (value != null) {
             try {
-                row = read(value, state);
+                Grown.Made writer = writer(value, state);
+                row = read(value, writer);
+                undeclared = writer.undeclared;
             } catch (Refused refused) {
                 decoded = false;
             }
         }
-        return new GenericInternalRow(new Object[] {decoded, row});
+        return new GenericInternalRow(new Object[] {decoded, row, undeclared});
     }
 
     /** A row for Spark: why the value is refused; three nulls for one that is not. */
@@ -171,7 +178,7 @@ public final class Decoder implements Serializable {
         Object[] why = new Object[WHY.length()];
         if (value != null) {
             try {
-                read(value, known());
+                read(value, writer(value, known()));
             } catch (Refused refused) {
                 why[0] = UTF8String.fromString(refused.reason);
                 why[1] = UTF8String.fromString(refused.field());
@@ -201,11 +208,11 @@ public final class Decoder implements Serializable {
         return List.of(schema, framing, writers, registry == null ? "" : registry, policies);
     }
 
-    private Object read(byte[] value, Known state) {
+    private Object read(byte[] value, Grown.Made writer) {
         try {
             int begin = header();
             Input in = new Input(value, begin);
-            Object row = reader(value, state).read(in);
+            Object row = writer.reader.read(in);
             if (!in.isAtEnd()) {
                 throw new Refused("TRAILING_BYTES", "bytes follow the record");
             }
@@ -228,7 +235,7 @@ public final class Decoder implements Serializable {
         }
     }
 
-    private Reader reader(byte[] value, Known state) {
+    private Grown.Made writer(byte[] value, Known state) {
         switch (framing) {
             case "single_object":
                 if (value.length < SINGLE_OBJECT_HEADER
@@ -241,7 +248,7 @@ public final class Decoder implements Serializable {
                 if (value.length < CONFLUENT_HEADER || value[0] != 0) {
                     throw new Refused("WRONG_MAGIC", "the value does not begin with a zero and the id of a schema");
                 }
-                return state.writer(ByteBuffer.wrap(value).getInt(1), registry).reader;
+                return state.writer(ByteBuffer.wrap(value).getInt(1), registry);
             default:
                 return state.only;
         }
@@ -261,10 +268,10 @@ public final class Decoder implements Serializable {
     private static final class Known {
         final Schema reader;
         final StructType columns;
-        final Reader only;
+        final Grown.Made only;
         final InternalRow blank;
         final Policies policies;
-        private final Map<Long, Reader> byFingerprint = new HashMap<>();
+        private final Map<Long, Grown.Made> byFingerprint = new HashMap<>();
         private final Map<Integer, Grown.Made> byId = new ConcurrentHashMap<>();
 
         Known(String schema, String framing, List<String> writers, String said) {
@@ -295,21 +302,21 @@ public final class Decoder implements Serializable {
             }
         }
 
-        /** The reader of whole values of a writer as rows. */
-        private Reader row(Schema writer) {
+        /** Whole values of a writer as rows. */
+        private Grown.Made row(Schema writer) {
             Reader whole = Readers.of(writer, reader);
             if (reader.getType() == Schema.Type.RECORD) {
-                return whole;
+                return new Grown.Made(whole, false, Grown.surplus(writer, reader));
             }
-            return in -> new GenericInternalRow(new Object[] {whole.read(in)});
+            return new Grown.Made(in -> new GenericInternalRow(new Object[] {whole.read(in)}), false, 0);
         }
 
         private static List<String> logicals(Schema schema) {
             return LOGICAL.matcher(schema.toString()).results().map(MatchResult::group).collect(Collectors.toList());
         }
 
-        Reader byFingerprint(long fingerprint) {
-            Reader found = byFingerprint.get(fingerprint);
+        Grown.Made byFingerprint(long fingerprint) {
+            Grown.Made found = byFingerprint.get(fingerprint);
             if (found == null) {
                 String name = String.format("%016x", fingerprint);
                 throw new Refused("UNKNOWN_SCHEMA", "no schema of the flow has the fingerprint " + name);
@@ -330,16 +337,16 @@ public final class Decoder implements Serializable {
         private Grown.Made resolved(int id, Schema writer) {
             try {
                 if (policies == null) {
-                    return new Grown.Made(row(writer), false);
+                    return row(writer);
                 }
                 Grown.Made made = Grown.of(writer, reader, policies);
-                return policies.isLookedAt(id) ? new Grown.Made(made.reader, false) : made;
+                return policies.isLookedAt(id) ? new Grown.Made(made.reader, false, made.undeclared) : made;
             } catch (Refused refused) {
-                return new Grown.Made(refusing(refused.reason, refused.getMessage()), false);
+                return new Grown.Made(refusing(refused.reason, refused.getMessage()), false, 0);
             } catch (RuntimeException | StackOverflowError error) {
                 String why = error.getClass().getSimpleName();
                 String message = "the writer's schema does not resolve: " + why;
-                return new Grown.Made(refusing("SCHEMA_MISMATCH", message), false);
+                return new Grown.Made(refusing("SCHEMA_MISMATCH", message), false, 0);
             }
         }
 

@@ -27,20 +27,33 @@ final class Grown {
     private final Policies policies;
     private final Skips skips = new Skips();
     private boolean grows;
+    private int ignored;
 
     private Grown(Policies policies) {
         this.policies = policies;
     }
 
-    /** How records of a writer are read, and whether the table may grow by the writer's schema. */
+    /** How records of a writer are read, whether the table may grow by the writer's schema, and what it leaves out. */
     static final class Made {
         final Reader reader;
         final boolean grows;
+        /** How many of the record's own fields no column has, and nobody misses. */
+        final int undeclared;
 
-        Made(Reader reader, boolean grows) {
+        Made(Reader reader, boolean grows, int undeclared) {
             this.reader = reader;
             this.grows = grows;
+            this.undeclared = undeclared;
         }
+    }
+
+    /** How many fields of a writer's record the table's schema lacks. */
+    static int surplus(Schema writer, Schema declared) {
+        if (writer.getType() != Schema.Type.RECORD || declared.getType() != Schema.Type.RECORD) {
+            return 0;
+        }
+        List<Schema.Field> fields = named(writer, declared).getFields();
+        return (int) fields.stream().filter(each -> declared.getField(each.name()) == null).count();
     }
 
     /**
@@ -51,11 +64,11 @@ final class Grown {
     static Made of(Schema writer, Schema declared, Policies policies) {
         Schema named = named(writer, declared);
         if (named.getType() != Schema.Type.RECORD) {
-            return new Made(Readers.resolved(named, declared), false);
+            return new Made(Readers.resolved(named, declared), false, 0);
         }
         Grown grown = new Grown(policies);
         Reader whole = grown.record(named, declared, policies.columns, null);
-        return new Made(grown.complete(whole), grown.grows);
+        return new Made(grown.complete(whole), grown.grows, grown.ignored);
     }
 
     /** The writer's schema with the table's names, as aliases say. */
@@ -101,7 +114,9 @@ final class Grown {
             names[step] = place == null ? field.name() : columns[place].name();
             places[step] = place == null ? -1 : place;
             if (place == null) {
-                readers[step] = undeclared(field.schema(), column == null ? field.name() : column);
+                String within = column == null ? field.name() : column;
+                ignored += column == null && !policies.refuses(within) ? 1 : 0;
+                readers[step] = undeclared(field.schema(), within);
             } else {
                 Schema.Field mine = declared == null ? null : declared.getField(field.name());
                 String within = column == null ? columns[place].name() : column;

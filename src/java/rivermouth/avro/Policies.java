@@ -27,7 +27,7 @@ final class Policies {
     private final Set<Integer> lookedAt = new HashSet<>();
 
     /**
-     * What {@code rows/avro_document.py} writes down.
+     * What {@code rows/column_policies.py} writes down.
      *
      * @throws IllegalArgumentException it is something else
      */

@@ -23,9 +23,10 @@ public final class Registry implements Serializable {
     private static final long serialVersionUID = 1;
 
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final int DEEPEST_REFERENCE = 16;
+    static final int DEEPEST_REFERENCE = 16;
     private static final int NOT_FOUND = 404;
-    private static final Map<Registry, Answers> ANSWERS = new ConcurrentHashMap<>();
+    private static final Map<Registry, Answers<Schema>> AVRO = new ConcurrentHashMap<>();
+    private static final Map<Registry, Answers<byte[]>> PROTOBUF = new ConcurrentHashMap<>();
 
     private final String url;
     private final String authorization;
@@ -93,28 +94,46 @@ public final class Registry implements Serializable {
      * @throws RegistryFailure the registry does not say
      */
     Schema schema(int id) {
-        return answers().schema(id, this::asked);
+        return AVRO.computeIfAbsent(this, each -> new Answers<>()).schema(id, this::asked);
+    }
+
+    /**
+     * The Protobuf schema that has an id, with all that it refers to: a {@code FileDescriptorSet}.
+     *
+     * @throws Refused the registry has none, or none that can be used
+     * @throws RegistryFailure the registry does not say
+     */
+    byte[] descriptors(int id) {
+        return PROTOBUF.computeIfAbsent(this, each -> new Answers<>()).schema(id, this::askedForDescriptors);
     }
 
     /** Asks again for what it did not have, in this process. */
     void lookAgain() {
-        answers().forgetAbsent();
+        AVRO.computeIfAbsent(this, each -> new Answers<>()).forgetAbsent();
+        PROTOBUF.computeIfAbsent(this, each -> new Answers<>()).forgetAbsent();
     }
 
-    private Answers answers() {
-        return ANSWERS.computeIfAbsent(this, each -> new Answers());
+    private Answers.Answer<byte[]> askedForDescriptors(int id) {
+        String none = "the schema registry has no Protobuf schema with the id " + id;
+        String what = "schema " + id;
+        JsonNode found = ask("/schemas/ids/" + id + "?format=serialized", what);
+        try {
+            return new Answers.Answer<>(found == null ? null : new Descriptors(this).of(found, what), none);
+        } catch (Unusable unusable) {
+            return new Answers.Answer<>(null, none + " that can be used: " + unusable.getMessage());
+        }
     }
 
-    private Answers.Answer asked(int id) {
+    private Answers.Answer<Schema> asked(int id) {
         String none = "the schema registry has no Avro schema with the id " + id;
         String what = "schema " + id;
         JsonNode found = ask("/schemas/ids/" + id, what);
         try {
             // A writer's defaults are used by nobody, and older registries took any.
             Schema.Parser parser = new Schema.Parser().setValidateDefaults(false);
-            return new Answers.Answer(found == null ? null : schema(found, what, 0, parser), none);
+            return new Answers.Answer<>(found == null ? null : schema(found, what, 0, parser), none);
         } catch (Unusable unusable) {
-            return new Answers.Answer(null, none + " that can be used: " + unusable.getMessage());
+            return new Answers.Answer<>(null, none + " that can be used: " + unusable.getMessage());
         }
     }
 
@@ -148,7 +167,7 @@ public final class Registry implements Serializable {
     }
 
     /** What it answers; null if it says that there is no such thing. */
-    private JsonNode ask(String path, String what) {
+    JsonNode ask(String path, String what) {
         Http.Answer answer;
         try {
             answer = new Http(authorization, authorities, timeoutMs, maxBytes).get(address(path));
@@ -184,7 +203,7 @@ public final class Registry implements Serializable {
         }
     }
 
-    private static String path(String subject, int version) {
+    static String path(String subject, int version) {
         String name = URLEncoder.encode(subject, StandardCharsets.UTF_8).replace("+", "%20");
         return "/subjects/" + name + "/versions/" + version;
     }
@@ -210,7 +229,7 @@ public final class Registry implements Serializable {
     }
 
     /** What it has, and nobody can read. */
-    private static final class Unusable extends RuntimeException {
+    static final class Unusable extends RuntimeException {
         private static final long serialVersionUID = 1;
 
         Unusable(String message) {
