@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rivermouth.rows import json_reasons
+from rivermouth.rows import json_limits
 from rivermouth.rows.inferred_numbers import NumberBounds
 from rivermouth.rows.inferred_times import OTHER, form_of, joined
 
@@ -310,8 +310,8 @@ def parsed(value: bytes) -> Any:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
         raise Corrupt("INVALID_UTF8") from None
-    if text.count("{") + text.count("[") > json_reasons.MAX_DEPTH and json_reasons.deeper_than(
-        json_reasons.MAX_DEPTH, text
+    if text.count("{") + text.count("[") > json_limits.MAX_DEPTH and json_limits.deeper_than(
+        json_limits.MAX_DEPTH, text
     ):
         raise Corrupt("TOO_DEEP")
     try:
@@ -324,7 +324,7 @@ def parsed(value: bytes) -> Any:
         raise Corrupt("INVALID_JSON") from None
     if not isinstance(document, dict | _Twins):
         raise Corrupt("NOT_AN_OBJECT")
-    if len(text) > json_reasons.MAX_NAME and any(_is_long(part) for part in _texts(document)):
+    if len(text) > json_limits.MAX_NAME and any(_is_long(part) for part in _texts(document)):
         raise Corrupt("TOO_LONG")
     if "\\u" in text and _HALF.search(text) and any(_is_half(part) for part, _ in _texts(document)):
         raise Corrupt("LONE_SURROGATE")
@@ -343,13 +343,13 @@ def _object(members: list[tuple[str, Any]]) -> Any:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > json_reasons.MAX_NUMBER:
+    if len(digits) > json_limits.MAX_NUMBER:
         raise Corrupt("TOO_LONG")
     return int(digits)
 
 
 def _fraction(digits: str) -> _Fraction:
-    if len(digits) > json_reasons.MAX_NUMBER:
+    if len(digits) > json_limits.MAX_NUMBER:
         raise Corrupt("TOO_LONG")
     return _Fraction(digits)
 
@@ -391,8 +391,8 @@ def _texts(document: Any) -> Iterator[tuple[str, bool]]:
 def _is_long(part: tuple[str, bool]) -> bool:
     text, is_name = part
     if is_name:
-        return len(text) > json_reasons.MAX_NAME
-    return json_reasons.characters(text) > json_reasons.MAX_STRING
+        return len(text) > json_limits.MAX_NAME
+    return json_limits.characters(text) > json_limits.MAX_STRING
 
 
 def _is_half(text: str) -> bool:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from rivermouth import names
-from rivermouth.rows import json_reasons
+from rivermouth.rows import json_limits
 from rivermouth.rows.utf8 import is_utf8
 
 TEXT: Final = f"CAST({names.VALUE} AS STRING)"
@@ -85,7 +85,7 @@ def options(corrupt: str) -> dict[str, str]:
         "columnNameOfCorruptRecord": corrupt,
         "allowSingleQuotes": "false",
         "allowNonNumericNumbers": "false",
-        "maxNestingDepth": str(json_reasons.MAX_DEPTH),
+        "maxNestingDepth": str(json_limits.MAX_DEPTH),
     }
 
 

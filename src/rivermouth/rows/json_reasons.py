@@ -6,53 +6,27 @@ holds anything of the record beyond the names of declared fields.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import datetime as dt
 import functools
 import json
-import math
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.rows import exact_values
-from rivermouth.rows.json_times import EPOCHS, TimeByForm, TimeForms
-from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL, name_in_json
+from rivermouth.rows import json_leaves, json_limits
+from rivermouth.rows.json_parts import Number, Object, kind, parts, texts
+from rivermouth.rows.json_times import TimeForms
+from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows.undeclared import first_pointer
 
-# Jackson's limits; the parser is held to them too.
-MAX_DEPTH: Final = 1000
-MAX_NUMBER: Final = 1000
-MAX_NAME: Final = 50_000
-MAX_STRING: Final = 20_000_000
 MAX_POINTER: Final = 200
-MAX_VARIANT: Final = 1 << 24
 # A part of a VARIANT takes so many bytes at most, beside those of its text.
 _AROUND_A_PART: Final = 24
 
 VERDICT: Final = T.StructType([T.StructField(name, T.StringType()) for name in ("reason", "field", "message")])
 FINDINGS: Final = T.ArrayType(VERDICT)
-_RANGES: Final = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_TIMESTAMP: Final = re.compile(
-    r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d*)?(Z|[+-]\d{2}(:?\d{2})?)?)?)?", re.ASCII
-)
-_LIKE_A_DATE: Final = re.compile(r"\s*[+-]?\d{4,7}-\d{1,2}", re.ASCII)
-_NTZ: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d{1,9})?)?)?", re.ASCII)
-_ISO: Final[dict[type[T.DataType], tuple[re.Pattern[str], str]]] = {
-    T.DateType: (_DATE, "date (YYYY-MM-DD)"),
-    T.TimestampType: (_TIMESTAMP, "timestamp (YYYY-MM-DDThh:mm:ss, with an offset or in UTC)"),
-    T.TimestampNTZType: (_NTZ, "timestamp without an offset (YYYY-MM-DDThh:mm:ss)"),
-}
-_DECIMAL: Final = re.compile(r"[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-_LONG: Final = "a number with more digits than a double keeps"
-_OUTSIDE_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +44,6 @@ class Verdict:
     field: str | None
     message: str
     sure: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class _Number:
-    """A number as it stands in the document."""
-
-    text: str
-    whole: bool
-
-
-class _Object(list[tuple[str, Any]]):
-    """The members of an object in order, twins included."""
 
 
 class _NotJson(ValueError):
@@ -167,14 +129,14 @@ def _parsed(value: bytes) -> Any:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
         return Verdict("INVALID_UTF8", None, "the value is not valid UTF-8")
-    if deeper_than(MAX_DEPTH, text):
-        return Verdict("TOO_DEEP", None, f"the value is nested deeper than {MAX_DEPTH} levels")
+    if json_limits.deeper_than(json_limits.MAX_DEPTH, text):
+        return Verdict("TOO_DEEP", None, f"the value is nested deeper than {json_limits.MAX_DEPTH} levels")
     try:
         return json.loads(
             text,
-            object_pairs_hook=_Object,
-            parse_int=lambda digits: _Number(digits, whole=True),
-            parse_float=lambda digits: _Number(digits, whole=False),
+            object_pairs_hook=Object,
+            parse_int=lambda digits: Number(digits, whole=True),
+            parse_float=lambda digits: Number(digits, whole=False),
             parse_constant=_refuse,
         )
     except RecursionError:
@@ -191,21 +153,21 @@ def _judge(
     if long is not None:
         yield Verdict("TOO_LONG", None, long)
         return
-    if any(_half_a_character(text) for text in _texts(document)):
+    if any(_half_a_character(text) for text in texts(document)):
         yield Verdict("LONE_SURROGATE", None, "an escape stands for half a character (a surrogate without its pair)")
         return
     if array is not None:
-        if not isinstance(document, list) or isinstance(document, _Object):
-            yield Verdict("NOT_AN_ARRAY", None, f"the value is {_kind(document)}, not an array")
+        if not isinstance(document, list) or isinstance(document, Object):
+            yield Verdict("NOT_AN_ARRAY", None, f"the value is {kind(document)}, not an array")
             return
-        document = _Object([(array, document)])
-    if not isinstance(document, _Object):
-        yield Verdict("NOT_AN_OBJECT", None, f"the value is {_kind(document)}, not an object")
+        document = Object([(array, document)])
+    if not isinstance(document, Object):
+        yield Verdict("NOT_AN_OBJECT", None, f"the value is {kind(document)}, not an object")
         return
     found = list(_object(document, schema, "", exact))
     sure = [verdict for verdict in found if verdict.sure]
     yield from sure
-    pointer = first_pointer(document, known, lambda part: part if isinstance(part, _Object) else None)
+    pointer = first_pointer(document, known, lambda part: part if isinstance(part, Object) else None)
     if pointer is not None:
         yield Verdict("FIELD_UNDECLARED", pointer[:MAX_POINTER], "the value has a field that is not in the schema")
     elif not sure:
@@ -232,70 +194,22 @@ def _syntax(error: ValueError, text: str) -> str:
     return "the value is not JSON"
 
 
-def deeper_than(limit: int, text: str) -> bool:
-    """Whether the brackets of a JSON text are nested deeper than that."""
-    depth = 0
-    for token in _OUTSIDE_STRINGS.finditer(text):
-        if token[0] in "[{":
-            depth += 1
-            if depth > limit:
-                return True
-        elif token[0] in "]}":
-            depth -= 1
-    return False
-
-
-def _parts(value: Any) -> Iterator[Any]:
-    """A value and all that is in it."""
-    todo = [value]
-    while todo:
-        part = todo.pop()
-        yield part
-        if isinstance(part, _Object):
-            todo.extend(item for _, item in part)
-        elif isinstance(part, list):
-            todo.extend(part)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    for part in _parts(value):
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, _Object):
-            yield from (name for name, _ in part)
-
-
 def _too_long(value: Any) -> Iterator[str]:
-    for part in _parts(value):
-        if isinstance(part, _Number) and len(part.text) > MAX_NUMBER:
-            yield f"a number is longer than {MAX_NUMBER} characters"
-        elif isinstance(part, _Object) and any(len(name) > MAX_NAME for name, _ in part):
-            yield f"a field's name is longer than {MAX_NAME} characters"
+    for part in parts(value):
+        if isinstance(part, Number) and len(part.text) > json_limits.MAX_NUMBER:
+            yield f"a number is longer than {json_limits.MAX_NUMBER} characters"
+        elif isinstance(part, Object) and any(len(name) > json_limits.MAX_NAME for name, _ in part):
+            yield f"a field's name is longer than {json_limits.MAX_NAME} characters"
 
 
 def _half_a_character(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case _Number():
-            return "a whole number" if value.whole else "a number with a fraction or an exponent"
-        case _Object():
-            return "an object"
-    return "an array"
-
-
 # --- fields: each yields what does not fit, the first one first ------------------------------------
 
 
-def _object(members: _Object, schema: T.StructType, path: str, exact: dict[str, Any]) -> Iterator[Verdict]:
+def _object(members: Object, schema: T.StructType, path: str, exact: dict[str, Any]) -> Iterator[Verdict]:
     for field in schema.fields:
         name = f"{path}.{field.name}" if path else field.name
         in_json = name_in_json(field)
@@ -312,26 +226,26 @@ def _value(value: Any, declared: T.DataType, path: str, exact: dict[str, Any]) -
     if value is None:
         return
     match declared:
-        case T.StructType() if isinstance(value, _Object):
+        case T.StructType() if isinstance(value, Object):
             yield from _object(value, declared, path, exact)
-        case T.MapType() if isinstance(value, _Object):
+        case T.MapType() if isinstance(value, Object):
             items = [item for _, item in value]
             inner = exact.get("values", {})
             yield from _items(items, declared.valueType, path, inner, may_be_null=declared.valueContainsNull)
-        case T.ArrayType() if isinstance(value, list) and not isinstance(value, _Object):
+        case T.ArrayType() if isinstance(value, list) and not isinstance(value, Object):
             inner = exact.get("items", {})
             yield from _items(value, declared.elementType, path, inner, may_be_null=declared.containsNull)
-        case _ if isinstance(value, str) and characters(value) > MAX_STRING:
-            message = f"field {path} holds a string longer than {MAX_STRING} characters"
+        case _ if isinstance(value, str) and json_limits.characters(value) > json_limits.MAX_STRING:
+            message = f"field {path} holds a string longer than {json_limits.MAX_STRING} characters"
             yield Verdict("TOO_LONG", path, message)
-        case T.VariantType() if _most_bytes(value) > MAX_VARIANT:
+        case T.VariantType() if _most_bytes(value) > json_limits.MAX_VARIANT:
             yield from _too_large(value, path)
         case _:
-            wrong = _leaf(value, declared) or (_lost(value) if "exact" in exact else None)
+            wrong = json_leaves.leaf(value, declared) or (json_leaves.lost(value) if "exact" in exact else None)
             if wrong is not None:
                 message = f"field {path} is declared {declared.simpleString()} and holds {wrong}"
-                yield Verdict("FIELD_TYPE", path, message, sure=not _maybe(value, declared))
-            elif isinstance(declared, T.StringType) and any(map(_is_long, _parts(value))):
+                yield Verdict("FIELD_TYPE", path, message, sure=not json_leaves.maybe(value, declared))
+            elif isinstance(declared, T.StringType) and any(map(json_leaves.is_long, parts(value))):
                 message = f"field {path} is declared string and holds a number of so many digits that without the "
                 message += "classes of rivermouth its text is not sure"
                 yield Verdict("FIELD_TYPE", path, message, sure=False)
@@ -339,23 +253,18 @@ def _value(value: Any, declared: T.DataType, path: str, exact: dict[str, Any]) -
 
 def _most_bytes(value: Any) -> int:
     """No fewer than a VARIANT of the value has."""
-    texts = sum(4 * len(text) for text in _texts(value))
-    numbers = sum(len(part.text) for part in _parts(value) if isinstance(part, _Number))
-    return texts + numbers + _AROUND_A_PART * sum(1 for _ in _parts(value))
+    length = sum(4 * len(text) for text in texts(value))
+    numbers = sum(len(part.text) for part in parts(value) if isinstance(part, Number))
+    return length + numbers + _AROUND_A_PART * sum(1 for _ in parts(value))
 
 
 def _too_large(value: Any, path: str) -> Iterator[Verdict]:
-    wrong = _variant(value)
+    wrong = json_leaves.variant(value)
     if wrong is not None:
         yield Verdict("FIELD_TYPE", path, f"field {path} is declared variant and holds {wrong}")
         return
-    message = f"field {path} is declared variant and holds more than {MAX_VARIANT:,} bytes of one"
+    message = f"field {path} is declared variant and holds more than {json_limits.MAX_VARIANT:,} bytes of one"
     yield Verdict("TOO_LONG", path, message, sure=False)
-
-
-def characters(text: str) -> int:
-    """As Jackson counts them: in units of UTF-16. Counted only where it can matter."""
-    return len(text) if 2 * len(text) <= MAX_STRING else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _items(
@@ -365,147 +274,3 @@ def _items(
         if item is None and not may_be_null:
             yield Verdict("FIELD_MISSING", f"{path}[]", f"field {path} is declared without null elements and holds one")
         yield from _value(item, declared, f"{path}[]", exact)
-
-
-def _leaf(value: Any, declared: T.DataType) -> str | None:
-    """What a value is instead of its declared type; None if it fits."""
-    match declared:
-        case T.StringType():
-            return None
-        case T.BooleanType():
-            return None if isinstance(value, bool) else _kind(value)
-        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
-            return _integer(value, _RANGES[type(declared)])
-        case T.FloatType() | T.DoubleType():
-            return _floating(value, declared)
-        case T.DecimalType():
-            return _decimal(value, declared)
-        case T.BinaryType():
-            return _binary(value)
-        case TimeByForm():
-            return _by_form(value, declared)
-        case T.VariantType():
-            return _variant(value)
-        case _ if type(declared) in _ISO:
-            return _time(value, *_ISO[type(declared)])
-    return _kind(value)
-
-
-def _lost(value: Any) -> str | None:
-    """What a value of the right type says more exactly than its column keeps it."""
-    if isinstance(value, _Number):
-        return _LONG if _is_lost(value) else None
-    if isinstance(value, str) and not exact_values.is_micros(value):
-        return "a time with digits behind the microsecond"
-    return None
-
-
-def _is_lost(value: Any) -> bool:
-    return isinstance(value, _Number) and not exact_values.is_double(value.text)
-
-
-def _is_long(value: Any) -> bool:
-    """Whether Spark's own parser may not keep the digits of a number in a text."""
-    return isinstance(value, _Number) and (len(value.text) > EXACT_IN_DOUBLE or "e" in value.text.lower())
-
-
-def _integer(value: Any, bits: int) -> str | None:
-    if not (isinstance(value, _Number) and value.whole):
-        return _kind(value)
-    return None if -(1 << bits - 1) <= int(value.text) < 1 << bits - 1 else "a whole number beyond its range"
-
-
-def _floating(value: Any, declared: T.DataType) -> str | None:
-    if not isinstance(value, _Number):
-        return _kind(value)
-    largest = 3.4028235677973366e38 if isinstance(declared, T.FloatType) else math.inf
-    return "a number beyond its range" if abs(float(value.text)) >= largest else None
-
-
-def _variant(value: Any) -> str | None:
-    """What keeps a value of any shape from being a VARIANT, whose numbers are decimals or doubles."""
-    numbers = (part for part in _parts(value) if isinstance(part, _Number))
-    return "a number beyond its range" if any(math.isinf(float(each.text)) for each in numbers) else None
-
-
-def _decimal(value: Any, declared: T.DecimalType) -> str | None:
-    if isinstance(value, str):
-        text = value.strip("".join(map(chr, range(33))))
-        if not _DECIMAL.fullmatch(text) or len(value) > LONGEST_DECIMAL:
-            return "a string that is no decimal number"
-    elif isinstance(value, _Number):
-        text = value.text
-    else:
-        return _kind(value)
-    # Of a number with an exponent the parser makes a double.
-    as_double = isinstance(value, _Number) and "e" in text.lower()
-    if as_double or not _is_decimal(text, declared):
-        return "a number with more digits than that, before or after the point"
-    return None
-
-
-def _is_decimal(text: str, declared: T.DecimalType) -> bool:
-    """Whether a number fits a decimal exactly."""
-    try:
-        number = Decimal(text)
-    except (InvalidOperation, ValueError):
-        return False
-    _, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int):
-        return False
-    while len(digits) > 1 and digits[-1] == 0:
-        digits, exponent = digits[:-1], exponent + 1
-    if digits == (0,):
-        return True
-    return -exponent <= declared.scale and len(digits) + exponent <= declared.precision - declared.scale
-
-
-def _binary(value: Any) -> str | None:
-    if not isinstance(value, str):
-        return _kind(value)
-    try:
-        base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        return "a string that is no base64"
-    return None
-
-
-def _maybe(value: Any, declared: T.DataType) -> bool:
-    """Whether Spark may take a value that does not look as if it fitted.
-
-    It knows more forms of a timestamp, and the digits of a double depend on the version of Java.
-    """
-    match declared:
-        case T.TimestampType():
-            return isinstance(value, str) and _LIKE_A_DATE.match(value) is not None
-        case T.DecimalType():
-            return isinstance(value, _Number) and "e" in value.text.lower()
-        case TimeByForm():
-            # Its text is that of the nearest double.
-            return isinstance(value, _Number) and not value.whole and declared.form not in EPOCHS
-    return False
-
-
-def _time(value: Any, form: re.Pattern[str], what: str) -> str | None:
-    if not isinstance(value, str):
-        return _kind(value)
-    return None if form.fullmatch(value) and _is_in_the_calendar(value) else f"a string that is no {what}"
-
-
-def _by_form(value: Any, declared: TimeByForm) -> str | None:
-    if declared.form in EPOCHS:
-        wrong = _integer(value, _RANGES[T.LongType])
-        return wrong or (None if declared.fits(value.text) else "a number beyond the years 1 to 9999")
-    if not isinstance(value, str | _Number):
-        return _kind(value)
-    text = value if isinstance(value, str) else value.text
-    return None if declared.fits(text) else f"{_kind(value)} that does not fit its format"
-
-
-def _is_in_the_calendar(text: str) -> bool:
-    """Whether there is such a day and time; ``text`` has the form of one."""
-    try:
-        dt.datetime.fromisoformat(text[:19].replace(" ", "T"))
-    except ValueError:
-        return False
-    return True
