@@ -14,6 +14,7 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
+from tests.laws.gathering import gathered
 from tests.laws.test_protobuf_law import TEXTS, VALUES
 from tests.ports.schema_registry import SchemaRegistry
 from tests.rows.formats import frame
@@ -251,9 +252,6 @@ def in_registry(content):
     return found.SerializeToString()
 
 
-SEEN: list[tuple[bytes, bytes]] = []
-
-
 @settings(max_examples=60, deadline=None)
 @given(scenes())
 def test_any_order_of_writers_makes_the_same_columns_and_nothing_is_lost(scene):
@@ -271,18 +269,19 @@ def test_any_order_of_writers_makes_the_same_columns_and_nothing_is_lost(scene):
     outcome = protobuf_writers.decoded(encoding, pa.array([framed(place, body) for place, _, body in sent]), nothing)
     assert (outcome.refused, outcome.beside["grows"]) == ({}, [False] * len(sent))
     checked(outcome.rows.to_pylist(), [each[1:] for each in sent], columns)
-    SEEN[:] = [each[1:] for each in sent]
 
 
 def test_spark_holds_the_same(spark):
-    """Of the last records of the law above, in one job; their writers are asked for in a registry."""
+    """In one job; the writers are asked for in a registry."""
+    records, _ = max(gathered(scenes(), 20), key=lambda scene: len(scene[0]))
+    sent = [(content, body) for content, bodies in records for body in bodies]
     with SchemaRegistry() as registry:
         table = EvolvingOrders(spark, registry, DECLARED, on_new_column="evolve", on_type_change="widen")
-        ids = {content: registry.register("s", told(content), kind="PROTOBUF") for content, _ in SEEN}
+        ids = {content: registry.register("s", told(content), kind="PROTOBUF") for content, _ in sent}
         table.meet(sorted(ids.values()))
         form = table.flow.value_format
-        decoded = form.decode(frame(spark, [framed(ids[content], body) for content, body in SEEN]).coalesce(1))
+        decoded = form.decode(frame(spark, [framed(ids[content], body) for content, body in sent]).coalesce(1))
         rows = decoded.orderBy(names.OFFSET).select(names.DECODED, names.DATA, form.suspects(spark).alias("__new"))
         found = rows.toArrow().to_pylist()
     assert {(row[names.DECODED], row["__new"]) for row in found} == {(True, False)}
-    checked([row[names.DATA] for row in found], SEEN, form.schema_as_declared())
+    checked([row[names.DATA] for row in found], sent, form.schema_as_declared())
