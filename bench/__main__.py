@@ -82,7 +82,7 @@ def _sizes(options: argparse.Namespace) -> Sizes:
     return Sizes(
         bronze=options.records,
         json=options.records // 4,
-        inference=options.inference_records or options.records // 4,
+        inference=options.inference_records,
         warm_up=min(2_000_000, options.records),
         repetitions=options.repetitions,
         memory=options.memory_records,
@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--records", type=int, default=6_000_000, help="bronze records; JSON takes a quarter")
     parser.add_argument(
-        "--inference-records", type=int, help="of the topic whose schema is inferred; as JSON if not given"
+        "--inference-records", type=int, default=4_000_000, help="of the topic whose schema is inferred"
     )
     parser.add_argument("--repetitions", type=int, default=3, help="timed runs of each contestant")
     parser.add_argument("--memory", action="store_true", help="drain 10 million records too")
