@@ -158,6 +158,7 @@ def test_a_batch_that_was_begun_and_not_ended_is_judged_by_the_tables_own_transa
     assert ids_of(scene) == dict.fromkeys(range(1, 5), 1)
 
 
+@pytest.mark.long
 def test_of_foreach_batch_nobody_can_say_so(scene, notebook, spark):
     def write(rows, batch_id):
         rows.write.format("delta").mode("append").save(str(scene.table))
@@ -188,6 +189,7 @@ def test_behind_the_rows_of_a_table_that_has_their_coordinates(scene, notebook, 
     assert (decision.moves, decision.why) == ({0: (3, 3), 1: (0, 0)}, "its rows")
 
 
+@pytest.mark.long
 def test_without_coordinates_its_rows_say_nothing(scene, notebook, spark):
     scene.send(*good(1))
     notebook.run()
@@ -311,6 +313,7 @@ def test_a_table_that_is_written_to_meanwhile_is_not_taken_over(scene, notebook,
     assert ids_of(scene) == {1: 1, 2: 1}
 
 
+@pytest.mark.long
 def test_an_old_copy_of_the_checkpoint_is_refused(scene, notebook, spark, tmp_path):
     scene.send(*good(1))
     notebook.run()
@@ -355,6 +358,7 @@ def test_a_plan_says_what_the_run_would_meet_after_it(scene, notebook, spark):
     assert ids_of(scene) == {1: 1, 2: 1, 5: 1}
 
 
+@pytest.mark.long
 def test_rows_without_coordinates_among_others_are_refused(scene, notebook, spark):
     scene.send(*good(1))
     notebook.run(coordinates=True)
@@ -389,6 +393,7 @@ def test_a_column_that_takes_no_null_is_refused(scene, spark, notebook):
     )
 
 
+@pytest.mark.long
 def test_nobody_reads_again_what_an_adopted_table_has_without_coordinates(scene, notebook, spark):
     scene.send(*good(1, 2, 3))
     notebook.run()

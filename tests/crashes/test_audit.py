@@ -113,6 +113,7 @@ def test_dead_letters_that_are_gone(scene, spark):
     assert set(found.examples) < known
 
 
+@pytest.mark.long
 def test_records_of_aborted_transactions_are_made_up(make_scene, spark):
     scene = make_scene()
     scene.produce(400)
@@ -251,6 +252,7 @@ def test_a_flow_that_never_ran(make_scene, spark):
     assert not scene.table.exists()
 
 
+@pytest.mark.long
 def test_a_compacted_topic_is_known(broker, topic):
     compacted, plain = topic(**{"cleanup.policy": "compact"}), topic()
     with Kafka(broker.bootstrap_servers) as kafka:

@@ -167,7 +167,7 @@ def at(milliseconds, record):
     return record[0], json.dumps({**json.loads(record[1]), "es": milliseconds}).encode()
 
 
-@pytest.mark.parametrize("sink", ["upsert", "history"])
+@pytest.mark.parametrize("sink", ["upsert", pytest.param("history", marks=pytest.mark.long)])
 def test_a_truncation_in_an_order_of_several_parts(make_scene, spark, sink):
     order = ["source_timestamp", "kafka_offset"]
     options = {**CANAL, "sink": {"type": sink, "keys": ["id"], "sequence_by": order}}

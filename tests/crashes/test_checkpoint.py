@@ -115,7 +115,7 @@ def test_a_checkpoint_restored_from_an_older_copy(followed, tmp_path, spark):
 @pytest.mark.parametrize(
     ("lost", "reasons"),
     [
-        (["commits/2"], []),  # the batch comes again, and is skipped
+        pytest.param(["commits/2"], [], marks=pytest.mark.long),  # the batch comes again, and is skipped
         (["commits/2", "offsets/2"], ["the ledger stands elsewhere"]),
     ],
 )

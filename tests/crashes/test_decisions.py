@@ -213,6 +213,7 @@ def test_a_flow_that_records_losses_goes_on_behind_a_gap_and_a_plan_says_so(gap,
     assert counted(gap)["lost"] == 15
 
 
+@pytest.mark.long
 def test_a_flow_that_records_losses_goes_on_with_a_topic_that_is_recreated_between_two_batches(make_scene, spark):
     scene = make_scene(partitions=1, trigger={"max_offsets": 100}, on_data_loss="record")
     scene.send(*[GOOD] * 300)

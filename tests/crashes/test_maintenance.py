@@ -134,12 +134,14 @@ def test_the_entry_is_carried_forward_before_its_log_is_cleaned(drained, spark, 
     go_on(scene, spark)
 
 
+@pytest.mark.long
 def test_an_entry_that_is_young_is_not_written_again(drained, spark, tmp_path):
     scene = drained.copy(tmp_path, maintenance="after_run")
     go_on(scene, spark)
     assert "maintenance" not in {entry["kind"] for entry in oracle.ledger_of(scene.table)}
 
 
+@pytest.mark.long
 def test_what_ran_by_hand_is_not_due(drained, spark, tmp_path):
     scene = drained.copy(tmp_path, maintenance={"optimize": "daily"})
     folder = scene.folder / "lake/_rivermouth/maintenance/silver.orders"

@@ -120,7 +120,7 @@ def test_of_a_topic_that_was_cut_nothing_is_read_again_that_the_table_or_its_dea
     assert epochs_of(scene) == expected
 
 
-@pytest.mark.parametrize("erased", [False, True])
+@pytest.mark.parametrize("erased", [pytest.param(False, marks=pytest.mark.long), True])
 def test_without_timestamps_what_was_erased_counts_as_what_the_table_has(erased, make_scene, spark):
     columns = ["kafka_topic", "kafka_partition", "kafka_offset"]
     scene = make_scene(partitions=1, metadata_columns=columns)
@@ -205,6 +205,7 @@ def test_a_table_restored_to_before_its_epochs_gets_their_column_again(make_scen
     assert epochs_of(scene) == {(0, offset): 1 for offset in range(10)} | {(1, offset): 1 for offset in range(5)}
 
 
+@pytest.mark.long
 def test_a_column_of_the_table_that_is_no_epoch_is_not_taken_for_one(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.send(GOOD)

@@ -159,7 +159,7 @@ def test_of_two_drivers_the_one_that_slept_in_mid_commit_loses_and_no_commit_is_
     assert len(oracle.ledger_of(after.table)) == number
 
 
-@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("named", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_session_with_deltas_own_log_store_is_refused(named, make_remote, spark):
     scene = make_remote()
     scene.produce(10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 
+import pytest
 from deltalake import DeltaTable, QueryBuilder
 from tests.crashes.oracle import rows_of
 
@@ -39,6 +40,7 @@ def told(place):
     return {place: tuple(ends) for place, ends in found.items()}
 
 
+@pytest.mark.long
 def test_killed_at_one_step_after_the_other(make_scene, children, spark, tmp_path):
     place, chance = str(tmp_path / "erp"), random.Random(7)
     spark.sql(f"CREATE TABLE delta.`{place}` (id BIGINT, v BIGINT) USING delta")

@@ -128,7 +128,10 @@ def test_killed_at_one_step_after_the_other(steps, make_scene, children, spark):
     assert_is_the_fold(scene, spark)
 
 
-@pytest.mark.parametrize("statement", ["OPTIMIZE {table}", "INSERT INTO {table} SELECT * FROM {table} LIMIT 1"])
+@pytest.mark.parametrize(
+    "statement",
+    ["OPTIMIZE {table}", pytest.param("INSERT INTO {table} SELECT * FROM {table} LIMIT 1", marks=pytest.mark.long)],
+)
 def test_another_program_commits_in_the_middle_of_a_merge(statement, make_scene, spark, monkeypatch):
     scene = make_scene(**OPTIONS)
     for seed in (1, 2):
@@ -155,7 +158,7 @@ def test_another_program_commits_in_the_middle_of_a_merge(statement, make_scene,
         )
 
 
-@pytest.mark.parametrize("follow", [False, True], ids=["drain", "follow"])
+@pytest.mark.parametrize("follow", [False, pytest.param(True, marks=pytest.mark.long)], ids=["drain", "follow"])
 def test_a_merge_that_fails_is_made_again(follow, make_scene, spark, monkeypatch):
     scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 300})
     change(scene, 900, seed=4)
@@ -175,7 +178,11 @@ def test_a_merge_that_fails_is_made_again(follow, make_scene, spark, monkeypatch
     assert_is_the_fold(scene, spark)
 
 
-@pytest.mark.parametrize("columns", [{}, {"sequence_by": None}], ids=["by a column", "by Kafka's order"])
+@pytest.mark.parametrize(
+    "columns",
+    [{}, pytest.param({"sequence_by": None}, marks=pytest.mark.long)],
+    ids=["by a column", "by Kafka's order"],
+)
 def test_a_restored_table_becomes_what_the_topic_comes_to(columns, make_scene, spark):
     sink = {name: value for name, value in {**OPTIONS["sink"], **columns}.items() if value}
     scene = make_scene(**{**OPTIONS, "sink": sink})
