@@ -152,7 +152,7 @@ def test_records_of_several_writers_in_one_topic(project):
 def test_records_whose_schema_comes_later_are_tried_again_by_themselves(project):
     with SchemaRegistry() as registry:
         second = registry.register("orders", SECOND)
-        settings = f'{{url: "{registry.url}", timeout_s: 0.5}}'
+        settings = f'{{url: "{registry.url}", timeout_s: 3}}'
         project.write("{type: avro, framing: confluent, schema: second.avsc}", f"schema_registry: {settings}")
         record = encoded(THIRD, {"id": 9, "note": "later", "tag": None, "more": 0.5})
         project.send(framed(second, encoded(*RECORDS[3])), framed(second + 1, record), framed(second + 2, record))
@@ -165,7 +165,7 @@ def test_records_whose_schema_comes_later_are_tried_again_by_themselves(project)
         assert code == 0, said
         assert (
             "orders: warning: dead letters with UNKNOWN_SCHEMA were not tried again: "
-            "the schema registry does not serve: it answers with status 500, for 0.5 s; no record was refused for it\n"
+            "the schema registry does not serve: it answers with status 500, for 3.0 s; no record was refused for it\n"
         ) in said
         registry.order("", times=0)
         assert registry.register("orders", THIRD) == second + 1
