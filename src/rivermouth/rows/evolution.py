@@ -14,15 +14,12 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.names import folded
 from rivermouth.rows.inference import ARRAY, NULL, NUMBER, OBJECT, Node
 from rivermouth.rows.inferred import settled
-from rivermouth.rows.inferred_numbers import MAX_DIGITS, NumberBounds
 from rivermouth.rows.json_types import name_in_json, read_from
 from rivermouth.rows.schema import widens
+from rivermouth.rows.wider_types import Numbers, takes, wider_number
 from rivermouth.spec import Evolution
 from rivermouth.spec.evolution import WIDENS
 
-Numbers = Mapping[tuple[str, ...], NumberBounds]
-_BIGINT: Final = (19, 0)
-"""Digits of the widest whole number of 64 bits, as precision and scale."""
 _ALL_THAT_DELTA_CAN: Final = Evolution(on_new_column="evolve", on_type_change="widen").model_copy(
     update={"max_columns": 1 << 31}
 )
@@ -38,10 +35,6 @@ _KINDS: Final[Mapping[Any, frozenset[str]]] = {
     _NUMBERS: frozenset({NUMBER, NULL}),
 }
 """Kinds of JSON values that a column of a type holds, or would if its type grew."""
-_BITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 7, T.ShortType: 15, T.IntegerType: 31}
-_FLOAT_DIGITS: Final = 38
-"""A number with fewer digits before the point is within a float's range."""
-_WHOLE_DIGITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 20}
 
 
 class Policies(Protocol):
@@ -321,77 +314,6 @@ class _Grower:
                 fields.append(T.StructField(each.name, settled(each.dataType), True, each.metadata))
                 self.changes.append(f"adds {name} {fields[-1].dataType.simpleString()}")
         return T.StructType(fields)
-
-
-def wider_number(mine: T.DataType, bounds: NumberBounds) -> T.DataType | None:
-    """The first type of numbers that Delta can change a column to and that takes the numbers; None if none does."""
-    candidates: list[tuple[T.DataType, Callable[[], bool]]] = [
-        (T.LongType(), lambda: not bounds.fractions and not bounds.beyond_bigint),
-        (T.DoubleType(), lambda: bounds.fractions and not (bounds.inexact_fractions or bounds.inexact_integers)),
-    ]
-    decimal = _decimal(mine, bounds)
-    if decimal is not None:
-        candidates.append((decimal, lambda: bounds.fit_into(decimal)))
-    return next((each for each, holds in candidates if widens(mine, each) and holds()), None)
-
-
-def _decimal(mine: T.DataType, bounds: NumberBounds) -> T.DecimalType | None:
-    """The least decimal with the digits of the column and of the numbers."""
-    scale, whole = bounds.scale, max(bounds.before, len(str(bounds.largest)))
-    if isinstance(mine, T.DecimalType):
-        scale, whole = max(scale, mine.scale), max(whole, mine.precision - mine.scale)
-    elif type(mine) in _WHOLE_DIGITS:
-        whole = max(whole, _WHOLE_DIGITS[type(mine)])
-    else:
-        return None
-    return T.DecimalType(whole + scale, scale) if whole + scale <= MAX_DIGITS else None
-
-
-def takes(kept: T.DataType, found: T.DataType, numbers: Numbers, path: tuple[str, ...]) -> bool:
-    """Whether a column of the kept type takes every value for which the other type was inferred.
-
-    Args:
-        kept: The kept type.
-        found: The inferred type.
-        numbers: Bounds of the numbers, as far as they are known; else their type is all that is known of them.
-        path: Where the values are, as in ``numbers``.
-    """
-    match kept, found:
-        case (_, T.NullType()):
-            return True
-        case (T.StringType() | T.VariantType(), _):
-            return True
-        case (T.StructType(), T.StructType()):
-            mine = {each.name: each.dataType for each in kept.fields}
-            return all(
-                each.name in mine and takes(mine[each.name], each.dataType, numbers, (*path, each.name))
-                for each in found.fields
-            )
-        case (T.MapType(), T.StructType()):
-            return all(takes(kept.valueType, each.dataType, numbers, (*path, each.name)) for each in found.fields)
-        case (T.MapType(), T.MapType()):
-            return takes(kept.valueType, found.valueType, numbers, (*path, "{}"))
-        case (T.ArrayType(), T.ArrayType()):
-            return takes(kept.elementType, found.elementType, numbers, (*path, "[]"))
-    same = kept == found or (isinstance(kept, T.TimestampNTZType) and isinstance(found, T.DateType))
-    return same or _takes_numbers(kept, found, numbers.get(path))
-
-
-def _takes_numbers(kept: T.DataType, found: T.DataType, bounds: NumberBounds | None) -> bool:
-    match kept, found:
-        case (T.DecimalType(), T.LongType() | T.DecimalType() | T.DoubleType()) if bounds is not None:
-            return bounds.fit_into(kept)
-        case (T.DecimalType(), T.LongType() | T.DecimalType()):
-            precision, scale = (found.precision, found.scale) if isinstance(found, T.DecimalType) else _BIGINT
-            return kept.scale >= scale and kept.precision - kept.scale >= precision - scale
-        case (T.ByteType() | T.ShortType() | T.IntegerType(), T.LongType()) if bounds is not None:
-            return bounds.largest < 1 << _BITS[type(kept)]
-        case (T.FloatType(), T.LongType() | T.DoubleType()) if bounds is not None:
-            # Of a number with an exponent the size is not known.
-            return not bounds.exponents and max(bounds.before, len(str(bounds.largest))) < _FLOAT_DIGITS
-        case (T.DoubleType(), T.LongType()):
-            return bounds is None or not bounds.inexact_integers
-    return False
 
 
 def _added(
