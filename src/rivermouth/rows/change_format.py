@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.names import quoted
-from rivermouth.rows import json_document, json_fast_path, json_reasons, json_types, our_classes
+from rivermouth.rows import json_document, json_fast_path, json_reasons, json_rounded, json_types, our_classes
 from rivermouth.rows.declared import DeclaredFormat
 from rivermouth.rows.json_document import SAMPLE_EVERY
 
@@ -265,12 +265,12 @@ class ChangeFormat(DeclaredFormat):
                 yield f"WHEN {sql} THEN {names.literal(f'{reason} {field.name}')}"
         if keeps:
             return
-        rounded = json_types.rounded_texts((read.sql, read.name, self.read_as(read.declared)) for read in reads)
+        rounded = json_rounded.rounded_texts((read.sql, read.name, self.read_as(read.declared)) for read in reads)
         if rounded:
             yield f"WHEN {rounded} THEN '{_UNSOUND}'"
         for read in reads:
             if _is_decimal_by_variant(read.declared, self.read_as(read.declared)):
-                yield f"WHEN {json_types.rounded_variant(read.sql)} THEN {names.literal(f'FIELD_TYPE {read.name}')}"
+                yield f"WHEN {json_rounded.rounded_variant(read.sql)} THEN {names.literal(f'FIELD_TYPE {read.name}')}"
 
     def _old(self, schema: T.StructType) -> str:
         """What is not known of the row before is as after it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rivermouth import names
-from rivermouth.rows import json_document, json_types
+from rivermouth.rows import json_document, json_rounded, json_types
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -50,7 +50,7 @@ def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int], *, 
     )
     misfits = {place: json_types.field_misfit(reads[place], field, f"__done_{place}") for place, field in fields}
     texts = ((reads[place], json_types.name_in_json(field), field.dataType) for place, field in fields)
-    rounded = None if kept else json_types.rounded_texts(texts)
+    rounded = None if kept else json_rounded.rounded_texts(texts)
     wrong = json_types.any_of([*(misfit for place, misfit in misfits.items() if place not in spared), rounded])
     return converted.selectExpr(
         f"* EXCEPT ({', '.join([*json_document.OURS, *reads, '__sound'])})",

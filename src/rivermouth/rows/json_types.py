@@ -9,14 +9,14 @@ Everything here is SQL text over columns that have been parsed already; a frame 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.names import VALUE, folded, quoted
+from rivermouth.names import folded, quoted
+from rivermouth.rows.json_document import TEXT
 from rivermouth.rows.json_times import TimeByForm
 
 # A double keeps every decimal of so many digits, so a number of that size survives being read as one.
@@ -27,18 +27,9 @@ LONGEST_DECIMAL: Final = 400
 _UNDERFLOW: Final = "[1-9][0-9.]*[eE]-[0-9]{3}"
 _SHORTEST_TIMESTAMP: Final = len("2026-01-31")
 _NTZ: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
-# Numbers that may be others as the text of a double: Java 17 writes 9.999999999999999E22 for 1e23.
-_ROUNDED: Final = r"-?((?=[0-9.]{17})[0-9]+[.]|[0-9]{16,}[eE]|[0-9.]+[eE][+-]?[0-9]{2})"
-_TEXT_OF_DOUBLE: Final = r"^-?[0-9]+[.][0-9]+(E-?[0-9]+)?\z"
-# What no document needs to escape.
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
-
 NAME_IN_JSON: Final = "json_name"
 """In a column's metadata: the name that its field has in the documents, where it is another one."""
 
-_DOCUMENT: Final = f"CAST({VALUE} AS STRING)"
-HAS_ROUNDED: Final = f"{_DOCUMENT} RLIKE r'[:,\\[]\\s*{_ROUNDED}'"
-"""SQL: whether a document may have a number that a double does not keep."""
 _AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
 
 
@@ -289,78 +280,15 @@ def _unrounded(read: str, text: str, done: str, declared: T.DecimalType) -> str:
     shifted = f"CASE WHEN {point} = 0 THEN 0 ELSE octet_length({mantissa}) - {point} END - {exponent}"
     # Numbers with an exponent, or of more than 38 digits, are read as doubles: only the first digits are sure, and
     # what comes out as 0 may have been too small for one.
-    long = f"octet_length({mantissa}) > {EXACT_IN_DOUBLE + 1} OR {_DOCUMENT} RLIKE '[0-9][0-9.]{{38}}'"
-    small = f"{done} = 0 AND {_DOCUMENT} RLIKE '{_UNDERFLOW}'"
+    long = f"octet_length({mantissa}) > {EXACT_IN_DOUBLE + 1} OR {TEXT} RLIKE '[0-9][0-9.]{{38}}'"
+    small = f"{done} = 0 AND {TEXT} RLIKE '{_UNDERFLOW}'"
     unsure = f"schema_of_variant({read}) = 'DOUBLE' AND ({long} OR {small})"
     counted = f"CASE WHEN {_plain(text)} THEN {digits} ELSE {shifted} END"
     return f"{done} IS NOT NULL AND {counted} <= {declared.scale} AND NOT ({unsure})"
 
 
-def rounded_texts(columns: Iterable[tuple[str, str, T.DataType]]) -> str | None:
-    """SQL that is true where text of a number may not be what was sent, for the parser makes it of a double.
-
-    None where no column has text. A string may look so too, and nobody knows any more what it was. So the document is
-    searched for a number of that field which a double may not keep; for elements, and text of objects, of any field.
-
-    Args:
-        columns: SQL of each column as it was read, the name of its field, and its type.
-    """
-    texts = list(columns)
-    named = [_number_texts(read, name, declared, count()) for read, name, declared in texts]
-    # One search for all of them: Spark would put the search before the suspicion if it stood beside each of them.
-    others = any_of(_other_texts(read, declared, count(), name) for read, name, declared in texts)
-    searched = others and f"({others}) AND {HAS_ROUNDED}"
-    return any_of([*named, searched])
-
-
-def rounded_variant(read: str) -> str:
-    """SQL that is true where a variant may be of another number than was sent."""
-    return f"schema_of_variant({read}) = 'DOUBLE' AND {HAS_ROUNDED}"
-
-
-def _number_texts(read: str, name: str, declared: T.DataType, names: Iterator[int]) -> str | None:
-    """Where text of fields with names is that of a double."""
-    match declared:
-        case T.StringType() if _PLAIN_NAME.fullmatch(name):
-            sent = f"{_DOCUMENT} RLIKE r'\"{re.escape(name)}\"\\s*:\\s*{_ROUNDED}'"
-            escaped = f"contains({_DOCUMENT}, r'\\u') AND {HAS_ROUNDED}"
-            return f"{read} RLIKE r'{_TEXT_OF_DOUBLE}' AND ({sent} OR ({escaped}))"
-        case T.StructType():
-            inner = ((f"{read}.{quoted(f.name)}", f.name, f.dataType) for f in declared.fields)
-            return any_of(_number_texts(*each, names) for each in inner)
-        case T.ArrayType() | T.MapType():
-            item = f"w{next(names)}"
-            items = read if isinstance(declared, T.ArrayType) else f"map_values({read})"
-            within = _item_type(declared)
-            found = None if isinstance(within, T.StringType) else _number_texts(item, "", within, names)
-            return found and f"exists({items}, {item} -> coalesce({found}, false))"
-    return None
-
-
-def _other_texts(read: str, declared: T.DataType, names: Iterator[int], name: str | None = None) -> str | None:
-    """Where text may be that of an object or an array, of an element, or of infinity."""
-    match declared:
-        case T.StringType():
-            begins = " OR ".join(f"startswith({read}, '{first}')" for first in "{[")
-            suspects = [
-                f"({begins}) AND (contains({read}, '.') OR contains({read}, 'Infinity'))",
-                f"startswith({read}, '\"') AND contains({read}, 'Infinity\"')",
-            ]
-            if name is None or not _PLAIN_NAME.fullmatch(name):
-                suspects.append(f"{read} RLIKE r'{_TEXT_OF_DOUBLE}'")
-            return any_of(suspects)
-        case T.StructType():
-            inner = ((f"{read}.{quoted(f.name)}", f.dataType, f.name) for f in declared.fields)
-            return any_of(_other_texts(sql, kind, names, name) for sql, kind, name in inner)
-        case T.ArrayType() | T.MapType():
-            item = f"z{next(names)}"
-            items = read if isinstance(declared, T.ArrayType) else f"map_values({read})"
-            within = _other_texts(item, _item_type(declared), names)
-            return within and f"exists({items}, {item} -> coalesce({within}, false))"
-    return None
-
-
-def _item_type(declared: T.ArrayType | T.MapType) -> T.DataType:
+def item_type(declared: T.ArrayType | T.MapType) -> T.DataType:
+    """The type of the elements of an array, or of the values of a map."""
     return declared.elementType if isinstance(declared, T.ArrayType) else declared.valueType
 
 
@@ -391,7 +319,7 @@ def variant_in(declared: T.DataType, path: str = "") -> str | None:
             inner = ((each.dataType, f"{path}.{each.name}" if path else each.name) for each in declared.fields)
             return next(filter(None, (variant_in(*each) for each in inner)), None)
         case T.ArrayType() | T.MapType():
-            return variant_in(_item_type(declared), f"{path}[]")
+            return variant_in(item_type(declared), f"{path}[]")
     return path if isinstance(declared, T.VariantType) else None
 
 
