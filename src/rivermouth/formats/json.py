@@ -14,11 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.names import quoted
 from rivermouth.rows import (
     column_policies,
     evolution,
-    json_columns,
     json_document,
     json_fast_path,
     json_reasons,
@@ -30,16 +28,15 @@ from rivermouth.rows import (
     undeclared,
 )
 from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, names_in_ddl, variants_as_declared
+from rivermouth.rows.json_decoding import REFUSED, JsonDecoding
 from rivermouth.rows.json_document import SAMPLE_EVERY
 from rivermouth.rows.json_times import TimeForms
 from rivermouth.rows.registry_format import RegistryFormat
 from rivermouth.spec import Evolution
 from rivermouth.spec.keyed import Texts
 
-_REFUSED = frozenset({"evolve", "dead_letter", "fail"})
 _GROWN = frozenset({"evolve"})
 _FAIL = frozenset({"fail"})
-_SENT = "__sent"
 _HINTS = 'write schema_hints: "at timestamp" for such columns'
 
 
@@ -240,94 +237,19 @@ class Json(RegistryFormat, DeclaredFormat):
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one pass, and scans for what a policy asks for."""
-        schema, policies, exact = self._forms.marked(self._strict_schema()), self._evolution, self._exact
-        spared = {place for place, field in enumerate(schema.fields) if undeclared.is_rescued(field, policies)}
-        quick = None if spared else json_fast_path.row(rows.sparkSession, schema, exact)
-        changed = quick is None and our_classes.are_there(rows.sparkSession)
-        if quick is None:
-            documents = self._changed(rows, schema, spared) if changed else rows
-            judged = json_columns.judged(documents, schema, spared, kept=changed)
-            if exact:
-                judged = self._exactly(judged, schema, spared)
-        else:
-            columns = (f"__row.c{place} AS __done_{place}" for place in range(len(schema.fields)))
-            read = rows.select("*", quick.alias("__row"))
-            told = ("__row IS NOT NULL AS __fits", "coalesce(__row.others, false) AS __others")
-            judged = read.selectExpr("* EXCEPT (__row)", *told, *columns)
-        ours = ", ".join(json_columns.ours(schema, spared))
-        if policies.says_of_new(_REFUSED) or policies.rescues:
-            return self._scanned(judged, schema, spared, changed=changed).selectExpr(f"* EXCEPT ({ours})")
-        data = ", ".join(f"__done_{place} AS {quoted(field.name)}" for place, field in enumerate(schema.fields))
-        decoded = f"{names.VALUE} IS NULL OR __fits AS {names.DECODED}"
-        found = judged.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
-        return found.selectExpr(f"* EXCEPT ({names.VALUE}, {_SENT})", f"{_SENT} AS {names.VALUE}") if changed else found
+        schema = self._forms.marked(self._strict_schema())
+        return JsonDecoding(schema, self._evolution, self._exact).decoded(rows)
 
     @property
     def _exact(self) -> dict[str, Any]:
         """Where each digit counts: in columns that were inferred, and where it is said what else happens."""
-        # What a form cuts off, it says itself.
+        # Not in times of another form: it says itself how many digits it reads.
         schema = self._forms.marked(self.schema_as_declared())
         return undeclared.exact_tree(schema, self._shall_keep, self._before)
 
     def _shall_keep(self, column: T.StructField) -> bool:
         inferred = self._inferred and column.name.lower() not in self.pinned
-        return inferred or self._evolution.says_of_type(column.name)
-
-    def _exactly(self, judged: DataFrame, schema: T.StructType, spared: set[int]) -> DataFrame:
-        """``judged`` rows, of which those do not fit that say something more exactly than a column keeps it."""
-        told = {json_types.name_in_json(schema.fields[place]) for place in spared}
-        others = {name: part for name, part in self._exact["fields"].items() if name not in told}
-        if not others:
-            return judged
-        kept = undeclared.kept(judged.sparkSession, {"fields": others}, _SENT)
-        return judged.withColumn("__fits", F.col("__fits") & kept)
-
-    def _changed(self, rows: DataFrame, schema: T.StructType, spared: set[int]) -> DataFrame:
-        """The documents for Spark's parser; as they were sent in ``__sent``.
-
-        In text columns they have strings alone, and nothing that is rescued and the parser would not take.
-        """
-        spark = rows.sparkSession
-        others = (name for name in rows.columns if name != names.VALUE)
-        kept = json_fast_path.kept(spark, schema, _SENT).alias(names.VALUE)
-        found = rows.select(*others, F.col(names.VALUE).alias(_SENT)).select("*", kept)
-        if not spared:
-            return found
-        fitted = undeclared.fitted(spark, schema, self._evolution, names.VALUE, self._exact)
-        # What is taken out of a document is not judged any more, and must be text as well.
-        return found.withColumn(
-            names.VALUE, F.when(F.expr(json_document.TEXT_SOUND), fitted).otherwise(F.col(names.VALUE))
-        )
-
-    def _scanned(self, judged: DataFrame, schema: T.StructType, spared: set[int], *, changed: bool) -> DataFrame:
-        """Rows with ``__decoded`` and ``__data``, of which undeclared fields and misfits are told as policies say."""
-        spark, sent = judged.sparkSession, _SENT if changed else names.VALUE
-        data = [
-            f"{f'CASE WHEN NOT __not_{place} THEN __done_{place} END' if place in spared else f'__done_{place}'}"
-            f" AS {quoted(field.name)}"
-            for place, field in enumerate(schema.fields)
-        ]
-        found = {}
-        if self._evolution.says_of_new(_REFUSED):
-            found["__surplus"] = undeclared.fields(spark, schema, self._evolution, _REFUSED, sent)
-        if self._evolution.rescues:
-            told = (
-                f"CASE WHEN __not_{place} THEN {names.literal(json_types.name_in_json(field))} END"
-                for place, field in enumerate(schema.fields)
-                if place in spared
-            )
-            misfits = f"CAST(array_compact(array({', '.join(told)})) AS array<string>)"
-            found["__rescued"] = undeclared.rescued(spark, schema, self._evolution, sent, misfits, self._exact)
-            data.append(f"__rescued AS {quoted(undeclared.RESCUED)}")
-        looked = F.col("__fits") if spared else F.expr("__fits AND __others")
-        scanned = judged.withColumns({name: F.when(looked, column) for name, column in found.items()})
-        complete = "__fits AND __surplus IS NULL" if "__surplus" in found else "__fits"
-        return scanned.selectExpr(
-            f"* EXCEPT ({', '.join([*found, names.VALUE, *([_SENT] if changed else [])])})",
-            f"{sent} AS {names.VALUE}",
-            f"{sent} IS NULL OR ({complete}) AS {names.DECODED}",
-            f"struct({', '.join(data)}) AS {names.DATA}",
-        )
+        return inferred or self._evolution.is_type_change_given(column.name)
 
     def suspects(self, spark: SparkSession) -> Column:
         """Documents with fields or numbers that the schema may grow by; all that are refused, if one may fail."""
@@ -360,7 +282,7 @@ class Json(RegistryFormat, DeclaredFormat):
         ``UNEXPLAINED`` where Python finds nothing.
         """
         schema = self._strict_schema()
-        known = undeclared.fields_tree(schema, self._evolution, _REFUSED)
+        known = undeclared.fields_tree(schema, self._evolution, REFUSED)
         judged = T.StructType([each for each in schema.fields if not undeclared.is_rescued(each, self._evolution)])
         verdict = json_reasons.explainer(
             judged.json(), array=self._array, known=json.dumps(known), forms=self._forms, exact=json.dumps(self._exact)

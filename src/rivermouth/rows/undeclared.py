@@ -1,4 +1,4 @@
-"""What documents have that the schema does not: found by our class in Spark's JVM, in a scan beside the parse."""
+"""What documents have besides the schema, or say more exactly: found by our class in Spark's JVM, beside the parse."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def wider_numbers(
     return ClassicColumn(_class(spark, numbers_tree(declared, evolution, pinned)).wider(of))
 
 
-def kept(spark: SparkSession, tree: Mapping[str, Any], of: str) -> Column:
+def is_kept_exactly(spark: SparkSession, tree: Mapping[str, Any], of: str) -> Column:
     """Whether the documents of a binary column say nothing more exactly than their columns keep it; never null.
 
     Args:
@@ -195,11 +195,12 @@ def exact_tree(
 
     Args:
         declared: The schema.
-        said: Whether a column shall keep all.
-        before: The schema as it was declared, out of which the other columns and fields have grown.
+        said: Whether a column was inferred, or shall keep each digit because a policy says so.
+        before: The schema as it was declared; what it lacks has grown out of it, and counts as inferred. None: nothing
+            has grown.
     """
-    grown = declared if before is None else before
-    known = {folded(each.name): each.dataType for each in grown.fields}
+    base = declared if before is None else before
+    known = {folded(each.name): each.dataType for each in base.fields}
     parts = {}
     for each in declared.fields:
         part = _exact_in(each.dataType, None if said(each) else known.get(folded(each.name)))

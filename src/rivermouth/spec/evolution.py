@@ -65,7 +65,7 @@ class Evolution(Noun):
     columns: dict[str, ColumnEvolution] = {}
     _never_rescued: frozenset[str] = frozenset()
     _never_widened: frozenset[str] = frozenset()
-    _says_nothing_of_types: bool = False
+    _is_type_change_default: bool = False
 
     @model_validator(mode="after")
     def _tells_columns_apart(self) -> Self:
@@ -89,7 +89,7 @@ class Evolution(Noun):
         change = "widen" if infers and widens else "dead_letter"
         given = {"on_new_column": self.on_new_column or new, "on_type_change": self.on_type_change or change}
         same = self.model_copy(update=given)
-        same._says_nothing_of_types = self._says_nothing_of_types or self.on_type_change is None  # noqa: SLF001
+        same._is_type_change_default = self._is_type_change_default or self.on_type_change is None  # noqa: SLF001
         return same
 
     def new_column(self, name: str) -> OnNewColumn:
@@ -103,10 +103,10 @@ class Evolution(Noun):
         word = _UNRESCUED.get(word, word) if name.lower() in self._never_rescued else word
         return "dead_letter" if word in WIDENS and name.lower() in self._never_widened else word
 
-    def says_of_type(self, name: str) -> bool:
-        """Whether somebody said what happens to values that a column does not hold, and it is not just the default."""
-        said = self.on_type_change is not None and not self._says_nothing_of_types
-        return said or self._of(name).on_type_change is not None
+    def is_type_change_given(self, name: str) -> bool:
+        """Whether the project says what happens to values that a column does not hold; false where the default does."""
+        given = self.on_type_change is not None and not self._is_type_change_default
+        return given or self._of(name).on_type_change is not None
 
     def holding(self, *, never_rescued: Collection[str], never_widened: Collection[str]) -> Evolution:
         """The same, but that columns of these names, in lower case, are not rescued, or do not become wider."""

@@ -1,0 +1,119 @@
+"""JSON documents to columns under the policies of a schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.names import quoted
+from rivermouth.rows import json_columns, json_document, json_fast_path, json_types, our_classes, undeclared
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+    from rivermouth.rows.undeclared import Exact
+    from rivermouth.spec import Evolution
+
+REFUSED: Final = frozenset({"evolve", "dead_letter", "fail"})
+"""What policies say of new fields for which a document is refused: under ``evolve`` until the schema has grown."""
+_SENT: Final = "__sent"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonDecoding:
+    """How documents become columns.
+
+    Attributes:
+        schema: The columns; NOT NULL where a document must have a value, and with ``TimeByForm`` for times in a form
+            of the user's.
+        policies: What happens to what the schema does not foresee.
+        exact: Where each digit counts, as of ``undeclared.exact_tree``.
+    """
+
+    schema: T.StructType
+    policies: Evolution
+    exact: Exact
+
+    def decoded(self, rows: DataFrame) -> DataFrame:
+        """``rows`` with ``__decoded`` and ``__data``, in one pass, and scanned for what a policy asks for."""
+        schema, policies = self.schema, self.policies
+        spared = {place for place, field in enumerate(schema.fields) if undeclared.is_rescued(field, policies)}
+        quick = None if spared else json_fast_path.row(rows.sparkSession, schema, self.exact)
+        changed = quick is None and our_classes.are_there(rows.sparkSession)
+        if quick is None:
+            documents = self._changed(rows, spared) if changed else rows
+            judged = json_columns.judged(documents, schema, spared, kept=changed)
+            if self.exact:
+                judged = self._exactly(judged, spared)
+        else:
+            columns = (f"__row.c{place} AS __done_{place}" for place in range(len(schema.fields)))
+            read = rows.select("*", quick.alias("__row"))
+            told = ("__row IS NOT NULL AS __fits", "coalesce(__row.others, false) AS __others")
+            judged = read.selectExpr("* EXCEPT (__row)", *told, *columns)
+        ours = ", ".join(json_columns.ours(schema, spared))
+        if policies.says_of_new(REFUSED) or policies.rescues:
+            return self._scanned(judged, spared, changed=changed).selectExpr(f"* EXCEPT ({ours})")
+        data = ", ".join(f"__done_{place} AS {quoted(field.name)}" for place, field in enumerate(schema.fields))
+        decoded = f"{names.VALUE} IS NULL OR __fits AS {names.DECODED}"
+        found = judged.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
+        return found.selectExpr(f"* EXCEPT ({names.VALUE}, {_SENT})", f"{_SENT} AS {names.VALUE}") if changed else found
+
+    def _exactly(self, judged: DataFrame, spared: set[int]) -> DataFrame:
+        """``judged`` rows, of which those do not fit that say something more exactly than a column keeps it."""
+        told = {json_types.name_in_json(self.schema.fields[place]) for place in spared}
+        others = {name: part for name, part in self.exact["fields"].items() if name not in told}
+        if not others:
+            return judged
+        exact = undeclared.is_kept_exactly(judged.sparkSession, {"fields": others}, _SENT)
+        return judged.withColumn("__fits", F.col("__fits") & exact)
+
+    def _changed(self, rows: DataFrame, spared: set[int]) -> DataFrame:
+        """The documents for Spark's parser; as they were sent in ``__sent``.
+
+        In text columns they have strings alone, and nothing that is rescued and the parser would not take.
+        """
+        spark = rows.sparkSession
+        others = (name for name in rows.columns if name != names.VALUE)
+        kept = json_fast_path.kept(spark, self.schema, _SENT).alias(names.VALUE)
+        found = rows.select(*others, F.col(names.VALUE).alias(_SENT)).select("*", kept)
+        if not spared:
+            return found
+        fitted = undeclared.fitted(spark, self.schema, self.policies, names.VALUE, self.exact)
+        # What is taken out of a document is not judged any more, and must be text as well.
+        return found.withColumn(
+            names.VALUE, F.when(F.expr(json_document.TEXT_SOUND), fitted).otherwise(F.col(names.VALUE))
+        )
+
+    def _scanned(self, judged: DataFrame, spared: set[int], *, changed: bool) -> DataFrame:
+        """Rows with ``__decoded`` and ``__data``, of which undeclared fields and misfits are told as policies say."""
+        spark, sent = judged.sparkSession, _SENT if changed else names.VALUE
+        done = (
+            f"CASE WHEN NOT __not_{place} THEN __done_{place} END" if place in spared else f"__done_{place}"
+            for place in range(len(self.schema.fields))
+        )
+        data = [f"{sql} AS {quoted(field.name)}" for sql, field in zip(done, self.schema.fields, strict=True)]
+        found = {}
+        if self.policies.says_of_new(REFUSED):
+            found["__surplus"] = undeclared.fields(spark, self.schema, self.policies, REFUSED, sent)
+        if self.policies.rescues:
+            told = (
+                f"CASE WHEN __not_{place} THEN {names.literal(json_types.name_in_json(field))} END"
+                for place, field in enumerate(self.schema.fields)
+                if place in spared
+            )
+            misfits = f"CAST(array_compact(array({', '.join(told)})) AS array<string>)"
+            found["__rescued"] = undeclared.rescued(spark, self.schema, self.policies, sent, misfits, self.exact)
+            data.append(f"__rescued AS {quoted(undeclared.RESCUED)}")
+        looked = F.col("__fits") if spared else F.expr("__fits AND __others")
+        scanned = judged.withColumns({name: F.when(looked, column) for name, column in found.items()})
+        complete = "__fits AND __surplus IS NULL" if "__surplus" in found else "__fits"
+        return scanned.selectExpr(
+            f"* EXCEPT ({', '.join([*found, names.VALUE, *([_SENT] if changed else [])])})",
+            f"{sent} AS {names.VALUE}",
+            f"{sent} IS NULL OR ({complete}) AS {names.DECODED}",
+            f"struct({', '.join(data)}) AS {names.DATA}",
+        )
