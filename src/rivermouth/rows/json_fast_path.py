@@ -52,7 +52,8 @@ def kept(spark: SparkSession, declared: T.StructType, of: str) -> Column:
     Raises:
         ValueError: Our classes are not there.
     """
-    return ClassicColumn(our_classes.made(spark, "json.Kept", _texts(_in_documents(declared)).json()).of(of))
+    kinds = _only(_in_documents(declared), (T.StringType, T.VariantType))
+    return ClassicColumn(our_classes.made(spark, "json.Kept", kinds.json()).of(of))
 
 
 def texts_kept(spark: SparkSession, read: T.StructType, of: str) -> Column:
@@ -63,7 +64,8 @@ def texts_kept(spark: SparkSession, read: T.StructType, of: str) -> Column:
     Raises:
         ValueError: Our classes are not there.
     """
-    return ClassicColumn(our_classes.made(spark, "json.Kept", _numbers_of_texts(read).json()).of(of))
+    kinds = _only(read, (T.StringType, T.DecimalType))
+    return ClassicColumn(our_classes.made(spark, "json.Kept", kinds.json()).of(of))
 
 
 def elements(spark: SparkSession, of: str) -> Column:
@@ -75,27 +77,16 @@ def elements(spark: SparkSession, of: str) -> Column:
     return ClassicColumn(our_classes.made(spark, "json.Elements").of(of))
 
 
-def _numbers_of_texts(read: T.DataType) -> T.DataType:
-    match read:
-        case T.StructType():
-            return T.StructType([T.StructField(each.name, _numbers_of_texts(each.dataType)) for each in read.fields])
-        case T.ArrayType():
-            return T.ArrayType(_numbers_of_texts(read.elementType))
-        case T.MapType():
-            return T.MapType(T.StringType(), _numbers_of_texts(read.valueType))
-    return read if isinstance(read, T.StringType | T.DecimalType) else T.BooleanType()
-
-
-def _texts(declared: T.DataType) -> T.DataType:
-    """A type with its texts and variants; what is neither is of a type that Java knows."""
+def _only(declared: T.DataType, kinds: tuple[type[T.DataType], ...]) -> T.DataType:
+    """A type with those leaves that are of some kinds; the others are of one that Java knows and passes over."""
     match declared:
         case T.StructType():
-            return T.StructType([T.StructField(each.name, _texts(each.dataType)) for each in declared.fields])
+            return T.StructType([T.StructField(each.name, _only(each.dataType, kinds)) for each in declared.fields])
         case T.ArrayType():
-            return T.ArrayType(_texts(declared.elementType))
+            return T.ArrayType(_only(declared.elementType, kinds))
         case T.MapType():
-            return T.MapType(T.StringType(), _texts(declared.valueType))
-    return declared if isinstance(declared, T.StringType | T.VariantType) else T.BooleanType()
+            return T.MapType(T.StringType(), _only(declared.valueType, kinds))
+    return declared if isinstance(declared, kinds) else T.BooleanType()
 
 
 def _in_documents(declared: T.StructType) -> T.StructType:

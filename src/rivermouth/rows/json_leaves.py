@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime as dt
 import math
 import re
@@ -30,10 +29,9 @@ _ISO: Final[dict[type[T.DataType], tuple[re.Pattern[str], str]]] = {
     T.TimestampNTZType: (_NTZ, "timestamp without an offset (YYYY-MM-DDThh:mm:ss)"),
 }
 _DECIMAL: Final = re.compile(r"[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-_LONG: Final = "a number with more digits than a double keeps"
 
 
-def leaf(value: Any, declared: T.DataType) -> str | None:
+def misfit(value: Any, declared: T.DataType) -> str | None:
     """What a value is instead of its declared type; None if it fits."""
     match declared:
         case T.StringType():
@@ -51,27 +49,23 @@ def leaf(value: Any, declared: T.DataType) -> str | None:
         case TimeByForm():
             return _by_form(value, declared)
         case T.VariantType():
-            return variant(value)
+            return not_a_variant(value)
         case _ if type(declared) in _ISO:
             return _time(value, *_ISO[type(declared)])
     return kind(value)
 
 
-def lost(value: Any) -> str | None:
+def lost_digits(value: Any) -> str | None:
     """What a value of the right type says more exactly than its column keeps it."""
     if isinstance(value, Number):
-        return _LONG if _is_lost(value) else None
+        return None if exact_values.is_double(value.text) else "a number with more digits than a double keeps"
     if isinstance(value, str) and not exact_values.is_micros(value):
         return "a time with digits behind the microsecond"
     return None
 
 
-def _is_lost(value: Any) -> bool:
-    return isinstance(value, Number) and not exact_values.is_double(value.text)
-
-
-def is_long(value: Any) -> bool:
-    """Whether Spark's own parser may not keep the digits of a number in a text."""
+def may_lose_digits(value: Any) -> bool:
+    """Whether a value is a number of which Spark's own parser may lose digits in a column of text."""
     return isinstance(value, Number) and (len(value.text) > EXACT_IN_DOUBLE or "e" in value.text.lower())
 
 
@@ -88,7 +82,7 @@ def _floating(value: Any, declared: T.DataType) -> str | None:
     return "a number beyond its range" if abs(float(value.text)) >= largest else None
 
 
-def variant(value: Any) -> str | None:
+def not_a_variant(value: Any) -> str | None:
     """What keeps a value of any shape from being a VARIANT, whose numbers are decimals or doubles."""
     numbers = (part for part in parts(value) if isinstance(part, Number))
     return "a number beyond its range" if any(math.isinf(float(each.text)) for each in numbers) else None
@@ -131,12 +125,12 @@ def _binary(value: Any) -> str | None:
         return kind(value)
     try:
         base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return "a string that is no base64"
     return None
 
 
-def maybe(value: Any, declared: T.DataType) -> bool:
+def may_fit(value: Any, declared: T.DataType) -> bool:
     """Whether Spark may take a value that does not look as if it fitted.
 
     It knows more forms of a timestamp, and the digits of a double depend on the version of Java.

@@ -1,4 +1,4 @@
-"""How deep, long and large JSON may be: the limits of Jackson, to which every reader here is held."""
+"""How deep, long and large JSON may be: the limits of Jackson and of Spark's VARIANT, to which every reader is held."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import re
 from typing import Final
 
 MAX_DEPTH: Final = 1000
+"""Levels of objects and arrays."""
 MAX_NUMBER: Final = 1000
+"""Characters of a number."""
 MAX_NAME: Final = 50_000
+"""Characters of a field's name."""
 MAX_STRING: Final = 20_000_000
+"""Characters of a string, as ``characters`` counts them."""
 MAX_VARIANT: Final = 1 << 24
+"""Bytes of a VARIANT."""
 
 _OUTSIDE_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 
@@ -28,5 +33,5 @@ def deeper_than(limit: int, text: str) -> bool:
 
 
 def characters(text: str) -> int:
-    """As Jackson counts them: in units of UTF-16. Counted only where it can matter."""
+    """How long a text is to Jackson, in units of UTF-16; too few are counted only where that is far from the limit."""
     return len(text) if 2 * len(text) <= MAX_STRING else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -22,8 +22,9 @@ from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows.undeclared import first_pointer
 
 MAX_POINTER: Final = 200
-# A part of a VARIANT takes so many bytes at most, beside those of its text.
-_AROUND_A_PART: Final = 24
+"""Characters of a JSON pointer that are told."""
+# A part of a VARIANT takes so many at most, beside those of its text.
+_BYTES_AROUND_A_PART: Final = 24
 
 VERDICT: Final = T.StructType([T.StructField(name, T.StringType()) for name in ("reason", "field", "message")])
 FINDINGS: Final = T.ArrayType(VERDICT)
@@ -99,8 +100,8 @@ def _schema(schema_json: str, forms: TimeForms | None) -> T.StructType:
 
 
 @functools.cache
-def _tree(known: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(known)
+def _tree(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
     return found
 
 
@@ -241,11 +242,12 @@ def _value(value: Any, declared: T.DataType, path: str, exact: dict[str, Any]) -
         case T.VariantType() if _most_bytes(value) > json_limits.MAX_VARIANT:
             yield from _too_large(value, path)
         case _:
-            wrong = json_leaves.leaf(value, declared) or (json_leaves.lost(value) if "exact" in exact else None)
+            lost = json_leaves.lost_digits(value) if "exact" in exact else None
+            wrong = json_leaves.misfit(value, declared) or lost
             if wrong is not None:
                 message = f"field {path} is declared {declared.simpleString()} and holds {wrong}"
-                yield Verdict("FIELD_TYPE", path, message, sure=not json_leaves.maybe(value, declared))
-            elif isinstance(declared, T.StringType) and any(map(json_leaves.is_long, parts(value))):
+                yield Verdict("FIELD_TYPE", path, message, sure=not json_leaves.may_fit(value, declared))
+            elif isinstance(declared, T.StringType) and any(map(json_leaves.may_lose_digits, parts(value))):
                 message = f"field {path} is declared string and holds a number of so many digits that without the "
                 message += "classes of rivermouth its text is not sure"
                 yield Verdict("FIELD_TYPE", path, message, sure=False)
@@ -255,11 +257,11 @@ def _most_bytes(value: Any) -> int:
     """No fewer than a VARIANT of the value has."""
     length = sum(4 * len(text) for text in texts(value))
     numbers = sum(len(part.text) for part in parts(value) if isinstance(part, Number))
-    return length + numbers + _AROUND_A_PART * sum(1 for _ in parts(value))
+    return length + numbers + _BYTES_AROUND_A_PART * sum(1 for _ in parts(value))
 
 
 def _too_large(value: Any, path: str) -> Iterator[Verdict]:
-    wrong = json_leaves.variant(value)
+    wrong = json_leaves.not_a_variant(value)
     if wrong is not None:
         yield Verdict("FIELD_TYPE", path, f"field {path} is declared variant and holds {wrong}")
         return
