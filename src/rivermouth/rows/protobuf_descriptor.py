@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -27,25 +28,44 @@ _WELL_KNOWN: Final = (
     "type",
     "wrappers",
 )
-# By the numbers of descriptor.proto.
-_DOUBLE, _FLOAT, _INT64, _UINT64, _INT32, _FIXED64, _FIXED32, _BOOL, _STRING, _GROUP, _MESSAGE, _BYTES = range(1, 13)
-_UINT32, _ENUM, _SFIXED32, _SFIXED64, _SINT32, _SINT64 = range(13, 19)
+
+
+class FieldType(IntEnum):
+    """The types of fields, by their numbers in descriptor.proto."""
+
+    DOUBLE = 1
+    FLOAT = 2
+    INT64 = 3
+    UINT64 = 4
+    INT32 = 5
+    FIXED64 = 6
+    FIXED32 = 7
+    BOOL = 8
+    STRING = 9
+    GROUP = 10
+    MESSAGE = 11
+    BYTES = 12
+    UINT32 = 13
+    ENUM = 14
+    SFIXED32 = 15
+    SFIXED64 = 16
+    SINT32 = 17
+    SINT64 = 18
+
+
+_LONGS: Final = (FieldType.INT64, FieldType.SFIXED64, FieldType.SINT64, FieldType.UINT32, FieldType.FIXED32)
 SCALARS: Final[dict[int, T.DataType]] = {
-    _DOUBLE: T.DoubleType(),
-    _FLOAT: T.FloatType(),
-    **dict.fromkeys((_INT64, _SFIXED64, _SINT64, _UINT32, _FIXED32), T.LongType()),
-    **dict.fromkeys((_UINT64, _FIXED64), T.DecimalType(20, 0)),
-    **dict.fromkeys((_INT32, _SFIXED32, _SINT32), T.IntegerType()),
-    _BOOL: T.BooleanType(),
-    _STRING: T.StringType(),
-    _BYTES: T.BinaryType(),
-    _ENUM: T.StringType(),
+    FieldType.DOUBLE: T.DoubleType(),
+    FieldType.FLOAT: T.FloatType(),
+    **dict.fromkeys(_LONGS, T.LongType()),
+    **dict.fromkeys((FieldType.UINT64, FieldType.FIXED64), T.DecimalType(20, 0)),
+    **dict.fromkeys((FieldType.INT32, FieldType.SFIXED32, FieldType.SINT32), T.IntegerType()),
+    FieldType.BOOL: T.BooleanType(),
+    FieldType.STRING: T.StringType(),
+    FieldType.BYTES: T.BinaryType(),
+    FieldType.ENUM: T.StringType(),
 }
-_NAMES: Final = (
-    "",
-    *("double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message"),
-    *("bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64"),
-)
+"""The columns of fields that hold neither a message nor a group."""
 WRAPPERS: Final = frozenset(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -242,7 +262,7 @@ def is_repeated(field: Any) -> bool:
 
 def is_map(field: Any) -> bool:
     """Whether a field is a map, which is one of messages with a key and a value."""
-    return bool(field.type == _MESSAGE and is_repeated(field) and field.message_type.GetOptions().map_entry)
+    return bool(field.type == FieldType.MESSAGE and is_repeated(field) and field.message_type.GetOptions().map_entry)
 
 
 def map_parts(field: Any) -> tuple[Any, Any]:
@@ -253,17 +273,17 @@ def map_parts(field: Any) -> tuple[Any, Any]:
 
 def is_message(field: Any) -> bool:
     """Whether what a field holds is a message, or a group of one."""
-    return field.type in (_MESSAGE, _GROUP)
+    return field.type in (FieldType.MESSAGE, FieldType.GROUP)
 
 
 def is_string(field: Any) -> bool:
     """Whether what a field holds is text."""
-    return bool(field.type == _STRING)
+    return bool(field.type == FieldType.STRING)
 
 
 def is_enum(field: Any) -> bool:
     """Whether what a field holds is an enum."""
-    return bool(field.type == _ENUM)
+    return bool(field.type == FieldType.ENUM)
 
 
 def is_required(field: Any) -> bool:
@@ -282,7 +302,7 @@ def told(field: Any) -> str:
     if is_map(field):
         return "a map"
     of_file = field.message_type if is_message(field) else field.enum_type if is_enum(field) else None
-    name = _NAMES[field.type] if of_file is None else of_file.full_name
+    name = FieldType(field.type).name.lower() if of_file is None else of_file.full_name
     return f"repeated {name}" if is_repeated(field) else str(name)
 
 

@@ -16,7 +16,8 @@ from rivermouth.rows.evolution import FIELD_NUMBER
 
 WHOLE: Final = (T.IntegerType, T.LongType, T.DecimalType)
 """Types of whole numbers, each wider than the one before."""
-_FRACTIONS: Final = (T.FloatType, T.DoubleType)
+FRACTIONS: Final = (T.FloatType, T.DoubleType)
+"""Types of fractions, the wider one last."""
 
 
 def of_message(descriptor: Any, target: T.StructType | None = None, within: tuple[str, ...] = ()) -> T.StructType:
@@ -78,8 +79,8 @@ def joined(target: T.DataType, written: T.DataType) -> T.DataType:
     """The least type of numbers that Delta can change a column to and that holds those of both; else the column's."""
     if isinstance(target, WHOLE) and isinstance(written, WHOLE):
         return max(target, written, key=lambda each: WHOLE.index(type(each)))
-    if isinstance(target, _FRACTIONS) and isinstance(written, _FRACTIONS):
-        return max(target, written, key=lambda each: _FRACTIONS.index(type(each)))
-    if isinstance(target, T.IntegerType) and isinstance(written, _FRACTIONS):
+    if isinstance(target, FRACTIONS) and isinstance(written, FRACTIONS):
+        return max(target, written, key=lambda each: FRACTIONS.index(type(each)))
+    if isinstance(target, T.IntegerType) and isinstance(written, FRACTIONS):
         return T.DoubleType()
     return target

@@ -16,6 +16,7 @@ from rivermouth.rows import protobuf_reader as reading
 from rivermouth.rows.column_policies import Policies
 from rivermouth.rows.evolution import FIELD_NUMBER
 from rivermouth.rows.protobuf_descriptor import below, is_repeated
+from rivermouth.rows.protobuf_found import FRACTIONS, WHOLE
 from rivermouth.rows.protobuf_reader import Read
 from rivermouth.rows.python_scalars import Misfit
 
@@ -30,7 +31,6 @@ _HELD: Final = {
     (T.IntegerType, T.DoubleType),
     (T.FloatType, T.DoubleType),
 }
-_FRACTIONS: Final = (T.FloatType, T.DoubleType)
 
 
 class GrownReader:
@@ -70,13 +70,13 @@ class GrownReader:
             if mine is None:
                 self._undeclared(field, path, column, refused)
                 continue
-            of_table = declared.fields_by_number.get(field.number) if declared is not None else None
+            of_table = _field_of(declared, field.number)
             within, inner = column or mine.name, below(path, mine.name)
             read = self._field(field, of_table, mine.dataType, inner, within)
             parts[mine.name] = _passing(read) if self._policies.passes(within) else read
         for each in target.fields:
             if each.name not in parts:
-                of_table = _declared_as(each, declared)
+                of_table = _field_of(declared, each.metadata.get(FIELD_NUMBER))
                 parts[each.name] = self._absent(of_table, below(path, each.name), column or each.name, is_lacking=True)
         check = _sent(writer, {number: below(path, each.name) for number, each in known.items()}, path)
         ordered = [(each.name, parts[each.name]) for each in target.fields]
@@ -184,9 +184,9 @@ def _as(target: T.DataType, written: T.DataType, read: Read, path: str) -> Read 
     """A function to values of another type of numbers, which refuses what is none of its own; None for other types."""
     if target == written or (type(written), type(target)) in _HELD:
         return read
-    whole = isinstance(written, protobuf_found.WHOLE)
-    to_whole, to_fraction = isinstance(target, protobuf_found.WHOLE), isinstance(target, _FRACTIONS)
-    if not (whole and (to_whole or to_fraction)) and not (isinstance(written, _FRACTIONS) and to_fraction):
+    to_whole, to_fraction = isinstance(target, WHOLE), isinstance(target, FRACTIONS)
+    of_whole, of_fraction = isinstance(written, WHOLE), isinstance(written, FRACTIONS)
+    if not (of_whole and (to_whole or to_fraction)) and not (of_fraction and to_fraction):
         return None
 
     def exact(value: Any) -> Any:
@@ -210,8 +210,8 @@ def _kind(field: Any) -> str:
     return "json" if name in descriptors.JSON else "value"
 
 
-def _declared_as(column: T.StructField, declared: Any) -> Any:
-    number = column.metadata.get(FIELD_NUMBER)
+def _field_of(declared: Any, number: int | None) -> Any:
+    """The field that the table's descriptor has under a number; None without a descriptor, or such a field."""
     return None if declared is None else declared.fields_by_number.get(number)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rivermouth.rows.protobuf_descriptor import is_repeated
+from rivermouth.rows.protobuf_descriptor import FieldType, below, is_repeated
 from rivermouth.rows.protobuf_reader import other_type
 from rivermouth.rows.python_scalars import Misfit
 
@@ -19,22 +19,20 @@ _HEADER: Final = 5
 _MAX_DEPTH: Final = 100
 _FIRST_FIELD, _LAST_FIELD = 1, (1 << 29) - 1
 
-_DOUBLE, _FLOAT, _INT32, _FIXED64, _FIXED32, _BOOL, _STRING, _GROUP = 1, 2, 5, 6, 7, 8, 9, 10
-_MESSAGE, _BYTES, _UINT32, _ENUM, _SFIXED32, _SFIXED64, _SINT32 = 11, 12, 13, 14, 15, 16, 17
 _KINDS: Final = {
-    **dict.fromkeys((_DOUBLE, _FIXED64, _SFIXED64), _I64),
-    **dict.fromkeys((_FLOAT, _FIXED32, _SFIXED32), _I32),
-    **dict.fromkeys((_STRING, _MESSAGE, _BYTES), _LEN),
-    _GROUP: _START,
+    **dict.fromkeys((FieldType.DOUBLE, FieldType.FIXED64, FieldType.SFIXED64), _I64),
+    **dict.fromkeys((FieldType.FLOAT, FieldType.FIXED32, FieldType.SFIXED32), _I32),
+    **dict.fromkeys((FieldType.STRING, FieldType.MESSAGE, FieldType.BYTES), _LEN),
+    FieldType.GROUP: _START,
 }
 # A varint as it stands there, without a sign: what fits a field of fewer bits.
 _SIGNED: Final = ((0, (1 << 31) - 1), ((1 << 64) - (1 << 31), (1 << 64) - 1))
 _FITS: Final = {
-    _INT32: _SIGNED,
-    _ENUM: _SIGNED,
-    _UINT32: ((0, (1 << 32) - 1),),
-    _SINT32: ((0, (1 << 32) - 1),),
-    _BOOL: ((0, 1),),
+    FieldType.INT32: _SIGNED,
+    FieldType.ENUM: _SIGNED,
+    FieldType.UINT32: ((0, (1 << 32) - 1),),
+    FieldType.SINT32: ((0, (1 << 32) - 1),),
+    FieldType.BOOL: ((0, 1),),
 }
 
 
@@ -53,7 +51,7 @@ def confluent(value: bytes, descriptor: Any) -> bytes:
     Raises:
         Misfit: There is no such framing, or it is another message than the descriptor's.
     """
-    writer(value)
+    writer_id(value)
     walk = _Walk(value)
     count, at = walk.signed(_HEADER)
     if not 0 <= count <= _MAX_DEPTH:
@@ -68,7 +66,7 @@ def confluent(value: bytes, descriptor: Any) -> bytes:
     return value[at:]
 
 
-def writer(value: bytes) -> int:
+def writer_id(value: bytes) -> int:
     """The id of the schema that a value in Confluent's framing was written with.
 
     Raises:
@@ -128,7 +126,7 @@ class _Walk:
             _check_number(found, field, path)
             return at
         if kind == _START:
-            inner = field.message_type if field is not None and field.type == _GROUP else None
+            inner = field.message_type if field is not None and field.type == FieldType.GROUP else None
             return self.message(at, end, inner, path, depth + 1, group=number)
         if kind == _LEN:
             length, at = self._varint(at, end, path)
@@ -141,9 +139,9 @@ class _Walk:
         return at + length
 
     def _inside(self, at: int, end: int, field: Any, path: str, depth: int) -> None:
-        if field.type == _MESSAGE:
+        if field.type == FieldType.MESSAGE:
             self.message(at, end, field.message_type, path, depth + 1)
-        elif field.type == _STRING:
+        elif field.type == FieldType.STRING:
             try:
                 self._value[at:end].decode("utf-8")
             except UnicodeDecodeError:
@@ -179,9 +177,7 @@ def _check_number(found: int, field: Any, path: str) -> None:
 
 
 def _below(path: str, field: Any) -> str:
-    if field is None:
-        return path
-    return f"{path}.{field.name}" if path else str(field.name)
+    return path if field is None else below(path, field.name)
 
 
 def _truncated(path: str) -> Misfit:

@@ -82,7 +82,7 @@ def decoded(encoding: Encoding, values: pa.Array, asked: pa.StructArray) -> Outc
     beside: dict[str, list[Any]] = {
         name: [None] * len(values) for name in ("undeclared", "grows", "stops_by", "stops_at")
     }
-    writers, known = _Writers(encoding, asked), _columns(encoding.policies)
+    writers, columns = _Writers(encoding, asked), _columns(encoding.policies)
     for place, value in enumerate(values.to_pylist()):
         if value is None:
             continue
@@ -102,7 +102,7 @@ def decoded(encoding: Encoding, values: pa.Array, asked: pa.StructArray) -> Outc
             outcome.places.append(place)
             found.append(row)
     outcome.beside.update(beside)
-    return outcome.fitted(found, known)
+    return outcome.fitted(found, columns)
 
 
 def _stop(writer: Writer, message: Any) -> Misfit | None:
@@ -141,7 +141,7 @@ class _Writers:
 
     def of(self, value: bytes, place: int) -> Writer:
         """The writer of the value at a place; raises a ``Misfit`` where there is none."""
-        number = protobuf_wire.writer(value)
+        number = protobuf_wire.writer_id(value)
         found = self._found.get(number)
         if found is None:
             found = self._found[number] = self._made(number, place)
