@@ -101,7 +101,7 @@ class Protobuf(WritersFormat):
         """
         same = self.model_copy()
         same._content = content = self._read(spark)  # noqa: SLF001
-        same._declared_columns = protobuf_descriptor.columns(content, self.message, self._place)  # noqa: SLF001
+        same._declared_columns = protobuf_descriptor.columns(content, self.message, self._descriptor_in_words)  # noqa: SLF001
         if self.subject is not None and self._own_id is None:
             found = protobuf_registry.id_of(spark, self.access(), self.subject, self.version or 0)
             same._own_id = found  # noqa: SLF001
@@ -123,10 +123,10 @@ class Protobuf(WritersFormat):
 
     def _columns(self, spark: SparkSession) -> StructType:
         protobuf_descriptor.check_library()
-        return self.grown(protobuf_descriptor.columns(self._read(spark), self.message, self._place))
+        return self.grown(protobuf_descriptor.columns(self._read(spark), self.message, self._descriptor_in_words))
 
     @property
-    def _place(self) -> str:
+    def _descriptor_in_words(self) -> str:
         return self.descriptor or f"of version {self.version} of subject {self.subject}"
 
     def decode(self, rows: DataFrame) -> DataFrame:
@@ -152,7 +152,9 @@ class Protobuf(WritersFormat):
             msg = "its table does not grow"
             raise ValueError(msg)
         content, registry = self._read(spark), self.access()
-        known = {number: protobuf_registry.descriptors(spark, registry, number) for number in self._looked_at}
+        known = {
+            number: protobuf_registry.descriptor_set_of_writer(spark, registry, number) for number in self._looked_at
+        }
         if self._own_id is not None:
             known[self._own_id] = content
         policies = column_policies.policies_of(self._columns(spark), self._evolution, looked_at=self._looked_at)
@@ -180,7 +182,7 @@ class Protobuf(WritersFormat):
             SchemaRegistryFailed: The registry does not say.
             ValueError: It has no such schema.
         """
-        content = protobuf_registry.descriptors(spark, self.access(), writer)
+        content = protobuf_registry.descriptor_set_of_writer(spark, self.access(), writer)
         return protobuf_writers.written(content, self.message, self._columns(spark))
 
     def explain(self, rows: DataFrame) -> DataFrame:

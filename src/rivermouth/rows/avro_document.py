@@ -15,8 +15,6 @@ from rivermouth.rows.our_classes import JAVA_ERRORS
 from rivermouth.rows.schema_registry import RegistryAccess
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import DataType
 
@@ -104,7 +102,7 @@ def written(spark: SparkSession, encoding: Encoding, writer: int) -> StructType:
     try:
         found = _decoder(spark, encoding).found(writer)
     except JAVA_ERRORS as error:
-        raise _told(error) from None
+        raise schema_registry.told(error) from None
     return StructType.fromJson(json.loads(found))
 
 
@@ -115,53 +113,10 @@ def of_registry(spark: SparkSession, registry: RegistryAccess, subject: str, ver
         SchemaRegistryFailed: It has none, or does not give it.
     """
     try:
-        found: str = _registry(spark, registry).version(subject, version)
+        found: str = schema_registry.client(spark, registry).version(subject, version)
     except JAVA_ERRORS as error:
-        raise _told(error) from None
+        raise schema_registry.told(error) from None
     return found
-
-
-def said_by_registry(
-    spark: SparkSession, registry: RegistryAccess, subject: str, version: int, form: str
-) -> dict[str, Any] | None:
-    """What a registry says of a version of a subject; None if it has none.
-
-    Args:
-        spark: Any session with our classes.
-        registry: How it is reached.
-        subject: The subject.
-        version: Its version.
-        form: How the schema shall be written in it: ``serialized``.
-
-    Raises:
-        SchemaRegistryFailed: It does not say.
-    """
-    try:
-        found = _registry(spark, registry).said(subject, version, form)
-    except JAVA_ERRORS as error:
-        raise _told(error) from None
-    return None if found is None else dict(json.loads(found))
-
-
-def writers(spark: SparkSession, registry: RegistryAccess, known: Collection[int]) -> Any:
-    """Our class that asks a registry for the Protobuf schemas of writers, but for those whose ids are known."""
-    try:
-        return _java(spark, "Writers")(_registry(spark, registry), sorted(known))
-    except JAVA_ERRORS as error:
-        raise _told(error) from None
-
-
-def descriptors(spark: SparkSession, registry: RegistryAccess, writer: int) -> bytes:
-    """The Protobuf schema that has an id: a ``FileDescriptorSet``.
-
-    Raises:
-        SchemaRegistryFailed: The registry does not say.
-        ValueError: It has no such schema.
-    """
-    try:
-        return bytes(writers(spark, registry, ()).descriptors(writer))
-    except JAVA_ERRORS as error:
-        raise _told(error) from None
 
 
 def text_of(declared: str | dict[str, Any]) -> str:
@@ -195,30 +150,18 @@ def _of_schema(spark: SparkSession, what: str, schema: str) -> str:
     try:
         found: str = getattr(_java(spark, "Decoder"), what)(schema)
     except JAVA_ERRORS as error:
-        raise _told(error) from None
+        raise schema_registry.told(error) from None
     return found
 
 
 def _decoder(spark: SparkSession, encoding: Encoding) -> Any:
     try:
-        registry = None if encoding.registry is None else _registry(spark, encoding.registry)
+        registry = None if encoding.registry is None else schema_registry.client(spark, encoding.registry)
         writers = list(encoding.writers)
         return _java(spark, "Decoder")(encoding.schema, encoding.framing, writers, registry, encoding.policies)
     except JAVA_ERRORS as error:
-        raise _told(error) from None
-
-
-def _registry(spark: SparkSession, access: RegistryAccess) -> Any:
-    login = (access.username, access.password, access.authorities)
-    return _java(spark, "Registry")(access.url, *login, round(access.timeout_s * 1000), access.max_bytes)
+        raise schema_registry.told(error) from None
 
 
 def _java(spark: SparkSession, name: str) -> Any:
     return our_classes.found(spark, f"avro.{name}")
-
-
-def _told(error: Exception) -> Exception:
-    """An error of our classes as one of Python's; others are what they are."""
-    java = our_classes.java_error(error)
-    failed = None if java is None else schema_registry.failure(str(java.toString()))
-    return our_classes.told(error) if failed is None else failed

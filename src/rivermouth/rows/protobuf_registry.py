@@ -1,15 +1,15 @@
-"""A Protobuf schema of a schema registry, with all that it refers to, as a descriptor file would hold it."""
+"""Protobuf schemas of a schema registry, each with all that it refers to, as a descriptor file would hold it."""
 
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth.errors import SchemaRegistryFailed
-from rivermouth.rows import avro_document, registry_documents
+from rivermouth.rows import our_classes, registry_documents, schema_registry
+from rivermouth.rows.our_classes import JAVA_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -39,7 +39,7 @@ def id_of(spark: SparkSession, registry: RegistryAccess, subject: str, version: 
     Raises:
         SchemaRegistryFailed: The registry has none, or does not say.
     """
-    found = avro_document.said_by_registry(spark, registry, subject, version, "serialized")
+    found = schema_registry.said(spark, registry, subject, version, "serialized")
     number = None if found is None else found.get("id")
     if not isinstance(number, int):
         raise SchemaRegistryFailed(detail=f"it does not say which id version {version} of subject {subject} has")
@@ -52,17 +52,28 @@ def asked(spark: SparkSession, registry: RegistryAccess, column: str, known: Col
     ``descriptors`` is binary, a ``FileDescriptorSet``, ``why`` a string that says why there is none. Both are null of
     writers whose ids are known.
     """
-    return ClassicColumn(avro_document.writers(spark, registry, known).over(column))
+    return ClassicColumn(_writers(spark, registry, known).over(column))
 
 
-def descriptors(spark: SparkSession, registry: RegistryAccess, writer: int) -> bytes:
+def descriptor_set_of_writer(spark: SparkSession, registry: RegistryAccess, writer: int) -> bytes:
     """A ``FileDescriptorSet`` of the schema with an id.
 
     Raises:
         SchemaRegistryFailed: The registry does not say.
         ValueError: It has no such schema.
     """
-    return avro_document.descriptors(spark, registry, writer)
+    try:
+        return bytes(_writers(spark, registry, ()).descriptors(writer))
+    except JAVA_ERRORS as error:
+        raise schema_registry.told(error) from None
+
+
+def _writers(spark: SparkSession, registry: RegistryAccess, known: Collection[int]) -> Any:
+    """Our class that asks a registry for the Protobuf schemas of writers, but for those whose ids are known."""
+    try:
+        return our_classes.found(spark, "avro.Writers")(schema_registry.client(spark, registry), sorted(known))
+    except JAVA_ERRORS as error:
+        raise schema_registry.told(error) from None
 
 
 def _file(name: str, text: str, what: str) -> Any:
@@ -71,7 +82,7 @@ def _file(name: str, text: str, what: str) -> Any:
 
     try:
         file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    except (DecodeError, binascii.Error, ValueError):
+    except (DecodeError, ValueError):
         which = what if name == registry_documents.ROOT else f"{name}, of {what},"
         detail = f"it does not give {which} as a descriptor (format=serialized)"
         raise SchemaRegistryFailed(detail=detail) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.errors import SchemaRegistryFailed
-from rivermouth.rows import avro_document
+from rivermouth.rows import schema_registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ def with_references(
         what = f"version {version} of subject {subject}"
         if depth > _DEEPEST_REFERENCE:
             raise SchemaRegistryFailed(detail=f"{what} is referred to more than {_DEEPEST_REFERENCE} deep")
-        found = avro_document.said_by_registry(spark, registry, subject, version, form)
+        found = schema_registry.said(spark, registry, subject, version, form)
         if found is None or found.get("schemaType") != kind:
             raise SchemaRegistryFailed(detail=f"it has no {_CALLED[kind]} as {what}")
         texts[name] = str(found.get("schema"))

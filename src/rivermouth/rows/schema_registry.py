@@ -1,16 +1,21 @@
-"""A schema registry: how it is reached, and what its failures are."""
+"""A schema registry: how it is reached and asked, and what its failures are."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from rivermouth.errors import SchemaRegistryFailed
+from rivermouth.rows import our_classes
+from rivermouth.rows.our_classes import JAVA_ERRORS
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rivermouth.spec import SchemaRegistry
 
 _FAILURE: Final = "rivermouth.avro.RegistryFailure: "
@@ -69,3 +74,41 @@ def failure(text: str) -> SchemaRegistryFailed | None:
     """The typed error behind a failure of Spark in whose text a registry's stands; None if it is another one."""
     _, found, rest = text.partition(_FAILURE)
     return SchemaRegistryFailed(detail=rest.splitlines()[0].strip()) if found else None
+
+
+def client(spark: SparkSession, access: RegistryAccess) -> Any:
+    """Our class in Spark's JVM that asks a registry: an ``avro.Registry``.
+
+    Raises:
+        ValueError: The session has not got our classes.
+    """
+    login = (access.username, access.password, access.authorities)
+    bounds = (round(access.timeout_s * 1000), access.max_bytes)
+    return our_classes.found(spark, "avro.Registry")(access.url, *login, *bounds)
+
+
+def said(spark: SparkSession, registry: RegistryAccess, subject: str, version: int, form: str) -> dict[str, Any] | None:
+    """What a registry says of a version of a subject; None if it has none.
+
+    Args:
+        spark: Any session with our classes.
+        registry: How it is reached.
+        subject: The subject.
+        version: Its version.
+        form: How the schema shall be written in it: ``serialized``.
+
+    Raises:
+        SchemaRegistryFailed: It does not say.
+    """
+    try:
+        answer = client(spark, registry).said(subject, version, form)
+    except JAVA_ERRORS as error:
+        raise told(error) from None
+    return None if answer is None else dict(json.loads(answer))
+
+
+def told(error: Exception) -> Exception:
+    """An error of our classes as one of Python's; others are what they are."""
+    java = our_classes.java_error(error)
+    failed = None if java is None else failure(str(java.toString()))
+    return our_classes.told(error) if failed is None else failed
