@@ -101,16 +101,18 @@ class ResolvedProject:
             flow = expand_flow(self.spec.flows[name], self.environ)
         if flow.maintenance is None and self.spec.maintenance is not None:
             flow = flow.model_copy(update={"maintenance": self.spec.maintenance})
-        told = {"format": flow.format, "key_format": flow.key_format}
-        asks = {"format": flow.value_format.reads_registry}
-        placed = {name: form and self._placed(form, asks=asks.get(name, False)) for name, form in told.items()}
-        changed = {name: form for name, form in placed.items() if form is not told[name]}
+        # Some formats ask the registry only under policies, which the flow's own format does not know.
+        asks = flow.format.reads_registry or flow.value_format.reads_registry
+        placed = {"format": self._placed(flow.format, asks=asks)}
+        if flow.key_format is not None:
+            placed["key_format"] = self._placed(flow.key_format, asks=flow.key_format.reads_registry)
+        changed = {name: form for name, form in placed.items() if form is not getattr(flow, name)}
         return flow.model_copy(update=changed) if changed else flow
 
     def _placed(self, form: Format, *, asks: bool) -> Format:
-        """A format with its files below the project's folder, and with the schema registry if its flow asks that."""
+        """A format with its files below the project's folder, and with the schema registry if that is asked."""
         form = form.below(self.base)
-        if (asks or form.reads_registry) and (registry := self.schema_registry) is not None:
+        if asks and (registry := self.schema_registry) is not None:
             return form.reaching(registry)
         return form
 

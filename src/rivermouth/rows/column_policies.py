@@ -50,6 +50,9 @@ def policies_of(
         evolution: Its policies, settled.
         looked_at: Ids of schemas by which nothing grows any more.
         only_fails: Whether records are refused for what stops the flow alone.
+
+    Returns:
+        JSON, for ``Policies`` and for ``avro.Policies`` in Spark's JVM.
     """
     return json.dumps(
         {
@@ -81,9 +84,9 @@ class Policies:
     """
 
     def __init__(self, text: str, *, only_fails: bool = False) -> None:
-        """Reads the text; ``only_fails`` says that records are refused for what stops the flow alone."""
+        """Reads the text; with ``only_fails`` records are refused for what stops the flow alone, whatever it says."""
         self._said: dict[str, Any] = json.loads(text)
-        self._only_fails = only_fails
+        self._only_fails = only_fails or bool(self._said["only_fails"])
         self.columns = StructType.fromJson(self._said["schema"])
         self.max_columns = int(self._said["max_columns"])
         self.looked_at = frozenset(self._said["looked_at"])

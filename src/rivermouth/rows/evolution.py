@@ -37,8 +37,8 @@ _KINDS: Final[Mapping[Any, frozenset[str]]] = {
 """Kinds of JSON values that a column of a type holds, or would if its type grew."""
 
 
-class Policies(Protocol):
-    """What is asked of the policies of a schema that may grow."""
+class GrowthPolicies(Protocol):
+    """What is asked of the policies of a schema that may grow: ``Evolution``, or ``column_policies.Policies``."""
 
     @property
     def max_columns(self) -> int:
@@ -70,7 +70,7 @@ def grown(
     declared: T.StructType,
     found: T.StructType,
     numbers: Numbers,
-    evolution: Policies,
+    evolution: GrowthPolicies,
     *,
     pinned: Collection[str] = (),
     table: T.StructType | None = None,
@@ -249,7 +249,7 @@ def size(declared: T.DataType) -> int:
 class _Grower:
     """Types that take more, and what is told of them on the way."""
 
-    def __init__(self, numbers: Numbers, evolution: Policies, room: int) -> None:
+    def __init__(self, numbers: Numbers, evolution: GrowthPolicies, room: int) -> None:
         self.changes: list[str] = []
         self.is_full = False
         self._numbers = numbers

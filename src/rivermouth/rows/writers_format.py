@@ -1,4 +1,4 @@
-"""What formats have in common whose records name the schemas that they were written with: tables grow by those."""
+"""What formats have in common whose records name the schemas that they were written with, by which tables grow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLICED: Final = ("FIELD_UNDECLARED", "FIELD_TYPE", "SCHEMA_MISMATCH", "FIELD_MI
 
 
 def reason_of_change(reason: str) -> str:
-    """SQL: the reason as policies have it: a type or a value that is none of the column's, it is another type."""
+    """SQL of the reason that policies know: to ``on_type_change`` a writer's type that does not fit is as a value."""
     return f"CASE {reason} WHEN 'SCHEMA_MISMATCH' THEN 'FIELD_TYPE' ELSE {reason} END"
 
 
@@ -71,7 +71,7 @@ class WritersFormat(RegistryFormat):
         return declared if self._kept is None else evolution.overlaid(declared, self._kept)
 
     def writer(self) -> Column:
-        """The number behind the zero."""
+        """The id of the writer's schema, as values in Confluent's framing have it: signed, of 32 bits (bigint)."""
         number = F.conv(F.hex(F.substring(F.col(names.VALUE), 2, 4)), 16, 10).cast("bigint")
         return F.when(number >= 1 << 31, number - (1 << 32)).otherwise(number)
 
