@@ -42,8 +42,11 @@ from rivermouth.rows import (
     maintenance,
     merging,
     protobuf_descriptor,
+    protobuf_grown,
+    protobuf_reader,
     protobuf_values,
     protobuf_wire,
+    protobuf_writers,
     python_arrays,
     python_decoding,
     python_values,
@@ -88,8 +91,11 @@ _IN_PYTHON: Final = (
     python_decoding,
     python_values,
     protobuf_descriptor,
+    protobuf_grown,
+    protobuf_reader,
     protobuf_values,
     protobuf_wire,
+    protobuf_writers,
 )
 _WORDS: Final = tomllib.loads(Path(__file__).with_name("docs_words.toml").read_text("utf-8"))
 _PROSE: Final[Mapping[str, str]] = _WORDS["prose"]

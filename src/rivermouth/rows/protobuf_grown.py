@@ -93,6 +93,7 @@ class GrownReader:
     def _undeclared(
         self, field: Any, path: str, column: str | None, refused: list[tuple[Callable[[Any], bool], str]]
     ) -> None:
+        """Notes what becomes of a field that no column has: refused where it was sent, or left out and counted."""
         if self._policies.refuses(column or field.name):
             refused.append((_there(field), below(path, field.name)))
         elif column is None:
@@ -135,13 +136,14 @@ class GrownReader:
         if several:
             return lambda message: [one(each) for each in getattr(message, name)]
         if items:
-            # One that may be several by now.
+            # The writer has one value where the column has several.
             return lambda message: [one(getattr(message, name))] if there(message) else absent(message)
         if field.has_presence or (declared is not None and declared.has_presence):
             return lambda message: one(getattr(message, name)) if there(message) else absent(message)
         return lambda message: one(getattr(message, name))
 
     def _entries(self, field: Any, declared: Any, target: T.DataType, path: str, column: str) -> Read | None:
+        """A function from a message to the dict of one of its maps; None where the type has no such values."""
         if not isinstance(target, T.MapType) or (declared is not None and not descriptors.is_map(declared)):
             return None
         mine = (None, None) if declared is None else descriptors.map_parts(declared)
@@ -231,6 +233,7 @@ def _nothing(_message: Any) -> None:
 
 
 def _mismatch(field: Any, target: T.DataType, path: str, there: Callable[[Any], bool], absent: Read) -> Read:
+    """A function that refuses what was sent in a field whose column cannot hold it."""
     text = f"field {path} is {descriptors.told(field)} in the writer's schema, which is not {target.typeName()}"
 
     def read(message: Any) -> Any:
