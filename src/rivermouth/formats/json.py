@@ -228,7 +228,8 @@ class Json(RegistryFormat, DeclaredFormat):
         """This format for arrays of objects."""
         forms = {"timestamp_format": self.timestamp_format, "date_format": self.date_format}
         found = _Arrays.model_validate({"type": "json", "schema": self.declared, **forms})
-        found._exact_elements = self._exact  # noqa: SLF001
+        # Of arrays nothing is inferred; the flow's rules say so.
+        found._exact_elements = {} if self.infers else self._exact  # noqa: SLF001
         return found
 
     def elements(self, spark: SparkSession) -> Column:
