@@ -81,6 +81,7 @@ def test_the_workers_know_nothing_of_rivermouth():
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.long
 def test_a_run_on_a_cluster_survives_the_end_of_a_worker(scene, s3, cluster):
     scene.produce(600)
     project_file(scene, s3, cluster)

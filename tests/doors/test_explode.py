@@ -128,6 +128,7 @@ def test_a_map_and_a_column_that_keeps_its_name(project):
     ]
 
 
+@pytest.mark.long
 def test_from_a_table_of_raw_records_as_from_kafka(project):
     text = f"""\
 lake: ./lake

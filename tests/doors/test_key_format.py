@@ -72,7 +72,7 @@ def test_keys_of_an_append_are_a_column_or_a_dead_letter(project):
     assert (code, "TABLE_MISMATCH" in out) == (1, True), out
 
 
-@pytest.mark.parametrize("framing", ["plain", "confluent"])
+@pytest.mark.parametrize("framing", [pytest.param("plain", marks=pytest.mark.long), "confluent"])
 def test_a_keyed_table_goes_by_keys_in_avro_and_tombstones_find_them(project, framing):
     with SchemaRegistry() as registry:
         number = registry.register(f"{project.topic}-key", KEY)
@@ -235,7 +235,7 @@ def test_values_are_of_no_schema_that_is_for_keys(project):
 CONTENT = descriptor_set({"Key": ["int64 id = 1", "string shop = 2"], "Order": ["int32 amount = 1"]})
 
 
-@pytest.fixture(params=["descriptor", "registry"])
+@pytest.fixture(params=[pytest.param("descriptor", marks=pytest.mark.long), "registry"])
 def protobuf_keys(request, project):
     """How keys in Protobuf are described, the registry's line in the project, and what stands before each key."""
     if request.param == "descriptor":

@@ -337,7 +337,9 @@ def test_a_select_without_a_star_ignores_new_fields_and_counts_them(project, spa
     )
 
 
-@pytest.mark.parametrize(("word", "rescued"), [("widen", False), ("widen_or_rescue", True)])
+@pytest.mark.parametrize(
+    ("word", "rescued"), [pytest.param("widen", False, marks=pytest.mark.long), ("widen_or_rescue", True)]
+)
 def test_what_is_computed_keeps_a_column_from_types_that_its_own_cannot_become(project, spark, word, rescued):
     project.write(INFERRED, f"evolution: {{on_type_change: {word}}}", "select: [id, n / 2 AS half, m + 1 AS more]")
     project.send(order(1, n=1, m=1))
@@ -371,6 +373,7 @@ def test_what_is_rescued_stands_behind_what_is_selected(project):
     project.refuses("select", "note AS _rescued", re.escape(detail))
 
 
+@pytest.mark.long
 def test_rows_by_a_key_that_is_selected_of_an_inferred_schema(project):
     project.write(
         INFERRED,

@@ -164,7 +164,7 @@ def test_files_are_snapshots_by_the_version_in_their_name(stock):
     assert stock.rows("id") == [(3,)]
 
 
-@pytest.mark.parametrize("end", ["jsonl", "parquet"])
+@pytest.mark.parametrize("end", ["jsonl", pytest.param("parquet", marks=pytest.mark.long)])
 def test_files_of_rows(stock, end):
     folder = stock.folder / "exports"
     folder.mkdir()

@@ -124,7 +124,9 @@ def changes(broker, topic, *bodies):
 SIZE = r"\d[\d.,]* (B|KiB|MiB)"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", ["listed", *(pytest.param(way, marks=pytest.mark.long) for way in WAYS if way != "listed")]
+)
 def test_the_status_tells_what_the_merge_came_to(way, say, broker, orders):
     sink = "{type: upsert, keys: id, apply_as_deletes: op = 'D'}"
     changes(broker, orders, (1, 10, "U"), (2, 20, "U"), (3, 30, "U"))

@@ -108,7 +108,9 @@ def test_policies_of_evolution_say_nothing_of_what_is_within(project):
     assert project.letters("reason", "field") == [(3, "FIELD_UNDECLARED", "/y")]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", ["listed", *(pytest.param(way, marks=pytest.mark.long) for way in WAYS if way != "listed")]
+)
 def test_rows_by_key_keep_the_newest_document(project, way):
     project.write(
         'format: {type: json, schema: "id bigint, at int, payload variant"}',
@@ -147,6 +149,7 @@ def test_every_version_keeps_its_document(project):
     assert project.say("audit")[0] == 0
 
 
+@pytest.mark.long
 def test_updates_of_parts_leave_a_document_that_they_do_not_bring(project):
     project.write(
         'format: {type: json, schema: "id bigint, at int, payload variant, note string"}',
@@ -160,6 +163,7 @@ def test_updates_of_parts_leave_a_document_that_they_do_not_bring(project):
     assert project.say("audit")[0] == 0
 
 
+@pytest.mark.long
 def test_snapshots_bring_documents_of_any_shape(project):
     project.write(
         'format: {type: json, schema: "at int, items array<struct<id int, payload variant>>"}',
