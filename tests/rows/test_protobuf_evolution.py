@@ -6,6 +6,7 @@ import struct
 from decimal import Decimal
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark.sql import types as T
 from tests.ports.schema_registry import SchemaRegistry
 from tests.rows.formats import frame
@@ -14,6 +15,9 @@ from tests.rows.protobuf_writers import EvolvingOrders, orders, told
 
 from rivermouth import names
 from rivermouth.engine.writers import grown_by
+from rivermouth.errors import DescriptorUnusable
+from rivermouth.rows.protobuf_descriptor import message_class
+from rivermouth.rows.protobuf_found import MOST_LEVELS
 
 
 @pytest.fixture(scope="module")
@@ -327,6 +331,61 @@ def test_who_wrote_a_record_is_asked_for_and_nothing_is_read_as_what_it_is_not(s
         (None, None),
         ("SCHEMA_MISMATCH", "the value has the field id, which the schema of its writer lacks"),
     ]
+
+
+def test_a_schema_grows_no_wider_and_no_deeper_than_a_table_whatever_a_writer_registers(spark, registry):
+    """Messages that hold the next one twice, 30 deep, have more fields than can be counted."""
+    wide = {f"W{n}": [f"W{n + 1} a = 1", f"W{n + 1} b = 2"] for n in range(30)} | {"W30": ["int32 x = 1"]}
+    deep = {f"D{n}": ["int32 x = 1", f"repeated D{n + 1} down = 2"] for n in range(60)} | {"D60": ["int32 x = 1"]}
+    writer = orders("W0 wide = 2", "D0 deep = 3", "int32 small = 4", messages=wide | deep)
+    table = EvolvingOrders(spark, registry, orders("int32 id = 1"), on_new_column="evolve")
+    levels = MOST_LEVELS // 2
+
+    def value(depth):
+        return {"x": depth, "down": [value(depth - 1)]} if depth else {"x": 0}
+
+    fits, too_deep, too_wide = (
+        table.sent(writer, {"small": 1, **more})
+        for more in ({"deep": value(levels - 1)}, {"deep": value(levels)}, {"wide": {}})
+    )
+    first, second = table.grow(fits)
+    assert (first.count("struct"), second) == (levels, "adds column small int")
+    kept, *refused = table.outcomes(fits, too_deep, too_wide)
+    assert (kept.data["small"], kept.data["deep"]["x"]) == (1, levels - 1)
+    assert [(each.reason, each.field) for each in refused] == [
+        ("FIELD_UNDECLARED", f"deep{'.down[]' * (levels - 1)}.down"),
+        ("FIELD_UNDECLARED", "wide"),
+    ]
+
+
+def with_an_odd_map():
+    found = FileDescriptorSet.FromString(orders("map<string, int32> tags = 1"))
+    found.file[0].message_type[0].nested_type[0].field[0].name = "name"
+    return found.SerializeToString()
+
+
+def with_a_chain(files):
+    found = FileDescriptorSet.FromString(orders("int32 id = 1", imports=["0.proto"]))
+    for number in range(files):
+        found.file.add(name=f"{number}.proto", dependency=[f"{number + 1}.proto"] if number + 1 < files else [])
+    return found.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("content", "detail"),
+    [
+        (with_an_odd_map(), "shop.proto has a map without key and value"),
+        (with_a_chain(2_000), "100.proto is imported through more than 100 others"),
+        (
+            orders("M0 m = 1", messages={f"M{n}": [f"M{(n + 1) % 3_000} m = 1"] for n in range(3_000)}),
+            "shop.Order has messages within each other that are too deep for google.protobuf",
+        ),
+    ],
+)
+def test_what_google_protobuf_would_stumble_over_is_no_descriptor(content, detail):
+    with pytest.raises(DescriptorUnusable) as error:
+        message_class(content, "shop.Order")
+    assert error.value.facts["detail"] == detail
 
 
 def test_ignored_fields_of_a_message_are_counted(spark, registry):

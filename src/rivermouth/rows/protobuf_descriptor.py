@@ -16,6 +16,7 @@ from rivermouth.rows import python_values
 from rivermouth.rows.evolution import FIELD_NUMBER
 
 _IMPORTS: Final = "protoc --include_imports --descriptor_set_out=FILE ..."
+_MOST_IMPORTS: Final = 100
 _WELL_KNOWN: Final = (
     "any",
     "api",
@@ -114,7 +115,11 @@ def message_class(content: bytes, name: str, file: str = "") -> Any:
         known = [found for each in files for found in _names(each.message_type, each.package)]
         detail = lacks(name)
         raise DescriptorUnusable(file=file, detail=detail, fix=did_you_mean(name, known)) from None
-    return message_factory.GetMessageClass(descriptor)
+    try:
+        return message_factory.GetMessageClass(descriptor)
+    except RecursionError:
+        detail = f"{name} has messages within each other that are too deep for google.protobuf"
+        raise DescriptorUnusable(file=file, detail=detail, fix="name another message") from None
 
 
 def lacks(name: str) -> str:
@@ -132,9 +137,9 @@ def _pool(files: Any, file: str) -> Any:
         if name in added:
             return
         found = by_name.get(name) or _well_known(name)
-        if found is None or name in behind:
-            detail = f"it lacks {name}" if found is None else f"{name} imports itself"
-            raise DescriptorUnusable(file=file, detail=detail, fix=_IMPORTS)
+        wrong = _wrong(name, found, behind)
+        if wrong is not None:
+            raise DescriptorUnusable(file=file, detail=wrong, fix=_IMPORTS)
         for each in found.dependency:
             add(each, (*behind, name))
         try:
@@ -151,6 +156,25 @@ def _pool(files: Any, file: str) -> Any:
     for each in files:
         add(each.name, ())
     return pool
+
+
+def _wrong(name: str, found: Any, behind: tuple[str, ...]) -> str | None:
+    """What keeps a file of a descriptor set from being read, that google.protobuf does not look at."""
+    if found is None:
+        return f"it lacks {name}"
+    if name in behind:
+        return f"{name} imports itself"
+    if len(behind) > _MOST_IMPORTS:
+        return f"{name} is imported through more than {_MOST_IMPORTS} others"
+    if any(map(_has_odd_map, found.message_type)):
+        return f"{name} has a map without key and value"
+    return None
+
+
+def _has_odd_map(message: Any) -> bool:
+    # google.protobuf takes it, and has no names for what is in such a map.
+    odd = message.options.map_entry and [each.name for each in message.field] != ["key", "value"]
+    return odd or any(map(_has_odd_map, message.nested_type))
 
 
 def _well_known(name: str) -> Any:

@@ -1,11 +1,13 @@
 """What the Protobuf message of a writer has, as columns: the table's as they would have to be to take its values.
 
 Fields are known by their numbers, whatever they are called. What no column can be is left out, and what cannot grow
-stays as it is.
+stays as it is. Whoever may register a schema says how wide and how deep it is: both have an end here.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -18,22 +20,38 @@ WHOLE: Final = (T.IntegerType, T.LongType, T.DecimalType)
 """Types of whole numbers, each wider than the one before."""
 FRACTIONS: Final = (T.FloatType, T.DoubleType)
 """Types of fractions, the wider one last."""
+MOST_FIELDS: Final = 5_000
+"""As many as a schema may have at all. Messages that each hold others twice have more than can be counted."""
+MOST_LEVELS: Final = 50
+"""Of messages, lists and maps within each other. Arrow brings 64 from Spark's workers, those of the batch included."""
+_LIST: Final = ("[]",)
+_MAP: Final = ("{}", "[]")
 
 
-def of_message(descriptor: Any, target: T.StructType | None = None, within: tuple[str, ...] = ()) -> T.StructType:
+class _TooLarge(Exception):
+    """No table has room for it."""
+
+
+def of_message(
+    descriptor: Any,
+    target: T.StructType | None = None,
+    within: tuple[str, ...] = (),
+    room: Iterator[int] | None = None,
+) -> T.StructType:
     """The columns of a message; without a field where none of its fields can be one.
 
     Args:
         descriptor: The message.
         target: The columns, or the struct, that hold its values; None where there is none yet.
-        within: Full names of the messages around it.
+        within: Full names of the messages around it, and a sign for each list and map.
+        room: Counts the fields of a new column; None where the column, or the struct, is there.
     """
     known = by_number(target)
     names = {folded(each.name) for each in known.values()}
     within, fields = (*within, descriptor.full_name), []
     for field in sorted(descriptor.fields, key=lambda each: each.number):
         mine = known.get(field.number)
-        kind = _type(field, None if mine is None else mine.dataType, within)
+        kind = _new(field, within, room) if mine is None else _type(field, mine.dataType, within, None)
         is_free = mine is not None or target is not None or folded(field.name) not in names
         if kind is not None and is_free:
             names.add(folded(field.name))
@@ -48,30 +66,46 @@ def by_number(target: T.StructType | None) -> dict[int, T.StructField]:
     return {each.metadata[FIELD_NUMBER]: each for each in fields if FIELD_NUMBER in each.metadata}
 
 
-def _type(field: Any, target: T.DataType | None, within: tuple[str, ...]) -> T.DataType | None:
+def _new(field: Any, within: tuple[str, ...], room: Iterator[int] | None) -> T.DataType | None:
+    """The type of a field that no column has; None if none can be made of it."""
+    if room is not None:
+        if next(room) > MOST_FIELDS:
+            raise _TooLarge
+        return _type(field, None, within, room)
+    try:
+        return _type(field, None, within, itertools.count(2))
+    except _TooLarge:
+        return None
+
+
+def _type(
+    field: Any, target: T.DataType | None, within: tuple[str, ...], room: Iterator[int] | None
+) -> T.DataType | None:
     """None if no column can be made of it."""
     if descriptors.is_map(field):
         if target is not None and not isinstance(target, T.MapType):
             return target
         key, value = descriptors.map_parts(field)
-        inner = _single(value, None if target is None else target.valueType, within)
+        inner = _single(value, None if target is None else target.valueType, (*within, *_MAP), room)
         keys = descriptors.SCALARS[key.type] if target is None else target.keyType
         return None if inner is None else T.MapType(keys, inner)
     if isinstance(target, T.ArrayType) or (target is None and descriptors.is_repeated(field)):
-        inner = _single(field, None if target is None else target.elementType, within)
+        inner = _single(field, None if target is None else target.elementType, (*within, *_LIST), room)
         return None if inner is None else T.ArrayType(inner)
-    return target if descriptors.is_repeated(field) else _single(field, target, within)
+    return target if descriptors.is_repeated(field) else _single(field, target, within, room)
 
 
-def _single(field: Any, target: T.DataType | None, within: tuple[str, ...]) -> T.DataType | None:
+def _single(
+    field: Any, target: T.DataType | None, within: tuple[str, ...], room: Iterator[int] | None
+) -> T.DataType | None:
     if not descriptors.has_columns(field):
         written = descriptors.single_type(field, within, "")
         return written if target is None else joined(target, written)
     if target is not None and not isinstance(target, T.StructType):
         return target
-    if field.message_type.full_name in within:
+    if field.message_type.full_name in within or (target is None and len(within) >= MOST_LEVELS):
         return target
-    made = of_message(field.message_type, target, within)
+    made = of_message(field.message_type, target, within, room)
     return made if made.fields else target
 
 
