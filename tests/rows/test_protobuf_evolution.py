@@ -388,6 +388,40 @@ def test_what_google_protobuf_would_stumble_over_is_no_descriptor(content, detai
     assert error.value.facts["detail"] == detail
 
 
+def test_what_no_descriptor_names_is_refused_or_counted(spark, registry):
+    declared = orders("int32 id = 1", "string note = 100", "P place = 3", messages={"P": ["string city = 1"]})
+    file = FileDescriptorSet.FromString(
+        orders("optional int32 id = 1", "optional P place = 3", messages={"P": []}, syntax="proto2")
+    )
+    file.file[0].message_type[0].extension_range.add(start=100, end=300)
+    for name, number in (("note", 100), ("more", 101)):
+        file.file[0].extension.add(name=name, number=number, label=1, type=9, extendee=".shop.Order")
+    writer = file.SerializeToString()
+    # An extension that is a column by now, one that is none, and a field that nobody knows, here and within another.
+    note, more, unknown, within = b"\xa2\x06\x01n", b"\xaa\x06\x01m", b"\x48\x01", b"\x1a\x02\x48\x01"
+    said = "which the schema of its writer lacks"
+    for policy in ("evolve", "dead_letter", "fail"):
+        table = EvolvingOrders(spark, registry, declared, on_new_column=policy)
+        sent = [table.sent(writer, each) for each in (note, more, unknown, within, b"\x08\x05")]
+        found = table.outcomes(*sent)
+        assert [(each.reason, each.field, each.message) for each in found[:4]] == [
+            ("SCHEMA_MISMATCH", "note", f"the value has the field note, {said}"),
+            ("FIELD_UNDECLARED", "101", f"the value has a field of the number 101, {said}"),
+            ("FIELD_UNDECLARED", "9", f"the value has a field of the number 9, {said}"),
+            ("FIELD_UNDECLARED", "place.9", f"the value has a field of the number 9, {said}"),
+        ]
+        assert found[4].data["id"] == 5
+    assert table.stops(*sent) == [(at, "FIELD_UNDECLARED", name) for at, name in ((1, "101"), (2, "9"), (3, "place.9"))]
+    for table in (
+        EvolvingOrders(spark, registry, declared, on_type_change="widen"),
+        EvolvingOrders(spark, registry, writer),
+    ):
+        sent = [table.sent(writer, each) for each in (more + unknown, within)]
+        assert [each.reason for each in table.outcomes(*sent)] == [None, None]
+        decoded = table.flow.value_format.decode(frame(spark, sent))
+        assert [row[0] for row in decoded.orderBy(names.OFFSET).select(names.UNDECLARED).collect()] == [2, 0]
+
+
 def test_ignored_fields_of_a_message_are_counted(spark, registry):
     declared, writer = orders("int32 id = 1"), orders("int32 id = 1", "string note = 2", "repeated int32 many = 3")
     for more in ({}, {"on_type_change": "widen"}):

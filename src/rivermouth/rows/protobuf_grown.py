@@ -44,6 +44,7 @@ class GrownReader:
         """Makes it of the writer's descriptor, the table's, and the columns that the table has by now."""
         self._policies = policies
         self._ignored: list[Callable[[Any], bool]] = []
+        self._unread: Callable[[Any], int] = lambda _: 0
         whole = self._message(writer, declared, policies.columns, "", None)
         required = [name for name in policies.columns.names if policies.requires(name)]
 
@@ -58,7 +59,7 @@ class GrownReader:
 
     def undeclared(self, message: Any) -> int:
         """How many fields of a message are left out, because no column has them and a policy ignores that."""
-        return sum(there(message) for there in self._ignored)
+        return sum(there(message) for there in self._ignored) + self._unread(message)
 
     def _message(self, writer: Any, declared: Any, target: T.StructType, path: str, column: str | None) -> Read:
         """A function from a message to a dict; ``column`` is the one around it, None for the whole record."""
@@ -78,7 +79,7 @@ class GrownReader:
             if each.name not in parts:
                 of_table = _field_of(declared, each.metadata.get(FIELD_NUMBER))
                 parts[each.name] = self._absent(of_table, below(path, each.name), column or each.name, is_lacking=True)
-        check = _sent(writer, {number: below(path, each.name) for number, each in known.items()}, path)
+        check = self._sent(writer, known, path, column)
         ordered = [(each.name, parts[each.name]) for each in target.fields]
 
         def read_message(message: Any) -> dict[str, Any]:
@@ -89,6 +90,31 @@ class GrownReader:
             return {name: part(message) for name, part in ordered}
 
         return read_message
+
+    def _sent(
+        self, writer: Any, known: dict[int, T.StructField], path: str, column: str | None
+    ) -> Callable[[Any], None]:
+        """A function that makes sure that what the writer's descriptor does not read is nothing that has a place."""
+        unread, own = reading.unread(writer), {field.number: below(path, field.name) for field in writer.fields}
+        paths = {number: below(path, each.name) for number, each in known.items()}
+        passed = {number for number, each in known.items() if self._policies.passes(column or each.name)}
+        # What has no name has none that a policy could be said for.
+        refuses = self._policies.refuses(column or "")
+        if column is None and not refuses:
+            self._unread = lambda message: len(unread(message))
+
+        def check(message: Any) -> None:
+            for number in sorted(unread(message) - passed):
+                if number in own:
+                    raise reading.other_type(paths.get(number, own[number]))
+                if number in paths:
+                    text = f"the value has the field {paths[number]}, which the schema of its writer lacks"
+                    raise Misfit("SCHEMA_MISMATCH", paths[number], text)
+                if refuses:
+                    text = f"the value has a field of the number {number}, which the schema of its writer lacks"
+                    raise Misfit("FIELD_UNDECLARED", below(path, str(number)), text)
+
+        return check
 
     def _undeclared(
         self, field: Any, path: str, column: str | None, refused: list[tuple[Callable[[Any], bool], str]]
@@ -256,21 +282,3 @@ def _passing(read: Read) -> Read:
             return PASSED
 
     return passing
-
-
-def _sent(writer: Any, paths: dict[int, str], path: str) -> Callable[[Any], None]:
-    """A function that makes sure that what the writer's descriptor does not read is nothing that a column has."""
-    from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415 - of an extra
-
-    own = {field.number: below(path, field.name) for field in writer.fields}
-
-    def check(message: Any) -> None:
-        for unknown in UnknownFieldSet(message):
-            number = unknown.field_number
-            if number in own:
-                raise reading.other_type(paths.get(number, own[number]))
-            if number in paths:
-                text = f"the value has the field {paths[number]}, which the schema of its writer lacks"
-                raise Misfit("SCHEMA_MISMATCH", paths[number], text)
-
-    return check

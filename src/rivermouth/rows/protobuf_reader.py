@@ -54,6 +54,24 @@ def known_fields(descriptor: Any, paths: Mapping[int, str]) -> Callable[[Any], N
     return check
 
 
+def unread(descriptor: Any) -> Callable[[Any], set[int]]:
+    """A function that gives the numbers of what a message has beside the fields of its descriptor, extensions too.
+
+    Fields within others are not looked at.
+    """
+    from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415
+
+    def numbers(message: Any) -> set[int]:
+        return {each.field_number for each in UnknownFieldSet(message)}
+
+    if not descriptor.is_extendable:
+        return numbers
+    # Of the class: a field may bear the name of the method.
+    return lambda message: (
+        numbers(message) | {field.number for field, _ in type(message).ListFields(message) if field.is_extension}
+    )
+
+
 def other_type(path: str) -> Misfit:
     """That the field of that path came as something else than it is."""
     text = f"field {path} came with another wire type, or a number that its enum lacks"

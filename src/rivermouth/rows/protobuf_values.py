@@ -53,7 +53,7 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
     kind = protobuf_descriptor.message_class(encoding.content, encoding.message)
     read = protobuf_reader.reader(encoding.content, encoding.message)
     outcome, found = Outcome(len(values)), []
-    undeclared, unknown = [0] * len(values), unknown_fields()
+    undeclared, unread = [0] * len(values), protobuf_reader.unread(kind.DESCRIPTOR)
     parse = functools.partial(message_of, kind=kind, framing=encoding.framing)
     for place, value in enumerate(values.to_pylist()):
         if value is None:
@@ -64,7 +64,7 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
         except Misfit as misfit:
             outcome.refused[place] = misfit
         else:
-            undeclared[place] = unknown(message)
+            undeclared[place] = len(unread(message))
             outcome.places.append(place)
             found.append(row)
     outcome.beside["undeclared"] = undeclared
@@ -90,17 +90,6 @@ def read_by(read: Callable[[Any], Any], message: Any) -> Any:
         # Not known to happen; a worker would not outlive it, nor would the records beside this one.
         text = f"google.protobuf cannot read it: {type(error).__name__}"
         raise Misfit("INVALID_PROTOBUF", None, text) from None
-
-
-def unknown_fields() -> Callable[[Any], int]:
-    """A function that says how many fields a message has that its descriptor lacks, those within others not counted."""
-    from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415 - of an extra
-
-    def count(message: Any) -> int:
-        found = UnknownFieldSet(message)
-        return len({each.field_number for each in found}) if len(found) else 0
-
-    return count
 
 
 def message_of(value: bytes, kind: Any, framing: str) -> Any:
