@@ -571,6 +571,7 @@ def test_values_mean_what_the_schema_block_or_a_setting_says(spark):
 
 LONG = "0.12345678901234567890"
 FULL = "1.0000000000000000000000000000000000000001"
+OF_DOUBLE = "0.1000000000000000055511151231257827021181583404541015625"
 ENVELOPES = {
     "debezium": '{{"op": "c", "after": {}}}',
     "maxwell": '{{"type": "insert", "data": {}}}',
@@ -581,7 +582,8 @@ ENVELOPES = {
 
 @pytest.mark.parametrize("kind", ENVELOPES)
 def test_numbers_in_text_are_kept_as_they_were_sent_and_no_decimal_is_rounded(spark, kind, monkeypatch):
-    rows = [f'{{"s": {LONG}}}', '{"s": {"x": 1.10, "y": [1e400]}}', f'{{"d": {FULL}}}', '{"d": 2.5, "s": "1.5"}']
+    rows = [f'{{"s": {LONG}}}', '{"s": {"x": 1.10, "y": [1e400]}}', f'{{"d": {FULL}}}', f'{{"d": {OF_DOUBLE}}}']
+    rows.append('{"d": 2.5, "s": "1.5"}')
     columns = {"s": "string", "d": "decimal(9,2)"}
     messages = [{"key": None, "value": ENVELOPES[kind].format(row)} for row in rows]
 
@@ -592,13 +594,14 @@ def test_numbers_in_text_are_kept_as_they_were_sent_and_no_decimal_is_rounded(sp
     last = {"s": "1.5", "d": "2.50"}
     if kind == "canal":
         columns["d"] = "string"
-        assert stored() == [{"s": LONG}, {"s": '{"x":1.10,"y":[1e400]}'}, {"d": FULL}, {"s": "1.5", "d": "2.5"}]
+        texts = [{"s": LONG}, {"s": '{"x":1.10,"y":[1e400]}'}, {"d": FULL}, {"d": OF_DOUBLE}]
+        assert stored() == [*texts, {"s": "1.5", "d": "2.5"}]
         return
     refused = ("FIELD_TYPE", "d")
-    assert stored() == [{"s": LONG}, {"s": '{"x":1.10,"y":[1e400]}'}, refused, last]
+    assert stored() == [{"s": LONG}, {"s": '{"x":1.10,"y":[1e400]}'}, refused, refused, last]
     monkeypatch.setattr(our_classes, "are_there", lambda _session: False)
-    *long, decimal, short = stored()
-    assert ([each[0] for each in long], decimal, short) == (["FIELD_TYPE", "FIELD_TYPE"], refused, last)
+    *long, one, other, short = stored()
+    assert ([each[0] for each in long], one, other, short) == (["FIELD_TYPE", "FIELD_TYPE"], refused, refused, last)
 
 
 def test_decimals_in_documents_keep_their_digits_in_text(spark):

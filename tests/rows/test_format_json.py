@@ -294,17 +294,25 @@ def test_the_first_misfit_is_named_by_its_path(spark, declared, text, reason, fi
 
 def test_of_an_inferred_column_no_digit_is_lost(spark):
     kept = [b'{"d": 0.30000000000000004, "l": [{"t": "2026-01-02T03:04:05.100000000"}], "n": 0.1234567890123456789}']
+    # Java writes two digits of it, and others one.
+    kept += [b'{"d": 5e-324}', b'{"d": -1e-323}']
     lost = [
         b'{"d": 0.1234567890123456789}',
         b'{"l": [{}, {"t": "2026-01-02T03:04:05.1234567"}]}',
         b'{"l": [{"m": {"a": 1e-400}}]}',
+        b'{"d": 3e-324}',
     ]
     schema = StructType.fromDDL("d double, l array<struct<t:timestamp_ntz,m:map<string,double>>>, n double")
     form = Json(schema="infer", schema_hints="n double").with_schema(schema)
-    first, *others = outcomes(spark, form, kept + lost)
+    first, *least, one, two, three, four = outcomes(spark, form, kept + lost)
+    others, said = (
+        (one, two, three),
+        "field d is declared double and holds a number with more digits than a double keeps",
+    )
+    assert [each.data["d"] for each in least] == [5e-324, -1e-323]
     assert (first.reason, first.data["d"], first.data["n"]) == (None, 0.30000000000000004, 0.12345678901234568)
     assert [(each.reason, each.field, each.message) for each in others] == [
-        ("FIELD_TYPE", "d", "field d is declared double and holds a number with more digits than a double keeps"),
+        ("FIELD_TYPE", "d", said),
         (
             "FIELD_TYPE",
             "l[].t",
@@ -316,10 +324,11 @@ def test_of_an_inferred_column_no_digit_is_lost(spark):
             "field l[].m[] is declared double and holds a number with more digits than a double keeps",
         ),
     ]
+    assert (four.reason, four.field, four.message) == ("FIELD_TYPE", "d", said)
     # As declared, they are what their types make of them.
-    assert [each.reason for each in outcomes(spark, Json(schema=schema.jsonValue()), kept + lost)] == [None] * 4
+    assert [each.reason for each in outcomes(spark, Json(schema=schema.jsonValue()), kept + lost)] == [None] * 7
     found = outcomes(spark, form.arrays(), [b"[%s]" % each for each in kept + lost])
-    assert [each.reason for each in found] == [None, *["FIELD_TYPE"] * 3]
+    assert [each.reason for each in found] == [*[None] * 3, *["FIELD_TYPE"] * 4]
 
 
 def test_values_that_are_no_object_are_refused_with_the_reason(spark):

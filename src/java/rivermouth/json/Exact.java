@@ -1,6 +1,7 @@
 package rivermouth.json;
 
 import java.math.BigDecimal;
+import java.math.MathContext;
 
 import com.fasterxml.jackson.core.io.NumberOutput;
 
@@ -10,6 +11,7 @@ final class Exact {
     static final int DIGITS_OF_DOUBLE = 15;
     /** The shortest decimal for a double never has more. */
     private static final int MOST_DIGITS_OF_DOUBLE = 17;
+    private static final MathContext ONE_DIGIT = new MathContext(1);
     private static final int MICRO_DIGITS = 6;
     private static final int TEN = 10;
     private static final long POWER_OF_DOUBLE = power(DIGITS_OF_DOUBLE);
@@ -31,9 +33,23 @@ final class Exact {
             return false;
         }
         BigDecimal sent = new BigDecimal(text);
+        return isShortest(sent, nearest) || sent.compareTo(new BigDecimal(nearest)) == 0;
+    }
+
+    /** Whether a number of JSON is the one that is written as the shortest text of the double that is nearest to it. */
+    static boolean isShortest(String text) {
+        double nearest = Double.parseDouble(text);
+        if (nearest == 0) {
+            return isZero(text);
+        }
+        return !Double.isInfinite(nearest) && isShortest(new BigDecimal(text), nearest);
+    }
+
+    private static boolean isShortest(BigDecimal sent, double nearest) {
         // Java before 19 sometimes has more digits than are needed.
-        return sent.compareTo(new BigDecimal(NumberOutput.toString(nearest, true))) == 0
-                || sent.compareTo(new BigDecimal(nearest)) == 0;
+        BigDecimal text = new BigDecimal(NumberOutput.toString(nearest, true));
+        // Of the least doubles of all others write one digit, and Java two: 5e-324, and 4.9E-324.
+        return sent.compareTo(text) == 0 || sent.compareTo(text.round(ONE_DIGIT)) == 0;
     }
 
     /**

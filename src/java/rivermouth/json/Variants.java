@@ -117,7 +117,7 @@ final class Variants implements Reader {
         }
     }
 
-    /** Whether a number becomes another one in a variant. */
+    /** Whether a number becomes another one in a decimal that is made of a variant. */
     static boolean isRounded(String text) {
         if (text.indexOf('e') < 0 && text.indexOf('E') < 0) {
             BigDecimal exact = new BigDecimal(text);
@@ -126,7 +126,8 @@ final class Variants implements Reader {
                 return false;
             }
         }
-        return !Exact.isDouble(text);
+        // Decimals are made of the text of a double, and not of the double itself.
+        return !Exact.isShortest(text);
     }
 
     /**
