@@ -21,6 +21,10 @@ _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIMESTAMP: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d*)?(Z|[+-]\d{2}(:?\d{2})?)?)?)?", re.ASCII
 )
+_OFFSET: Final = re.compile(r"[+-](\d{2}):?(\d{2})?$", re.ASCII)
+_HOUR_MINUTES: Final = 60
+# As Java has it.
+_MOST_OFFSET_MINUTES: Final = 18 * _HOUR_MINUTES
 _LIKE_A_DATE: Final = re.compile(r"\s*[+-]?\d{4,7}-\d{1,2}", re.ASCII)
 _NTZ: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d{1,9})?)?)?", re.ASCII)
 _ISO: Final[dict[type[T.DataType], tuple[re.Pattern[str], str]]] = {
@@ -163,9 +167,13 @@ def _by_form(value: Any, declared: TimeByForm) -> str | None:
 
 
 def _is_in_the_calendar(text: str) -> bool:
-    """Whether there is such a day and time; ``text`` has the form of one."""
+    """Whether there is such a day, time and offset; ``text`` has the form of one."""
     try:
         dt.datetime.fromisoformat(text[:19].replace(" ", "T"))
     except ValueError:
         return False
-    return True
+    offset = _OFFSET.search(text[19:])
+    if offset is None:
+        return True
+    hours, minutes = int(offset[1]), int(offset[2] or 0)
+    return minutes < _HOUR_MINUTES and hours * _HOUR_MINUTES + minutes <= _MOST_OFFSET_MINUTES
