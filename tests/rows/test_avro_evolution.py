@@ -326,3 +326,16 @@ def test_a_writer_that_is_no_record_and_one_that_is_not_there_make_nothing_grow(
     assert table.flow.value_format.written(spark, text).names == []
     with pytest.raises(ValueError, match=r"^the schema registry has no Avro schema with the id 999$"):
         table.flow.value_format.written(spark, 999)
+
+
+def test_records_that_hold_each_other_more_often_than_can_be_counted_are_no_column(spark, registry):
+    """Each holds the next one twice, 30 deep; whoever may register a schema can write that."""
+    kind = record(("x", "int"), name="W30")
+    for number in reversed(range(30)):
+        kind = record(("a", kind), ("b", kind["name"]), name=f"W{number}")
+    table = Evolving(spark, registry, record(("id", "int")), on_new_column="evolve")
+    writer = record(("id", "int"), ("wide", maybe(kind)), ("small", "int"))
+    value = table.sent(writer, {"id": 1, "wide": None, "small": 2})
+    assert table.grow(value) == ("adds column small int",)
+    assert table.suspects(value) == [False]
+    assert table.outcomes(value)[0].data == {"id": 1, "small": 2}

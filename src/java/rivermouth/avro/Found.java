@@ -26,7 +26,12 @@ final class Found {
     // As Delta counts them.
     private static final int LONG_DIGITS = 20;
 
+    /** As many as a schema may have at all. Records that each hold others twice have more than can be counted. */
+    private static final int MOST_FIELDS = 5000;
+
     private final Set<String> around = new HashSet<>();
+    /** Of the new column that is being made, the fields so far; none where there is no such. */
+    private int fields;
 
     private Found() {}
 
@@ -38,7 +43,7 @@ final class Found {
 
     /** Whether a column can be made of a field that the table lacks. */
     static boolean isColumn(Schema schema) {
-        return new Found().type(schema, null) != null;
+        return new Found().made(schema) != null;
     }
 
     /** Whether a column holds all values of a type, or at least those that are exactly one of its own. */
@@ -54,6 +59,26 @@ final class Found {
         return isInt && column.equals(DataTypes.LongType)
                 || isWhole && column.equals(DataTypes.FloatType)
                 || (isWhole || written.equals(DataTypes.FloatType)) && column.equals(DataTypes.DoubleType);
+    }
+
+    /** The type of a field that no column has; null if none can be made of it. */
+    private DataType made(Schema schema) {
+        fields++;
+        if (fields > MOST_FIELDS) {
+            throw new TooLarge();
+        }
+        if (fields > 1) {
+            return type(schema, null);
+        }
+        Set<String> before = Set.copyOf(around);
+        try {
+            return type(schema, null);
+        } catch (TooLarge large) {
+            around.retainAll(before);
+            return null;
+        } finally {
+            fields = 0;
+        }
     }
 
     /** Null if no column can be made of it. */
@@ -100,7 +125,8 @@ final class Found {
         Set<String> names = new HashSet<>();
         StructType found = new StructType();
         for (Schema.Field field : schema.getFields()) {
-            DataType type = type(field.schema(), known.get(field.name()));
+            DataType column = known.get(field.name());
+            DataType type = column == null ? made(field.schema()) : type(field.schema(), column);
             // A column of the table can get another name, a field within one cannot.
             boolean hasName = names.add(field.name().toLowerCase(Locale.ROOT)) || isWhole;
             if (type != null && hasName) {
@@ -172,5 +198,10 @@ final class Found {
             return new int[] {INT_DIGITS, 0};
         }
         return DataTypes.LongType.equals(type) ? new int[] {LONG_DIGITS, 0} : null;
+    }
+
+    /** No table has room for it. */
+    private static final class TooLarge extends RuntimeException {
+        private static final long serialVersionUID = 1;
     }
 }
