@@ -6,8 +6,10 @@ import pytest
 from pyspark.sql.types import StructField, StructType
 from tests.rows.formats import frame, outcomes
 
+from rivermouth import names
 from rivermouth.formats.json import Json
 from rivermouth.names import folded
+from rivermouth.rows import undeclared
 from rivermouth.rows.evolution import GROWN, grown, narrowed, overlaid
 from rivermouth.rows.inference import Shape
 from rivermouth.rows.inferred import schema_of
@@ -150,6 +152,17 @@ def test_what_is_rescued_is_text_and_of_a_document_in_utf_8(spark):
     found = outcomes(spark, form, list(values))
     assert [each.reason for each in found] == list(values.values())
     assert found[-1].data["_rescued"] == '{"/id":"\\ud83d\\ude00","/n":1}'
+
+
+def test_a_number_beyond_all_counting_keeps_no_other_from_widening_its_column(spark):
+    schema = ddl("q decimal(5,2), price decimal(5,2)")
+    documents = [
+        b'{"q": 1e2147483648, "price": 123456.789}',
+        b'{"q": 1e2147483647, "price": 123456.789}',
+        b'{"q": 1e2147483647, "price": 1.5}',
+    ]
+    wider = undeclared.wider_numbers(spark, schema, GROWS, names.VALUE)
+    assert [row.wider for row in frame(spark, documents).select(wider.alias("wider")).collect()] == [True, True, False]
 
 
 def test_documents_are_scanned_only_where_a_policy_asks_for_it(spark):

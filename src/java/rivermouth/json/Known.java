@@ -205,8 +205,8 @@ final class Known {
             case "float":
                 return Math.abs(Double.parseDouble(in.getText())) <= Float.MAX_VALUE;
             case "decimal":
-                BigDecimal value = new BigDecimal(in.getText()).stripTrailingZeros();
-                return Math.max(value.scale(), 0) <= scale && value.precision() - value.scale() <= precision - scale;
+                BigDecimal value = numberOf(in);
+                return value != null && Math.max(value.scale(), 0) <= scale && digitsBefore(value) <= precision - scale;
             default:
                 throw new IllegalStateException(number);
         }
@@ -229,9 +229,21 @@ final class Known {
 
     /** Whether a decimal with at least so many digits before and behind the point takes a number. */
     private static boolean isDecimal(JsonParser in, int before, int behind) throws IOException {
-        BigDecimal value = new BigDecimal(in.getText()).stripTrailingZeros();
-        long whole = Math.max(before, (long) value.precision() - value.scale());
-        return whole + Math.max(behind, value.scale()) <= MAX_DIGITS;
+        BigDecimal value = numberOf(in);
+        return value != null && Math.max(before, digitsBefore(value)) + Math.max(behind, value.scale()) <= MAX_DIGITS;
+    }
+
+    /** The number; null where its exponent is beyond what Java can count with. */
+    private static BigDecimal numberOf(JsonParser in) throws IOException {
+        try {
+            return new BigDecimal(in.getText()).stripTrailingZeros();
+        } catch (NumberFormatException | ArithmeticException beyond) {
+            return null;
+        }
+    }
+
+    private static long digitsBefore(BigDecimal value) {
+        return (long) value.precision() - value.scale();
     }
 
     private static boolean fitsInto(JsonParser in, int bits) throws IOException {
