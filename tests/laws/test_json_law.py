@@ -430,7 +430,8 @@ def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, stra
 @pytest.mark.parametrize(
     ("strategy", "number", "share"),
     [
-        *((strategy, number // SHORTER, 0.5) for strategy, number, _ in REFUSING),
+        # Of few broken ones so few fit that their share says less.
+        *((strategy, number // SHORTER, 0.25) for strategy, number, _ in REFUSING),
         *(pytest.param(strategy, number, 0.5, marks=pytest.mark.long) for strategy, number, _ in REFUSING),
     ],
     ids=[*KINDS, *(f"many {kind}" for kind in KINDS)],
