@@ -144,6 +144,11 @@ def printable(text: str, *, lines: bool = False) -> str:
     return "".join(c if c.isprintable() or c in stays else c.encode("unicode_escape").decode() for c in text)
 
 
+def below(path: str, name: str) -> str:
+    """The path of what is called so within another."""
+    return f"{path}.{name}" if path else name
+
+
 def folded(name: str) -> str:
     """A name such that two are equal where Spark and Delta take the names for the same: as Java ignores case."""
     return name.lower() if name.isascii() else "".join(map(_folded, name))

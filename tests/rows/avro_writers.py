@@ -92,3 +92,19 @@ class Evolving:
         decoded = self.flow.value_format.decode(frame(self.spark, values)).where(~F.col(names.DECODED))
         told = self.flow.value_format.stops(decoded).select(names.OFFSET, names.REASON, names.FIELD)
         return [tuple(row) for row in sorted(told.collect())]
+
+
+def check_widened(table, before, behind, cases):
+    """That columns x0, x1, ... are widened by the second of two writers, and hold what both have sent.
+
+    A case is two types of writers, the wider one, and of each writer a value and what becomes of it.
+    """
+    sent = [
+        table.sent(writer, {f"x{place}": case[which][0] for place, case in enumerate(cases)})
+        for which, writer in ((3, before), (4, behind))
+    ]
+    assert table.grow(*sent) == tuple(
+        f"widens x{place}{kind if kind[0] == '[' else f' to {kind}'}" for place, (_, _, kind, *_) in enumerate(cases)
+    )
+    for which, found in zip((3, 4), table.outcomes(*sent), strict=True):
+        assert found.data == {f"x{place}": case[which][1] for place, case in enumerate(cases)}, found

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import types as T
 from tests.ports.schema_registry import SchemaRegistry
-from tests.rows.avro_writers import Evolving, maybe, record
+from tests.rows.avro_writers import Evolving, check_widened, maybe, record
 from tests.rows.formats import frame
 
 from rivermouth import names
@@ -138,15 +138,7 @@ def test_a_column_is_widened_where_delta_can_and_nothing_is_lost_by_it(spark, re
     before = record(*((f"x{place}", mine) for place, (mine, *_) in enumerate(WIDER)))
     behind = record(*((f"x{place}", others) for place, (_, others, *_) in enumerate(WIDER)))
     table = Evolving(spark, registry, before, on_type_change="widen")
-    sent = [
-        table.sent(writer, {f"x{place}": case[which][0] for place, case in enumerate(WIDER)})
-        for which, writer in ((3, before), (4, behind))
-    ]
-    assert table.grow(*sent) == tuple(
-        f"widens x{place}{kind if kind[0] == '[' else f' to {kind}'}" for place, (_, _, kind, *_) in enumerate(WIDER)
-    )
-    for which, found in zip((3, 4), table.outcomes(*sent), strict=True):
-        assert found.data == {f"x{place}": case[which][1] for place, case in enumerate(WIDER)}, found
+    check_widened(table, before, behind, WIDER)
 
 
 def test_what_delta_cannot_widen_stays_as_it_is(spark, registry):

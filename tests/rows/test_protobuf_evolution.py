@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark.sql import types as T
 from tests.ports.schema_registry import SchemaRegistry
+from tests.rows.avro_writers import check_widened
 from tests.rows.formats import frame
 from tests.rows.protobuf_files import descriptor_set
 from tests.rows.protobuf_writers import EvolvingOrders, orders, told
@@ -145,15 +146,7 @@ def test_a_column_is_widened_where_delta_can_and_each_writer_is_read_as_it_wrote
     before = orders(*(f"{mine} x{place} = {place + 1}" for place, (mine, *_) in enumerate(WIDER)))
     behind = orders(*(f"{others} x{place} = {place + 1}" for place, (_, others, *_) in enumerate(WIDER)))
     table = EvolvingOrders(spark, registry, before, on_type_change="widen")
-    sent = [
-        table.sent(writer, {f"x{place}": case[which][0] for place, case in enumerate(WIDER)})
-        for which, writer in ((3, before), (4, behind))
-    ]
-    assert table.grow(*sent) == tuple(
-        f"widens x{place}{kind if kind[0] == '[' else f' to {kind}'}" for place, (_, _, kind, *_) in enumerate(WIDER)
-    )
-    for which, found in zip((3, 4), table.outcomes(*sent), strict=True):
-        assert found.data == {f"x{place}": case[which][1] for place, case in enumerate(WIDER)}, found
+    check_widened(table, before, behind, WIDER)
 
 
 def test_what_delta_cannot_widen_stays_and_a_value_that_is_none_of_it_refuses_its_record(spark, registry):

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.names import below
 from rivermouth.rows import java_decoding, python_values
 from rivermouth.rows.declared import DeclaredFormat
 from rivermouth.rows.java_decoding import Deserializer
@@ -120,7 +121,7 @@ def _check_keys(declared: T.DataType, path: str) -> None:
     match declared:
         case T.StructType():
             for each in declared.fields:
-                _check_keys(each.dataType, f"{path}.{each.name}" if path else each.name)
+                _check_keys(each.dataType, below(path, each.name))
         case T.ArrayType():
             _check_keys(declared.elementType, f"{path}[]")
         case T.MapType():

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.names import below
 from rivermouth.rows import json_leaves, json_limits
 from rivermouth.rows.json_parts import Number, Object, kind, parts, texts
 from rivermouth.rows.json_times import TimeForms
@@ -212,7 +213,7 @@ def _half_a_character(text: str) -> bool:
 
 def _object(members: Object, schema: T.StructType, path: str, exact: dict[str, Any]) -> Iterator[Verdict]:
     for field in schema.fields:
-        name = f"{path}.{field.name}" if path else field.name
+        name = below(path, field.name)
         in_json = name_in_json(field)
         found = [value for key, value in members if key == in_json]
         if not field.nullable and (not found or found[-1] is None):

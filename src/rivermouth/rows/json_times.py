@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.names import literal
+from rivermouth.names import below, literal
 from rivermouth.rows import datetime_pattern
 
 EPOCHS: Final = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
@@ -174,11 +174,7 @@ class TimeForms:
 def _leaves(declared: T.DataType, path: str) -> list[tuple[str, T.DataType]]:
     match declared:
         case T.StructType():
-            return [
-                leaf
-                for each in declared.fields
-                for leaf in _leaves(each.dataType, f"{path}.{each.name}" if path else each.name)
-            ]
+            return [leaf for each in declared.fields for leaf in _leaves(each.dataType, below(path, each.name))]
         case T.ArrayType():
             return _leaves(declared.elementType, f"{path}[]")
         case T.MapType():

@@ -15,7 +15,7 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.names import folded, quoted
+from rivermouth.names import below, folded, quoted
 from rivermouth.rows.json_document import TEXT
 from rivermouth.rows.json_times import TimeByForm
 
@@ -69,7 +69,7 @@ def check(declared: T.StructType, path: str = "", *, renames: bool = False, vari
     seen: dict[str, str] = {}
     read: set[str] = set()
     for field in declared.fields:
-        name = f"{path}.{field.name}" if path else field.name
+        name = below(path, field.name)
         if NAME_IN_JSON in field.metadata and not renames:
             msg = f"column {name}: {NAME_IN_JSON} is for columns of the table itself, in the format json"
             raise ValueError(msg)
@@ -316,7 +316,7 @@ def variant_in(declared: T.DataType, path: str = "") -> str | None:
     """The path of the first VARIANT in a type; None if there is none."""
     match declared:
         case T.StructType():
-            inner = ((each.dataType, f"{path}.{each.name}" if path else each.name) for each in declared.fields)
+            inner = ((each.dataType, below(path, each.name)) for each in declared.fields)
             return next(filter(None, (variant_in(*each) for each in inner)), None)
         case T.ArrayType() | T.MapType():
             return variant_in(item_type(declared), f"{path}[]")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.errors import DescriptorUnusable, ProtobufMissing
-from rivermouth.names import did_you_mean
+from rivermouth.names import below, did_you_mean
 from rivermouth.rows import python_values
 from rivermouth.rows.evolution import FIELD_NUMBER
 
@@ -328,8 +328,3 @@ def told(field: Any) -> str:
     of_file = field.message_type if is_message(field) else field.enum_type if is_enum(field) else None
     name = FieldType(field.type).name.lower() if of_file is None else of_file.full_name
     return f"repeated {name}" if is_repeated(field) else str(name)
-
-
-def below(path: str, name: str) -> str:
-    """The path of what is called so within another."""
-    return f"{path}.{name}" if path else name

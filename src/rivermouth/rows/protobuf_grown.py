@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.names import below
 from rivermouth.rows import protobuf_descriptor as descriptors
 from rivermouth.rows import protobuf_found, python_scalars
 from rivermouth.rows import protobuf_reader as reading
 from rivermouth.rows.column_policies import Policies
 from rivermouth.rows.evolution import FIELD_NUMBER
-from rivermouth.rows.protobuf_descriptor import below, is_repeated
+from rivermouth.rows.protobuf_descriptor import is_repeated
 from rivermouth.rows.protobuf_found import FRACTIONS, WHOLE
 from rivermouth.rows.protobuf_reader import Read
 from rivermouth.rows.python_scalars import Misfit

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from rivermouth.names import below
 from rivermouth.rows import protobuf_descriptor as descriptors
 from rivermouth.rows.python_scalars import Misfit
 
@@ -30,8 +31,8 @@ def reader(content: bytes, name: str) -> Read:
 
 
 def _message(descriptor: Any, path: str) -> Read:
-    parts = [(field.name, _reading(field, descriptors.below(path, field.name))) for field in descriptor.fields]
-    check = known_fields(descriptor, {field.number: descriptors.below(path, field.name) for field in descriptor.fields})
+    parts = [(field.name, _reading(field, below(path, field.name))) for field in descriptor.fields]
+    check = known_fields(descriptor, {field.number: below(path, field.name) for field in descriptor.fields})
 
     def read(message: Any) -> dict[str, Any]:
         check(message)

@@ -38,8 +38,7 @@ class Encoding:
 
 def decoder(encoding: Encoding) -> Callable[..., Any]:
     """A Spark function from the value to (decoded, data, verdict), which is never null."""
-    schema = protobuf_descriptor.columns(encoding.content, encoding.message)
-    return python_udf(schema, functools.partial(decoded, encoding), TOLD)
+    return python_udf(_schema(encoding), functools.partial(decoded, encoding), TOLD)
 
 
 def failure(error_text: str) -> ProtobufMissing | None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rivermouth.rows.protobuf_descriptor import FieldType, below, is_repeated
+from rivermouth.names import below
+from rivermouth.rows.protobuf_descriptor import FieldType, is_repeated
 from rivermouth.rows.protobuf_reader import other_type
 from rivermouth.rows.python_scalars import Misfit
 

@@ -71,8 +71,7 @@ class Writer:
 
 def decoder(encoding: Encoding) -> Callable[..., Any]:
     """A Spark function from the value and what the registry says of its writer to (decoded, data, verdict)."""
-    columns = nullable_columns(Policies(encoding.policies).columns)
-    return python_udf(columns, functools.partial(decoded, encoding), TOLD)
+    return python_udf(_columns(encoding.policies), functools.partial(decoded, encoding), TOLD)
 
 
 def decoded(encoding: Encoding, values: pa.Array, asked: pa.StructArray) -> Outcome:

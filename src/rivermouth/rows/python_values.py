@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.names import below
 from rivermouth.rows import python_scalars
 from rivermouth.rows.python_scalars import NAME_LENGTH, SCALARS, Misfit, arrow_type, kind_of, wrong
 
@@ -34,7 +35,7 @@ def check(declared: T.StructType, path: str = "", *, of: str = "Python", keyed: 
         raise ValueError(msg)
     seen: dict[str, str] = {}
     for each in declared.fields:
-        name = _below(path, each.name)
+        name = below(path, each.name)
         if "json_name" in each.metadata:
             msg = f"column {name}: json_name is for columns of the table itself, in the format json"
             raise ValueError(msg)
@@ -180,7 +181,7 @@ def _struct(values: Sequence[Any], declared: T.StructType, path: str) -> pa.Stru
         _column(
             [value[field.name] for value in values],
             field.dataType,
-            _below(path, field.name),
+            below(path, field.name),
             required=not field.nullable,
         )
         for field in declared.fields
@@ -191,7 +192,7 @@ def _struct(values: Sequence[Any], declared: T.StructType, path: str) -> pa.Stru
 def _other_fields(value: Mapping[Any, Any], names: Sequence[str], path: str) -> Misfit:
     missing = next((name for name in names if name not in value), None)
     if missing is not None:
-        name = _below(path, missing)
+        name = below(path, missing)
         return Misfit("FIELD_MISSING", name, f"field {name} is declared, and the dict lacks it")
     extra = next(iter(value.keys() - set(names)))
     shown = repr(extra[:NAME_LENGTH]) if isinstance(extra, str) else kind_of(extra)
@@ -236,10 +237,6 @@ def keys_twice(array: pa.MapArray) -> bool:
     flat, of_map = keys.flatten(), pc.list_parent_indices(keys).cast(pa.int64())
     told_apart = pc.add(pc.multiply(of_map, len(flat)), flat.dictionary_encode().indices.cast(pa.int64()))
     return bool(pc.count_distinct(told_apart).as_py() < len(flat))
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 _NESTED: Final[Mapping[type[T.DataType], Callable[..., pa.Array]]] = {

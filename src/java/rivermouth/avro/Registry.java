@@ -94,7 +94,7 @@ public final class Registry implements Serializable {
      * @throws RegistryFailure the registry does not say
      */
     Schema schema(int id) {
-        return AVRO.computeIfAbsent(this, each -> new Answers<>()).schema(id, this::asked);
+        return answers(AVRO).schema(id, this::asked);
     }
 
     /**
@@ -104,13 +104,17 @@ public final class Registry implements Serializable {
      * @throws RegistryFailure the registry does not say
      */
     byte[] descriptors(int id) {
-        return PROTOBUF.computeIfAbsent(this, each -> new Answers<>()).schema(id, this::askedForDescriptors);
+        return answers(PROTOBUF).schema(id, this::askedForDescriptors);
     }
 
     /** Asks again for what it did not have, in this process. */
     void lookAgain() {
-        AVRO.computeIfAbsent(this, each -> new Answers<>()).forgetAbsent();
-        PROTOBUF.computeIfAbsent(this, each -> new Answers<>()).forgetAbsent();
+        answers(AVRO).forgetAbsent();
+        answers(PROTOBUF).forgetAbsent();
+    }
+
+    private <S> Answers<S> answers(Map<Registry, Answers<S>> all) {
+        return all.computeIfAbsent(this, each -> new Answers<>());
     }
 
     private Answers.Answer<byte[]> askedForDescriptors(int id) {
