@@ -95,7 +95,9 @@ def test_each_flow_takes_the_records_of_its_name(project):
         assert project.totals() == counted
 
         # A flow over the raw table chooses as one over the topic does.
-        project.write(registry, **flows, of_raw=(of("OrderShipped", 1, "shop.OrderShipped"), "source: {table: silver.raw}"))
+        project.write(
+            registry, **flows, of_raw=(of("OrderShipped", 1, "shop.OrderShipped"), "source: {table: silver.raw}")
+        )
         code, said = project.say("run", "of_raw")
         assert code == 0, said
         assert project.told("of_raw", "order_id", "carrier") == [(1, "dhl")]
