@@ -70,6 +70,7 @@ _JSON_TYPES: Final[Mapping[str, str]] = {
     "tuple[Decision, ...]": "list of [decisions](#decision)",
     "Mapping[int, tuple[int, int]]": "object of [from, to]",
     "MaintenanceReport": "[report](#reports)",
+    "tuple[LetterReason, ...]": "list of objects: `reason`, `field`, `failed_expectations`, `letters`",
     "MergeReport | None": "[merge](#merge) or null",
     "Join": "`broadcast`, `shuffle`",
     "Operation": "`optimize`, `vacuum`",

@@ -127,6 +127,33 @@ def test_a_run_leaves_a_clean_terminal_and_no_jvm(project, command):
     assert run.left_behind == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "number", "code", "told"),
+    [
+        (("run",), signal.SIGINT, 0, "stopped before the first batch; nothing was read\n"),
+        (("run", "--follow"), signal.SIGTERM, 0, "stopped before the first batch; nothing was read\n"),
+        (("demo",), signal.SIGINT, 130, "stopped\n"),
+        (("plan",), signal.SIGINT, 130, "stopped\n"),
+        pytest.param(("audit",), signal.SIGTERM, 143, "stopped\n", marks=pytest.mark.long),
+    ],
+)
+def test_a_signal_while_spark_starts_ends_at_once_with_no_result(arguments, number, code, told, project, command):
+    run = command(*arguments)
+    run.wait_for("starting Spark …", "err")
+    while not (jvms := run.jvms):
+        time.sleep(0.05)
+    began_at = time.monotonic()
+    os.killpg(run.process.pid, number)
+    assert run.end()[:2] == (code, "")
+    assert time.monotonic() - began_at < 30
+    assert run.end()[2].endswith(f"starting Spark …\n{told}")
+    while not all(gone(pid) for pid in jvms):
+        assert time.monotonic() - began_at < 60
+        time.sleep(0.1)
+    assert run.left_behind == []
+    assert not (run.folder / "lake").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_ends_a_run_that_follows(number, project, command):
     run = command("run", "--follow", "--output", "json")

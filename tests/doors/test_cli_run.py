@@ -269,7 +269,8 @@ def test_a_run_says_what_became_of_every_record(shop):
     shop.send(*VALUES)
     code, out, err = shop.say("run")
     assert code == 0
-    head, *flows = out.splitlines()
+    head, *flows, why = out.splitlines()
+    assert why == "orders: 1 dropped (expectation small 1)"
     assert head.split() == ["flow", "consumed", "written", "dropped", "dead-lettered", "batches", "seconds", "rows/s"]
     assert [line.split()[:6] for line in flows] == [
         ["orders_raw", "5", "5", "0", "0", "1"],
@@ -282,7 +283,11 @@ def test_a_run_says_what_became_of_every_record(shop):
             "orders_raw: batch 1: 5 consumed, 5 written, ~",
             "orders_raw: done, 1 batch ~",
             f"orders: new table {shop.folder}/lake/silver/orders, starts at starting_offsets: earliest",
-            "orders: batch 1: 5 consumed, 1 written, 1 dropped, 3 dead-lettered, ~",
+            "orders: batch 1: 5 consumed, 1 written, 1 dropped (expectation small 1), 3 dead-lettered, ~",
+            (
+                "orders: WARNING: 3 of 5 records went to the dead letters: 1 EXPECTATION positive, 1 EXPECTATION "
+                "positive, small, 1 INVALID_UTF8; to see them: rivermouth dead-letters show orders"
+            ),
             "orders: done, 1 batch ~",
         ]
     )
@@ -293,7 +298,13 @@ def test_a_run_says_what_became_of_every_record(shop):
 def test_a_run_in_json_is_a_line_an_event(shop):
     shop.send(*VALUES)
     events = shop.json("run", "orders")
-    assert [event["event"] for event in events] == ["flow_opened", "batch_done", "flow_finished", "run_finished"]
+    assert [event["event"] for event in events] == [
+        "flow_opened",
+        "batch_done",
+        "dead_letters_many",
+        "flow_finished",
+        "run_finished",
+    ]
     batch, end = events[1], events[-1]
     assert (batch["flow"], batch["entry"], batch["ranges"]) == ("orders", 1, {shop.topic: {"0": [0, 5]}})
     counts = {"consumed": 5, "written": 1, "dropped": 1, "dead_lettered": 3}
@@ -357,7 +368,7 @@ def test_status_of_flows_before_and_after_a_run(shop):
         rf"  table: {shop.folder}/lake/silver/orders\n"
         r"  last batch: entry 1, took [\d.]+ s of 10 s between batches, done at [\d-]+ [\d:]+ UTC\n"
         "    5 consumed, 1 written, 1 dropped, 3 dead-lettered\n"
-        "  so far: 5 consumed, 1 written, 1 dropped, 3 dead-lettered\n"
+        r"  so far: 5 consumed, 1 written, 1 dropped \(expectation small 1\), 3 dead-lettered\n"
         rf"  lag: 2 offsets, furthest behind is {shop.topic} partition 0\n"
         rf"  rates: {rates} come in, {rates} in the last batch\n"
         rf"    {'topic':<{width}}  partition  next offset  end offset  lag\n"
@@ -371,14 +382,14 @@ def test_status_without_a_broker_tells_the_rest(shop):
     shop.json("run", "orders")
     shop.edit(shop.servers, "127.0.0.1:1")
     code, out, err = shop.say("status", "orders")
-    assert (code, err) == (0, "")
+    assert (code, err) == (1, "")
     assert out.startswith(
         "orders: [BROKER_UNREACHABLE] no Kafka broker answered at 127.0.0.1:1 within 1 s: nothing listens there; "
         "nothing was read\n"
         f"  table: {shop.folder}/lake/silver/orders\n"
         "  hint: rivermouth dev kafka --port 1\n"
     )
-    assert "  so far: 5 consumed, 1 written, 1 dropped, 3 dead-lettered\n" in out
+    assert "  so far: 5 consumed, 1 written, 1 dropped (expectation small 1), 3 dead-lettered\n" in out
 
 
 def test_dead_letters_are_counted_by_kind(shop):

@@ -14,7 +14,18 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rivermouth import LossDecision, Project
 from rivermouth.engine import supervisor as supervision
 from rivermouth.engine import workers
-from rivermouth.engine.events import BatchDone, BatchRetried, FlowFailed, FlowFinished, FlowRestarted, Warned
+from rivermouth.engine.events import (
+    BatchDone,
+    BatchRetried,
+    BrokerAway,
+    BrokerBack,
+    CheckpointReplaced,
+    FlowFailed,
+    FlowFinished,
+    FlowOpened,
+    FlowRestarted,
+    Warned,
+)
 from rivermouth.engine.families import Look
 from rivermouth.engine.families import look as look_for_topics
 from rivermouth.engine.orders import FamilyOrder, FlowOrder
@@ -26,6 +37,7 @@ from rivermouth.ports.broker import Broker
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.project.orders import run_orders
 from rivermouth.rows.families import child_of
+from rivermouth.rows.ledger import Counts
 from rivermouth.rows.places import resolve
 from rivermouth.spec import Flow, ProjectSpec
 
@@ -39,11 +51,11 @@ class Scene:
         self.bootstrap_servers = bootstrap_servers
         self.events = []
 
-    def order(self, name, topic, **settings):
+    def order(self, name, topic, options=(), **settings):
         settings = {"format": "text", "table": f"bronze.{name}", "topics": [topic], **settings}
         flow = Flow.model_validate({"name": name, **settings})
         places = resolve(ProjectSpec(lake=str(self.lake)), flow, base=Path(self.lake), environ={})
-        return FlowOrder(flow, places, self.bootstrap_servers, {}, at="rivermouth.yml:9")
+        return FlowOrder(flow, places, self.bootstrap_servers, dict(options), at="rivermouth.yml:9")
 
     def supervisor(self):
         return Supervisor(self.spark, self.events.append, serve)
@@ -90,7 +102,7 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         handed.append(decision)
         if len(handed) == 1:
             raise RuntimeError
-        standing = SimpleNamespace(entry=SimpleNamespace(number=7))
+        standing = SimpleNamespace(entry=SimpleNamespace(number=7, totals=Counts()), counts=None)
         return SimpleNamespace(stopping=threading.Event(), standing=standing)
 
     def following(*_arguments):
@@ -110,7 +122,7 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         "_FIRST_DELAY_S": 0.01,
     }.items():
         monkeypatch.setattr(supervision, name, fake)
-    places = SimpleNamespace(lake="", table="", dead_letter_table="", state="", lease_file="")
+    places = SimpleNamespace(lake="", table="", dead_letter_table="", state="", lease_file="", failures="")
     order = FlowOrder(flow, places, "s", {}, decision=decision)
     (outcome,) = Supervisor(None, lambda _: None, lambda _: None).run([order], keep_following=True)
     assert (outcome.error, handed) == (None, [decision, decision, None])
@@ -138,7 +150,7 @@ def families_of(monkeypatch, look, carry, after_loss=lambda: None):
 
 def family_of(name):
     flow = Flow.model_validate({"name": name, "topic_pattern": ".*", "format": "text", "table": "bronze.{topic}"})
-    places = SimpleNamespace(lake="")
+    places = SimpleNamespace(lake="", failures="")
     return FamilyOrder(flow, places, "s", {}, child=lambda child: FlowOrder(child, places, "s", {}))
 
 
@@ -198,7 +210,7 @@ def test_a_jvm_that_ends_again_and_again_is_given_up(monkeypatch, tmp_path):
     monkeypatch.setattr(found, "carry", carry)
     trigger = {"max_offsets": 1000}
     flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": "text", "table": "s.t", "trigger": trigger})
-    (outcome,) = found.run([FlowOrder(flow, SimpleNamespace(lake=""), "s", {})], keep_following=True)
+    (outcome,) = found.run([FlowOrder(flow, SimpleNamespace(lake="", failures=""), "s", {})], keep_following=True)
     assert carried == [1000, 500, 250, 125, 62, 31, 15, 7, 3]
     assert str(outcome.error) == (
         "[ENGINE_LOST] flow f: Spark's JVM ended 9 times, most likely for lack of memory, the last time with at most 3 "
@@ -443,4 +455,43 @@ def test_a_broker_that_goes_away_and_comes_back_costs_nothing(spark, tmp_path):
         until(lambda: sum(batch.counts.consumed for batch in scene.of(BatchDone)) == 10, timeout_s=120)
         (outcome,) = end()
     assert (outcome.error, outcome.counts.written) == (None, 10)
+    assert scene.offsets(order) == [(0, n) for n in range(10)]
+
+
+def test_a_dead_broker_is_told_soon_and_costs_no_checkpoint(spark, tmp_path):
+    """Spark waits for minutes by itself; these options make it give up in seconds, which is the same error."""
+    data, options = tmp_path / "broker", {"request.timeout.ms": "1000", "default.api.timeout.ms": "2000"}
+    first = Broker.start(data_dir=data, heap="512m")
+    port = int(first.bootstrap_servers.rpartition(":")[2])
+    try:
+        scene = Scene(spark, tmp_path / "lake", first.bootstrap_servers)
+        admin = AdminClient({"bootstrap.servers": first.bootstrap_servers})
+        admin.create_topics([NewTopic("dies", 1, 1)])["dies"].result(30)
+        produce(first.bootstrap_servers, "dies", 5)
+        order = scene.order("steady", "dies", options, trigger={"every": "200 ms"})
+        end = scene.follow(order)
+        until(lambda: len(scene.of(BatchDone)) == 1)
+        assert end()[0].error is None
+        # Once more, with the checkpoint of the first time: until records come no batch shows that it is sound.
+        end = scene.follow(order)
+        until(lambda: len(scene.of(FlowOpened)) == 2)
+        until(lambda: spark.streams.active or any(thread.name == "broker-watch" for thread in threading.enumerate()))
+        time.sleep(3)
+    finally:
+        first.kill()
+    died_at = time.monotonic()
+    until(lambda: scene.of(BrokerAway), timeout_s=30)
+    assert time.monotonic() - died_at < 10
+    (away,) = scene.of(BrokerAway)
+    assert (away.bootstrap_servers, away.reason) == (first.bootstrap_servers, "nothing listens there")
+    until(lambda: scene.of(FlowRestarted), timeout_s=120)
+    assert scene.of(FlowRestarted)[0].error.startswith("[BROKER_UNREACHABLE] no Kafka broker answered at ")
+    with Broker.start(port=port, data_dir=data, heap="512m"):
+        until(lambda: scene.of(BrokerBack), timeout_s=60)
+        produce(scene.bootstrap_servers, "dies", 5, start=5)
+        until(lambda: sum(batch.counts.consumed for batch in scene.of(BatchDone)) == 10, timeout_s=120)
+        (outcome,) = end()
+    assert outcome.error is None
+    assert scene.of(CheckpointReplaced) == []
+    assert [path.name for path in Path(order.places.checkpoint).parent.iterdir()] == ["bronze.steady"]
     assert scene.offsets(order) == [(0, n) for n in range(10)]

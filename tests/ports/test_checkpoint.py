@@ -64,9 +64,9 @@ def test_metadata_of_which_spark_would_make_no_query(text, place):
     assert checkpoints(place).query_id() is None
 
 
-def test_without_metadata_spark_makes_a_new_query(place):
+def test_without_metadata_spark_takes_no_batches(place):
     (place / "metadata").unlink()
-    assert inspect(place).state == "usable"
+    assert inspect(place) == Checkpoint("damaged", detail="metadata is missing")
     assert checkpoints(place).query_id() is None
 
 

@@ -7,9 +7,10 @@ import pytest
 from pyarrow.fs import FileSelector, S3FileSystem
 from tests.ports.test_broker import gone
 
-from rivermouth.errors import DevFolderTaken, DevPortTaken, LakeNotReadable, S3ServerMissing
+from rivermouth.errors import DevFolderTaken, DevPortTaken, LakeNotReadable, LakeNotWritable, S3ServerMissing
 from rivermouth.ports import s3_server
 from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.ports.lake_writer import LakeWriter
 from rivermouth.ports.s3_server import S3Server
 
 
@@ -56,6 +57,21 @@ def test_options_for_one_bucket_win(s3):
     wrong = {**s3.spark_conf, "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:1"}
     right = {"spark.hadoop.fs.s3a.bucket.special.endpoint": s3.endpoint}
     assert LakeReader(wrong | right, timeout_s=5).read("s3a://special/a") == "1"
+
+
+def test_single_files_are_written_and_removed_without_spark(s3):
+    s3.store.create_dir("notes")
+    writer, place = LakeWriter(s3.spark_conf, timeout_s=5), "s3a://notes/_rivermouth/failures/a.json"
+    for text in ("one", "two ü"):
+        writer.write(place, text)
+        assert writer.read(place) == text
+    writer.delete(place)
+    writer.delete(place)
+    assert writer.read(place) is None
+    for refused in (lambda lake: lake.write(place, "x"), lambda lake: lake.delete(place)):
+        with pytest.raises(LakeNotWritable) as error:
+            refused(LakeWriter({**s3.spark_conf, "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:1"}, timeout_s=1))
+        assert str(error.value).startswith(f"[LAKE_NOT_WRITABLE] cannot write into the lake {place}: ")
 
 
 def test_it_listens_on_this_machine_only(s3):

@@ -8,7 +8,7 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 
 from rivermouth.errors import first_line
-from rivermouth.ports.spark_errors import outlasting
+from rivermouth.ports.spark_errors import is_about_checkpoint, outlasting
 
 
 def test_they_and_what_led_to_them_say_what_they_said(spark, monkeypatch):
@@ -40,3 +40,46 @@ def test_one_whose_jvm_went_first_says_so(spark, monkeypatch):
     monkeypatch.setattr(SparkContext, "_jvm", None)
     outlasting(caught.value)
     assert str(caught.value) == "its JVM ended before it said what was amiss"
+
+
+STREAM = "\n\tat org.apache.spark.sql.execution.streaming.runtime.StreamExecution.runStream(StreamExecution.scala:333)"
+OFFSETS = "\n\tat org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog.get(HDFSMetadataLog.scala:200)"
+SOURCE = "\n\tat org.apache.spark.sql.kafka010.KafkaMicroBatchStream.latestOffset(KafkaMicroBatchStream.scala:110)"
+
+
+@pytest.mark.parametrize(
+    ("stack", "about"),
+    [
+        # A file that is cut short, one whose sum is wrong, and the query's own id.
+        (f"java.lang.IllegalStateException: Incomplete log file{OFFSETS}{STREAM}", True),
+        (f"org.apache.spark.SparkException: x{STREAM}\nCaused by: java.io.EOFException: end{OFFSETS}", True),
+        (f"org.apache.hadoop.fs.ChecksumException: Checksum error: file:/lake/offsets/3{STREAM}", True),
+        ("java.lang.Error: x\n\tat org.apache.spark.sql.execution.streaming.runtime.StreamMetadata$.read(x)", True),
+        (f"org.apache.spark.SparkException: [STREAMING_CHECKPOINT_MISSING_METADATA_FILE] Checkpoint x{STREAM}", True),
+        # A broker that is away, also where Spark was just reading the first offsets' file.
+        (
+            (
+                f"java.util.concurrent.ExecutionException: x{SOURCE}{STREAM}\n"
+                "Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment."
+            ),
+            False,
+        ),
+        (f"org.apache.kafka.common.errors.TimeoutException: x{SOURCE}{OFFSETS}{STREAM}", False),
+        (f"java.lang.Exception: x{SOURCE}{STREAM}", False),
+        # An object store that is away in the midst of a file.
+        (f"org.apache.hadoop.fs.s3a.AWSClientIOException: x{OFFSETS}\nCaused by: java.net.ConnectException: x", False),
+        (f"java.net.SocketTimeoutException: Read timed out{OFFSETS}{STREAM}", False),
+        (f"java.nio.file.AccessDeniedException: /lake/offsets/3{OFFSETS}{STREAM}", False),
+        ("", False),
+    ],
+)
+def test_only_what_is_wrong_with_its_files_is_held_against_a_checkpoint(stack, about):
+    class Told(Exception):
+        def __init__(self) -> None:
+            super().__init__("[STREAM_FAILED] Query [id = 1] terminated with exception: x")
+            self._stackTrace = stack
+
+    assert is_about_checkpoint(Told()) is about
+    led_to = Told()
+    led_to._stackTrace, led_to.__cause__ = "", Told()
+    assert is_about_checkpoint(led_to) is about

@@ -22,6 +22,24 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+
+class Interrupted(Exception):
+    """A command was ended by a signal before its work was done.
+
+    Args:
+        number: The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """As shells give it: 130 after Ctrl-C, 143 after SIGTERM."""
+        return 128 + self.number
+
+
 _POLL_S: Final = 0.2
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -37,6 +55,9 @@ def door(output: Output, listener: Listener | None = None, say: Callable[[str], 
     say = say or (lambda words: output.note(f"{words} …"))
     try:
         yield Door(listener=_hinted(listener, output) if listener else (lambda _event: None), say=say, log=log)
+    except (KeyboardInterrupt, Interrupted):
+        log.unlink(missing_ok=True)
+        raise
     except Exception as error:
         if isinstance(error, SparkNotStarted):
             raise  # its hint names the file
@@ -68,6 +89,10 @@ def attended(work: Callable[[], Result], stop: Stop, note: Callable[[str], None]
 
     The first SIGINT or SIGTERM asks ``stop``, the second ends Spark at once. A signal handler of Python runs
     only between two of the main thread's steps: a main thread that waits for Spark would hear nothing.
+
+    Raises:
+        Interrupted: A signal came before any flow had begun, as while Spark starts. Nothing was carried; what was
+            started ends with this process.
     """
     outcome: list[Result] = []
     failure: list[BaseException] = []
@@ -78,20 +103,28 @@ def attended(work: Callable[[], Result], stop: Stop, note: Callable[[str], None]
         except BaseException as error:  # noqa: BLE001 - raised again in the main thread
             failure.append(error)
 
-    with _heard(stop, note):
+    with _heard(stop, note) as numbers:
         thread = threading.Thread(target=worker, name="rivermouth-work", daemon=True)
         thread.start()
         while thread.is_alive():
             thread.join(_POLL_S)
+            if numbers and not stop.begun:
+                raise Interrupted(numbers[0])
     if failure:
         raise failure[0]
     return outcome[0]
 
 
 @contextmanager
-def _heard(stop: Stop, note: Callable[[str], None]) -> Iterator[None]:
-    def hear(_number: int, _frame: FrameType | None) -> None:
-        if stop.asked:
+def _heard(stop: Stop, note: Callable[[str], None]) -> Iterator[list[int]]:
+    """Hears signals while the block lasts; the list gets their numbers."""
+    numbers: list[int] = []
+
+    def hear(number: int, _frame: FrameType | None) -> None:
+        numbers.append(number)
+        if not stop.begun:
+            stop.ask()
+        elif stop.asked:
             note("stopping at once: the batch in hand is given up")
             stop.at_once()
         else:
@@ -100,7 +133,7 @@ def _heard(stop: Stop, note: Callable[[str], None]) -> Iterator[None]:
 
     before = {number: signal.signal(number, hear) for number in _SIGNALS}
     try:
-        yield
+        yield numbers
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rivermouth.cli.attend import attended, door
+from rivermouth.cli.attend import Interrupted, attended, door
 from rivermouth.cli.options import speaking
 from rivermouth.cli.output import Output, columns, plain
 from rivermouth.cli.run import failures_told
@@ -49,6 +50,9 @@ def demo(output: Output, folder: Path) -> None:
             done = attended(lambda: demonstration.demo(folder, given), given.stop, shown.say)
         finally:
             shown.close()
+        if given.stop.asked:
+            output.note(f"stopped; to go on: {_rivermouth()} demo {shlex.quote(_shown(done.folder))}")
+            raise Interrupted(signal.SIGINT)
         seconds = time.monotonic() - began_at
         output.result(demo_text(done, seconds), demo_json(done, seconds))
         failures_told(done.outcomes, output)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import click
@@ -31,6 +33,7 @@ from rivermouth.cli import (
     tables,
     topics,
 )
+from rivermouth.cli.attend import Interrupted
 from rivermouth.cli.hints import naming_file
 from rivermouth.cli.output import Output, say, say_json, to_json
 from rivermouth.cli.words import meant_by
@@ -39,6 +42,7 @@ from rivermouth.errors import RivermouthError
 DONE: Final = 0
 FAILED: Final = 1
 WRONG_USAGE: Final = 2
+INTERRUPTED: Final = 128 + signal.SIGINT
 
 _COMMANDS: Final = (
     init.init,
@@ -77,7 +81,7 @@ def cli() -> None:
     A project is a file rivermouth.yml; `rivermouth init` writes one to start from, and `rivermouth demo` shows
     all of it with a broker of its own.
 
-    Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+    Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 stopped by Ctrl-C.
     """
 
 
@@ -88,6 +92,7 @@ for _command in _COMMANDS:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and ends the process with its exit code."""
     _quiet_libraries()
+    signal.signal(signal.SIGTERM, _terminated)
     # A closed pipe shows only when the rest is flushed.
     code = invoke(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -109,15 +114,23 @@ def invoke(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         _show_usage(error, output)
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except click.Abort:
         output.note("stopped")
         return FAILED
+    except (KeyboardInterrupt, Interrupted) as error:
+        output.note("stopped")
+        return error.exit_code if isinstance(error, Interrupted) else INTERRUPTED
     except BrokenPipeError:
         return DONE
     except Exception as error:  # noqa: BLE001 - nobody shall see a stack trace who did not ask for one
         output.unexpected(error)
         return FAILED
     return code if isinstance(code, int) else DONE
+
+
+def _terminated(number: int, _frame: FrameType | None) -> None:
+    """Ends a command as Ctrl-C does, with its clean-up; runs hear the signal themselves."""
+    raise Interrupted(number)
 
 
 def _show_usage(error: click.ClickException, output: Output) -> None:

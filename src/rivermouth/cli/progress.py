@@ -15,7 +15,7 @@ from rivermouth.rows import decisions
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
     from rich.live import Live
@@ -32,6 +32,9 @@ _KINDS: Final = {
     events.DecisionRecorded: "decision_recorded",
     events.TableEmptied: "table_emptied",
     events.Warned: "warned",
+    events.BrokerAway: "broker_away",
+    events.BrokerBack: "broker_back",
+    events.DeadLettersMany: "dead_letters_many",
     events.SchemaKept: "schema_kept",
     events.SchemaEvolved: "schema_evolved",
     events.Replayed: "replayed",
@@ -117,8 +120,8 @@ class LiveTable:
 
     def hear(self, event: events.Event) -> None:
         """See ``Progress``."""
-        row = self._rows.setdefault(event.flow, _Row(began_at=time.monotonic()))
-        _update(row, event)
+        if event.flow:
+            _update(self._rows.setdefault(event.flow, _Row(began_at=time.monotonic())), event)
         if isinstance(event, events.StepReached):
             return
         live = self._shown()
@@ -233,10 +236,12 @@ def event_text(event: events.Event) -> str | None:
             | events.Forgotten()
             | events.SchemaKept()
             | events.SchemaEvolved()
+            | events.DeadLettersMany()
+            | events.Replayed()
         ):
             return f"{event.flow}: {printable(_said(event))}"
-        case events.Replayed():
-            return f"{event.flow}: {replayed_text(event)}"
+        case events.BrokerAway() | events.BrokerBack():
+            return printable(_broker(event))
         case events.FlowRestarted():
             return f"{event.flow}: {event.error}; starts again in {event.delay_s:g} s"
         case events.FlowFailed():
@@ -255,8 +260,14 @@ def _said(
     | events.Maintained
     | events.Forgotten
     | events.SchemaKept
-    | events.SchemaEvolved,
+    | events.SchemaEvolved
+    | events.DeadLettersMany
+    | events.Replayed,
 ) -> str:
+    if isinstance(event, events.Replayed):
+        return replayed_text(event)
+    if isinstance(event, events.DeadLettersMany):
+        return letters_text(event)
     if isinstance(event, events.SchemaEvolved):
         return f"schema evolved: version {event.version} {', '.join(event.changes)}"
     if isinstance(event, events.SchemaKept):
@@ -299,6 +310,35 @@ def replayed_text(done: events.Replayed) -> str:
     return f"{text}: {', '.join(shown)}" if shown else text
 
 
+def _broker(event: events.BrokerAway | events.BrokerBack) -> str:
+    if isinstance(event, events.BrokerBack):
+        return f"the Kafka broker at {event.bootstrap_servers} answers again, after {event.for_s:.0f} s"
+    since = event.since.replace("T", " ").removesuffix("+00:00")
+    return (
+        f"WARNING: no Kafka broker answers at {event.bootstrap_servers} since {since} UTC ({event.for_s:.0f} s): "
+        f"{event.reason}; the flows wait for it"
+    )
+
+
+def letters_text(event: events.DeadLettersMany) -> str:
+    """That many records went to the dead letters, why, and how to see them."""
+    head = f"WARNING: {event.dead_lettered:,} of {count(event.consumed, 'record')} went to the dead letters"
+    reasons = ", ".join(f"{each.letters:,} {_reason(each)}" for each in event.reasons)
+    return f"{head}{': ' if reasons else ''}{reasons}; to see them: rivermouth dead-letters show {event.flow}"
+
+
+def _reason(reason: events.LetterReason) -> str:
+    if reason.failed_expectations:
+        return f"{reason.reason} {', '.join(reason.failed_expectations)}"
+    return reason.reason if reason.field is None else f"{reason.reason} in {reason.field}"
+
+
+def dropped_text(dropped: int, dropped_by: Mapping[str, int]) -> str:
+    """How many records were dropped, and why."""
+    why = ", ".join(f"{name} {number:,}" for name, number in dropped_by.items())
+    return f"{dropped:,} dropped" + (f" ({why})" if why else "")
+
+
 SUMMARY_HEAD: Final = ("flow", "consumed", "written", "dropped", "dead-lettered", "batches", "seconds", "rows/s")
 
 
@@ -329,6 +369,7 @@ def summary_json(outcomes: Sequence[FlowOutcome], *, stopped: bool) -> dict[str,
                 "batches": each.batches,
                 "duration_s": round(each.duration_s, 3),
                 "rows_per_s": summary_row(each)[-1],
+                "dropped_by": plain(each.dropped_by),
                 "error": plain(each.error),
             }
             for each in outcomes
@@ -339,7 +380,7 @@ def summary_json(outcomes: Sequence[FlowOutcome], *, stopped: bool) -> dict[str,
 def _batch(event: events.BatchDone) -> str:
     counts = event.counts
     parts = [f"{counts.consumed:,} consumed", f"{counts.written + counts.merged:,} written"]
-    parts += [f"{counts.dropped:,} dropped"] if counts.dropped else []
+    parts += [dropped_text(counts.dropped, event.dropped_by)] if counts.dropped else []
     parts += [f"{counts.dead_lettered:,} dead-lettered"] if counts.dead_lettered else []
     parts += [f"{event.rows_per_s:,.0f} rows/s"]
     parts += [f"{count(event.backlog, 'offset')} to go"] if event.backlog else []

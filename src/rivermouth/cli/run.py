@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.attend import attended, door
+from rivermouth.cli.attend import Interrupted, attended, door
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, say, say_json, to_json
@@ -90,6 +90,7 @@ def carry(
 
     run_orders(project, flows, follow=follow)  # what is wrong is said before Spark is started
     shown = progress(output)
+    outcomes: list[FlowOutcome] = []
     with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
         try:
             outcomes = attended(
@@ -105,6 +106,9 @@ def carry(
                 given.stop,
                 shown.say,
             )
+        except Interrupted:
+            # A service that is told to stop has not failed, however early that is.
+            shown.say("stopped before the first batch; nothing was read")
         finally:
             shown.close()
         summarise(outcomes, stopped=given.stop.asked, output=output)
@@ -114,12 +118,15 @@ def carry(
 
 def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output) -> None:
     """Says what the run came to; errors that are none of ours with the place of their traces."""
-    from rivermouth.cli.progress import SUMMARY_HEAD, summary_json, summary_row
+    from rivermouth.cli.progress import SUMMARY_HEAD, dropped_text, summary_json, summary_row
 
     if output.json:
         say_json(to_json(summary_json(outcomes, stopped=stopped)))
-    else:
+    elif outcomes:
         say(columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in outcomes]))
+        for each in outcomes:
+            if each.counts.dropped and each.dropped_by:
+                say(f"{each.flow}: {dropped_text(each.counts.dropped, each.dropped_by)}")
         for outcome in outcomes:
             if text := undeclared_text(outcome.flow, outcome.counts):
                 output.note(f"{outcome.flow}: {text}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,32 +16,73 @@ from rivermouth.rows.table_files import bytes_text
 
 if TYPE_CHECKING:
     from rivermouth.engine.status import FlowStatus
+    from rivermouth.project.health import BrokenRule
     from rivermouth.rows.ledger import Decision
     from rivermouth.rows.merging import MergeReport
 
 
 @click.command()
 @with_flows
+@click.option("--check", is_flag=True, help="Also fail if a flow's last run failed, or a rule below is not kept.")
+@click.option("--max-lag", type=click.IntRange(min=0), metavar="N", help="Rule: at most so many offsets left to read.")
+@click.option(
+    "--max-dead-letters", metavar="N|N%", help="Rule: at most so many records, or N% of all, in the dead letters."
+)
+@click.option("--max-age", metavar="DURATION", help="Rule: while records wait, the last batch is no older, as 10m.")
 @with_project
-def status(output: Output, flows: tuple[str, ...], file: str) -> None:
-    """Say how the flows are doing: offsets, lag, rates, the last batch, dead letters.
+def status(
+    output: Output,
+    flows: tuple[str, ...],
+    file: str,
+    *,
+    check: bool,
+    max_lag: int | None,
+    max_dead_letters: str | None,
+    max_age: str | None,
+) -> int:
+    """Say how the flows are doing: offsets, lag, rates, the last batch, dead letters, the last failure.
 
-    Reads the tables' ledgers and asks the broker, for a second at most; a broker that does not answer is named, and
+    Reads the tables' ledgers and asks the broker, for a second or two; a broker that does not answer is named, and
     the rest is said all the same.
+
+    Exits 1 if something is wrong now: a broker, a topic or a table that is not as it must be. With --check, or one of
+    the rules, also if the last run of a flow failed or a rule is not kept.
     """
     from rivermouth.project import overview
+    from rivermouth.project.health import HealthRules, broken_rules
     from rivermouth.project.load import Project
 
+    rules = HealthRules.of(max_lag=max_lag, max_dead_letters=max_dead_letters, max_age=max_age)
     found = overview.status(Project.load(file), flows)
-    output.result("\n\n".join(status_text(each) for each in found), {"flows": plain(found)})
+    texts, body = [status_text(each) for each in found], {"flows": plain(found)}
+    wrong = any(each.code is not None for each in found)
+    if check or rules != HealthRules():
+        broken = broken_rules(found, rules)
+        body["check"] = {"passed": not broken, "broken": plain(broken)}
+        texts.append(check_text(broken))
+        wrong = bool(broken)
+    output.result("\n\n".join(texts), body)
+    return int(wrong)
+
+
+def check_text(broken: Sequence[BrokenRule]) -> str:
+    """Which rules are not kept, for a person."""
+    if not broken:
+        return "check: passed"
+    return "\n".join(["check: failed", *(f"  {each.flow}: {each.rule}: {each.detail}" for each in broken)])
 
 
 def status_text(status: FlowStatus) -> str:
     """How one flow is doing, for a person."""
+    from rivermouth.engine.status import failed_then
+
     lines = [f"{status.flow}: {status.message}", f"  table: {status.table}"]
     if status.code is not None:
         lines[0] = f"{status.flow}: [{status.code}] {status.message}"
         lines += [f"  hint: {status.hint}"] if status.hint else []
+    if status.failure is not None:
+        lines += [f"  {failed_then(status.failure)}"] if status.code is not None else []
+        lines += [f"  hint: {status.failure.hint}"] if status.code is None and status.failure.hint else []
     lines += [f"  warning: {warning}" for warning in status.warnings]
     if status.writer is not None:
         lines.append(f"  written by {status.writer}")
@@ -60,6 +102,8 @@ def status_text(status: FlowStatus) -> str:
 
 
 def _batches(status: FlowStatus) -> list[str]:
+    from rivermouth.cli.progress import dropped_text
+
     totals = status.totals
     lines = []
     if status.batch_duration_s is not None and status.finished_at is not None:
@@ -80,8 +124,8 @@ def _batches(status: FlowStatus) -> list[str]:
     if status.merge is not None:
         lines += [f"    merge: {merge_text(status.merge)}", f"    {merge_reason(status.merge)}"]
     lines.append(
-        f"  so far: {totals.consumed:,} consumed, {totals.written + totals.merged:,} written, {totals.dropped:,} "
-        f"dropped, {status.dead_letters:,} dead-lettered"
+        f"  so far: {totals.consumed:,} consumed, {totals.written + totals.merged:,} written, "
+        f"{dropped_text(totals.dropped, status.dropped_by)}, {status.dead_letters:,} dead-lettered"
     )
     if text := undeclared_text(status.flow, totals):
         lines.append(f"  {text}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from rivermouth.rows.ledger import Counts, Decision, Ranges
 from rivermouth.rows.maintenance import MaintenanceReport
@@ -65,6 +65,7 @@ class BatchDone(Event):
         duration_s: From planning to the last commit.
         backlog: Offsets still to come when it was planned, without its own; None where unknown.
         merge: What its MERGE came to; None for a table without keys, and for a batch that a crash left to be settled.
+        dropped_by: Why records were dropped, and how many for each reason; one may have several.
     """
 
     entry: int
@@ -74,6 +75,7 @@ class BatchDone(Event):
     duration_s: float
     backlog: int | None = None
     merge: MergeReport | None = None
+    dropped_by: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rows_per_s(self) -> float:
@@ -149,6 +151,70 @@ class Warned(Event):
     """Something that the user should know and that stops nothing."""
 
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAway(Event):
+    """The Kafka cluster does not answer; the flows that read it wait. Told again and again while that lasts.
+
+    Attributes:
+        flow: Empty: it happens to the run.
+        bootstrap_servers: Its addresses.
+        since: When it was asked first in vain, as ISO 8601 in UTC.
+        for_s: Seconds since then.
+        reason: What is wrong, in words.
+    """
+
+    bootstrap_servers: str
+    since: str
+    for_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerBack(Event):
+    """The Kafka cluster answers again.
+
+    Attributes:
+        flow: Empty: it happens to the run.
+        bootstrap_servers: Its addresses.
+        for_s: Seconds for which it did not answer.
+    """
+
+    bootstrap_servers: str
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LetterReason:
+    """Dead letters that have their reason in common.
+
+    Attributes:
+        reason: The reason's code.
+        field: Dotted path of the field; None where the record as a whole is meant.
+        failed_expectations: Names of the expectations that they failed.
+        letters: How many there are.
+    """
+
+    reason: str
+    field: str | None
+    failed_expectations: tuple[str, ...]
+    letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettersMany(Event):
+    """More than a tenth of the records that a run has carried, or a minute of one that follows, are dead letters.
+
+    Attributes:
+        dead_lettered: How many of them.
+        consumed: How many records there were; rows where the flow explodes its records.
+        reasons: The most frequent reasons.
+    """
+
+    dead_lettered: int
+    consumed: int
+    reasons: tuple[LetterReason, ...]
 
 
 @dataclass(frozen=True, slots=True)

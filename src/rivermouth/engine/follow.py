@@ -14,6 +14,8 @@ from rivermouth.engine.events import CheckpointReplaced
 from rivermouth.errors import LakeNotWritable, RivermouthError, StopTimeout, first_line
 from rivermouth.ports.checkpoint import Checkpoints
 from rivermouth.ports.kafka_source import KafkaSource
+from rivermouth.ports.session import has_ended
+from rivermouth.ports.spark_errors import is_about_checkpoint
 from rivermouth.ports.storage import is_local_disk
 from rivermouth.rows import ledger
 
@@ -55,7 +57,10 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> None:
     try:
         _follow(run, callback, between_batches)
     except (PySparkException, Py4JJavaError) as error:
-        if kept and not callback.called:
+        if not has_ended(run.spark):
+            # A cluster that is away, or a topic that is gone, says so itself, and better.
+            run.kafka.topics(run.flow)
+        if kept and not callback.called and is_about_checkpoint(error):
             # Whatever of it Spark could not read, the ledger knows: the next start makes a new one.
             reason = first_line(error)
             with suppress(LakeNotWritable, OSError, Py4JError):  # what went wrong first is told

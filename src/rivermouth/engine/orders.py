@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from rivermouth.errors import RivermouthError
+from rivermouth.rows import families
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class FlowOutcome:
         batches: How many there were.
         duration_s: From its start to its end.
         error: What ended it; None if it drained or was told to stop.
+        dropped_by: Why records were dropped, and how many for each reason.
     """
 
     flow: str
@@ -72,6 +75,7 @@ class FlowOutcome:
     batches: int
     duration_s: float
     error: BaseException | None = None
+    dropped_by: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, earlier: FlowOutcome | None) -> FlowOutcome:
         if earlier is None:
@@ -81,6 +85,7 @@ class FlowOutcome:
             counts=earlier.counts + self.counts,
             batches=earlier.batches + self.batches,
             duration_s=earlier.duration_s + self.duration_s,
+            dropped_by=dict(Counter(earlier.dropped_by) + Counter(self.dropped_by)),
         )
 
 
@@ -114,6 +119,34 @@ class FamilyOrder:
 
 
 Order = FlowOrder | FamilyOrder
+
+
+def again(pending: Sequence[Order], failed: Sequence[Order], *, keep_following: bool) -> list[Order]:
+    """What goes on once there is a JVM again; a family finds its children that failed itself."""
+    names = {order.flow.name for order in failed}
+    names |= {families.parted(name)[0] for name in names}
+    # A family that follows has topics to look for as long as it runs.
+    return [
+        order for order in pending if order.flow.name in names or (keep_following and isinstance(order, FamilyOrder))
+    ]
+
+
+def without_error(outcomes: dict[str, FlowOutcome], name: str) -> dict[str, FlowOutcome]:
+    """The outcome of this name, if there is one, as if nothing had ended it."""
+    return {name: replace(outcomes[name], error=None)} if name in outcomes else {}
+
+
+def in_order(orders: Sequence[Order], outcomes: dict[str, FlowOutcome]) -> list[FlowOutcome]:
+    """The outcomes in the order of their orders; of a family those of its children, by name."""
+    found = []
+    for order in orders:
+        name = order.flow.name
+        if isinstance(order, FamilyOrder):
+            found += [outcomes[each] for each in sorted(outcomes) if families.is_child_of(each, name)]
+            if name not in outcomes:
+                continue
+        found.append(outcomes[name])
+    return found
 
 
 def located(error: _Error, order: Order) -> _Error:

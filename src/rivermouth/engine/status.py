@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from rivermouth.engine.failures import read_failure
 from rivermouth.errors import BrokerUnreachable, RivermouthError, SourceNotMade, TableForeign, TopicMissing
 from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
@@ -22,6 +23,8 @@ from rivermouth.ports.snapshot_source import SnapshotSource
 from rivermouth.ports.table_ledger import Standing, TableLedger
 from rivermouth.ports.table_source import TableSource
 from rivermouth.rows import decisions
+from rivermouth.rows.dropping import dropped_by
+from rivermouth.rows.failures import Failure
 from rivermouth.rows.families import gone, is_child
 from rivermouth.rows.gone import Found
 from rivermouth.rows.ledger import Counts, Decision
@@ -73,8 +76,9 @@ class FlowStatus:
     Attributes:
         flow: Its name.
         table: Location of its table.
-        message: The most important thing about it, in one sentence; after its own errors the error's text.
-        code: Stable code of the error in ``message``; None if all is well.
+        message: The most important thing about it, in one sentence: what is wrong now, else why its last run failed,
+            else how far it is.
+        code: Stable code of what is wrong now; None if nothing is.
         hint: What to do about that error; empty if there is none.
         entry: Number of the newest ledger entry; None for a flow that never ran.
         writer: The process that holds the table's lease and lives; None if nobody does.
@@ -95,6 +99,8 @@ class FlowStatus:
         lost: Offsets that decisions called lost, ever: an upper bound of the records.
         decisions: What was decided about data that is gone, oldest first.
         warnings: What will be in trouble if nothing happens, and what the next run records as lost.
+        dropped_by: Why records were dropped so far, and how many for each reason, by the flow's rules of now.
+        failure: Why the flow's last run failed; None if it did not, or if the flow has worked since.
     """
 
     flow: str
@@ -120,6 +126,8 @@ class FlowStatus:
     lost: int = 0
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[str, ...] = ()
+    failure: Failure | None = None
+    dropped_by: Mapping[str, int] = field(default_factory=dict)
 
 
 def project_status(
@@ -215,11 +223,13 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
     try:
         holder = read_holder(files, places.lease_file)
         standing, problem = _standing(flow, places, files)
+        status = replace(status, failure=read_failure(files, places.failures, flow.name))
     except RivermouthError as error:
         return _failed(status, error)
     status = replace(status, writer=str(holder) if holder is not None and holder.is_alive else None)
     if standing is not None:
         status = _with_ledger(status, standing)
+        status = replace(status, dropped_by=dropped_by(flow, status.totals))
     if problem is not None:
         status = _failed(status, problem)
         if standing is None:
@@ -369,7 +379,15 @@ def _failed(status: FlowStatus, error: RivermouthError) -> FlowStatus:
     return replace(status, message=error.message, code=error.code, hint=error.next_step)
 
 
+def failed_then(failure: Failure) -> str:
+    """Why a flow's last run failed, with the time."""
+    at = failure.at.replace("T", " ").removesuffix("+00:00")
+    return f"its last run failed at {at} UTC: [{failure.code}] {failure.message}"
+
+
 def _message(status: FlowStatus, flow: Flow) -> str:
+    if status.failure is not None:
+        return failed_then(status.failure)
     if status.entry is None:
         return f"never ran; would start at {flow.starting_offsets.text()}"
     if status.pending:

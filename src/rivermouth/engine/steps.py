@@ -28,6 +28,7 @@ from rivermouth.rows import (
     splitting,
     wrapping,
 )
+from rivermouth.rows.dropping import dropped_by
 from rivermouth.rows.epochs import epoch_now, epoch_then
 from rivermouth.sinks import erased
 from rivermouth.sinks._target import Target
@@ -242,6 +243,7 @@ def settled(
         counts=counts,
         duration_s=duration_s,
         merge=merge,
+        dropped_by=dropped_by(run.flow, counts),
     )
     report = {
         "finished_at": time.time(),

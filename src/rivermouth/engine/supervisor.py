@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -10,17 +11,20 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine import retry
 from rivermouth.engine.carry import drain, max_offsets
 from rivermouth.engine.events import Event, FlowFailed, FlowRestarted, Listener, Warned
+from rivermouth.engine.failures import FailureNotes
 from rivermouth.engine.families import PASSING
 from rivermouth.engine.follow import follow, follow_table
 from rivermouth.engine.opening import open_flow
-from rivermouth.engine.orders import FamilyOrder, FlowOrder, FlowOutcome, Order
+from rivermouth.engine.orders import FamilyOrder, FlowOrder, FlowOutcome, Order, again, in_order, without_error
 from rivermouth.engine.requests import withdraw
 from rivermouth.engine.sources import reading
 from rivermouth.engine.together import Together
 from rivermouth.engine.upkeep import after_run, between_batches
+from rivermouth.engine.watch import LetterWatch, watching
 from rivermouth.engine.workers import FamilyWorker, Worker
 from rivermouth.errors import (
     EngineLost,
+    FlowBroken,
     OffsetsExpired,
     PartitionsFewer,
     RivermouthError,
@@ -30,10 +34,10 @@ from rivermouth.errors import (
     first_line,
 )
 from rivermouth.ports.fencing import check_fenced
+from rivermouth.ports.lake_writer import LakeWriter
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import abandon, has_ended
 from rivermouth.ports.storage import files_for
-from rivermouth.rows import families
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
@@ -50,6 +54,9 @@ _DRAIN_RESTARTS: Final = 3
 # Between two looks at a topic that has no record of which a schema could be made.
 _EMPTY_S: Final = 1.0
 _ENGINE_LOSSES: Final = 8
+_NOTE_S: Final = 5.0
+# A flow that follows and has run for so long works again, even if nothing came.
+_WELL_AFTER_S: Final = 10.0
 
 
 BetweenBatches = Callable[["RunningFlow"], None]
@@ -63,6 +70,7 @@ class Supervisor:
         listener: Gets every event of every flow.
         between_batches: Work that the writer does for others, such as replays; called for a flow that follows.
         restart: Makes a new session when the JVM of the old one is gone; None gives up then.
+        lake: Writes the lake's small files once the JVM is gone.
     """
 
     def __init__(
@@ -71,11 +79,16 @@ class Supervisor:
         listener: Listener,
         between_batches: BetweenBatches,
         restart: Callable[[], SparkSession] | None = None,
+        *,
+        lake: LakeFiles | None = None,
     ) -> None:
         self._spark = spark
         self._restart = restart
         self._listener = listener
         self._between_batches = between_batches
+        self._lake = LakeWriter({}, timeout_s=_NOTE_S) if lake is None else lake
+        self.failures = FailureNotes(self._files, lambda flow, words: self.tell(Warned(flow, words)))
+        """Keeps in the lake why flows failed."""
         self._stop = threading.Event()
         self._telling = threading.Lock()
         self._running: dict[str, RunningFlow] = {}
@@ -116,10 +129,17 @@ class Supervisor:
         with self._telling:
             self._listener(event)
 
-    def tell_failed(self, flow: str, error: BaseException | None) -> None:
-        """Tells that a flow failed for good, once."""
+    def _files(self) -> LakeFiles:
+        folder = self.failures.folder or ""
+        return self._lake if has_ended(self._spark) else files_for(folder, self._spark)
+
+    def tell_failed(self, flow: str, error: BaseException) -> None:
+        """Tells that a flow failed for good, once; status shows it from then on."""
         if flow not in self._failed:
             self._failed.add(flow)
+            # What breaks because somebody wanted the run to end is no failure of the flow.
+            if not (self._stop.is_set() and isinstance(error, FlowBroken)):
+                self.failures.failed(flow, error)
             self.tell(FlowFailed(flow, str(error)))
 
     def run(self, orders: Sequence[Order], *, keep_following: bool) -> list[FlowOutcome]:
@@ -130,15 +150,17 @@ class Supervisor:
             of its children, and one of its own where it failed or has none.
         """
         outcomes: dict[str, FlowOutcome] = {}
+        self.failures.folder = next((order.places.failures for order in orders), None)
         pending, losses = list(orders), 0
         while pending:
-            done = self._side_by_side(pending, keep_following=keep_following)
+            with watching(orders if keep_following else (), self.tell):
+                done = self._side_by_side(pending, keep_following=keep_following)
             for order, outcome in done:
                 outcomes[outcome.flow] = outcome + outcomes.get(outcome.flow)
                 if isinstance(order, FlowOrder) and outcome.error is None:
                     self.carried.add(outcome.flow)
             failed = [order for order, outcome in done if outcome.error is not None]
-            pending = _again(pending, failed, keep_following=keep_following)
+            pending = again(pending, failed, keep_following=keep_following)
             if self._restart is None or self._stop.is_set() or not has_ended(self._spark):
                 break
             losses = 1 if any(outcome.batches for _, outcome in done) else losses + 1
@@ -151,13 +173,13 @@ class Supervisor:
             pending = self._smaller_ones(pending, failed)
             for order in (*failed, *pending):
                 # It is carried again, or its topic was deleted meanwhile.
-                outcomes |= _without_error(outcomes, order.flow.name)
+                outcomes |= without_error(outcomes, order.flow.name)
             abandon(self._spark)
             self._spark = self._restart()
         for outcome in outcomes.values():
             if outcome.error is not None:
                 self.tell_failed(outcome.flow, outcome.error)
-        return _in_order(orders, outcomes)
+        return in_order(orders, outcomes)
 
     def _side_by_side(self, orders: Sequence[Order], *, keep_following: bool) -> list[tuple[Order, FlowOutcome]]:
         flows = [order for order in orders if isinstance(order, FlowOrder)]
@@ -241,6 +263,7 @@ class Supervisor:
                 # What came further is well: only failures in a row make the pauses longer.
                 together.leave(order.flow.name)
                 delay_s = _FIRST_DELAY_S if _entry(run) != stood else delay_s
+                self.failures.failed(order.flow.name, _as_ours(order, failure))
                 listener(FlowRestarted(order.flow.name, first_line(failure), delay_s))
                 self._stop.wait(delay_s)
                 delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
@@ -326,14 +349,21 @@ class Supervisor:
             return
         if not keep_following:
             withdraw(run)
+            letters = LetterWatch(run)
             batches = drain(run)
+            letters.look()
             if run.together is not None:
                 run.together.leave(run.flow.name)
             retry.after_run(run)
             after_run(run, wrote=batches > 0)
             return
 
+        began_at, letters = time.monotonic(), LetterWatch(run)
+
         def between() -> None:
+            letters.look_now_and_then()
+            if time.monotonic() - began_at > _WELL_AFTER_S:
+                self.failures.works(run.flow.name)
             self._between_batches(run)
             retry.between_batches(run)
             between_batches(run)
@@ -344,32 +374,10 @@ class Supervisor:
             follow_table(run, between)
 
 
+def _as_ours(order: Order, error: Exception) -> RivermouthError:
+    return error if isinstance(error, RivermouthError) else FlowBroken(flow=order.flow.name, detail=first_line(error))
+
+
 def _entry(run: RunningFlow | None) -> int | None:
     """Number of the ledger entry at which the flow stands."""
     return None if run is None else run.standing.entry.number
-
-
-def _again(pending: Sequence[Order], failed: Sequence[Order], *, keep_following: bool) -> list[Order]:
-    """What goes on once there is a JVM again; a family finds its children that failed itself."""
-    names = {order.flow.name for order in failed}
-    names |= {families.parted(name)[0] for name in names}
-    # A family that follows has topics to look for as long as it runs.
-    return [
-        order for order in pending if order.flow.name in names or (keep_following and isinstance(order, FamilyOrder))
-    ]
-
-
-def _without_error(outcomes: dict[str, FlowOutcome], name: str) -> dict[str, FlowOutcome]:
-    return {name: replace(outcomes[name], error=None)} if name in outcomes else {}
-
-
-def _in_order(orders: Sequence[Order], outcomes: dict[str, FlowOutcome]) -> list[FlowOutcome]:
-    found = []
-    for order in orders:
-        name = order.flow.name
-        if isinstance(order, FamilyOrder):
-            found += [outcomes[each] for each in sorted(outcomes) if families.is_child_of(each, name)]
-            if name not in outcomes:
-                continue
-        found.append(outcomes[name])
-    return found

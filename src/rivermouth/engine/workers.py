@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -58,6 +59,7 @@ class Worker(threading.Thread):
         self._may_vanish = may_vanish
         self._together = together
         self._counts = Counts()
+        self._dropped_by: Counter[str] = Counter()
         self._batches = 0
         self._began_at = time.monotonic()
         self._ended_at: float | None = None
@@ -77,7 +79,8 @@ class Worker(threading.Thread):
     def outcome(self) -> FlowOutcome:
         """How it ended."""
         duration_s = (self._ended_at or time.monotonic()) - self._began_at
-        return FlowOutcome(self._order.flow.name, self._counts, self._batches, duration_s, self._error)
+        name, dropped_by = self._order.flow.name, dict(self._dropped_by)
+        return FlowOutcome(name, self._counts, self._batches, duration_s, self._error, dropped_by)
 
     def run(self) -> None:
         """Carries the flow to its end and tells what became of it."""
@@ -121,12 +124,16 @@ class Worker(threading.Thread):
             return
         outcome = self.outcome
         stopped = self._supervisor.stopped and not self._keep_following
+        if not self._supervisor.stopped:
+            self._supervisor.failures.works(name)
         self._hear(FlowFinished(name, outcome.counts, outcome.batches, outcome.duration_s, stopped=stopped))
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, BatchDone):
             self._counts += event.counts
+            self._dropped_by.update(event.dropped_by)
             self._batches += 1
+            self._supervisor.failures.works(event.flow)
         self._supervisor.tell(event)
 
 
@@ -231,6 +238,8 @@ class FamilyWorker(threading.Thread):
             order = replace(self._order, others=(*self._order.others, *others))
             found = look(order, files, place, known=self._known(), waits=self._keep_following)
             claimed.update((each.flow.name, each.places) for each in found.orders)
+        if found.problem is None:
+            self._supervisor.failures.works(self._order.flow.name)
         return found
 
     def _known(self) -> set[str]:

@@ -74,10 +74,13 @@ class Checkpoints:
         if table_id is not None and owner.get("table_id") != table_id:
             return Checkpoint("damaged", detail="it belongs to a table that was there before")
         metadata = self._metadata()
-        # Without the file Spark begins a new query; with one that it cannot read it begins none.
         if metadata is not None and _query_id(metadata) is None:
             return Checkpoint("damaged", detail="metadata holds no id of a query")
-        return replace(self._inspect_batches(), decided=owner.get("decided", 0))
+        found = self._inspect_batches()
+        # Spark begins no query over batches of which it does not know the query.
+        if metadata is None and (found.planned or found.committed):
+            return Checkpoint("damaged", detail="metadata is missing")
+        return replace(found, decided=owner.get("decided", 0))
 
     def query_id(self) -> str | None:
         """Spark's id of the query; None where there is none to be read."""

@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+# Spark's own readers of a checkpoint's files and what they say of them, and the check of Hadoop's sums beside them.
+_OF_CHECKPOINT: Final = re.compile(
+    r"org\.apache\.spark\.sql\.execution\.streaming\."
+    r"(?:checkpointing\.|runtime\.(?:StreamMetadata|StreamingQueryCheckpointMetadata))"
+    r"|\[(?:STREAMING_CHECKPOINT_|CHECKPOINT_FILE_|BATCH_METADATA_)"
+    r"|org\.apache\.spark\.sql\.kafka010\.(?:KafkaSourceInitialOffsetWriter|KafkaSourceOffset|JsonUtils)"
+    r"|org\.apache\.hadoop\.fs\.ChecksumException"
+)
+# What keeps Spark from Kafka, or from the store where a checkpoint lies, says nothing about the files.
+_ELSEWHERE: Final = re.compile(
+    r"org\.apache\.kafka\.|java\.net\.|javax\.net\.|java\.nio\.channels\.|software\.amazon\.|com\.amazonaws\."
+    r"|org\.apache\.hadoop\.fs\.s3a\.\w*(?:Exception|Timeout)|AccessControlException|AccessDeniedException"
+)
+_DEEPEST: Final = 20
+_CAUSE: Final = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error|Timeout))\b", re.MULTILINE)
+
 
 class _Outlasting(Exception):
     """Says what it said when it was made to outlast its JVM."""
@@ -42,3 +61,23 @@ def _words(error: BaseException) -> str:
         return str(error)
     except Exception:  # noqa: BLE001 - the JVM has gone already, and took them along
         return "its JVM ended before it said what was amiss"
+
+
+def is_about_checkpoint(error: BaseException) -> bool:
+    """Whether a query failed over the files of its checkpoint, and over nothing else.
+
+    A cluster or a store that is away fails in the same place, and leaves the files as they are.
+    """
+    said = _stacks(error)
+    kinds = "\n".join(_CAUSE.findall(said))
+    return _OF_CHECKPOINT.search(said) is not None and _ELSEWHERE.search(kinds) is None
+
+
+def _stacks(error: BaseException) -> str:
+    """The stacks of Java behind an error, with those of all that led to it."""
+    found: list[str] = []
+    each: BaseException | None = error
+    while each is not None and len(found) < _DEEPEST:
+        found += [str(each), str(getattr(each, "_stackTrace", ""))]
+        each = getattr(each, "_cause", None) or each.__cause__
+    return "\n".join(found)

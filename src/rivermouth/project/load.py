@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.plan import FlowPlan
     from rivermouth.engine.status import FlowStatus
     from rivermouth.engine.tables import TableDescription
+    from rivermouth.project.health import BrokenRule
     from rivermouth.project.rebuild import Rebuilt
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.erasure import ForgetReport
@@ -190,6 +191,30 @@ class Project(ResolvedProject):
         from rivermouth.project import overview  # noqa: PLC0415
 
         return overview.status(self, names)
+
+    def broken_rules(
+        self,
+        *names: str,
+        max_lag: int | None = None,
+        max_dead_letters: int | str | None = None,
+        max_age: float | str | None = None,
+    ) -> list[BrokenRule]:
+        """What ``rivermouth status --check`` finds, without a Spark session; empty if all is well.
+
+        Args:
+            names: Flows; all where none is named.
+            max_lag: At most so many offsets left to read.
+            max_dead_letters: At most so many records in the dead letters, or ``"5%"`` of all.
+            max_age: While records wait, the last batch is no older: seconds, or ``"10 minutes"``.
+
+        Raises:
+            ArgumentInvalid: A rule cannot be read.
+            RivermouthError: The project itself is wrong.
+        """
+        from rivermouth.project.health import HealthRules, broken_rules  # noqa: PLC0415
+
+        rules = HealthRules.of(max_lag=max_lag, max_dead_letters=max_dead_letters, max_age=max_age)
+        return broken_rules(self.status(*names), rules)
 
     def audit(self, *names: str) -> list[FlowAudit]:
         """Whether every record is in exactly one place, an audit a flow; changes nothing.

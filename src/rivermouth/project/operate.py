@@ -22,6 +22,7 @@ from rivermouth.engine.table import table_shape
 from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, ProjectProblems, RivermouthError, SchemaNotKept
 from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.lake_writer import LakeWriter
 from rivermouth.ports.spark_errors import outlasting
 from rivermouth.ports.storage import files_for
 from rivermouth.project.ingest import Switch, parse_switch
@@ -36,6 +37,7 @@ from rivermouth.project.orders import (
     updating,
 )
 from rivermouth.project.resolved import standing
+from rivermouth.project.unstarted import TIMEOUT_S, noting
 from rivermouth.rows import families, ledger, worker_failures
 from rivermouth.spec import EndingOffsets
 
@@ -58,6 +60,12 @@ class Stop:
         self._supervisor: Supervisor | None = None
         self._kill: Callable[[], None] | None = None
         self._timer: threading.Timer | None = None
+        self._begun = threading.Event()
+
+    @property
+    def begun(self) -> bool:
+        """Whether flows have begun, which then end by themselves once they are told to."""
+        return self._begun.is_set()
 
     @property
     def asked(self) -> bool:
@@ -88,6 +96,7 @@ class Stop:
     def over(self, supervisor: Supervisor, kill: Callable[[], None]) -> Iterator[None]:
         """Hands the wish on to ``supervisor`` while the block lasts."""
         self._supervisor, self._kill = supervisor, kill
+        self._begun.set()
         if self.asked:
             self.ask()
         try:
@@ -223,12 +232,13 @@ def run(
         chosen = each_of(chosen, lambda order: replace(order, decision=decision, adoption=adoption))
     if update_schema:
         chosen = updating(chosen)
-    reach(project, chosen)
     engine = Spark(project, door)
-    with engine as spark:
+    with noting(project, chosen):
+        reach(project, chosen)
+    with noting(project, chosen), engine as spark:
         if project.debug and not follow:
             chosen = each_of(chosen, functools.partial(_limited, spark))
-        supervisor = Supervisor(spark, _without_echo(door), serve, restart=engine.restart)
+        supervisor = _supervisor(project, door, engine, spark)
         with door.stop.over(supervisor, engine.kill):
             outcomes = supervisor.run(chosen, keep_following=follow)
     if door.stop.asked:
@@ -244,8 +254,8 @@ def carried_alone(project: Project, order: FlowOrder, door: Door) -> tuple[FlowO
         RivermouthError: Nothing was run at all.
     """
     engine = Spark(project, door)
-    with engine as spark:
-        supervisor = Supervisor(spark, _without_echo(door), serve, restart=engine.restart)
+    with noting(project, [order]), engine as spark:
+        supervisor = _supervisor(project, door, engine, spark)
         with door.stop.over(supervisor, engine.kill):
             (outcome,) = supervisor.run([order], keep_following=False)
         there = not session.has_ended(supervisor.spark) and delta.exists(
@@ -255,6 +265,11 @@ def carried_alone(project: Project, order: FlowOrder, door: Door) -> tuple[FlowO
     if door.stop.asked and isinstance(outcome.error, FlowBroken):
         outcome = replace(outcome, error=None)
     return outcome, rows
+
+
+def _supervisor(project: Project, door: Door, engine: Spark, spark: SparkSession) -> Supervisor:
+    lake = LakeWriter(project.spark_conf, timeout_s=TIMEOUT_S)
+    return Supervisor(spark, _without_echo(door), serve, restart=engine.restart, lake=lake)
 
 
 def raise_failures(outcomes: Sequence[FlowOutcome]) -> None:

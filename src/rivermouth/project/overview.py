@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.checkpoints import CheckpointReport, checkpoint_report
-from rivermouth.engine.status import FlowStatus, project_status
-from rivermouth.project.families import with_children
+from rivermouth.engine.failures import read_failure
+from rivermouth.engine.status import FlowStatus, failed_then, project_status
+from rivermouth.errors import LakeNotReadable
+from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.project.families import state_of, with_children
 from rivermouth.project.load import Project
 from rivermouth.project.orders import check_static
 
@@ -43,12 +47,25 @@ def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.
         },
         timeout_s=timeout_s,
     )
-    childless = [
-        FlowStatus(name, flow.table.name, message=_childless(flow), trigger_s=flow.trigger.every)
-        for name, flow in project.spec.flows.items()
-        if flow.is_family and (not names or name in names) and not known.flows((name,))
-    ]
-    return [*found, *childless]
+    families = [flow for name, flow in project.spec.flows.items() if flow.is_family and (not names or name in names)]
+    return [*found, *_of_families(known, families, timeout_s)]
+
+
+def _of_families(known: Project, families: Sequence[Flow], timeout_s: float) -> Iterator[FlowStatus]:
+    """Of families themselves: of those that have no table, and those that failed to look for their topics."""
+    reader = LakeReader(known.spark_conf, timeout_s=timeout_s)
+    for family in families:
+        status = FlowStatus(family.name, family.table.name, trigger_s=family.trigger.every)
+        try:
+            status = replace(status, failure=read_failure(reader, state_of(known, family).failures, family.name))
+        except LakeNotReadable as error:
+            status = replace(status, code=error.code, message=error.message, hint=error.next_step)
+        if status.failure is not None:
+            status = replace(status, message=failed_then(status.failure))
+        elif status.code is None:
+            status = replace(status, message=_childless(family))
+        if status.failure is not None or not known.flows((family.name,)):
+            yield status
 
 
 def _childless(family: Flow) -> str:

@@ -87,6 +87,11 @@ class FlowPlaces:
         return f"{self.state}/families/{name}"
 
     @property
+    def failures(self) -> str:
+        """The folder of the last failure of each flow."""
+        return f"{self.state}/failures" if self.state else ""
+
+    @property
     def option(self) -> str:
         """`` --debug`` behind a command about a trial; else nothing."""
         return " --debug" if self.state.endswith(DEBUG_SUFFIX) else ""

@@ -1,0 +1,287 @@
+"""What does not work is said: by the run, by ``status`` long after it, and by ``status --check`` to a scheduler."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+
+from rivermouth.cli.status import check_text
+from rivermouth.engine.failures import FailureNotes, file_of, keep_unstarted, read_failure
+from rivermouth.engine.status import FlowStatus
+from rivermouth.errors import ArgumentInvalid, BatchFailed, FlowBroken, LakeNotWritable, TopicMissing
+from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.ports.lake_writer import LakeWriter
+from rivermouth.ports.storage import LocalFiles
+from rivermouth.project.health import BrokenRule, HealthRules, broken_rules
+from rivermouth.rows.dropping import dropped_by
+from rivermouth.rows.failures import Failure, failure_of
+from rivermouth.rows.ledger import Counts
+from rivermouth.spec import Flow
+
+PROJECT = """\
+lake: ./lake
+kafka: {{bootstrap_servers: "{servers}"}}
+flows:
+  orders:
+    topics: [{topic}]
+    format: {{type: json, schema: "amount double"}}
+    expectations:
+      - {{name: positive, condition: amount > 0, action: {action}}}
+      - {{name: small, condition: amount < 100, action: drop}}
+    table: silver.orders
+    sink: append
+"""
+
+
+@pytest.fixture
+def send(broker, orders):
+    def send(*values):
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for value in values:
+            producer.produce(orders, value)
+        assert producer.flush(10) == 0
+
+    return send
+
+
+def test_a_failure_is_shown_until_the_flow_works_again(say_over, send, orders, tmp_path):
+    send('{"amount": 1}', '{"amount": -1}')
+    code, _, _ = say_over(PROJECT, "run", action="fail")
+    assert code == 1
+    kept = json.loads((tmp_path / "lake/_rivermouth/failures/orders.json").read_text())
+    assert (kept["flow"], kept["code"]) == ("orders", "EXPECTATION_FAILED")
+
+    code, out, err = say_over(PROJECT, "status", action="fail")
+    assert (code, err) == (0, "")
+    message = f"[EXPECTATION_FAILED] flow orders: expectation 'positive' failed at {orders}-0 offset 1; "
+    first, _, third, *_ = out.splitlines()
+    assert re.fullmatch(r"orders: its last run failed at [\d-]{10} [\d:]{8} UTC: .*", first)
+    assert first.endswith(f"{message}the batch was not written")
+    assert third == "  hint: rivermouth run orders, once the record is explained; or action: dead_letter"
+    code, out, _ = say_over(PROJECT, "status", "--check", "--output", "json", action="fail")
+    body = json.loads(out)
+    assert (code, body["check"]["passed"]) == (1, False)
+    assert [(each["flow"], each["rule"]) for each in body["check"]["broken"]] == [("orders", "last_run")]
+    (flow,) = body["flows"]
+    assert (flow["code"], flow["failure"]["code"], flow["lag"]) == (None, "EXPECTATION_FAILED", 2)
+
+    assert say_over(PROJECT, "run", action="dead_letter")[0] == 0
+    code, out, _ = say_over(PROJECT, "status", "--check", action="dead_letter")
+    assert (code, out.splitlines()[0]) == (0, "orders: up to date")
+    assert out.endswith("\n\ncheck: passed\n")
+    assert not (tmp_path / "lake/_rivermouth/failures/orders.json").exists()
+    code, out, _ = say_over(PROJECT, "status", "--max-dead-letters", "10%", action="dead_letter")
+    assert (code, out.splitlines()[-2:]) == (
+        1,
+        [
+            "check: failed",
+            "  orders: max_dead_letters: 1 of 2 records are dead letters, and at most 10 % are allowed",
+        ],
+    )
+
+
+def test_many_dead_letters_are_told_loudly_and_drops_with_their_reason(say_over, send):
+    send("{", "{", '{"amount": "x"}', '{"amount": -1}', '{"amount": 1000}')
+    code, out, err = say_over(PROJECT, "run", action="dead_letter")
+    assert code == 0
+    (warning,) = [line for line in err.splitlines() if "WARNING" in line]
+    assert warning.startswith("orders: WARNING: 4 of 5 records went to the dead letters: 2 ")
+    assert "1 EXPECTATION_FAILED positive" in warning or "positive" in warning
+    assert warning.endswith("; to see them: rivermouth dead-letters show orders")
+    assert out.splitlines()[-1] == "orders: 1 dropped (expectation small 1)"
+    assert "1 dropped (expectation small 1)" in err
+    code, out, _ = say_over(PROJECT, "status", action="dead_letter")
+    assert "  so far: 5 consumed, 0 written, 1 dropped (expectation small 1), 4 dead-lettered\n" in out
+    send(*['{"amount": 1}'] * 10, "{")
+    _, _, err = say_over(PROJECT, "run", action="dead_letter")
+    assert "WARNING" not in err
+    send("{")
+    _, out, _ = say_over(PROJECT, "run", "--output", "json", action="dead_letter")
+    (event,) = [each for each in map(json.loads, out.splitlines()) if each["event"] == "dead_letters_many"]
+    assert (event["flow"], event["dead_lettered"], event["consumed"]) == ("orders", 1, 1)
+    assert [each["letters"] for each in event["reasons"]] == [1]
+
+
+def test_what_is_wrong_now_ends_with_1(say_over, orders, tmp_path):
+    code, out, _ = say_over(PROJECT.replace("[{topic}]", "[{topic}-x]"), "status", action="drop")
+    assert code == 1
+    assert out.startswith("orders: [TOPIC_MISSING] ")
+    code, out, _ = say_over(PROJECT.replace("{servers}", "127.0.0.1:1"), "status", action="drop")
+    assert code == 1
+    assert out.startswith("orders: [BROKER_UNREACHABLE] ")
+    code, out, _ = say_over(PROJECT, "status", action="drop")
+    assert code == 0
+    assert out.startswith("orders: never ran")
+    # Where there is no lake yet, a run that does not begin makes none.
+    code, _, _ = say_over(PROJECT.replace("{servers}", "127.0.0.1:1"), "run", action="drop")
+    assert (code, (tmp_path / "lake").exists()) == (1, False)
+
+
+NOW_S = 1_700_000_600.0
+WELL = FlowStatus("orders", "/lake/t", lag=5, finished_at=1_700_000_000.0, totals=Counts(consumed=100), dead_letters=10)
+FAILURE = Failure("orders", "X", "2026-11-26T01:02:03+00:00", "it broke")
+
+
+@pytest.mark.parametrize(
+    ("status", "rules", "told"),
+    [
+        (WELL, {}, None),
+        (WELL, {"max_lag": 5, "max_dead_letters": 10, "max_age": "10 minutes"}, None),
+        (WELL, {"max_dead_letters": "10%"}, None),
+        (WELL, {"max_lag": 4}, "max_lag: its lag is 5, and at most 4 is allowed"),
+        (WELL, {"max_dead_letters": "9"}, "max_dead_letters: it has 10 dead letters, and at most 9 are allowed"),
+        (
+            WELL,
+            {"max_dead_letters": "9.5%"},
+            "max_dead_letters: 10 of 100 records are dead letters, and at most 9.5 % are allowed",
+        ),
+        (
+            WELL,
+            {"max_age": "9m"},
+            "max_age: its last batch was done 600 seconds ago, and at most 540 seconds is allowed while records wait",
+        ),
+        (replace(WELL, lag=0), {"max_age": "9m"}, None),
+        (
+            replace(WELL, finished_at=None),
+            {"max_age": "9m"},
+            "max_age: no batch is known to be done, and at most 540 seconds is allowed while records wait",
+        ),
+        (replace(WELL, lag=None), {"max_lag": 4}, "max_lag: its lag is not known, and at most 4 is allowed"),
+        (replace(WELL, code="C", message="it is gone"), {}, "error: [C] it is gone"),
+        (
+            replace(WELL, failure=FAILURE),
+            {},
+            "last_run: its last run failed at 2026-11-26 01:02:03 UTC: [X] it broke",
+        ),
+    ],
+)
+def test_the_rules(status, rules, told):
+    found = broken_rules([status], HealthRules.of(**rules), now_s=NOW_S)
+    assert check_text(found) == ("check: passed" if told is None else f"check: failed\n  orders: {told}")
+
+
+@pytest.mark.parametrize(
+    ("rules", "detail", "fix"),
+    [
+        ({"max_dead_letters": "few"}, "'few' is neither a number nor a percentage", "--max-dead-letters 100, or 5%"),
+        ({"max_dead_letters": "101%"}, "'101%' is neither a number nor a percentage", "--max-dead-letters 100, or 5%"),
+        (
+            {"max_age": "soon"},
+            "'soon' is no duration: write a number and a unit, for example '30 seconds' (ms, s, m, h, d, w)",
+            "--max-age '10 minutes'",
+        ),
+    ],
+)
+def test_rules_that_cannot_be_read(rules, detail, fix):
+    with pytest.raises(ArgumentInvalid) as error:
+        HealthRules.of(**rules)
+    assert (error.value.facts["detail"], error.value.next_step) == (detail, fix)
+
+
+def test_several_broken_rules_are_listed():
+    assert check_text([BrokenRule("a", "error", "x"), BrokenRule("b", "max_lag", "y")]) == (
+        "check: failed\n  a: error: x\n  b: max_lag: y"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (
+            TopicMissing(flow="f", topic="t", fix="x"),
+            "TOPIC_MISSING",
+            "flow f: topic 't' does not exist on the broker; nothing was read",
+        ),
+        (
+            FlowBroken(flow="f", detail="[CAST_INVALID_INPUT] The value 's3cret' cannot be cast"),
+            "FLOW_BROKEN",
+            (
+                "flow f: [CAST_INVALID_INPUT] see what the run itself said; the batch in hand was not written, or will "
+                "be found at the next start"
+            ),
+        ),
+        (
+            BatchFailed(flow="f", ranges="t-0:1..2", attempts=3, detail="java.lang.Error: 's3cret'"),
+            "BATCH_FAILED",
+            "flow f: offsets t-0:1..2 failed 3 times: see what the run itself said; they were not written",
+        ),
+        (ValueError("s3cret"), "UNEXPECTED", "ValueError: see what the run itself said"),
+    ],
+)
+def test_no_row_contents_are_kept(error, code, message):
+    found = failure_of("f", error)
+    assert (found.code, found.message) == (code, message)
+    assert "s3cret" not in found.to_json()
+    assert Failure.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 2}', '{"format": 1, "flow": 3}'])
+def test_a_note_that_is_none_is_no_failure(text):
+    assert Failure.from_json(text) is None
+
+
+def test_notes_are_kept_and_removed_without_spark(tmp_path):
+    lake = LakeWriter({}, timeout_s=1)
+    notes = FailureNotes(lambda: lake, pytest.fail)
+    notes.failed("a", ValueError())  # no run has begun: nothing is kept
+    notes.folder = f"{tmp_path}/_rivermouth/failures"
+    notes.works("a")
+    assert list(tmp_path.iterdir()) == []
+    notes.failed("a", ValueError())
+    assert read_failure(LakeReader({}, timeout_s=1), notes.folder, "a").code == "UNEXPECTED"
+    notes.works("a")
+    assert read_failure(LakeReader({}, timeout_s=1), notes.folder, "a") is None
+
+
+def test_a_lake_that_cannot_be_written_hides_no_failure(tmp_path):
+    class Full(LocalFiles):
+        def write(self, path, _text):
+            raise LakeNotWritable(lake=path, detail="No space left on device")
+
+    told = []
+    notes = FailureNotes(Full, lambda flow, words: told.append((flow, words)))
+    notes.folder = str(tmp_path)
+    notes.failed("a", ValueError())
+    assert told == [
+        (
+            "a",
+            (
+                f"status may not show how this run ended: cannot write into the lake {file_of(str(tmp_path), 'a')}: "
+                "No space left on device; nothing was written"
+            ),
+        )
+    ]
+    (tmp_path / "_rivermouth").mkdir()
+    (tmp_path / "_rivermouth" / "ledger").mkdir()
+    keep_unstarted(Full(), f"{tmp_path}/_rivermouth/failures", ["a"], TopicMissing(flow="f", topic="t", fix="x"))
+
+
+def test_why_records_were_dropped():
+    flow = Flow.model_validate(
+        {
+            "name": "f",
+            "topics": ["t"],
+            "format": {"type": "json", "schema": "a int"},
+            "table": "s.t",
+            "expectations": [
+                {"name": "d", "condition": "a > 0", "action": "drop"},
+                {"name": "w", "condition": "a > 1", "action": "warn"},
+            ],
+        }
+    )
+    counts = Counts(consumed=9, written=2, dropped=7, null_values=2, expectations={"d": 3, "w": 5})
+    assert dropped_by(flow, counts) == {"expectation d": 3, "null value": 2, "not a change to this table": 2}
+    assert dropped_by(flow, Counts()) == {}
+    # Of three that failed two went to the dead letters, for what is wrong with them besides.
+    assert dropped_by(flow, Counts(consumed=3, dropped=1, dead_lettered=2, expectations={"d": 3})) == {
+        "expectation d": 1
+    }
+
+
+def test_time_passes():
+    assert broken_rules([replace(WELL, finished_at=time.time())], HealthRules.of(max_age="1 minute")) == []
