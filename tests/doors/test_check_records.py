@@ -15,8 +15,10 @@ from rivermouth import Record
 from rivermouth.cli.main import invoke
 from rivermouth.errors import ArgumentInvalid, FlowUnknown, RivermouthError
 from rivermouth.ports.kafka_produce import produce
+from rivermouth.project import letters
 from rivermouth.project.load import Project
 from rivermouth.rows.dead_letter import DeadLetterFilter
+from rivermouth.rows.given_records import placed
 from rivermouth.spec import ProjectSpec
 
 AT = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
@@ -124,7 +126,9 @@ CASES = {
 
 
 def project_of(folder, servers="localhost:1", topics=None):
-    flows = {name: {"topics": [(topics or {}).get(name, name)], **flow} for name, flow in FLOWS.items()}
+    """A project with all flows, or with those that have topics of their own."""
+    topics = topics or {name: name for name in FLOWS}
+    flows = {name: {"topics": [topic], **FLOWS[name]} for name, topic in topics.items()}
     spec = ProjectSpec(lake="./lake", kafka={"bootstrap_servers": servers}, flows=flows)
     return Project.from_spec(spec, base=folder)
 
@@ -146,8 +150,6 @@ def test_the_verdicts_are_what_a_run_makes_of_the_same_records(spark, broker, to
     assert {name: told(each) for name, each in found.items()} == {name: wanted for name, (_, wanted) in CASES.items()}
     assert not (tmp_path / "lake").exists()
 
-    from rivermouth.rows.given_records import placed
-
     for name, (records, _) in CASES.items():
         lines = [(each.key, each.value, each.headers) for each in placed(records, "t", AT)]
         produce(broker.bootstrap_servers, {}, topics[name], lines)
@@ -159,8 +161,6 @@ def test_the_verdicts_are_what_a_run_makes_of_the_same_records(spark, broker, to
         assert len(of_records) == len(records)
         assert counts.written + counts.merged == each_row.count("table")
         assert (counts.dropped, counts.dead_lettered) == (each_row.count("dropped"), each_row.count("dead_letter"))
-        from rivermouth.project import letters
-
         shown = letters.shown(project, [name], DeadLetterFilter(), limit=100)
         wanted = [each for each in found[name] if each.verdict == "dead_letter"]
         assert [(each.offset, each.reason, each.field, each.message, each.position) for each in shown] == [
