@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -17,6 +18,7 @@ from rivermouth.errors import BatchFailed, EngineLost, FlowBroken, FlowsFailed, 
 
 if TYPE_CHECKING:
     from rivermouth.cli.progress import Progress
+    from rivermouth.engine.events import Event, Listener
     from rivermouth.project.operate import Door, Stop
 
 Result = TypeVar("Result")
@@ -45,7 +47,12 @@ def door(output: Output, shown: Progress | None = None) -> Iterator[Door]:
             say = lambda words: output.note(f"{words} …")  # noqa: E731
             yield Door(say=say, waits=lambda words: waiting(output, words), log=log)
         else:
-            yield Door(listener=shown.hear, say=lambda words: shown.say(f"{words} …"), waits=shown.waits, log=log)
+            yield Door(
+                listener=_hinted(shown.hear, output),
+                say=lambda words: shown.say(f"{words} …"),
+                waits=shown.waits,
+                log=log,
+            )
     except Exception as error:
         if isinstance(error, SparkNotStarted):
             raise  # its hint names the file
@@ -55,6 +62,16 @@ def door(output: Output, shown: Progress | None = None) -> Iterator[Door]:
             log.unlink(missing_ok=True)
         raise
     log.unlink(missing_ok=True)
+
+
+def _hinted(listener: Listener, output: Output) -> Listener:
+    """The same listener; hints of failures name the project file that the command was given."""
+    from rivermouth.engine.events import FlowFailed
+
+    def hear(event: Event) -> None:
+        listener(replace(event, error=output.hinted_text(event.error)) if isinstance(event, FlowFailed) else event)
+
+    return hear
 
 
 def _is_about_spark(error: Exception) -> bool:
