@@ -229,3 +229,13 @@ def test_a_mapping_a_spec_and_a_file_are_one_project(tmp_path):
     flow = Flow(name="orders", **flows["orders"])
     of_nouns = Project.from_spec({"lake": "./lake", "flows": {"orders": flow}})
     assert Project.from_spec(body).spec == spec == Project.load(file).spec == of_nouns.spec
+
+
+def test_variables_in_a_mapping_are_those_of_a_file():
+    body = {"lake": "./${LAKE}", "flows": {"orders": {"topics": "o", "format": "raw", "table": "${STAGE}.orders"}}}
+    project = Project.from_spec(body, environ={"STAGE": "test", "LAKE": "lake"})
+    assert project.spec.flows["orders"].table.name == "test.orders"
+    assert project.spec.lake == "./${LAKE}"
+    with pytest.raises(RivermouthError) as raised:
+        Project.from_spec(body, environ={})
+    assert (raised.value.code, raised.value.at) == ("ENVIRONMENT_MISSING", None)

@@ -82,13 +82,14 @@ class Project(TableOperations):
             RivermouthError: The one thing that is wrong, as of ``load``.
         """
         folder = Path.cwd() if base is None else Path(base).absolute()
+        environ = os.environ if environ is None else environ
         if not isinstance(spec, ProjectSpec):
-            found, problems = judge(locate.Document(_plain(spec)), None)
+            found, problems = judge(resolved(locate.Document(_plain(spec)), None, environ), None)
             raise_all(problems, None)
             if found is None:
                 raise ProjectInvalid(detail="the mapping is no project", fix="help(rivermouth.Project.from_spec)")
             spec = found
-        return cls(spec=spec, base=folder, environ=os.environ if environ is None else environ)
+        return cls(spec=spec, base=folder, environ=environ)
 
     def spark(self) -> SparkSession:
         """The Spark session of this process, started with the project's settings if there is none, to look at tables.
