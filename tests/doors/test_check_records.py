@@ -14,11 +14,7 @@ import rivermouth
 from rivermouth import Record
 from rivermouth.cli.main import invoke
 from rivermouth.errors import ArgumentInvalid, FlowUnknown, RivermouthError
-from rivermouth.ports.kafka_produce import produce
-from rivermouth.project import letters
 from rivermouth.project.load import Project
-from rivermouth.rows.dead_letter import DeadLetterFilter
-from rivermouth.rows.given_records import placed
 from rivermouth.spec import ProjectSpec
 
 AT = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
@@ -147,38 +143,6 @@ def test_the_verdicts_of_each_kind_of_flow(project, tmp_path):
     found = {name: project.judge_records(name, records) for name, (records, _) in CASES.items()}
     assert {name: told(each) for name, each in found.items()} == {name: wanted for name, (_, wanted) in CASES.items()}
     assert not (tmp_path / "lake").exists()
-
-
-def test_a_run_makes_of_the_same_records_what_the_verdicts_say(spark, broker, topic, tmp_path):
-    topics = {name: topic() for name in CASES}
-    project = project_of(tmp_path, broker.bootstrap_servers, topics)
-    found = {name: project.judge_records(name, records) for name, (records, _) in CASES.items()}
-    for name, (records, _) in CASES.items():
-        lines = [(each.key, each.value, each.headers) for each in placed(records, "t", AT)]
-        produce(broker.bootstrap_servers, {}, topics[name], lines)
-    outcomes = {each.flow: each.counts for each in project.run(*CASES)}
-    for name, (records, _) in CASES.items():
-        counts, verdicts = outcomes[name], [each.verdict for each in found[name]]
-        of_records = {each.record: each.verdict for each in found[name]}
-        each_row = verdicts if FLOWS[name].get("explode") else list(of_records.values())
-        assert len(of_records) == len(records)
-        assert counts.written + counts.merged == each_row.count("table")
-        assert (counts.dropped, counts.dead_lettered) == (each_row.count("dropped"), each_row.count("dead_letter"))
-        shown = letters.shown(project, [name], DeadLetterFilter(), limit=100)
-        wanted = [each for each in found[name] if each.verdict == "dead_letter"]
-        assert [(each.offset, each.reason, each.field, each.message, each.position) for each in shown] == [
-            (each.record, each.reason, each.field, each.message, each.position) for each in wanted
-        ]
-    # The rows are those of the table, but for its metadata.
-    table = project.read_table("orders").drop("kafka_timestamp", "ingested_at").orderBy("id").collect()
-    rows = [each.row for each in found["orders"] if each.row]
-    assert [row.asDict() for row in table] == [
-        {
-            **{name: value for name, value in row.items() if name in table[0].__fields__},
-            "at": row["at"].astimezone().replace(tzinfo=None),
-        }
-        for row in rows
-    ]
 
 
 def test_a_verdict_has_the_row_in_pythons_types(project):
