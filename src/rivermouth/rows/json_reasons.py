@@ -121,11 +121,11 @@ def explain(
 def _verdicts(
     value: bytes, schema: T.StructType, array: str | None, known: dict[str, Any], exact: dict[str, Any]
 ) -> Iterator[Verdict]:
-    document = _parsed(value)
+    document = parsed(value)
     yield from [document] if isinstance(document, Verdict) else _judge(document, schema, array, known, exact)
 
 
-def _parsed(value: bytes) -> Any:
+def parsed(value: bytes) -> Any:
     """The document, or what keeps the value from being one."""
     try:
         text = value.decode("utf-8")

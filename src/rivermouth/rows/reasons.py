@@ -36,6 +36,7 @@ REASONS: Final = frozenset(
         "NOT_AN_ARRAY",
         "NOT_AN_OBJECT",
         "NOT_A_CHANGE",
+        "NOT_CONNECT_JSON",
         "NO_MATCH",
         "NULL_VALUE",
         "OPERATION_UNKNOWN",
