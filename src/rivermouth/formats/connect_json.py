@@ -33,7 +33,7 @@ class ConnectJson(ConnectFormat):
         "NOT_CONNECT_JSON": "the value is an object, and not one of schema and payload alone: the format json reads "
         "plain objects",
         "ROW_MISSING": "the payload is null",
-        "COLUMNS_MISSING": "the payload has none of the declared columns: the format debezium reads change envelopes",
+        "NO_DECLARED_FIELD": "the payload has none of the declared columns: the format debezium reads change envelopes",
     }
     type: Literal["connect_json"] = "connect_json"
     _bare: bool = False
@@ -52,7 +52,7 @@ class ConnectJson(ConnectFormat):
     def explain(self, rows: DataFrame) -> DataFrame:
         """Why values were refused: they are decoded once more.
 
-        Reasons: ``NOT_CONNECT_JSON``, ``ROW_MISSING``, ``COLUMNS_MISSING``, ``FIELD_TYPE``, ``FIELD_MISSING``,
+        Reasons: ``NOT_CONNECT_JSON``, ``ROW_MISSING``, ``NO_DECLARED_FIELD``, ``FIELD_TYPE``, ``FIELD_MISSING``,
         ``FIELD_AMBIGUOUS``, and those of the format json.
         """
         there = [name for name in rows.columns if name in (names.DATA, names.DECODED)]

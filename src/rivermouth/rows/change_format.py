@@ -39,7 +39,7 @@ _MESSAGES: Final = {
     "rows in schema and payload without one, the format json plain rows",
     "OPERATION_UNKNOWN": "the envelope names an operation that its format does not know",
     "TABLE_MISSING": "the change does not name its table, and the format takes those of listed source_tables alone",
-    "COLUMNS_MISSING": "the row of the change has none of the declared columns",
+    "NO_DECLARED_FIELD": "the row of the change has none of the declared columns",
     "ROW_MISSING": "the change does not hold the row that it is about",
 }
 _FIELD_MESSAGES: Final = {
@@ -200,7 +200,7 @@ class RowFormat(DeclaredFormat):
         cases = [
             f"WHEN {names.VALUE} IS NULL THEN NULL WHEN NOT __sound THEN '{UNSOUND}'",
             *self.whole(),
-            f"WHEN {self._without_columns(schema, reads)} THEN 'COLUMNS_MISSING'",
+            f"WHEN {self._without_columns(schema, reads)} THEN 'NO_DECLARED_FIELD'",
             *self._misfits(schema, reads, keeps=keeps),
         ]
         return f"CASE {' '.join(cases)} END"

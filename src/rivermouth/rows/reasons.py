@@ -8,7 +8,6 @@ from rivermouth.extend import find_kind, kind_names
 
 REASONS: Final = frozenset(
     {
-        "COLUMNS_MISSING",
         "DESERIALIZER_FAILED",
         "EXPECTATION",
         "FIELD_AMBIGUOUS",
@@ -37,6 +36,7 @@ REASONS: Final = frozenset(
         "NOT_AN_OBJECT",
         "NOT_A_CHANGE",
         "NOT_CONNECT_JSON",
+        "NO_DECLARED_FIELD",
         "NO_MATCH",
         "NULL_VALUE",
         "OPERATION_UNKNOWN",
