@@ -113,13 +113,3 @@ def test_tables_hold_what_the_source_held(project):
     ]
     assert project.table("c04_ignore", "id, status") == [(1, "new"), (2, "late")]
     assert project.table("c10_keyed", "id, price") == [(1, Decimal("7.70"))]
-
-    known = {"before": None, "after": {"id": 2, "status": "known", "bio": "b", "tags": None}, "op": "u"}
-    again = {"before": None, "after": {"id": 2, "status": "again", "bio": GONE, "tags": [GONE]}, "op": "u"}
-    deleted = {"before": {"id": 1, "bio": GONE}, "after": None, "op": "d"}
-    project.send_json("04", ({"id": 2}, known), ({"id": 2}, again), ({"id": 1}, deleted), ({"id": 1}, None))
-    code, out = project.say("run", "c04")
-    assert code == 0, out
-    assert project.table("c04", "id, status, bio, tags") == [(2, "again", "b", None)]
-    code, out = project.say("audit", "c04")
-    assert code == 0, out
