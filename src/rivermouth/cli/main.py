@@ -17,6 +17,7 @@ import click
 from rivermouth.cli import (
     audit,
     check,
+    check_records,
     checkpoint,
     dead_letters,
     demo,
@@ -50,6 +51,7 @@ _COMMANDS: Final = (
     doctor.doctor,
     check.validate,
     check.plan,
+    check_records.check_records,
     run.run,
     status.status,
     audit.audit,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermouth.cli.options import with_flows, with_project
-from rivermouth.cli.output import Output, columns, count, indented, plain
+from rivermouth.cli.output import Output, count, plain
+from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.rows import decisions
 from rivermouth.rows.table_files import bytes_text
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rivermouth.rows.merging import MergeReport
 
 
-@click.command()
+@click.command(short_help="Say how the flows are doing: offsets, lag, rates.")
 @with_flows
 @click.option("--check", is_flag=True, help="Also fail if a flow's last run failed, or a rule below is not kept.")
 @click.option("--max-lag", type=click.IntRange(min=0), metavar="N", help="Rule: at most so many offsets left to read.")
@@ -97,7 +98,7 @@ def status_text(status: FlowStatus) -> str:
         rows = [
             (part.topic, str(part.partition), part.next_offset, part.end_offset, part.lag) for part in status.partitions
         ]
-        lines.append(indented(columns(("topic", "partition", "next offset", "end offset", "lag"), rows), "    "))
+        lines.append(columns(("topic", "partition", "next offset", "end offset", "lag"), rows, indent="    "))
     return "\n".join(lines)
 
 
