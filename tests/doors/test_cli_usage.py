@@ -197,8 +197,8 @@ def test_kinds_are_the_files_in_the_folders(capsys):
 def test_kinds_as_text(capsys):
     code, out, err = said(capsys, "kinds")
     assert (code, err) == (0, "")
-    assert out.startswith("family  name         about\n")
-    assert "action  drop         The record is counted and kept nowhere.\n" in out
+    assert out.startswith("family  name          about\n")
+    assert "action  drop          The record is counted and kept nowhere.\n" in out
 
 
 @pytest.mark.parametrize("spoken", [(), ("--output", "json")])
