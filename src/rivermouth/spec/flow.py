@@ -29,7 +29,7 @@ from rivermouth.spec.offsets import EndingOffsets, StartingOffsets
 from rivermouth.spec.places import Places
 from rivermouth.spec.selection import is_star
 from rivermouth.spec.source import Source
-from rivermouth.spec.values import DurationS, Noun
+from rivermouth.spec.values import Constructed, DurationS, Noun
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
@@ -136,7 +136,7 @@ class Table(Noun):
         return self
 
 
-class Flow(Noun):
+class Flow(Constructed):
     """One flow: the records of Kafka topics into one Delta table.
 
     Exactly one of ``topics``, ``topic_pattern``, ``assign`` and ``source`` names what it reads.
