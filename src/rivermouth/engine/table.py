@@ -23,7 +23,7 @@ from rivermouth.errors import (
 )
 from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.expressions import forbidden, forbidden_within
-from rivermouth.rows import checks, record_keys, schema
+from rivermouth.rows import checks, partition_values, record_keys, reserved_names, schema
 from rivermouth.rows.java_pattern import PatternRefused
 from rivermouth.rows.kafka_options import text
 
@@ -74,6 +74,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         ExpectationInvalid: A condition cannot be analysed, or is refused.
         LayoutInvalid: A partition or cluster column does not exist, is of no simple type, or is refused.
         KeysInvalid: A keyed table's keys, order or conditions cannot be had from the columns.
+        ColumnReserved: A column has a name that records have on their way, or that Spark or Delta uses itself.
     """
     try:
         payload = flow.value_format.columns(spark)
@@ -102,6 +103,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
     _check_expectations(spark, flow, known)
     columns = known if flow.keyed is None else keyed_columns(spark, flow, payload, known)
     _check_layout(flow, columns)
+    reserved_names.check(flow, columns.names, payload.names)
     return TableShape(payload.names, _commented(columns, flow), schema.partition_columns(flow))
 
 
@@ -243,6 +245,9 @@ def _check_layout(flow: Flow, columns: StructType) -> None:
     for name in (*schema.partition_columns(flow), *flow.table.cluster_by, *flow.table.column_comments):
         if name not in columns.names:
             raise LayoutInvalid(flow=flow.name, detail=f"there is no column {name!r}")
+    for name in schema.partition_columns(flow):
+        if partition_values.folder_bytes(f"{name}={partition_values.NULL_FOLDER}") > partition_values.MAX_FOLDER_BYTES:
+            raise LayoutInvalid(flow=flow.name, detail=f"column {name!r} has too long a name for a folder")
     for name in flow.zorder:
         if name not in columns.names or name in schema.partition_columns(flow):
             raise LayoutInvalid(flow=flow.name, detail=f"zorder: there is no column {name!r} within the partitions")
