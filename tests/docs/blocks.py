@@ -8,7 +8,7 @@ A mark is an HTML comment of its own that begins with ``test:`` and is about the
     <!-- test: stop after: written -->       run until its output says so, then SIGTERM; must end with 0
     <!-- test: background after: ready -->   the same, but it is stopped at the end of the page
 
-A comment ``<!-- test: run`` with lines below is a block of its own that readers do not see.
+There is no block that readers do not see: what a test does, a reader can do too.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ _MARK = re.compile(r"\A<!-- test: (.*?)\s*-->\s*\Z", re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """One block: where it stands, its language, its text, and what its mark says."""
+    """One block: its place, its language, its text, what its mark says, and the prose since the block before it."""
 
     place: str
     language: str
     text: str
     mark: dict[str, str] = field(default_factory=dict)
+    prose: str = ""
     expected: str | None = None
 
 
@@ -40,25 +41,23 @@ def blocks(path: Path) -> list[Block]:
     """All fenced blocks of a page; a ``text`` block right behind a command is what the command must print."""
     found: list[Block] = []
     mark: dict[str, str] = {}
+    prose: list[str] = []
     behind_command = False
     for token in MarkdownIt("commonmark").parse(path.read_text("utf-8")):
         place = f"{path.relative_to(ROOT)}:{(token.map or [0])[0] + 1}"
         if token.type == "html_block" and (match := _MARK.match(token.content)):
-            head, _, body = match[1].partition("\n")
-            if head == "run":
-                found.append(Block(place, "bash", body))
-            else:
-                mark = _parsed(head, place)
+            mark = _parsed(match[1], place)
         elif token.type == "fence":
             language = token.info.strip()
             if language == "text" and behind_command and not mark:
                 found[-1] = replace(found[-1], expected=token.content)
             else:
-                found.append(Block(place, language, token.content, mark))
+                found.append(Block(place, language, token.content, mark, "\n".join(prose)))
             behind_command = language == "bash"
-            mark = {}
+            mark, prose = {}, []
         else:
-            # Prose may stand between a command and its output; another heading may not.
+            prose.append(token.content)
+            # Prose may come between a command and its output; another heading may not.
             behind_command = behind_command and token.type != "heading_open"
     assert not mark, f"{path}: a mark without a block"
     return found

@@ -33,7 +33,9 @@ PAGES = [
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if path.is_file() and path not in ELSEWHERE and blocks(path)
 ]
+HOW_TO = [path for path in PAGES if path.parent.name == "how-to"]
 COMMAND_TIMEOUT_S = 240
+_SENT_TO = re.compile(r'rivermouth dev produce ([\w.-]+)|NewTopic\("([\w.-]+)"')
 KUBERNETES = "1.34"
 DOCKER_WORDS = {"FROM", "COPY", "RUN", "USER", "ENV", "WORKDIR", "ENTRYPOINT", "CMD"}
 
@@ -109,7 +111,7 @@ class _Page:
             case "bash":
                 self._bash(block)
             case "python":
-                self._command(block, [sys.executable, "-c", block.text])
+                self._python(block)
             case "yaml":
                 self._yaml(block)
             case "json":
@@ -143,6 +145,12 @@ class _Page:
         if "stop after" in block.mark:
             self._running.remove(running)
             running.stop(check=True)
+
+    def _python(self, block: Block) -> None:
+        if "file" in block.mark:
+            compile(block.text, block.place, "exec")  # a command of the page runs it
+        else:
+            self._command(block, [sys.executable, "-c", block.text])
 
     def _command(self, block: Block, command: list[str]) -> None:
         done = subprocess.run(
@@ -255,6 +263,33 @@ def test_what_is_not_run_says_why(path):
         reason = block.mark.get("skip", "because of something")
         assert re.search(r"\w+ \w+", reason), f"{block.place}: skip needs a reason"
         assert block.language, f"{block.place}: a block without a language"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_reader_can_follow_each_step(path):
+    for block in blocks(path):
+        name = block.mark.get("file", "")
+        first_line = block.text.partition("\n")[0]
+        assert name in first_line or f"`{name}`" in block.prose, f"{block.place}: the page does not say {name!r}"
+        # A reader need not set the variable: the broker's usual address is the default.
+        needs = re.search(r'"\$KAFKA"|environ\["KAFKA"\]', "" if "skip" in block.mark else block.text)
+        assert needs is None, f"{block.place}: fails without the variable KAFKA"
+
+
+def test_a_page_that_sends_records_says_where_to():
+    pages = [path for path in HOW_TO if any(_SENT_TO.search(block.text) for block in blocks(path))]
+    assert len(pages) > 25
+    assert [path.name for path in pages if "](../tutorial.md#1-a-broker)" not in path.read_text("utf-8")] == []
+
+
+def test_no_page_sends_records_to_a_topic_of_another_page():
+    pages: dict[str, set[str]] = {}
+    for path in PAGES:
+        for block in blocks(path):
+            for topic in () if "skip" in block.mark else _SENT_TO.findall(block.text):
+                pages.setdefault("".join(topic), set()).add(path.name)
+    assert len(pages) > 30
+    assert {topic: names for topic, names in pages.items() if len(names) > 1} == {}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -322,9 +322,10 @@ def test_without_a_broker_nothing_is_begun(shop):
         code, out, err = shop.say("run")
     assert (code, out) == (1, "")
     assert err == (
-        f"[BROKER_UNREACHABLE] no Kafka broker answered at {nobody} within 10 s; nothing was read\n"
+        f"[BROKER_UNREACHABLE] no Kafka broker answered at {nobody} within 10 s: nothing listens there; "
+        "nothing was read\n"
         f"  at: rivermouth.yml:{line_of(shop, 'bootstrap_servers')}\n"
-        "  hint: rivermouth dev kafka\n"
+        f"  hint: rivermouth dev kafka --port {nobody.partition(':')[2]}\n"
     )
     assert shop.files() == ["rivermouth.yml"]
 
@@ -365,9 +366,10 @@ def test_status_without_a_broker_tells_the_rest(shop):
     code, out, err = shop.say("status", "orders")
     assert (code, err) == (0, "")
     assert out.startswith(
-        "orders: [BROKER_UNREACHABLE] no Kafka broker answered at 127.0.0.1:1 within 1 s; nothing was read\n"
+        "orders: [BROKER_UNREACHABLE] no Kafka broker answered at 127.0.0.1:1 within 1 s: nothing listens there; "
+        "nothing was read\n"
         f"  table: {shop.folder}/lake/silver/orders\n"
-        "  hint: rivermouth dev kafka\n"
+        "  hint: rivermouth dev kafka --port 1\n"
     )
     assert "  so far: 5 consumed, 1 written, 1 dropped, 3 dead-lettered\n" in out
 

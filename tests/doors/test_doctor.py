@@ -120,7 +120,8 @@ def test_what_is_wrong_is_told_one_by_one_and_the_rest_too(here, capsys, dev_por
         "hint: check the owner and the free space of the folder, or set lake: to another one",
     ]
     at = lines.index("problem broker")
-    assert lines[at + 1].startswith(f"[BROKER_UNREACHABLE] no Kafka broker answered at localhost:{port} within 1 s; ")
+    told = f"[BROKER_UNREACHABLE] no Kafka broker answered at localhost:{port} within 1 s: nothing listens there; "
+    assert lines[at + 1].startswith(told)
     assert lines[at + 2] == "at: rivermouth.yml:4"
     assert line_about(lines, "Java").startswith("ok")
     assert err == (

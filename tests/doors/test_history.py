@@ -99,6 +99,17 @@ def test_what_the_columns_do_not_give_is_refused(sink, detail, hint, say):
     )
 
 
+def test_a_column_that_is_excluded_anyway_may_be_named_as_one_that_makes_no_version(say, send, versions):
+    sink = (
+        "keys: id, sequence_by: seq, apply_as_deletes: op = 'D', except_columns: [op, tags, a note], "
+        "track_history_except_columns: [op, tags, a note]"
+    )
+    send((1, 1, 10, "I", "x"), (1, 2, 10, "U", "y"), (1, 3, 11, "U", "y"))
+    code, _out, err = say(sink, "run")
+    assert code == 0, err
+    assert [row[:4] for row in versions()] == [(1, 1, 3, 10), (1, 3, None, 11)]
+
+
 OTHERS = [
     ("keys: [id, {__T: v}], sequence_by: seq", "`a note`", "__T", "keys: [{another_name: ...}]"),
     ("keys: __w, sequence_by: seq", "__w", "__w", "keys: [{another_name: __w}], except_columns: [__w]"),

@@ -507,7 +507,7 @@ def opened_early(monkeypatch):
 def test_a_flow_that_waits_for_records_outlasts_garbage_and_brokers_that_are_away(opened_early):
     empty = SchemaEmpty(subject="topic t", detail="there is no record", fix="x")
     garbage = SchemaNotInferred(subject="topic t", detail="of 1 values none is a JSON object", fix="x")
-    away = BrokerUnreachable(bootstrap_servers="b:1", timeout_s=1)
+    away = BrokerUnreachable(bootstrap_servers="b:1", timeout_s=1, reason="r", fix="f")
     assert opened_early(garbage, away, empty, away) == (
         "open",
         ["topic t: no schema can be inferred: of 1 values none is a JSON object; it waits for records"],

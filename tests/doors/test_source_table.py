@@ -40,7 +40,6 @@ flows:
   raw:
     topics: [{topic}]
     format: raw
-    null_values: keep
     metadata_columns: [kafka_timestamp, kafka_key, kafka_headers]
     table: bronze.orders
     starting_offsets: {starting}

@@ -234,8 +234,9 @@ def test_an_unreachable_broker_is_shown_as_such_and_the_rest_still_told(lake, fi
     lake.two_batches(first, name, {0: 6})
     address = unreachable()
     ran, never = lake.status(first, second, bootstrap_servers=address)
-    text = f"no Kafka broker answered at {address} within 1 s; nothing was read"
-    assert (ran.code, ran.message, ran.hint) == ("BROKER_UNREACHABLE", text, "rivermouth dev kafka")
+    text = f"no Kafka broker answered at {address} within 1 s: nothing listens there; nothing was read"
+    hint = f"rivermouth dev kafka --port {address.partition(':')[2]}"
+    assert (ran.code, ran.message, ran.hint) == ("BROKER_UNREACHABLE", text, hint)
     assert (never.code, never.message) == ("BROKER_UNREACHABLE", text)
     assert ran.partitions == (PartitionStatus(name, 0, 6, None, None),)
     assert (ran.lag, ran.furthest_behind, ran.input_rate) == (None, None, None)

@@ -96,7 +96,7 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
     def following(*_arguments):
         calls.append(1)
         if len(calls) == 1:
-            raise BrokerUnreachable(bootstrap_servers="s", timeout_s=1)
+            raise BrokerUnreachable(bootstrap_servers="s", timeout_s=1, reason="r", fix="f")
         return 0
 
     for name, fake in {
@@ -216,7 +216,7 @@ def test_a_family_that_follows_outlasts_a_broker_that_is_away_before_it_has_topi
         if len(looks) == 1:
             raise TopicPatternEmpty(flow=order.flow.name, pattern=".*")
         if len(looks) == 2:
-            raise BrokerUnreachable(bootstrap_servers="s", timeout_s=1)
+            raise BrokerUnreachable(bootstrap_servers="s", timeout_s=1, reason="r", fix="f")
         return Look([] if "t" in known else [order.child(child_of(order.flow, "t"))])
 
     def carry(supervisor, order):

@@ -130,7 +130,7 @@ SETTINGS = {
     "all": ({"ignore_null_updates": True, "sequence_by": "seq"}, not_null(*PARTS)),
     "listed": ({"columns_to_update": "changed", "sequence_by": "seq"}, listed),
     "some": ({"ignore_null_updates_columns": ["a", "n"], "sequence_by": ["seq", "0"]}, not_null("a", "n")),
-    "but": ({"ignore_null_updates_except_columns": ["b"], "except_columns": ["op"]}, not_null("a", "n", "w")),
+    "but": ({"ignore_null_updates_except_columns": ["b", "op"], "except_columns": ["op"]}, not_null("a", "n", "w")),
 }
 # Of each kind; together the long ones fold more than two thousand.
 HISTORIES = {"short": 300, "long": 700}

@@ -8,7 +8,7 @@ import pytest
 from tests.crashes.oracle import rows_of
 
 import rivermouth
-from rivermouth.errors import CryptographyMissing, KafkaRefused
+from rivermouth.errors import CryptographyMissing, KafkaRefused, SecurityProtocolWrong
 from rivermouth.ports.broker import Broker
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_produce import produce
@@ -90,9 +90,33 @@ def test_a_wrong_password_opens_none(about, guarded):
 def test_without_a_certificate_nobody_comes_in(guarded):
     way = listener(guarded, "a certificate")
     options = {name: value for name, value in way.options.items() if "keystore" not in name}
-    with Kafka(way.bootstrap_servers, options) as kafka, pytest.raises(rivermouth.RivermouthError) as error:
+    with Kafka(way.bootstrap_servers, options, timeout_s=2) as kafka, pytest.raises(KafkaRefused) as error:
         kafka.describe(["any"])
-    assert error.value.code in {"KAFKA_REFUSED", "BROKER_UNREACHABLE"}
+    assert str(error.value).startswith("[KAFKA_REFUSED] the broker refused to describe topic any: ")
+    assert "alert bad certificate" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("about", "protocol", "speaks", "right"),
+    [
+        ("a certificate", "PLAINTEXT", "speaks TLS", "SSL"),
+        ("a password, over TLS", "SASL_PLAINTEXT", "speaks TLS", "SASL_SSL"),
+        ("a password", "SSL", "does not speak TLS", "PLAINTEXT"),
+        ("a password", "SASL_SSL", "does not speak TLS", "SASL_PLAINTEXT"),
+        ("a password", "PLAINTEXT", "closes the connection of a client without login", "SASL_PLAINTEXT"),
+    ],
+)
+def test_another_protocol_than_the_listeners_is_told_with_the_right_one(about, protocol, speaks, right, guarded):
+    server = listener(guarded, about).bootstrap_servers
+    same = [way for way in guarded.listeners if way.options["security.protocol"] == protocol]
+    options = same[0].options if same else {"security.protocol": protocol}
+    with Kafka(server, options, timeout_s=2) as kafka, pytest.raises(SecurityProtocolWrong) as error:
+        kafka.cluster_id()
+    assert str(error.value) == (
+        f"[SECURITY_PROTOCOL_WRONG] the broker at {server} {speaks}, and security.protocol is {protocol}; "
+        "nothing was read\n"
+        f"  hint: kafka: {{options: {{security.protocol: {right}}}}}"
+    )
 
 
 @pytest.mark.long

@@ -460,8 +460,9 @@ def test_a_broker_that_does_not_answer_is_named_after_the_bound(source):
     with Kafka(address, timeout_s=0.5) as kafka, pytest.raises(BrokerUnreachable) as error:
         kafka.topics(a_flow(**source))
     assert str(error.value) == (
-        f"[BROKER_UNREACHABLE] no Kafka broker answered at {address} within 0.5 s; nothing was read\n"
-        "  hint: rivermouth dev kafka"
+        f"[BROKER_UNREACHABLE] no Kafka broker answered at {address} within 0.5 s: nothing listens there; "
+        "nothing was read\n"
+        f"  hint: rivermouth dev kafka --port {address.partition(':')[2]}"
     )
 
 

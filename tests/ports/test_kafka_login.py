@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rivermouth.errors import BrokerUnreachable, KafkaRefused
+from rivermouth.errors import BrokerUnreachable, KafkaRefused, SecurityProtocolWrong
 from rivermouth.ports.broker import Broker
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.kafka_produce import produce
@@ -79,12 +79,12 @@ def test_a_wrong_password_keeps_records_from_being_sent(guarded):
 
 
 def test_no_login_at_all_is_told_as_a_wrong_security_protocol(guarded):
-    with Kafka(guarded.bootstrap_servers, timeout_s=1) as kafka, pytest.raises(KafkaRefused) as error:
+    with Kafka(guarded.bootstrap_servers, timeout_s=1) as kafka, pytest.raises(SecurityProtocolWrong) as error:
         kafka.cluster_id()
     assert str(error.value) == (
-        "[KAFKA_REFUSED] the broker refused the id of the cluster: it closes the connection without an answer; "
-        "security.protocol may be wrong; nothing was read\n"
-        "  hint: check the credentials and the access rights of this client"
+        f"[SECURITY_PROTOCOL_WRONG] the broker at {guarded.bootstrap_servers} closes the connection of a client "
+        "without login, and security.protocol is PLAINTEXT; nothing was read\n"
+        "  hint: kafka: {options: {security.protocol: SASL_PLAINTEXT}}"
     )
 
 

@@ -157,8 +157,9 @@ def test_without_a_broker_nothing_is_sent():
     with pytest.raises(BrokerUnreachable) as error:
         produce("127.0.0.1:1", {}, "orders", [b"1"], timeout_s=0.5)
     assert str(error.value) == (
-        "[BROKER_UNREACHABLE] no Kafka broker answered at 127.0.0.1:1 within 0.5 s; nothing was read\n"
-        "  hint: rivermouth dev kafka"
+        "[BROKER_UNREACHABLE] no Kafka broker answered at 127.0.0.1:1 within 0.5 s: nothing listens there; "
+        "nothing was read\n"
+        "  hint: rivermouth dev kafka --port 1"
     )
 
 

@@ -33,7 +33,7 @@ def test_a_flow_behind_a_ring_is_not_in_it():
 
 
 def test_what_a_keyed_table_needs_of_null_values():
-    drop, keep = flow("drop", topics=["t"]), flow("keep", topics=["t"], null_values="keep")
+    drop, keep = flow("drop", topics=["t"], null_values="drop"), flow("keep", topics=["t"])
     keyed = {"format": "text", "sink": {"type": "upsert"}}
     ignoring = {"format": "text", "sink": {"type": "upsert", "tombstones": "ignore"}}
     readers = [
@@ -44,3 +44,22 @@ def test_what_a_keyed_table_needs_of_null_values():
     ]
     told = found(drop, keep, *readers)
     assert {name: told[name] for name in "abcd"} == {"a": ["sink"], "b": [], "c": [], "d": []}
+
+
+def test_the_default_of_null_values_is_keep_where_all_records_are_kept():
+    by_default = {
+        "raw": flow("a", topics=["t"]),
+        "raw as a mapping": flow("a", topics=["t"], format={"type": "raw"}),
+        "raw, said otherwise": flow("a", topics=["t"], null_values="drop"),
+        "raw, of which rows are made": flow("a", topics=["t"], explode="split(CAST(value AS STRING), ',') AS part"),
+        "text": flow("a", topics=["t"], format="text"),
+        "a reader of a raw table": flow("a", source={"table": "lake.raw"}, format="text"),
+    }
+    assert {what: each.null_values for what, each in by_default.items()} == {
+        "raw": "keep",
+        "raw as a mapping": "keep",
+        "raw, said otherwise": "drop",
+        "raw, of which rows are made": "drop",
+        "text": "drop",
+        "a reader of a raw table": "drop",
+    }

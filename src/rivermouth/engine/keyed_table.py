@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.running import RunningFlow
     from rivermouth.ports.delta import TableState
     from rivermouth.rows.ledger import Entry
-    from rivermouth.spec import Flow, KeyedSink
+    from rivermouth.spec import Flow, KeyedSink, Sink
 
 _KEYS, _SEQUENCE, _VERSIONS = "rivermouth.keys", "rivermouth.sequence_by", "rivermouth.versions"
 _UPDATES = "rivermouth.partial_updates"
@@ -183,13 +183,11 @@ def _updated_by(sink: KeyedSink) -> list[str]:
 
 def _check_partial(spark: SparkSession, flow: Flow, payload: StructType, updated: Sequence[str]) -> None:
     sink, kept = flow.sink, schema.kept_columns(flow, payload)
-    for setting in ("ignore_null_updates_columns", "ignore_null_updates_except_columns"):
-        for name in getattr(sink, setting, ()):
-            if name not in kept:
-                raise _invalid(flow, f"{setting} names {name!r}, which is no column", did_you_mean(name, kept))
-            if setting == "ignore_null_updates_columns" and name not in updated:
-                detail = f"{setting} names {name!r}, by which the table has its keys or its order"
-                raise _invalid(flow, detail, f"leave {name} out of {setting}")
+    _check_listed(flow, sink, payload, kept, of="ignore_null_updates")
+    for name in getattr(sink, "ignore_null_updates_columns", ()):
+        if name not in updated:
+            detail = f"ignore_null_updates_columns names {name!r}, by which the table has its keys or its order"
+            raise _invalid(flow, detail, f"leave {name} out of ignore_null_updates_columns")
     listed = flow.keyed.listed_by if flow.keyed else None
     if listed is not None and listed not in payload.names:
         detail = f"columns_to_update names {listed!r}, which is no column"
@@ -212,15 +210,21 @@ def _check_versions(flow: Flow, sink: KeyedSink, payload: StructType, known: Str
             raise _invalid(flow, detail, f"sink: {{type: {sink.type}, except_columns: [{name}]}}")
     kept = schema.kept_columns(flow, payload)
     _check_reserved(flow, payload, {*known.names} - ({*payload.names} - {*kept}))
-    for setting in ("track_history_columns", "track_history_except_columns"):
-        for name in getattr(sink, setting, ()):
-            if name not in kept:
-                raise _invalid(flow, f"{setting} names {name!r}, which is no column", did_you_mean(name, kept))
+    _check_listed(flow, sink, payload, kept, of="track_history")
     for name in sink.tracked(kept) or ():
         kind = known[name].dataType
         if not _is_compared(kind):
             detail = f"column {name!r} is of type {kind.simpleString()}, of which nobody can say whether it changed"
             raise _invalid(flow, detail, f"track_history_except_columns: [{name}]")
+
+
+def _check_listed(flow: Flow, sink: Sink, payload: StructType, kept: Sequence[str], *, of: str) -> None:
+    """That ``<of>_columns`` names columns of the table, and ``<of>_except_columns`` columns that the format reads."""
+    # What the table does not have is excepted in any case.
+    for setting, there in ((f"{of}_columns", kept), (f"{of}_except_columns", payload.names)):
+        for name in getattr(sink, setting, ()):
+            if name not in there:
+                raise _invalid(flow, f"{setting} names {name!r}, which is no column", did_you_mean(name, kept))
 
 
 def _is_compared(kind: DataType) -> bool:

@@ -9,8 +9,16 @@ class BrokerUnreachable(RivermouthError):
     """No broker answered in time."""
 
     code = "BROKER_UNREACHABLE"
-    what = "no Kafka broker answered at {bootstrap_servers} within {timeout_s} s; nothing was read"
-    hint = "rivermouth dev kafka"
+    what = "no Kafka broker answered at {bootstrap_servers} within {timeout_s} s: {reason}; nothing was read"
+    hint = "{fix}"
+
+
+class SecurityProtocolWrong(RivermouthError):
+    """The broker speaks another protocol than the client: TLS or not, with a login or without."""
+
+    code = "SECURITY_PROTOCOL_WRONG"
+    what = "the broker at {server} {speaks}, and security.protocol is {protocol}; nothing was read"
+    hint = "kafka: {{options: {{security.protocol: {right}}}}}"
 
 
 class TopicMissing(RivermouthError):

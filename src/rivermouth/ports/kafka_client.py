@@ -11,13 +11,21 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from rivermouth.errors import BrokerUnreachable, KafkaOptionRefused, KafkaRefused, RivermouthError, TokenNotMade
+from rivermouth.errors import (
+    BrokerUnreachable,
+    KafkaOptionRefused,
+    KafkaRefused,
+    RivermouthError,
+    SecurityProtocolWrong,
+    TokenNotMade,
+)
+from rivermouth.ports import kafka_reach
 from rivermouth.ports.msk_iam import TokenSource
 from rivermouth.rows.kafka_client_options import client_options
 from rivermouth.rows.kafka_options import iam_login
@@ -50,6 +58,9 @@ _UNREACHABLE: Final = frozenset(
 _SLICE_S: Final = 0.05
 _DEFAULTS: Final = {"client.id": "rivermouth"}
 _RECONNECT_MS: Final = "1000"
+_CLOSES: Final = "it closes the connection without an answer"
+# Bound on finding out why nobody answered.
+_LOOK_S: Final = 1.0
 
 
 class KafkaClient:
@@ -177,18 +188,41 @@ class KafkaClient:
     def failure(self, error: KafkaError, request: str) -> RivermouthError:
         """Kafka's error as ours; to be raised by the caller."""
         if error.name() in _UNREACHABLE:
-            return self._unanswered(request)
+            return self.unanswered(request)
         return KafkaRefused(request=request, detail=plain(error))
 
-    def _unanswered(self, request: str) -> RivermouthError:
+    def unanswered(self, request: str) -> RivermouthError:
+        """Why nobody answered, as an error to be raised by the caller; looks at the addresses with plain sockets."""
         if self._tokens is not None and self._tokens.failure is not None:
             return TokenNotMade(detail=self._tokens.failure)
-        known = self._suspicion if self._refusal is None else plain(self._refusal)
-        if known is not None:
-            return KafkaRefused(request=request, detail=known)
+        if self._refusal is not None:
+            return KafkaRefused(request=request, detail=plain(self._refusal))
+        found = kafka_reach.look(self.bootstrap_servers, timeout_s=min(self.timeout_s, _LOOK_S))
+        wrong = self._wrong_protocol(found)
+        if wrong is not None:
+            return wrong
+        if self._suspicion is not None and any(each.kind in {"tls", "answers"} for each in found):
+            return KafkaRefused(request=request, detail=self._suspicion)
         whole = int(self.timeout_s) == self.timeout_s
         bound_s = int(self.timeout_s) if whole else self.timeout_s
-        return BrokerUnreachable(bootstrap_servers=self.bootstrap_servers, timeout_s=bound_s)
+        reason, fix = kafka_reach.why(found)
+        servers = self.bootstrap_servers
+        return BrokerUnreachable(bootstrap_servers=servers, timeout_s=bound_s, reason=reason, fix=fix)
+
+    def _wrong_protocol(self, found: Sequence[kafka_reach.Reach]) -> SecurityProtocolWrong | None:
+        protocol = str(self._options.get("security.protocol", "plaintext")).upper()
+        login, secure = protocol.startswith("SASL_"), protocol.endswith("SSL")
+        for each in found:
+            if each.kind == "tls" and not secure:
+                speaks, right = "speaks TLS", "SASL_SSL" if login else "SSL"
+            elif each.kind == "answers" and secure:
+                speaks, right = "does not speak TLS", "SASL_PLAINTEXT" if login else "PLAINTEXT"
+            elif each.kind == "answers" and self._suspicion == _CLOSES and not login:
+                speaks, right = "closes the connection of a client without login", "SASL_PLAINTEXT"
+            else:
+                continue
+            return SecurityProtocolWrong(server=each.server, speaks=speaks, protocol=protocol, right=right)
+        return None
 
     def _wait(self, pending: set[concurrent.futures.Future[Any]], request: str) -> None:
         deadline = time.monotonic() + self.timeout_s
@@ -206,7 +240,7 @@ class KafkaClient:
                 if self._refusal is not None:
                     raise self.failure(self._refusal, request)
                 if left_s <= 0:
-                    raise self._unanswered(request)
+                    raise self.unanswered(request)
         self.admin.poll(0)
 
     def _about_key(self, error: KafkaError, request: str) -> KafkaError:
@@ -220,7 +254,7 @@ class KafkaClient:
             return
         if error.name() in _REFUSALS:
             self._refusal = error
-        elif "listener?" in error.str():
+        elif "listener?" in error.str() or ": SSL alert number" in error.str():
             self._suspicion = plain(error)
         elif "Connect to" in error.str():
             # It is down, whatever it did before.
@@ -230,7 +264,7 @@ class KafkaClient:
         # The only trace of a client that talks plainly to a listener that wants a login. May also be a broker
         # that is going down: believed only if nothing better follows until the bound.
         if "Disconnected: connection closed by peer" in line and self._suspicion is None:
-            self._suspicion = "it closes the connection without an answer; security.protocol may be wrong"
+            self._suspicion = _CLOSES
 
 
 def plain(error: KafkaError) -> str:

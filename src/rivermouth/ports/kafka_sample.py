@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from rivermouth.errors import BrokerUnreachable
 from rivermouth.ports.kafka_client import KafkaClient, option_refused
 from rivermouth.rows.sampling import Record
 
@@ -80,7 +79,7 @@ def _some(client: KafkaClient, consumer: Consumer) -> list[Message]:
         messages = [each for each in consumer.consume(_AT_ONCE, timeout=_POLL_S) if not _is_about_groups(each)]
         if messages:
             return messages
-    raise BrokerUnreachable(bootstrap_servers=client.bootstrap_servers, timeout_s=int(client.timeout_s))
+    raise client.unanswered("the records of a partition")
 
 
 def _is_about_groups(message: Message) -> bool:

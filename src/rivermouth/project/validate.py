@@ -27,8 +27,10 @@ from rivermouth.spec import Flow
 
 MAX_TOPIC_CHARACTERS: Final = 249
 _TOPIC: Final = re.compile(r"^[A-Za-z0-9._-]+$")
-# As Kafka's own client reads an address; the scheme names a listener and is allowed.
-_BROKER: Final = re.compile(r"^(?:[0-9A-Za-z%._-]+://)?\[?[0-9A-Za-z%._:-]*\]?:[0-9]{1,5}$")
+# As Kafka's own client reads an address; the scheme may name the protocol.
+_BROKER: Final = re.compile(r"^\[?[0-9A-Za-z%._:-]*\]?:[0-9]{1,5}$")
+_SCHEME: Final = re.compile(r"^([0-9A-Za-z%._-]+)://(.*)$")
+_PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}")
 # Delta refuses these in column names unless the table maps its columns.
 _NOT_IN_COLUMNS: Final = re.compile(r"[ ,;{}()\n\t=]")
@@ -117,10 +119,9 @@ def _flows(project: Project) -> Iterator[RivermouthError]:
 
 
 def _kafka(project: Project) -> Iterator[RivermouthError]:
-    servers = [server.strip() for server in project.bootstrap_servers.split(",")]
-    if not all(_BROKER.match(server) for server in servers):
-        detail = "kafka.bootstrap_servers: each broker is written as host:port"
-        yield _invalid(project, ("kafka", "bootstrap_servers"), detail, "bootstrap_servers: localhost:9092")
+    wrong = _wrong_servers([server.strip() for server in project.bootstrap_servers.split(",")])
+    if wrong is not None:
+        yield _invalid(project, ("kafka", "bootstrap_servers"), *wrong)
     try:
         options = project.expanded_options()
     except ProjectInvalid as wrong:
@@ -128,6 +129,21 @@ def _kafka(project: Project) -> Iterator[RivermouthError]:
         return
     for problem in kafka_options.problems(options):
         yield problem.located(project.at("kafka", "options", str(problem.facts["option"])))
+
+
+def _wrong_servers(servers: list[str]) -> tuple[str, str] | None:
+    """What is wrong with the addresses, and what to write instead; None if they are well formed."""
+    parts = [found.groups() if (found := _SCHEME.match(server)) else ("", server) for server in servers]
+    bare = [address.rstrip("/") for _scheme, address in parts]
+    foreign = next((scheme for scheme, _ in parts if scheme and scheme.upper() not in _PROTOCOLS), None)
+    # What is no address may be anything, a password too: it is not shown.
+    sound = all(_BROKER.match(address) for address in bare)
+    fix = f"bootstrap_servers: {','.join(bare)}" if sound else "bootstrap_servers: localhost:9092"
+    if foreign is not None:
+        return f"kafka.bootstrap_servers: a broker is written as host:port, without {foreign}://", fix
+    if sound and not any(address.endswith("/") for _scheme, address in parts):
+        return None
+    return "kafka.bootstrap_servers: each broker is written as host:port", fix
 
 
 def _registry(project: Project) -> Iterator[RivermouthError]:

@@ -34,6 +34,14 @@ from rivermouth.spec.values import DurationS, Noun
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
+NullValues = Literal["drop", "keep", "dead_letter"]
+
+
+def _null_values(known: dict[str, Any]) -> NullValues:
+    """The default of ``null_values``; ``known`` are the fields before it, as nouns or as a dump of them."""
+    used = known.get("format")
+    kind = used.get("type") if isinstance(used, Mapping) else getattr(used, "type", None)
+    return "keep" if kind == "raw" and known.get("explode") is None else "drop"
 
 
 class Expectation(Noun):
@@ -148,11 +156,13 @@ class Flow(Noun):
         compression: How each value is compressed; not what Kafka does with batches of records.
         key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8, and a
             format with a schema makes a struct of its columns, or one value of an Avro schema that is no record.
-        null_values: What happens to a record without a value.
         metadata_columns: Which of Kafka's coordinates the table gets, and under which names.
         explode: An array or a map over the columns that the format reads, of which each element becomes a row, as SQL:
             ``items AS item``, ``tags AS (name, tag)``. ``*`` where a value is itself an array of documents. The column
             ``kafka_position`` says which element of its record a row is.
+        null_values: What happens to a record without a value: ``drop`` counts it, ``keep`` writes a row whose payload
+            columns are null, ``dead_letter`` refuses it. The default is ``keep`` with ``format: raw`` (without
+            ``explode``), and ``drop`` with all other formats. Keyed sinks have ``tombstones`` instead.
         select: SQL expressions over the columns that the format reads, and the metadata columns: what they make stands
             in the table in the place of those that were read. ``*`` is all of these. In YAML also one alone.
         evolution: What happens to documents that the schema does not foresee.
@@ -177,9 +187,9 @@ class Flow(Noun):
     format: Annotated[SerializeAsAny[Format], BeforeValidator(kind_from_yaml("formats"))]
     compression: Compression | None = None
     key_format: Annotated[SerializeAsAny[Format] | None, BeforeValidator(kind_from_yaml("formats"))] = None
-    null_values: Literal["drop", "keep", "dead_letter"] = "drop"
     metadata_columns: dict[str, str] = {name: name for name in DEFAULT_METADATA_COLUMNS}
     explode: str | None = None
+    null_values: NullValues = Field(default_factory=_null_values)
     select: Texts = ()
     evolution: Evolution | None = None
     expectations: tuple[Expectation, ...] = ()
