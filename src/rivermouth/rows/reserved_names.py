@@ -152,9 +152,10 @@ def _fix(flow: Flow, name: str, columns: Sequence[str]) -> str:
 
 
 def _fix_of_ours(flow: Flow, name: str) -> str:
-    metadata = {called: told for told, called in flow.metadata_columns.items()}
-    if name in metadata:
-        return f"metadata_columns: {{{metadata[name]}: another_name}}"
+    if name in flow.metadata_columns.values():
+        # All of them: those that are not listed are left out.
+        others = {told: "another_name" if called == name else called for told, called in flow.metadata_columns.items()}
+        return f"metadata_columns: {{{', '.join(f'{told}: {called}' for told, called in others.items())}}}"
     return "write {another_name: ...} for it in keys or in partition_by"
 
 
