@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -17,6 +17,9 @@ from rivermouth.rows.writers_format import POLICED, WritersFormat, reason_of_cha
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
+
+# As Avro spells the name of a record, with its namespace or without.
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
 
 
 class Avro(WritersFormat):
@@ -33,22 +36,30 @@ class Avro(WritersFormat):
             all of them, of single objects those whose fingerprints may stand there.
         subject: Subject of the schema registry that has the table's schema, where no ``schema`` is given.
         version: Its version.
+        record_names: Names of the writers' records that are the flow's: ``shop.OrderPlaced``, or ``OrderPlaced`` for
+            that name in any namespace. They are read as the table's record, and records of other names are dropped and
+            counted. If none is given, a record must have the name of the table's record, in any namespace, or one of
+            its ``aliases``; a record of another name is a dead letter.
     """
 
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [{"required": ["schema"]}, {"required": ["subject", "version"]}]}
     )
+    tells: ClassVar[bool] = True
     type: Literal["avro"] = "avro"
     declared: str | dict[str, Any] | None = Field(default=None, alias="schema")
     framing: Literal["plain", "single_object", "confluent"] = "plain"
     writer_schemas: tuple[str | dict[str, Any], ...] = ()
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)
+    record_names: tuple[_Name, ...] = Field(default=(), examples=[["shop.OrderPlaced"]])
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         msg = None
-        if self.framing != "confluent":
+        if self.record_names and self.framing == "plain":
+            msg = "plain records are all of one schema, so record_names chooses none of them: leave it out"
+        elif self.framing != "confluent":
             if self.subject is not None or self.version is not None:
                 msg = "subject and version are of the schema registry: they go with framing: confluent"
             elif self.declared is None:
@@ -138,24 +149,19 @@ class Avro(WritersFormat):
             f"__made.decoded AS {names.DECODED}",
             f"__made.data AS {names.DATA}",
             f"__made.undeclared AS {names.UNDECLARED}",
+            f"__made.verdict AS {names.VERDICT}",
         )
 
     def explain(self, rows: DataFrame) -> DataFrame:
-        """Each value is read again, by the same code.
+        """What was said when the value was read.
 
-        Reasons: ``WRONG_MAGIC``, ``UNKNOWN_SCHEMA``, ``SCHEMA_MISMATCH``, ``TRUNCATED``, ``TRAILING_BYTES``,
-        ``INVALID_AVRO``, ``INVALID_UTF8``, ``FIELD_TYPE``, ``FIELD_UNDECLARED``, ``FIELD_MISSING``, ``TOO_LONG``,
-        ``TOO_DEEP``, and ``UNEXPLAINED`` where it can be read by now.
+        Reasons: ``WRONG_MAGIC``, ``UNKNOWN_SCHEMA``, ``RECORD_NAME``, ``SCHEMA_MISMATCH``, ``TRUNCATED``,
+        ``TRAILING_BYTES``, ``INVALID_AVRO``, ``INVALID_UTF8``, ``FIELD_TYPE``, ``FIELD_UNDECLARED``, ``FIELD_MISSING``,
+        ``TOO_LONG``, ``TOO_DEEP``, and ``UNEXPLAINED`` where it is a fault of ours.
         """
-        spark = rows.sparkSession
-        verdict = avro_document.explained(spark, self._encoding(spark), names.VALUE)
-        now = names.literal("it can be read now, and could not when its batch was written")
-        return rows.select("*", verdict.alias("__verdict")).selectExpr(
-            "* EXCEPT (__verdict)",
-            f"coalesce(__verdict.reason, 'UNEXPLAINED') AS {names.REASON}",
-            f"__verdict.field AS {names.FIELD}",
-            f"coalesce(__verdict.message, {now}) AS {names.MESSAGE}",
-        )
+        parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
+        told = (f"{names.VERDICT}.{part} AS {name}" for name, part in parts.items())
+        return rows.selectExpr("*", *told)
 
     def suspects(self, spark: SparkSession) -> Column:
         """Records by whose writers' schemas the table may grow; and those that are refused for what stops the flow."""
@@ -195,7 +201,7 @@ class Avro(WritersFormat):
             looked_at = self._looked_at
             policies = column_policies.policies_of(columns, self._evolution, looked_at=looked_at, only_fails=only_fails)
         registry = self.access() if self.reads_registry else None
-        return Encoding(schema, self.framing, writers, registry, policies)
+        return Encoding(schema, self.framing, writers, registry, policies, self.record_names)
 
     def _schema(self, spark: SparkSession) -> str:
         if self.declared is not None:

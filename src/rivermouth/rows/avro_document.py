@@ -33,6 +33,8 @@ class Encoding:
         writers: Texts of the schemas of writers.
         registry: Where schemas are found by their ids.
         policies: As ``column_policies`` writes them, of a table that grows; empty for others.
+        record_names: Names of the writers' records that are the flow's, with their namespaces or without; others are
+            skipped. Empty for those that have the name of the table's record.
     """
 
     schema: str
@@ -40,6 +42,7 @@ class Encoding:
     writers: tuple[str, ...] = ()
     registry: RegistryAccess | None = None
     policies: str = ""
+    record_names: tuple[str, ...] = ()
 
 
 def columns(spark: SparkSession, schema: str) -> StructType:
@@ -65,8 +68,9 @@ def key_type(spark: SparkSession, schema: str) -> DataType:
 def decoded(spark: SparkSession, encoding: Encoding, column: str) -> Column:
     """A struct, never null, for a binary column.
 
-    It has ``decoded`` (boolean), ``data`` (a struct of the columns) and ``undeclared`` (int): how many of the record's
-    own fields no column has.
+    It has ``decoded`` (boolean), ``data`` (a struct of the columns), ``undeclared`` (int), which is how many of the
+    record's own fields no column has, and ``verdict``, null where the value was read: a struct of ``skipped``
+    (boolean), ``reason``, ``field`` and ``message``.
 
     Raises:
         ValueError: A schema cannot be used; the text says why.
@@ -75,7 +79,7 @@ def decoded(spark: SparkSession, encoding: Encoding, column: str) -> Column:
 
 
 def explained(spark: SparkSession, encoding: Encoding, column: str) -> Column:
-    """A struct of ``reason``, ``field`` and ``message``, all null where a binary column can be read.
+    """The ``verdict`` of ``decoded`` alone.
 
     Raises:
         ValueError: A schema cannot be used; the text says why.
@@ -157,8 +161,14 @@ def _of_schema(spark: SparkSession, what: str, schema: str) -> str:
 def _decoder(spark: SparkSession, encoding: Encoding) -> Any:
     try:
         registry = None if encoding.registry is None else schema_registry.client(spark, encoding.registry)
-        writers = list(encoding.writers)
-        return _java(spark, "Decoder")(encoding.schema, encoding.framing, writers, registry, encoding.policies)
+        return _java(spark, "Decoder")(
+            encoding.schema,
+            encoding.framing,
+            list(encoding.writers),
+            registry,
+            encoding.policies,
+            list(encoding.record_names),
+        )
     except JAVA_ERRORS as error:
         raise schema_registry.told(error) from None
 

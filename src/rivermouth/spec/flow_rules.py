@@ -186,6 +186,8 @@ def _only_for_values(form: Format) -> str | None:
         return "a framing"
     if form.string_documents:
         return "documents_in_strings"
+    if getattr(form, "record_names", ()):
+        return "record_names"
     return f"the format {form.type}" if form.changes or form.skips else None
 
 

@@ -34,6 +34,7 @@ public final class Decoder implements Serializable {
     private static final long serialVersionUID = 1;
 
     private static final StructType WHY = new StructType()
+            .add("skipped", DataTypes.BooleanType)
             .add("reason", DataTypes.StringType)
             .add("field", DataTypes.StringType)
             .add("message", DataTypes.StringType);
@@ -51,6 +52,7 @@ public final class Decoder implements Serializable {
     private final String framing;
     private final Registry registry;
     private final String policies;
+    private final List<String> recordNames;
 
     private transient volatile Known known;
 
@@ -63,14 +65,24 @@ public final class Decoder implements Serializable {
      * @param registry where the schemas of writers are found by their ids; null for other framings
      * @param policies what a table that grows has instead of the schema's columns, as {@code Policies} reads it; empty
      *     for one that does not
+     * @param recordNames names of the writers' records that are the flow's, with their namespaces or without, and are read
+     *     as the table's record; all others are skipped. Empty for those that have the name of the table's record, while
+     *     others are refused
      * @throws IllegalArgumentException a schema cannot be read, or a table cannot have its columns
      */
-    public Decoder(String schema, String framing, List<String> writers, Registry registry, String policies) {
+    public Decoder(
+            String schema,
+            String framing,
+            List<String> writers,
+            Registry registry,
+            String policies,
+            List<String> recordNames) {
         this.schema = schema;
         this.framing = framing;
         this.writers = List.copyOf(writers);
         this.registry = registry;
         this.policies = policies;
+        this.recordNames = List.copyOf(recordNames);
         known();
         if (registry != null) {
             // Whoever begins anew, a replay say, wants to know what is there now.
@@ -105,22 +117,23 @@ public final class Decoder implements Serializable {
     }
 
     /**
-     * Of a column with values: {@code decoded boolean}, {@code data}, a struct of the columns, and {@code undeclared}, how
-     * many of the record's own fields no column has; never null. A schema that is no record, as keys have it, makes one
-     * column.
+     * Of a column with values: {@code decoded boolean}, {@code data}, a struct of the columns, {@code undeclared}, how
+     * many of the record's own fields no column has, and {@code verdict}, null of a value that was read; never null. A
+     * schema that is no record, as keys have it, makes one column.
      */
     public Column decoded(String column) {
         StructType columns = known().columns;
         DataType row = new StructType()
                 .add("decoded", DataTypes.BooleanType, false)
                 .add("data", columns, false)
-                .add("undeclared", DataTypes.IntegerType, false);
+                .add("undeclared", DataTypes.IntegerType, false)
+                .add("verdict", WHY);
         return Calls.once(this, "decode", row, false, column);
     }
 
-    /** Of a column with values: {@code reason}, {@code field} and {@code message} why one is refused. */
+    /** Of a column with values: {@code reason}, {@code field} and {@code message} why one is refused, or null. */
     public Column explained(String column) {
-        return Calls.once(this, "explain", WHY, false, column);
+        return Calls.once(this, "explain", WHY, true, column);
     }
 
     /** Of a column with values: whether the table may grow by the schema of the one who wrote it; never null. */
@@ -137,7 +150,8 @@ public final class Decoder implements Serializable {
     public String found(int id) {
         Known state = known();
         try {
-            return Found.of(Grown.named(registry.schema(id), state.reader), state.policies.columns).json();
+            return Found.of(Grown.named(registry.schema(id), state.reader), state.reader, state.policies.columns)
+                    .json();
         } catch (Refused refused) {
             throw new IllegalArgumentException(refused.getMessage());
         }
@@ -155,35 +169,42 @@ public final class Decoder implements Serializable {
         }
     }
 
-    /** A row for Spark: whether the value is a record of the schema, and its columns. */
+    /** A row for Spark: its columns, or why it is refused or left out. */
     public InternalRow decode(byte[] value) {
         Known state = known();
         Object row = state.blank;
+        InternalRow verdict = null;
         boolean decoded = true;
         int undeclared = 0;
         if (value != null) {
             try {
                 Grown.Made writer = writer(value, state);
-                row = read(value, writer);
-                undeclared = writer.undeclared;
+                if (writer.isSkipped) {
+                    verdict = told(true, null);
+                } else {
+                    row = read(value, writer);
+                    undeclared = writer.undeclared;
+                }
             } catch (Refused refused) {
                 decoded = false;
+                verdict = told(false, refused);
             }
         }
-        return new GenericInternalRow(new Object[] {decoded, row, undeclared});
+        return new GenericInternalRow(new Object[] {decoded, row, undeclared, verdict});
     }
 
-    /** A row for Spark: why the value is refused; three nulls for one that is not. */
+    /** A row for Spark: why the value is refused; null for one that is not. */
     public InternalRow explain(byte[] value) {
+        return ((GenericInternalRow) decode(value)).getStruct(3, WHY.length());
+    }
+
+    private static InternalRow told(boolean isSkipped, Refused refused) {
         Object[] why = new Object[WHY.length()];
-        if (value != null) {
-            try {
-                read(value, writer(value, known()));
-            } catch (Refused refused) {
-                why[0] = UTF8String.fromString(refused.reason);
-                why[1] = UTF8String.fromString(refused.field());
-                why[2] = UTF8String.fromString(refused.getMessage());
-            }
+        why[0] = isSkipped;
+        if (refused != null) {
+            why[1] = UTF8String.fromString(refused.reason);
+            why[2] = UTF8String.fromString(refused.field());
+            why[3] = UTF8String.fromString(refused.getMessage());
         }
         return new GenericInternalRow(why);
     }
@@ -205,7 +226,7 @@ public final class Decoder implements Serializable {
     }
 
     private List<Object> key() {
-        return List.of(schema, framing, writers, registry == null ? "" : registry, policies);
+        return List.of(schema, framing, writers, registry == null ? "" : registry, policies, recordNames);
     }
 
     private Object read(byte[] value, Grown.Made writer) {
@@ -259,7 +280,7 @@ public final class Decoder implements Serializable {
             if (ALL_KNOWN.size() > MOST_KNOWN) {
                 ALL_KNOWN.clear();
             }
-            known = ALL_KNOWN.computeIfAbsent(key(), each -> new Known(schema, framing, writers, policies));
+            known = ALL_KNOWN.computeIfAbsent(key(), each -> new Known(this));
         }
         return known;
     }
@@ -271,19 +292,32 @@ public final class Decoder implements Serializable {
         final Grown.Made only;
         final InternalRow blank;
         final Policies policies;
+        private final List<String> recordNames;
         private final Map<Long, Grown.Made> byFingerprint = new HashMap<>();
         private final Map<Integer, Grown.Made> byId = new ConcurrentHashMap<>();
 
-        Known(String schema, String framing, List<String> writers, String said) {
-            reader = parsed(schema);
+        Known(Decoder said) {
+            reader = parsed(said.schema);
             StructType declared = Columns.ofRow(reader);
-            policies = said.isEmpty() ? null : new Policies(said);
+            recordNames = said.recordNames;
+            policies = said.policies.isEmpty() ? null : new Policies(said.policies);
             columns = policies == null ? declared : policies.bare();
             blank = new GenericInternalRow(new Object[columns.length()]);
-            only = row(writers.isEmpty() ? reader : parsed(writers.get(0)));
-            if (framing.equals("single_object")) {
-                know(writers);
+            if (said.framing.equals("single_object")) {
+                know(said.writers);
             }
+            only = said.framing.equals("plain") ? ofAll(said.writers) : null;
+        }
+
+        /** Where one schema is that of all records, another name is a mistake in the flow, and not in each record. */
+        private Grown.Made ofAll(List<String> writers) {
+            Schema writer = writers.isEmpty() ? reader : parsed(writers.get(0));
+            if (!isOfTheTable(writer)) {
+                throw new IllegalArgumentException("writer_schemas has the record " + writer.getFullName()
+                        + ", and the table's schema the record " + reader.getFullName()
+                        + ": add \"aliases\": [\"" + writer.getFullName() + "\"] to the table's schema");
+            }
+            return row(writer);
         }
 
         private void know(List<String> writers) {
@@ -302,13 +336,34 @@ public final class Decoder implements Serializable {
             }
         }
 
-        /** Whole values of a writer as rows. */
+        /** Whole values of a writer as rows, if they are those of the flow. */
         private Grown.Made row(Schema writer) {
+            if (!isTaken(writer)) {
+                return recordNames.isEmpty() ? Grown.Made.refused("RECORD_NAME", otherName(writer)) : Grown.Made.skipped();
+            }
             Reader whole = Readers.of(writer, reader);
             if (reader.getType() == Schema.Type.RECORD) {
                 return new Grown.Made(whole, false, Grown.surplus(writer, reader));
             }
             return new Grown.Made(in -> new GenericInternalRow(new Object[] {whole.read(in)}), false, 0);
+        }
+
+        private boolean isTaken(Schema writer) {
+            return recordNames.isEmpty()
+                    ? isOfTheTable(writer)
+                    : recordNames.contains(writer.getFullName()) || recordNames.contains(writer.getName());
+        }
+
+        /** Whether a record has the name of the table's, or one of its aliases. */
+        private boolean isOfTheTable(Schema writer) {
+            return writer.getType() != Schema.Type.RECORD
+                    || reader.getType() != Schema.Type.RECORD
+                    || NamedTypes.agree(writer, reader)
+                    || reader.getAliases().contains(writer.getFullName());
+        }
+
+        private String otherName(Schema writer) {
+            return "the value was written as record " + writer.getFullName() + ", the flow reads " + reader.getFullName();
         }
 
         private static List<String> logicals(Schema schema) {
@@ -336,24 +391,18 @@ public final class Decoder implements Serializable {
         /** A schema that cannot be resolved is found out once, not for each of its records. */
         private Grown.Made resolved(int id, Schema writer) {
             try {
-                if (policies == null) {
+                if (policies == null || !isTaken(writer)) {
                     return row(writer);
                 }
                 Grown.Made made = Grown.of(writer, reader, policies);
                 return policies.isLookedAt(id) ? new Grown.Made(made.reader, false, made.undeclared) : made;
             } catch (Refused refused) {
-                return new Grown.Made(refusing(refused.reason, refused.getMessage()), false, 0);
+                return Grown.Made.refused(refused.reason, refused.getMessage());
             } catch (RuntimeException | StackOverflowError error) {
                 String why = error.getClass().getSimpleName();
                 String message = "the writer's schema does not resolve: " + why;
-                return new Grown.Made(refusing("SCHEMA_MISMATCH", message), false, 0);
+                return Grown.Made.refused("SCHEMA_MISMATCH", message);
             }
-        }
-
-        private static Reader refusing(String reason, String message) {
-            return in -> {
-                throw new Refused(reason, message);
-            };
         }
     }
 }

@@ -35,9 +35,10 @@ final class Found {
 
     private Found() {}
 
-    /** The columns of a record whose fields have the table's names. */
-    static StructType of(Schema writer, StructType target) {
-        StructType found = writer.getType() == Schema.Type.RECORD ? new Found().record(writer, target) : null;
+    /** The columns of a record whose fields have the table's names; what it has as its own by another name adds nothing. */
+    static StructType of(Schema writer, Schema declared, StructType target) {
+        boolean isRecord = writer.getType() == Schema.Type.RECORD;
+        StructType found = isRecord ? new Found().record(writer, declared, target) : null;
         return found == null ? new StructType() : found;
     }
 
@@ -68,11 +69,11 @@ final class Found {
             throw new TooLarge();
         }
         if (fields > 1) {
-            return type(schema, null);
+            return type(schema, null, null);
         }
         Set<String> before = Set.copyOf(around);
         try {
-            return type(schema, null);
+            return type(schema, null, null);
         } catch (TooLarge large) {
             around.retainAll(before);
             return null;
@@ -81,36 +82,52 @@ final class Found {
         }
     }
 
-    /** Null if no column can be made of it. */
-    private DataType type(Schema schema, DataType target) {
+    /** Null if no column can be made of it; {@code declared} is the table's type as it was declared, null without one. */
+    private DataType type(Schema schema, Schema declared, DataType target) {
+        if (schema.getType() == Schema.Type.UNION) {
+            return union(schema, declared, target);
+        }
+        Schema mine = alone(declared);
+        if (mine != null && mine.getType() == schema.getType() && !NamedTypes.agree(schema, mine)) {
+            return target;
+        }
         switch (schema.getType()) {
-            case UNION:
-                return union(schema, target);
             case RECORD:
                 if (target != null && !(target instanceof StructType)) {
                     return target;
                 }
-                return record(schema, (StructType) target);
+                return record(schema, mine, (StructType) target);
             case ARRAY:
                 if (target != null && !(target instanceof ArrayType)) {
                     return target;
                 }
                 DataType items = target == null ? null : ((ArrayType) target).elementType();
-                DataType item = type(schema.getElementType(), items);
+                Schema each = mine != null && mine.getType() == Schema.Type.ARRAY ? mine.getElementType() : null;
+                DataType item = type(schema.getElementType(), each, items);
                 return item == null ? target : DataTypes.createArrayType(item, true);
             case MAP:
                 if (target != null && !(target instanceof MapType)) {
                     return target;
                 }
                 DataType values = target == null ? null : ((MapType) target).valueType();
-                DataType value = type(schema.getValueType(), values);
+                Schema entry = mine != null && mine.getType() == Schema.Type.MAP ? mine.getValueType() : null;
+                DataType value = type(schema.getValueType(), entry, values);
                 return value == null ? target : DataTypes.createMapType(DataTypes.StringType, value, true);
             default:
                 return leaf(schema, target);
         }
     }
 
-    private StructType record(Schema schema, StructType target) {
+    /** A type without the null beside it; null for several types, of which no column grows. */
+    private static Schema alone(Schema declared) {
+        if (declared == null || declared.getType() != Schema.Type.UNION) {
+            return declared;
+        }
+        List<Schema> branches = Columns.branches(declared);
+        return branches.size() == 1 ? branches.get(0) : null;
+    }
+
+    private StructType record(Schema schema, Schema declared, StructType target) {
         // What holds itself ends here.
         if (!around.add(schema.getFullName())) {
             return target;
@@ -126,7 +143,10 @@ final class Found {
         StructType found = new StructType();
         for (Schema.Field field : schema.getFields()) {
             DataType column = known.get(field.name());
-            DataType type = column == null ? made(field.schema()) : type(field.schema(), column);
+            boolean isRecord = declared != null && declared.getType() == Schema.Type.RECORD;
+            Schema.Field mine = isRecord ? declared.getField(field.name()) : null;
+            Schema before = mine == null ? null : mine.schema();
+            DataType type = column == null ? made(field.schema()) : type(field.schema(), before, column);
             // A column of the table can get another name, a field within one cannot.
             boolean hasName = names.add(field.name().toLowerCase(Locale.ROOT)) || isWhole;
             if (type != null && hasName) {
@@ -138,14 +158,14 @@ final class Found {
     }
 
     /** Several types beside each other are one column, and stay what they are. */
-    private DataType union(Schema schema, DataType target) {
+    private DataType union(Schema schema, Schema declared, DataType target) {
         List<Schema> branches = Columns.branches(schema);
         if (branches.isEmpty()) {
             return target;
         }
         switch (Columns.union(schema)) {
             case ALONE:
-                return type(branches.get(0), target);
+                return type(branches.get(0), declared, target);
             case INTEGERS:
                 return joined(target, DataTypes.LongType);
             case FLOATS:
@@ -156,7 +176,7 @@ final class Found {
                 }
                 StructType members = new StructType();
                 for (int place = 0; place < branches.size(); place++) {
-                    DataType member = type(branches.get(place), null);
+                    DataType member = type(branches.get(place), null, null);
                     if (member == null) {
                         return null;
                     }

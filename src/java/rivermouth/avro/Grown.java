@@ -39,11 +39,31 @@ final class Grown {
         final boolean grows;
         /** How many of the record's own fields no column has, and nobody misses. */
         final int undeclared;
+        /** Whether its records are others' than the flow's. */
+        final boolean isSkipped;
 
         Made(Reader reader, boolean grows, int undeclared) {
+            this(reader, grows, undeclared, false);
+        }
+
+        private Made(Reader reader, boolean grows, int undeclared, boolean isSkipped) {
             this.reader = reader;
             this.grows = grows;
             this.undeclared = undeclared;
+            this.isSkipped = isSkipped;
+        }
+
+        /** Of a writer whose records are others' than the flow's. */
+        static Made skipped() {
+            return new Made(in -> null, false, 0, true);
+        }
+
+        /** Of a writer whose records cannot be read. */
+        static Made refused(String reason, String message) {
+            Reader refusing = in -> {
+                throw new Refused(reason, message);
+            };
+            return new Made(refusing, false, 0);
         }
     }
 
@@ -223,6 +243,9 @@ final class Grown {
         Schema.Type mine = declared == null ? type : declared.getType();
         if (type == Schema.Type.NULL) {
             return optional ? in -> null : mismatch(writer, target);
+        }
+        if (declared != null && type == mine && !NamedTypes.agree(writer, declared)) {
+            return Readers.resolved(writer, declared);
         }
         if (type == Schema.Type.RECORD && mine == type && target instanceof StructType) {
             return record(writer, declared, (StructType) target, column);

@@ -6,8 +6,8 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 
-import org.apache.avro.Resolver;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericData;
 import org.apache.avro.generic.GenericDatumWriter;
@@ -19,8 +19,8 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Readers of a writer's records as rows of the table: Avro's own rules resolve the one schema to the other, and say
- * what to do with each field; here it is done, strictly and into Spark's own values.
+ * Readers of a writer's records as rows of the table: the one schema is resolved to the other by the rules of Avro's
+ * specification, and each value is read strictly and into Spark's own.
  */
 final class Readers {
     private static final int MESSAGE_CHARACTERS = 200;
@@ -30,75 +30,104 @@ final class Readers {
     private Readers() {}
 
     /**
-     * The reader of a whole record; it gives a {@code GenericInternalRow}.
+     * The reader of a whole record, whatever its name is; it gives a {@code GenericInternalRow}.
      *
      * @throws Refused a record of this writer cannot be read
      */
     static Reader of(Schema writer, Schema reader) {
-        return resolved(writer, Aliases.usable(writer, reader));
+        Schema named = Schema.applyAliases(writer, Aliases.usable(writer, reader));
+        boolean areRecords = named.getType() == Schema.Type.RECORD && reader.getType() == Schema.Type.RECORD;
+        return areRecords ? new Readers().record(named, reader) : resolved(named, reader);
     }
 
-    /** The reader of any value, by Avro's own rules; what does not resolve is refused when it is read. */
+    /** The reader of a value whose writer's names are the table's, as aliases say; what does not resolve is refused. */
     static Reader resolved(Schema writer, Schema reader) {
-        return new Readers().of(Resolver.resolve(writer, reader));
+        return new Readers().value(writer, reader);
     }
 
-    private Reader of(Resolver.Action action) {
-        switch (action.type) {
-            case DO_NOTHING:
-            case PROMOTE:
-                return Leaves.of(action.writer, action.reader);
-            case RECORD:
-                return record((Resolver.RecordAdjust) action);
-            case ENUM:
-                return symbol((Resolver.EnumAdjust) action);
-            case CONTAINER:
-                Resolver.Container container = (Resolver.Container) action;
-                return action.reader.getType() == Schema.Type.ARRAY ? array(container) : map(container);
-            case WRITER_UNION:
-                return written((Resolver.WriterUnion) action);
-            case READER_UNION:
-                Resolver.ReaderUnion union = (Resolver.ReaderUnion) action;
-                return branch(action.reader, union.firstMatch, chosen(union));
-            case SKIP:
-                return skips.of(action.writer);
-            default:
-                String why = String.valueOf(action).replaceAll("\\s+", " ");
-                String message = "the writer's schema does not resolve: "
-                        + why.substring(0, Math.min(why.length(), MESSAGE_CHARACTERS));
-                return in -> {
-                    throw Refused.mismatch(message);
-                };
+    private Reader value(Schema writer, Schema reader) {
+        if (writer.getType() == Schema.Type.UNION) {
+            return written(writer, reader);
         }
+        if (reader.getType() == Schema.Type.UNION) {
+            int place = NamedTypes.branch(writer, reader);
+            return place < 0
+                    ? unresolved(writer, reader, "")
+                    : branch(reader, place, chosen(writer, reader, place));
+        }
+        if (writer.getType() != reader.getType()) {
+            return NamedTypes.isPromoted(writer, reader)
+                    ? Leaves.of(writer, reader)
+                    : unresolved(writer, reader, "");
+        }
+        if (!NamedTypes.agree(writer, reader)) {
+            return unresolved(writer, reader, "");
+        }
+        switch (reader.getType()) {
+            case RECORD:
+                return record(writer, reader);
+            case ENUM:
+                return symbol(writer, reader);
+            case ARRAY:
+                Schema items = writer.getElementType();
+                return items(value(items, reader.getElementType()), skips.least(items));
+            case MAP:
+                Schema values = writer.getValueType();
+                return entries(value(values, reader.getValueType()), 1 + skips.least(values));
+            case FIXED:
+                return writer.getFixedSize() == reader.getFixedSize()
+                        ? Leaves.of(writer, reader)
+                        : unresolved(writer, reader, " of " + reader.getFixedSize() + " bytes");
+            default:
+                return Leaves.of(writer, reader);
+        }
+    }
+
+    private static Reader unresolved(Schema writer, Schema reader, String why) {
+        String told = "Found " + writer.getFullName() + ", expecting " + named(reader) + why;
+        String message = "the writer's schema does not resolve: "
+                + told.substring(0, Math.min(told.length(), MESSAGE_CHARACTERS));
+        return in -> {
+            throw Refused.mismatch(message);
+        };
+    }
+
+    private static String named(Schema schema) {
+        return schema.getType() == Schema.Type.UNION
+                ? "union" + schema.getTypes().stream().map(Schema::getFullName).collect(Collectors.toList())
+                : schema.getFullName();
     }
 
     /** The value of the branch that Avro takes: of float and double the first, which holds fewer whole numbers. */
-    private Reader chosen(Resolver.ReaderUnion action) {
-        boolean promoted = action.actualAction.type == Resolver.Action.Type.PROMOTE;
-        if (promoted && Columns.union(action.reader) == Columns.Union.FLOATS) {
-            return Leaves.of(action.actualAction.writer, Schema.create(Schema.Type.DOUBLE));
+    private Reader chosen(Schema writer, Schema union, int place) {
+        Schema branch = union.getTypes().get(place);
+        if (NamedTypes.isPromoted(writer, branch) && Columns.union(union) == Columns.Union.FLOATS) {
+            return Leaves.of(writer, Schema.create(Schema.Type.DOUBLE));
         }
-        return of(action.actualAction);
+        return value(writer, branch);
     }
 
-    private Reader record(Resolver.RecordAdjust action) {
-        List<Schema.Field> fields = action.reader.getFields();
-        List<Schema.Field> written = action.writer.getFields();
-        int steps = action.fieldActions.length;
+    private Reader record(Schema writer, Schema reader) {
+        List<Schema.Field> written = writer.getFields();
+        int steps = written.size();
         Reader[] readers = new Reader[steps];
         int[] places = new int[steps];
         String[] names = new String[steps];
-        int read = 0;
         for (int step = 0; step < steps; step++) {
-            boolean skipped = action.fieldActions[step].type == Resolver.Action.Type.SKIP;
-            places[step] = skipped ? -1 : action.readerOrder[read++].pos();
-            names[step] = skipped ? written.get(step).name() : fields.get(places[step]).name();
-            readers[step] = of(action.fieldActions[step]);
+            Schema.Field field = written.get(step);
+            Schema.Field mine = reader.getField(field.name());
+            places[step] = mine == null ? -1 : mine.pos();
+            names[step] = field.name();
+            readers[step] = mine == null ? skips.of(field.schema()) : value(field.schema(), mine.schema());
         }
-        Object[] blank = new Object[fields.size()];
-        for (int place = action.firstDefault; place < action.readerOrder.length; place++) {
-            Schema.Field field = action.readerOrder[place];
-            blank[field.pos()] = resolved(field.schema(), field.schema()).read(byDefault(field));
+        Object[] blank = new Object[reader.getFields().size()];
+        for (Schema.Field mine : reader.getFields()) {
+            if (writer.getField(mine.name()) == null) {
+                if (!mine.hasDefaultValue()) {
+                    return unresolved(writer, reader, ", missing required field " + mine.name());
+                }
+                blank[mine.pos()] = resolved(mine.schema(), mine.schema()).read(byDefault(mine));
+            }
         }
         return row(readers, places, names, blank);
     }
@@ -135,12 +164,11 @@ final class Readers {
         return new Input(bytes.toByteArray(), 0);
     }
 
-    private static Reader symbol(Resolver.EnumAdjust action) {
-        UTF8String[] symbols = new UTF8String[action.adjustments.length];
-        for (int place = 0; place < symbols.length; place++) {
-            int found = action.adjustments[place];
-            symbols[place] = found < 0 ? null : UTF8String.fromString(action.reader.getEnumSymbols().get(found));
-        }
+    private static Reader symbol(Schema writer, Schema reader) {
+        UTF8String[] symbols = writer.getEnumSymbols().stream()
+                .map(each -> reader.hasEnumSymbol(each) ? each : reader.getEnumDefault())
+                .map(each -> each == null ? null : UTF8String.fromString(each))
+                .toArray(UTF8String[]::new);
         return symbol(symbols);
     }
 
@@ -153,14 +181,6 @@ final class Readers {
             }
             return found;
         };
-    }
-
-    private Reader array(Resolver.Container action) {
-        return items(of(action.elementAction), skips.least(action.writer.getElementType()));
-    }
-
-    private Reader map(Resolver.Container action) {
-        return entries(of(action.elementAction), 1 + skips.least(action.writer.getValueType()));
     }
 
     /** An array, each of whose items has so many bytes at least. */
@@ -203,12 +223,8 @@ final class Readers {
         }
     }
 
-    private Reader written(Resolver.WriterUnion action) {
-        Reader[] branches = new Reader[action.actions.length];
-        for (int place = 0; place < branches.length; place++) {
-            Reader found = of(action.actions[place]);
-            branches[place] = action.unionEquiv ? branch(action.reader, place, found) : found;
-        }
+    private Reader written(Schema union, Schema reader) {
+        Reader[] branches = union.getTypes().stream().map(each -> value(each, reader)).toArray(Reader[]::new);
         return in -> branches[in.readIndex(branches.length, "branch")].read(in);
     }
 
