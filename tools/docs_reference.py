@@ -53,6 +53,7 @@ from rivermouth.rows import (
     schema,
     snapshots,
 )
+from rivermouth.rows.reasons import REASONS
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _COMMAND: Final = "python tools/docs_reference.py"
@@ -109,7 +110,7 @@ _METADATA: Final[Mapping[str, str]] = _WORDS["metadata_columns"]
 
 def project_file() -> str:
     """The page of rivermouth.yml."""
-    body = project_schema()
+    body = project_schema(variables=False)
     definitions = body["$defs"]
     places = dict(_noun_places(body))
     parts = [
@@ -406,8 +407,10 @@ def _reasons() -> Iterator[tuple[str, str, str]]:
     ]
     found = {code for source in sources for code in re.findall(r"""["']([A-Z][A-Z0-9_]{5,})["']""", source)}
     reasons = _WORDS["reasons"]
-    if found != set(reasons):
-        raise SystemExit(f"reasons without a meaning, or the other way round: {sorted(found ^ set(reasons))}")
+    if not found == set(reasons) == REASONS:
+        raise SystemExit(
+            f"reasons without a meaning or not in rows/reasons.py: {sorted((found ^ set(reasons)) | (REASONS ^ found))}"
+        )
     for code, (stage, meaning) in reasons.items():
         yield f"`{code}`", stage, meaning
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -119,6 +120,10 @@ EPOCH_COLUMN: Final = "kafka_epoch"
 
 STATE_FOLDER: Final = "_rivermouth"
 
+_SURELY, _LIKELY, _SHORT = 0.85, 0.7, 2
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint for an unknown name: the nearest known one, or all of them.
@@ -126,11 +131,30 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     Returns:
         ``did you mean 'x'?`` where one is near, else ``known: a, b, c``.
     """
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {near[0]!r}?"
+    known = sorted(set(known) - {name})
+    near = max(known, key=lambda each: _likeness(name, each), default=None)
+    if near is not None and _likeness(name, near) > 0:
+        return f"did you mean {near!r}?"
     return f"known: {', '.join(known)}"
+
+
+def _likeness(name: str, other: str) -> float:
+    """How much two names are alike, from 0 to 1; 0 where hardly anybody writes the one for the other."""
+    first, second = name.lower(), other.lower()
+    ratio = difflib.SequenceMatcher(None, first, second).ratio()
+    if ratio >= _SURELY or (ratio >= _LIKELY and first[0] == second[0]):
+        return ratio
+    # ``lake_path`` for ``lake``: each word of one, if it is no short one, is like one of the other.
+    words, others = ([word for word in re.split(r"[\W_]+", each) if word] for each in (first, second))
+    return ratio if _within(words, others) or _within(others, words) else 0.0
+
+
+def _within(words: list[str], others: list[str]) -> bool:
+    alike = (
+        len(word) > _SHORT and any(difflib.SequenceMatcher(None, word, other).ratio() >= _SURELY for other in others)
+        for word in words
+    )
+    return bool(words) and all(alike)
 
 
 def printable(text: str, *, lines: bool = False) -> str:
@@ -164,6 +188,19 @@ def _folded(character: str) -> str:
 def quoted(column: str) -> str:
     """A column name between backticks, for use in SQL text."""
     return "`" + column.replace("`", "``") + "`"
+
+
+def is_plain(name: str) -> bool:
+    """Whether SQL takes a name without backticks."""
+    return _PLAIN.match(name) is not None
+
+
+def as_sql(text: str, columns: Iterable[str]) -> str:
+    """SQL of what a user wrote: an expression, or the name of one of ``columns`` that SQL takes in backticks only.
+
+    So ``@timestamp`` is a column where there is one of that name.
+    """
+    return quoted(text) if not is_plain(text) and text in columns else text
 
 
 def literal(text: str) -> str:

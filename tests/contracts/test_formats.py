@@ -16,6 +16,8 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 EXAMPLES = {
     "raw": ({}, [b"", b"\xff\x00", b"text"], []),
     "text": ({}, [b"", b"text", "größer ✓".encode()], [b"\xff\xfe", b"a\xc3"]),
+    "long": ({}, [bytes(8), b"\xff" * 8, b"\x80" + bytes(7)], [b"", bytes(4), bytes(9)]),
+    "int": ({}, [bytes(4), b"\xff" * 4, b"\x80" + bytes(3)], [b"", bytes(8), b"5"]),
     "json": (
         {"schema": "id bigint, name string"},
         [b'{"id": 1, "name": "a"}', b'{"id": null}', b"{}", b'{"more": [1]}'],

@@ -105,16 +105,21 @@ flows:
         assert self.totals(*COUNTS) == self.totals(*COUNTS, flow="declared")
         return True
 
-    def unusable(self, setting, expression, detail):
+    def line_of(self, text):
+        """The number of the first line of the project file that has the text."""
+        lines = (self.folder / "rivermouth.yml").read_text().splitlines()
+        return next(number for number, line in enumerate(lines, 1) if text in line)
+
+    def unusable(self, setting, expression, detail, hint):
         """What is said where an expression of the flow cannot be used."""
         return (
             f"[{setting.upper()}_INVALID] flow {self.flow}: {setting} {expression!r} cannot be used: {detail}; "
-            f"nothing was run\n  at: rivermouth.yml:4\n  hint: rivermouth plan {self.flow}\n"
+            f"nothing was run\n  at: rivermouth.yml:{self.line_of(f'    {setting}:')}\n  hint: {hint}\n"
         )
 
-    def refuses(self, setting, expression, detail):
+    def refuses(self, setting, expression, detail, hint):
         """``validate`` says so; ``detail`` is a pattern."""
-        told = re.escape(self.unusable(setting, expression, "…")).replace("…", detail)
+        told = re.escape(self.unusable(setting, expression, "…", hint)).replace("…", detail)
         code, said = self.say("validate")
         assert code == 1, said
         assert re.fullmatch(told, said), said

@@ -60,8 +60,8 @@ def test_what_is_refused_is_refused_within_functions_too(project, function, refu
         ),
     ):
         project.write(JSON, setting)
-        told = f"[{code}] flow orders: {what}{refused}; nothing was run\n  at: rivermouth.yml:4\n"
-        assert project.say("validate") == (1, f"{told}  hint: rivermouth plan orders\n")
+        told = f"[{code}] flow orders: {what}{refused}; nothing was run\n  at: rivermouth.yml:8\n"
+        assert project.say("validate") == (1, f"{told}  hint: write it with the record's own columns\n")
 
 
 def test_it_is_refused_of_keys_and_partitions(project):
@@ -69,7 +69,7 @@ def test_it_is_refused_of_keys_and_partitions(project):
     what = f"[KEYS_INVALID] flow orders: sink upsert: apply_as_deletes: {REFLECTS}; nothing was run"
     assert project.say("validate") == (
         1,
-        f"{what}\n  at: rivermouth.yml:4\n  hint: write it with the record's own columns\n",
+        f"{what}\n  at: rivermouth.yml:8\n  hint: write it with the record's own columns\n",
     )
     project.write(JSON)
     file = project.folder / "rivermouth.yml"
@@ -78,5 +78,5 @@ def test_it_is_refused_of_keys_and_partitions(project):
     what = f"[LAYOUT_INVALID] flow orders: the table's layout cannot be used: rm_hidden(note): {REFLECTS}"
     assert project.say("validate") == (
         1,
-        f"{what}; nothing was run\n  at: rivermouth.yml:4\n  hint: rivermouth plan orders\n",
+        f"{what}; nothing was run\n  at: rivermouth.yml:6\n  hint: write it with the record's own columns\n",
     )

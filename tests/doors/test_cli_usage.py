@@ -18,6 +18,7 @@ from rivermouth.cli import kinds as kinds_command
 from rivermouth.cli import main as main_module
 from rivermouth.cli.main import cli, invoke
 from rivermouth.cli.output import columns, count, plain, to_json
+from rivermouth.cli.words import COMMANDS, OPTIONS
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems
 from rivermouth.project.json_schema import project_schema
 from rivermouth.project.load import Project
@@ -103,12 +104,83 @@ def test_wrong_usage_in_json(spelled, capsys):
     }
 
 
+NAMED = "name the flows behind the command: rivermouth"
+
+
+@pytest.mark.parametrize(
+    ("typed", "told", "hint"),
+    [
+        (
+            ["stop"],
+            "No such command 'stop'.",
+            "press Ctrl-C where it runs, or: kill PID; it ends after the batch in hand",
+        ),
+        (["metrics"], "No such command 'metrics'.", "rivermouth status --output json"),
+        (["dry-run"], "No such command 'dry-run'.", "rivermouth plan"),
+        (
+            ["run", "--select", "a"],
+            "No such option '--select'.",
+            "name the flows behind the command: rivermouth run FLOW",
+        ),
+        (
+            ["run", "--full-refresh"],
+            "No such option '--full-refresh'.",
+            "rivermouth rebuild FLOW, for a flow over a table",
+        ),
+        (["run", "--dry-run"], "No such option '--dry-run'.", "rivermouth plan"),
+        (
+            ["tables", "read", "-v"],
+            "No such option '-v'.",
+            "as JSON, with all that is known: rivermouth tables read --output json; the trace of an error: --traceback",
+        ),
+        (["status", "--watch"], "No such option '--watch'.", "rivermouth run --follow"),
+    ],
+)
+def test_words_of_other_tools_are_answered_with_ours(typed, told, hint, capsys):
+    code, out, err = said(capsys, *typed)
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: rivermouth ")
+    assert f"Error: {told}" in err
+    assert err.endswith(f"  hint: {hint}\n")
+    code, out, err = said(capsys, *typed, "--output", "json")
+    assert (code, json.loads(err)["hint"]) == (2, hint)
+
+
+def test_the_words_that_are_answered_are_none_of_ours():
+    assert {word for word in COMMANDS if word in cli.commands} == set()
+    assert {word for word in OPTIONS for each in commands() if each == ("run",) and word in _options(each)} == set()
+
+
+def _options(path):
+    return {option for each in _command(path).params for option in each.opts}
+
+
+def test_once_is_the_default_of_a_run_and_contradicts_follow(here, capsys):
+    code, out, err = said(capsys, "run", "--once", "--follow")
+    assert (code, out) == (2, "")
+    assert err.endswith("Error: --follow goes on and --once ends: give one of them.\n")
+    code, _out, err = said(capsys, "run", "--once")
+    assert (code, err.split("]")[0]) == (1, "[PROJECT_NOT_FOUND")
+
+
 def test_a_timestamp_that_is_none_is_wrong_usage(here, capsys):
     code, out, err = said(capsys, "dead-letters", "list", "--since", "yesterday")
     assert (code, out) == (2, "")
     assert err.endswith(
         "Error: Invalid value for '--since': 'yesterday' is no timestamp, for example 2026-01-31T12:00:00Z.\n"
     )
+
+
+@pytest.mark.parametrize("command", ["list", "show", "replay", "discard"])
+def test_a_reason_that_is_none_is_wrong_usage_and_the_reasons_are_listed(command, here, capsys):
+    code, out, err = said(capsys, "dead-letters", command, "--reason", "INVALID_JSN")
+    assert (code, out) == (2, "")
+    assert (
+        "Error: Invalid value for '--reason': 'INVALID_JSN' is no reason of a dead letter. Did you mean "
+        "'INVALID_JSON'? Reasons: COLUMNS_MISSING, DESERIALIZER_FAILED, EXPECTATION, "
+    ) in err
+    code, out, err = said(capsys, "dead-letters", command, "--reason", "FOO", "--output", "json")
+    assert json.loads(err)["message"].startswith("Invalid value for '--reason': 'FOO' is no reason of a dead letter. ")
 
 
 def test_kinds_are_the_files_in_the_folders(capsys):

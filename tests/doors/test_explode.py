@@ -182,15 +182,15 @@ def test_what_cannot_be_exploded_is_refused(project, explode, detail):
     project.write(NESTED, f"explode: {json.dumps(explode)}")
     told = (
         f"[EXPLODE_INVALID] flow orders: explode {explode!r} cannot be used: {detail}; nothing was run\n"
-        "  at: rivermouth.yml:4\n"
-        "  hint: rivermouth plan orders\n"
+        "  at: rivermouth.yml:8\n"
+        '  hint: explode: "items AS item"\n'
     )
     assert project.say("validate") == (1, told)
 
 
 def test_a_column_that_is_not_there_is_refused_in_sparks_words(project):
     project.write(NESTED, "explode: itms")
-    project.refuses("explode", "itms", r"\[UNRESOLVED_COLUMN.+`items`.+")
+    project.refuses("explode", "itms", r"\[UNRESOLVED_COLUMN.+`items`.+", "did you mean 'items'?")
 
 
 def test_a_star_without_quotes_is_told_what_it_is_to_yaml(project):

@@ -95,7 +95,7 @@ def test_what_the_columns_do_not_give_is_refused(sink, detail, hint, say):
     code, out, err = say(sink, "validate")
     assert (code, out) == (1, "")
     assert err == (
-        f"[KEYS_INVALID] flow orders: sink history: {detail}; nothing was run\n  at: rivermouth.yml:5\n  hint: {hint}\n"
+        f"[KEYS_INVALID] flow orders: sink history: {detail}; nothing was run\n  at: rivermouth.yml:9\n  hint: {hint}\n"
     )
 
 

@@ -153,8 +153,8 @@ OF_TEXT = (
             ["format: {type: json, schema: 'id int, payload string', documents_in_strings: payload}"],
             "SCHEMA_INVALID",
             OF_TEXT,
-            4,
-            'write it as DDL, for example: schema: "id bigint, at timestamp"',
+            7,
+            'remove documents_in_strings, or write the schema that it needs: schema: "id bigint, at timestamp"',
         ),
         (
             ["format: {type: json, schema: 'id int', documents_in_strings: [a..b]}"],

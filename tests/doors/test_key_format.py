@@ -185,24 +185,24 @@ def test_a_key_of_one_value_finds_the_row_by_the_column_that_is_the_key(project)
     assert [row[:2] for row in project.letters("reason")] == [(3, "KEY_NULL")]
 
 
-NO_KEYS = "[SCHEMA_INVALID] flow orders: the schema cannot be used: {}; nothing was run\n  at: rivermouth.yml:4\n"
+NO_KEYS = "[SCHEMA_INVALID] flow orders: the schema cannot be used: {}; nothing was run\n  at: rivermouth.yml:{}\n"
 REFUSED = [
     (
         "key_format: {type: avro, schema: {type: array, items: long}}",
         "",
-        NO_KEYS.format("the schema is of type array: a table takes the fields of a record"),
+        NO_KEYS.format("the schema is of type array: a table takes the fields of a record", 8),
     ),
     (
         'key_format: {type: avro, schema: "[\\"long\\", \\"string\\"]"}',
         "",
-        NO_KEYS.format("the schema is of type union: a table takes the fields of a record"),
+        NO_KEYS.format("the schema is of type union: a table takes the fields of a record", 8),
     ),
     (
         "key_format: {type: avro, schema: key.avsc}",
         "sink: upsert",
         (
             "[KEYS_INVALID] flow orders: sink upsert: key 'kafka_key' is of type struct<id:bigint,shop:string>, by "
-            "which no rows are told apart; nothing was run\n  at: rivermouth.yml:4\n"
+            "which no rows are told apart; nothing was run\n  at: rivermouth.yml:9\n"
             "  hint: name its parts: keys: [{id: kafka_key.id}]\n"
         ),
     ),
@@ -211,7 +211,7 @@ REFUSED = [
         "sink: {type: upsert, keys: [id]}",
         (
             "[KEYS_INVALID] flow orders: sink upsert: key 'id' is of type bigint, and kafka_key, that of a record "
-            "without a value, binary; nothing was run\n  at: rivermouth.yml:4\n"
+            "without a value, binary; nothing was run\n  at: rivermouth.yml:9\n"
             "  hint: go by the key itself: keys: [{id_key: kafka_key}]\n"
         ),
     ),
@@ -228,7 +228,7 @@ def test_keys_that_no_table_can_have_are_refused(project, key_format, sink, told
 def test_values_are_of_no_schema_that_is_for_keys(project):
     project.write("format: {type: avro, schema: long}")
     code, out = project.say("validate")
-    told = NO_KEYS.format("the schema is of type long: a table takes the fields of a record")
+    told = NO_KEYS.format("the schema is of type long: a table takes the fields of a record", 7)
     assert (code, out[: len(told)]) == (1, told)
 
 
@@ -296,3 +296,75 @@ def test_whoever_is_forgotten_is_found_among_the_dead_letters_by_the_key_that_bo
     assert [row[1]["shop"] for row in project.rows("kafka_key")] == ["Bonn"]
     assert [row[:2] for row in project.letters("reason")] == [(3, "FIELD_TYPE"), (4, "KEY_INVALID")]
     assert project.say("audit")[0] == 0
+
+
+def test_whole_numbers_are_keys(project):
+    project.write('format: {type: json, schema: "id bigint, amount int"}', "key_format: long", "sink: {type: upsert}")
+    longs = [5, -1, -(2**63), 2**63 - 1]
+    for number in longs:
+        project.send_pair(number.to_bytes(8, "big", signed=True), {"id": 1, "amount": 2})
+    project.send_pair((-1).to_bytes(8, "big", signed=True), None)
+    project.send_pair(b"5", {"id": 1})
+    code, out = project.say("run")
+    assert code == 0, out
+    assert sorted(row[1] for row in project.rows("kafka_key")) == sorted({*longs} - {-1})
+    assert project.letters("reason", "field", "message") == [
+        (
+            5,
+            "KEY_INVALID",
+            "kafka_key",
+            "as the value of a key: WRONG_LENGTH: the value is of length 1, and long has 8 bytes",
+        )
+    ]
+
+
+def test_a_deserializer_reads_keys_and_a_null_of_it_is_no_key(project):
+    of_int = "{type: jvm, class: org.apache.kafka.common.serialization.IntegerDeserializer, schema: number int}"
+    project.write('format: {type: json, schema: "id bigint"}', f"key_format: {of_int}")
+    project.send_pair((-7).to_bytes(4, "big", signed=True), {"id": 1})
+    project.send_pair(None, {"id": 2})
+    project.send_pair(b"5", {"id": 3})
+    code, out = project.say("run")
+    assert code == 0, out
+    assert project.rows("id", "kafka_key") == [(0, 1, {"number": -7}), (1, 2, None)]
+    assert [row[:3] for row in project.letters("reason", "field")] == [(2, "KEY_INVALID", "kafka_key")]
+
+
+@pytest.mark.parametrize("size", [pytest.param(4, marks=pytest.mark.long), 8])
+def test_keys_that_look_like_numbers_are_noticed_in_the_first_batch(project, size):
+    project.write('format: {type: json, schema: "id bigint"}')
+    for number in (5, 0, 70_000):
+        project.send_pair(number.to_bytes(size, "big"), {"id": number})
+    project.send_pair(None, {"id": 4})
+    code, out = project.say("run")
+    kind = {8: "long", 4: "int"}[size]
+    warned = (
+        f"orders: warning: all keys have {size} bytes and look like whole numbers, and are read as text; key_format: "
+    )
+    assert (code, f"{warned}{kind} reads numbers" in out) == (0, True), out
+    project.send_pair((1).to_bytes(size, "big"), {"id": 5})
+    code, out = project.say("run")
+    assert (code, "look like whole numbers" in out) == (0, False)
+
+
+def test_a_key_that_is_no_text_is_told_what_it_may_be(project):
+    project.write('format: {type: json, schema: "id bigint"}')
+    for key in (b"\xff" * 8, b"\xff" * 4, b"\xff"):
+        project.send_pair(key, {"id": 1})
+    assert project.say("run")[0] == 0
+    assert [row[1].partition("the key is not valid UTF-8; ")[2] for row in project.letters("message")] == [
+        "it has 8 bytes: key_format: long reads such whole numbers, and raw keeps the bytes",
+        "it has 4 bytes: key_format: int reads such whole numbers, and raw keeps the bytes",
+        "key_format: raw keeps the bytes, and avro, protobuf, jvm and others read them",
+    ]
+
+
+def test_a_column_with_any_name_orders_and_deletes(project):
+    schema = "'`@id` bigint, `@timestamp` bigint, `is-gone` boolean'"
+    sink = '{type: upsert, keys: ["@id"], sequence_by: "@timestamp", apply_as_deletes: is-gone}'
+    project.write(f"format: {{type: json, schema: {schema}}}", f"sink: {sink}")
+    for number, at, gone in ((1, 5, False), (1, 4, False), (2, 1, False), (2, 2, True), (3, 1, False)):
+        project.send_pair(str(number).encode(), {"@id": number, "@timestamp": at, "is-gone": gone})
+    code, out = project.say("run")
+    assert code == 0, out
+    assert sorted(row[1:] for row in project.rows("@id", "@timestamp")) == [(1, 5), (3, 1)]

@@ -60,7 +60,7 @@ def test_regex(project):
         assert (
             "[PATTERN_INVALID] flow lines: the pattern of its format cannot be used: it cannot be read: Dangling meta "
             "character '*', near character 14; nothing was run\n"
-            "  at: rivermouth.yml:4\n"
+            "  at: rivermouth.yml:7\n"
             "  hint: write it in the words of java.util.regex.Pattern, with a group (?<name>...) for each column\n"
         ) in said
     project.write(

@@ -86,7 +86,7 @@ def test_what_the_columns_do_not_give_is_refused(sink, detail, hint, say):
     code, out, err = say(sink, "validate")
     assert (code, out) == (1, "")
     assert err == (
-        f"[KEYS_INVALID] flow orders: sink upsert: {detail}; nothing was run\n  at: rivermouth.yml:5\n  hint: {hint}\n"
+        f"[KEYS_INVALID] flow orders: sink upsert: {detail}; nothing was run\n  at: rivermouth.yml:10\n  hint: {hint}\n"
     )
 
 
@@ -97,7 +97,7 @@ def test_a_column_that_is_derived_from_a_part_is_refused(say):
     assert err == (
         "[KEYS_INVALID] flow orders: sink upsert: column 'half' is derived from 'v', which a record need not bring; "
         "nothing was run\n"
-        "  at: rivermouth.yml:5\n"
+        "  at: rivermouth.yml:10\n"
         "  hint: partition_by: a column that each record brings, or a key\n"
     )
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from rivermouth.errors import EnvironmentMissing, FlowUnknown, KafkaClientUnable, PlaceInvalid, TableShared
+from rivermouth.project.dump import to_yaml
 from rivermouth.project.load import FILE_NAME, Project
 from rivermouth.project.validate import validate_static
 from rivermouth.rows.jaas import parse_jaas
@@ -237,3 +241,52 @@ def test_a_trial_never_writes_where_a_flow_does(tmp_path):
         f"  at: {tmp_path}/project.yml:4\n"
         "  hint: give each flow its own table"
     )
+
+
+def test_a_flow_of_snapshots_is_judged_before_there_is_a_spark(tmp_path):
+    text = (
+        "lake: ./lake\nflows:\n  stock:\n    topics: [stock]\n    table: silver.stock\n"
+        '    format: {type: json, schema: "id bigint"}\n    sink: {type: upsert, keys: [id], from: snapshot}\n'
+    )
+    (tmp_path / "rivermouth.yml").write_text(text)
+    code = (
+        "from rivermouth.project.load import Project; from rivermouth.project.validate import validate_static; "
+        "project = Project.load('rivermouth.yml'); validate_static(project); print(*project.spec.flows)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("stock\n", "")
+
+
+def test_variables_stand_in_every_value(file):
+    file.write_text(
+        """\
+name: shop-${STAGE}
+lake: ./lake
+spark: {master: "${MASTER:-local[2]}", driver_memory: "${HEAP:-3g}"}
+flows:
+  orders:
+    topics: [orders]
+    format: {type: "${FORMAT}", schema: "id ${ID_TYPE}"}
+    on_data_loss: ${ON_LOSS}
+    expectations:
+      - {name: a, condition: "id > ${LEAST:-0} AND note <> '$${STAGE}'", action: "${ACTION:-drop}"}
+    table:
+      name: silver.orders_${STAGE}
+      comment: $${STAGE}
+    trigger: {every: "${EVERY}", max_offsets: "${MAX}"}
+"""
+    )
+    environ = {"STAGE": "dev", "FORMAT": "json", "ID_TYPE": "bigint", "ON_LOSS": "record", "EVERY": "5 s", "MAX": "9"}
+    project = Project.load(file, environ)
+    flow = project.spec.flows["orders"]
+    spark = project.spec.spark
+    assert (project.spec.name, spark.master, spark.driver_memory) == ("shop-dev", "local[2]", "3g")
+    assert (flow.table.name, flow.table.comment) == ("silver.orders_dev", "${STAGE}")
+    assert (flow.format.type, flow.format.declared, flow.on_data_loss) == ("json", "id bigint", "record")
+    assert flow.expectations[0].condition == "id > 0 AND note <> '${STAGE}'"
+    assert (flow.expectations[0].action, flow.trigger.every, flow.trigger.max_offsets) == ("drop", 5.0, 9)
+    validate_static(project)
+    assert project.places("orders").table.endswith("/lake/silver/orders_dev")
+    again = file.with_name("again.yml")
+    again.write_text(to_yaml(project.spec))
+    assert Project.load(again, {}).spec == project.spec

@@ -111,5 +111,5 @@ def test_a_schema_file_that_is_edited_meanwhile_is_for_the_next_run(spark, broke
     assert str(outcome.error) == (
         f"[SCHEMA_INVALID] flow fixed: the schema cannot be used: the schema file {file} is not JSON; nothing was run\n"
         "  at: rivermouth.yml:9\n"
-        '  hint: write it as DDL, for example: schema: "id bigint, at timestamp"'
+        '  hint: put JSON into the file, or write the columns: schema: "id bigint, at timestamp"'
     )

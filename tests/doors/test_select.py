@@ -102,34 +102,37 @@ def test_text_is_taken_apart_and_replayed_after_a_fix(project):
     assert project.rows("number", "word") == [(0, 1, "one"), (1, 2, "two")]
 
 
+SEVERAL = "it goes over several rows, or makes several of one: each record is one row"
+ONE = "select one column of each record; for a row of each element of an array write explode:"
+OWN = "write it with the record's own columns"
+
+
 @pytest.mark.parametrize(
-    ("expression", "detail"),
+    ("expression", "detail", "hint"),
     [
+        ("explode(split(note, ' ')) AS word", SEVERAL, ONE),
+        ("max(id) AS most", SEVERAL, ONE),
+        ("row_number() OVER (ORDER BY id) AS n", SEVERAL, ONE),
+        ("reflect('java.lang.System', 'exit', 1) AS x", "it calls reflect(), which could run any code", OWN),
+        ("(SELECT 1) AS one", "it holds a subquery, which Spark would run again with every batch", OWN),
+        ("to_json(struct(*)) AS whole", "a * for all columns stands alone: name the columns", "select: ['*']"),
+        ("id + 1", "it has no name that a column can bear: write AS and a name behind it", "id + 1 AS a_name"),
         (
-            "explode(split(note, ' ')) AS word",
-            "it goes over several rows, or makes several of one: each record is one row",
+            "NULL AS none",
+            "column none is void, which no table has: write CAST(… AS type)",
+            "CAST(NULL AS string) AS none",
         ),
-        ("max(id) AS most", "it goes over several rows, or makes several of one: each record is one row"),
-        (
-            "row_number() OVER (ORDER BY id) AS n",
-            "it goes over several rows, or makes several of one: each record is one row",
-        ),
-        ("reflect('java.lang.System', 'exit', 1) AS x", "it calls reflect(), which could run any code"),
-        ("(SELECT 1) AS one", "it holds a subquery, which Spark would run again with every batch"),
-        ("to_json(struct(*)) AS whole", "a * for all columns stands alone: name the columns"),
-        ("id + 1", "it has no name that a column can bear: write AS and a name behind it"),
-        ("NULL AS none", "column none is void, which no table has: write CAST(… AS type)"),
-        ("note AS ID", "column ID stands twice"),
+        ("note AS ID", "column ID stands twice", "note AS another_name"),
     ],
 )
-def test_what_is_no_column_of_each_record_is_refused(project, expression, detail):
+def test_what_is_no_column_of_each_record_is_refused(project, expression, detail, hint):
     project.write(ORDER, f"select: {json.dumps(['id', expression])}")
-    project.refuses("select", expression, re.escape(detail))
+    project.refuses("select", expression, re.escape(detail), hint)
 
 
 def test_a_column_that_is_not_there_is_refused_in_sparks_words(project):
     project.write(ORDER, "select: [nte]")
-    project.refuses("select", "nte", r"\[UNRESOLVED_COLUMN.+`note`.+")
+    project.refuses("select", "nte", r"\[UNRESOLVED_COLUMN.+`note`.+", "did you mean 'note'?")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,11 @@ def test_a_column_that_is_not_there_is_refused_in_sparks_words(project):
         (
             "kafka_offset",
             "[COLUMN_COLLISION] column 'kafka_offset' stands both in the payload and in the metadata columns",
-            "metadata_columns: {kafka_offset: another_name}",
+            (
+                "metadata_columns: {kafka_topic: kafka_topic, kafka_partition: kafka_partition, "
+                "kafka_offset: record_kafka_offset, kafka_timestamp: kafka_timestamp, kafka_key: kafka_key, "
+                "ingested_at: ingested_at}"
+            ),
         ),
         (
             "__offset",
@@ -150,7 +157,7 @@ def test_a_column_that_is_not_there_is_refused_in_sparks_words(project):
 def test_a_column_in_the_way_is_refused_also_if_it_is_not_selected(project, column, problem, hint):
     project.write(f"format: {{type: json, schema: 'id int, {column} int'}}", "select: [id]")
     problem = problem.replace("] ", "] flow orders: ")
-    told = f"{problem}; nothing was run\n  at: rivermouth.yml:4\n  hint: {hint}\n"
+    told = f"{problem}; nothing was run\n  at: rivermouth.yml:7\n  hint: {hint}\n"
     assert project.say("validate") == (1, told)
 
 
@@ -271,7 +278,7 @@ def test_a_name_that_was_not_inferred_is_refused_before_anything_is_kept(project
     project.write(INFERRED, "select: ['*', 'id AS payload']")
     code, said = project.say("run")
     assert code == 1
-    assert project.unusable("select", "id AS payload", "column payload stands twice") in said
+    assert project.unusable("select", "id AS payload", "column payload stands twice", "id AS another_name") in said
 
 
 def test_new_fields_come_where_the_star_stands_and_none_takes_the_name_of_what_is_computed(project, spark):
@@ -370,7 +377,7 @@ def test_what_is_rescued_stands_behind_what_is_selected(project):
         assert code == 0, said
     project.write(ORDER, policies, "select: [id, note AS _rescued]")
     detail = "column _rescued is that of what is rescued: write AS and another name"
-    project.refuses("select", "note AS _rescued", re.escape(detail))
+    project.refuses("select", "note AS _rescued", re.escape(detail), "AS another_name")
 
 
 @pytest.mark.long

@@ -104,7 +104,7 @@ def test_what_the_columns_do_not_give_is_refused(sink, schema, detail, hint, say
     code, out, err = say(sink, "validate", schema=schema)
     assert (code, out) == (1, "")
     assert err == (
-        f"[KEYS_INVALID] flow stock: sink upsert: {detail}; nothing was run\n  at: rivermouth.yml:5\n  hint: {hint}\n"
+        f"[KEYS_INVALID] flow stock: sink upsert: {detail}; nothing was run\n  at: rivermouth.yml:9\n  hint: {hint}\n"
     )
 
 

@@ -68,7 +68,7 @@ def test_what_the_columns_do_not_give_is_refused(sink, detail, hint, say):
     code, out, err = say(sink, "validate")
     assert (code, out) == (1, "")
     assert err == (
-        f"[KEYS_INVALID] flow orders: sink upsert: {detail}; nothing was run\n  at: rivermouth.yml:5\n  hint: {hint}\n"
+        f"[KEYS_INVALID] flow orders: sink upsert: {detail}; nothing was run\n  at: rivermouth.yml:9\n  hint: {hint}\n"
     )
 
 
@@ -77,7 +77,7 @@ def test_a_sequence_that_cannot_be_analysed(say):
     assert code == 1
     assert re.fullmatch(
         r"\[KEYS_INVALID\] flow orders: sink upsert: sequence_by: \[UNRESOLVED_COLUMN\.WITH_SUGGESTION\] .+; "
-        r"nothing was run\n  at: rivermouth\.yml:5\n  hint: rivermouth plan orders\n",
+        r"nothing was run\n  at: rivermouth\.yml:9\n  hint: known: id, .+\n",
         err,
     )
 

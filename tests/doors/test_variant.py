@@ -203,7 +203,7 @@ def test_snapshots_bring_documents_of_any_shape(project):
 def test_rows_are_neither_told_apart_nor_ordered_by_one(project, sink, detail, hint):
     form = 'format: {type: json, schema: "id bigint, payload variant, parts array<variant>"}'
     project.write(form, f"sink: {sink}")
-    told = f"[KEYS_INVALID] flow events: {detail}; nothing was run\n  at: rivermouth.yml:4\n  hint: {hint}\n"
+    told = f"[KEYS_INVALID] flow events: {detail}; nothing was run\n  at: rivermouth.yml:8\n  hint: {hint}\n"
     assert project.say("validate") == (1, told)
 
 

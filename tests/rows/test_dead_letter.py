@@ -71,7 +71,7 @@ def test_each_dead_letter_says_where_it_failed_and_why(spark):
     ]
     assert [row["message"] for row in found if row["stage"] == "expectation"] == ["failed: small, even, tiny"]
     assert [row["message"] for row in found if row["reason"] in {"KEY_INVALID_UTF8", "NULL_VALUE"}] == [
-        "the key is not valid UTF-8",
+        "the key is not valid UTF-8; key_format: raw keeps the bytes, and avro, protobuf, jvm and others read them",
         "the value is null",
     ]
     assert [row["failed_expectations"] for row in found] == [["small", "even", "tiny"], [], [], [], []]

@@ -64,8 +64,8 @@ FIXES = [
         {"sink": UPSERT, "metadata_columns": {"kafka_offset": "_row_id_", "kafka_timestamp": "at"}},
         [],
         (
-            "metadata_columns: {kafka_topic: kafka_topic, kafka_partition: kafka_partition, kafka_offset: another_name, "
-            "kafka_timestamp: at}"
+            "metadata_columns: {kafka_topic: kafka_topic, kafka_partition: kafka_partition, "
+            "kafka_offset: record_kafka_offset, kafka_timestamp: at}"
         ),
     ),
     (

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -16,7 +17,7 @@ from rivermouth.cli.output import Output
 from rivermouth.errors import BatchFailed, EngineLost, FlowBroken, FlowsFailed, RivermouthError, SparkNotStarted
 
 if TYPE_CHECKING:
-    from rivermouth.engine.events import Listener
+    from rivermouth.engine.events import Event, Listener
     from rivermouth.project.operate import Door, Stop
 
 Result = TypeVar("Result")
@@ -35,7 +36,7 @@ def door(output: Output, listener: Listener | None = None, say: Callable[[str], 
     log = Path(name)
     say = say or (lambda words: output.note(f"{words} …"))
     try:
-        yield Door(listener=listener or (lambda _event: None), say=say, log=log)
+        yield Door(listener=_hinted(listener, output) if listener else (lambda _event: None), say=say, log=log)
     except Exception as error:
         if isinstance(error, SparkNotStarted):
             raise  # its hint names the file
@@ -45,6 +46,16 @@ def door(output: Output, listener: Listener | None = None, say: Callable[[str], 
             log.unlink(missing_ok=True)
         raise
     log.unlink(missing_ok=True)
+
+
+def _hinted(listener: Listener, output: Output) -> Listener:
+    """The same listener; hints of failures name the project file that the command was given."""
+    from rivermouth.engine.events import FlowFailed
+
+    def hear(event: Event) -> None:
+        listener(replace(event, error=output.hinted_text(event.error)) if isinstance(event, FlowFailed) else event)
+
+    return hear
 
 
 def _is_about_spark(error: Exception) -> bool:

@@ -20,10 +20,27 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+def _reason(_context: click.Context, _option: click.Parameter, code: str | None) -> str | None:
+    """The code, if it is one of a dead letter.
+
+    Raises:
+        BadParameter: It is none.
+    """
+    from rivermouth.names import did_you_mean
+    from rivermouth.rows.reasons import reasons
+
+    if code is None or code in (known := reasons()):
+        return code
+    near = did_you_mean(code, known)
+    near = f" {near[0].upper()}{near[1:]}" if near.startswith("did") else ""
+    msg = f"{code!r} is no reason of a dead letter.{near} Reasons: {', '.join(sorted(known))}."
+    raise click.BadParameter(msg)
+
+
 def filtering(command: Command) -> Command:
     """The options by which dead letters are chosen; the command gets them by the names of ``DeadLetterFilter``."""
     options = (
-        click.option("--reason", help="Reason code."),
+        click.option("--reason", callback=_reason, metavar="CODE", help="Reason code."),
         click.option("--field", help="Dotted path of the field."),
         click.option("--stage", help="decode, conform or expectation."),
         click.option("--expectation", help="Name of a failed expectation."),

@@ -69,14 +69,15 @@ def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, *
 
 
 def write_new(path: Path, text: str) -> None:
-    """Writes a file that was not there.
+    """Writes a file that was not there, or that holds nothing.
 
     Raises:
-        ProjectExists: It was there; it is as before.
+        ProjectExists: It was there, and holds something; it is as before.
         ArgumentInvalid: It cannot be written.
     """
     try:
-        with path.open("x", encoding="utf-8") as file:
+        empty = path.is_file() and not path.read_bytes().strip()
+        with path.open("w" if empty else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise ProjectExists(path=str(path)) from None

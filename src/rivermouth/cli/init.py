@@ -45,7 +45,7 @@ flows:
 @click.command()
 @with_project
 def init(output: Output, file: str) -> None:
-    """Write a project file to start from; one that is there is left as it is."""
+    """Write a project file to start from; one that holds something is left as it is."""
     path = Path(file)
     write_new(path, STARTER.format(name=_name(path.absolute().parent.name)))
     text = f"{file} is written. Change it, and then: rivermouth validate"

@@ -31,7 +31,9 @@ from rivermouth.cli import (
     tables,
     topics,
 )
-from rivermouth.cli.output import Output, say_json, to_json
+from rivermouth.cli.hints import naming_file
+from rivermouth.cli.output import Output, say, say_json, to_json
+from rivermouth.cli.words import meant_by
 from rivermouth.errors import RivermouthError
 
 DONE: Final = 0
@@ -97,7 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def invoke(arguments: Sequence[str]) -> int:
     """Runs the command and returns its exit code; whatever goes wrong is told on standard error."""
-    output = Output(json=_wants_json(arguments), traceback="--traceback" in arguments)
+    hinted = naming_file(cli, arguments)
+    output = Output(json=_wants_json(arguments), traceback="--traceback" in arguments, hinted=hinted)
     try:
         code = cli.main(list(arguments), prog_name="rivermouth", standalone_mode=False, obj=output)
     except RivermouthError as error:
@@ -118,11 +121,14 @@ def invoke(arguments: Sequence[str]) -> int:
 
 
 def _show_usage(error: click.ClickException, output: Output) -> None:
+    meant = meant_by(error)
     if not output.json:
         error.show()
+        if meant:
+            say(f"  hint: {meant}", err=True)
         return
     context = getattr(error, "ctx", None)
-    hint = f"{context.command_path} --help" if context is not None else "rivermouth --help"
+    hint = meant or (f"{context.command_path} --help" if context is not None else "rivermouth --help")
     body = {"code": "WRONG_USAGE", "message": error.format_message(), "at": None, "hint": hint}
     say_json(to_json(body), err=True)
 

@@ -94,7 +94,9 @@ def with_topic(command: Command) -> Command:
             ),
             click.option("--schema", help='Columns of the values as DDL, for example "id bigint, at timestamp".'),
             click.option("--compression", type=click.Choice(["gzip", "zstd"]), help="How each value is compressed."),
-            click.option("--key-format", type=click.Choice(["raw", "text"]), help="What becomes of the key."),
+            click.option(
+                "--key-format", type=click.Choice(["raw", "text", "long", "int"]), help="How the key is read."
+            ),
             click.option("--keys", metavar="COLUMN,...", help="Columns that tell rows apart; Kafka's key by default."),
             click.option(
                 "--sequence-by",

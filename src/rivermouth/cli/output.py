@@ -5,19 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import re
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from rivermouth import errors
 from rivermouth.errors import RivermouthError
 from rivermouth.names import printable
+
+_HINT: Final = re.compile(r"^ *hint: .*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +30,19 @@ class Output:
     Attributes:
         json: One JSON value a line instead of text.
         traceback: Whether an unexpected error shows its full trace.
+        hinted: Makes of a hint what the user has to type: with the project file that this command was given.
     """
 
     json: bool = False
     traceback: bool = False
+    hinted: Callable[[str], str] = str
 
     def result(self, text: str, value: object) -> None:
         """Says a result: ``text``, or its twin ``value`` as one line of JSON."""
         if self.json:
-            say_json(to_json(value))
+            say_json(to_json(self._hinted_json(plain(value))))
         else:
-            say(text)
+            say(self.hinted_text(text))
 
     def note(self, text: str) -> None:
         """Says on standard error what goes on; in JSON nothing."""
@@ -47,9 +52,24 @@ class Output:
     def error(self, error: RivermouthError) -> None:
         """Says an error on standard error."""
         if self.json:
-            say_json(to_json(error), err=True)
+            say_json(to_json(self._hinted_json(plain(error))), err=True)
         else:
-            say(str(error), err=True)
+            say(self.hinted_text(str(error)), err=True)
+
+    def hinted_text(self, text: str) -> str:
+        """``text``, and in its lines with hints what the user has to type."""
+        return _HINT.sub(lambda hint: self.hinted(hint[0]), text)
+
+    def _hinted_json(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._hinted_json(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        body = {key: self._hinted_json(part) for key, part in value.items()}
+        # Rows of tables may have a column of that name.
+        if {"code", "message", "hint"} <= body.keys() and isinstance(body["hint"], str):
+            body["hint"] = self.hinted(body["hint"])
+        return body
 
     def unexpected(self, error: BaseException) -> None:
         """Says an error that is none of ours: in one line with the place of its full trace, or whole."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @with_flows
 @click.option("--follow", is_flag=True, help="Go on at each flow's trigger until stopped.")
+@click.option("--once", is_flag=True, help="Read what is there, and end: the default.")
 @click.option("--debug", is_flag=True, help="A trial: few records, and _debug behind the name of every place.")
 @with_adoption
 @click.option(
@@ -38,6 +39,7 @@ def run(
     file: str,
     *,
     follow: bool,
+    once: bool,
     debug: bool,
     adopt: str | None,
     update_schema: bool,
@@ -56,6 +58,9 @@ def run(
     """
     from rivermouth.project.load import Project
 
+    if follow and once:
+        msg = "--follow goes on and --once ends: give one of them."
+        raise click.UsageError(msg)
     decided = decision(accept_loss, new_epoch, rewind, why=why, flows=flows)
     taken = adoption(adopt, flows=flows, decided=bool(decided))
     project = Project.load(file).with_debug(debug=debug)

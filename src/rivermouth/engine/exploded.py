@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql.types import ArrayType, MapType
 
+from rivermouth import names
+from rivermouth.engine.problems import fix_of
 from rivermouth.errors import ExplodeInvalid, first_line
 from rivermouth.ports.expressions import forbidden, forbidden_within, repeatable, star_within
 from rivermouth.rows import exploding, json_types
@@ -31,20 +34,33 @@ def exploded_columns(spark: SparkSession, flow: Flow, payload: StructType) -> St
     explosion = flow.explosion
     if explosion is None:
         return payload
+    fix = _fix(payload)
     try:
         if explosion.is_whole:
             flow.value_format.elements(spark)
             return payload
-        detail = forbidden(spark, explosion.sql) or ("it holds a *" if star_within(spark, explosion.sql) else None)
+        sql = names.as_sql(explosion.sql, payload.names)
+        detail = forbidden(spark, sql) or ("it holds a *" if star_within(spark, sql) else None)
         if not detail:
             # As it stands in a query, with brackets around.
-            found = spark.createDataFrame([], payload).selectExpr(f"(\n{explosion.sql}\n) AS elements")
+            found = spark.createDataFrame([], payload).selectExpr(f"(\n{sql}\n) AS elements")
             detail = _refused(found)
         if not detail:
             return json_types.nullable_columns(exploding.columns(explosion, payload, found.schema[0].dataType))
     except (PySparkException, ValueError) as error:
         detail = first_line(error)
-    raise ExplodeInvalid(flow=flow.name, expression=flow.explode, detail=detail)
+        fix = fix_of(error, payload.names, fix) if isinstance(error, PySparkException) else fix
+    raise ExplodeInvalid(flow=flow.name, expression=flow.explode, detail=detail, fix=fix).about("explode")
+
+
+def _fix(payload: StructType) -> str:
+    """What could be exploded of these columns."""
+    for field in payload:
+        quoted = field.name if names.is_plain(field.name) else names.quoted(field.name)
+        called = {ArrayType: "item", MapType: "(key, value)"}.get(type(field.dataType))
+        if called is not None:
+            return f'explode: "{quoted} AS {called}"'
+    return 'declare an array in the schema: schema: "items array<string>"'
 
 
 def exploded_properties(flow: Flow) -> dict[str, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
 
 from rivermouth import names
+from rivermouth.engine.problems import condition_over, fix_of
 from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
 from rivermouth.ports import delta, delta_ddl
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from rivermouth.engine.problems import Problems
     from rivermouth.engine.running import RunningFlow
     from rivermouth.ports.delta import TableState
     from rivermouth.rows.ledger import Entry
@@ -52,7 +55,9 @@ def columns_of_rows(flow: Flow, declared: StructType) -> StructType:
         raise _invalid(flow, detail, fix) from None
 
 
-def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: StructType) -> StructType:
+def keyed_columns(
+    spark: SparkSession, flow: Flow, payload: StructType, known: StructType, problems: Problems
+) -> StructType:
     """The table's columns: those that the sink keeps of ``known``, and the sequence where no column of them is it.
 
     Args:
@@ -60,6 +65,8 @@ def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: S
         flow: Its sink is a keyed one.
         payload: The payload columns.
         known: All columns of a conformed row.
+        problems: Keeps what is wrong with names, conditions and the order. Where there is such a thing the rest is not
+            looked at, and the columns are ``known``.
 
     Raises:
         KeysInvalid: A column is not there, a type has no order, or a condition is none.
@@ -67,20 +74,24 @@ def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: S
     sink = flow.keyed
     if sink is None:
         return known
-    _check_names(flow, sink, payload, known)
-    _check_keys_of_tombstones(spark, flow, known)
-    for setting in ("apply_as_deletes", "apply_as_truncates"):
-        if (condition := getattr(sink, setting)) is not None:
-            _check_condition(spark, flow, known, setting, condition)
+    before = len(problems)
+    with problems.kept():
+        _check_names(flow, sink, payload, known)
+        _check_keys_of_tombstones(spark, flow, known)
+    _check_conditions(spark, flow, known, problems)
+    with problems.kept():
+        kind = _sequence_type(spark, flow, sink, known)
+    if len(problems) > before:
+        return known
     gone = set(payload.names) - set(schema.kept_columns(flow, payload))
     fields = [field for field in known if field.name not in gone]
     if sink.sequence_by:
-        kind = _sequence_type(spark, flow, sink, known)
+        order_by = [names.as_sql(each, known.names) for each in sink.sequence_by]
         if sink.snapshots:
-            _check_version(spark, flow, sink, payload)
+            _check_version(spark, flow, payload, order_by)
         if sink.versions:
             _check_versions(flow, sink, payload, known)
-            _check_tracked(spark, flow, sink, schema.kept_columns(flow, payload))
+            _check_tracked(spark, flow, schema.kept_columns(flow, payload), order_by)
             fields += [StructField(name, nullable(kind)) for name in (names.START_AT, names.END_AT)]
         if schema.sequence_column(flow, [field.name for field in fields]) == names.SEQUENCE:
             fields.append(StructField(names.SEQUENCE, nullable(kind)))
@@ -88,7 +99,6 @@ def keyed_columns(spark: SparkSession, flow: Flow, payload: StructType, known: S
     if sink.partial_updates and order is not None:
         _check_partial(spark, flow, payload, order.partial)
         if order.partial:
-            kind = _type_of(spark, flow, known, "sequence_by", sequence_sql(sink.sequence_by))
             fields.append(StructField(names.PLACES, partial.places_type(order, kind)))
     return StructType(fields)
 
@@ -197,7 +207,7 @@ def _check_partial(spark: SparkSession, flow: Flow, payload: StructType, updated
         raise _invalid(flow, detail, f"declare it as a list of names: {names.quoted(listed)} array<string>")
     keys = schema.key_columns(flow)
     for name, expression in schema.derived_columns(flow).items():
-        made_of = {each.casefold() for each in columns_in(spark, expression)}
+        made_of = {each.casefold() for each in columns_in(spark, names.as_sql(expression, payload.names))}
         if name not in keys and (of := [each for each in updated if each.casefold() in made_of]):
             detail = f"column {name!r} is derived from {of[0]!r}, which a record need not bring"
             raise _invalid(flow, detail, "partition_by: a column that each record brings, or a key")
@@ -236,22 +246,22 @@ def _is_compared(kind: DataType) -> bool:
     return not isinstance(kind, _NOT_COMPARED)
 
 
-def _check_tracked(spark: SparkSession, flow: Flow, sink: KeyedSink, kept: Sequence[str]) -> None:
+def _check_tracked(spark: SparkSession, flow: Flow, kept: Sequence[str], order_by: Sequence[str]) -> None:
     """That no column makes a version with each record because the sequence is made of it."""
-    untracked = getattr(sink, "track_history_except_columns", ())
-    if not untracked:
+    untracked = getattr(flow.sink, "track_history_except_columns", ())
+    if not untracked or flow.keyed is None:
         return
-    made_of = {name.casefold() for part in sink.sequence_by for name in columns_in(spark, part)}
-    for name in sink.tracked(kept) or ():
+    made_of = {name.casefold() for part in order_by for name in columns_in(spark, part)}
+    for name in flow.keyed.tracked(kept) or ():
         if name.casefold() in made_of:
             detail = f"column {name!r}, of which sequence_by is made, would make a version with each record"
             raise _invalid(flow, detail, f"track_history_except_columns: [{', '.join((*untracked, name))}]")
 
 
-def _check_version(spark: SparkSession, flow: Flow, sink: KeyedSink, payload: StructType) -> None:
+def _check_version(spark: SparkSession, flow: Flow, payload: StructType, order_by: Sequence[str]) -> None:
     """That the version of a snapshot is not made of its rows: an empty one has a version too."""
     of_rows = {field.name.casefold(): field.name for field in payload if not snapshots.is_beside(field)}
-    for name in columns_in(spark, sink.sequence_by[0]):
+    for name in columns_in(spark, order_by[0]):
         if name.casefold() in of_rows:
             detail = f"sequence_by names {of_rows[name.casefold()]!r}, a column of the rows and not of the snapshot"
             raise _invalid(flow, detail, "sequence_by: kafka_timestamp, or a column beside the rows")
@@ -263,7 +273,7 @@ def _check_reserved(flow: Flow, payload: StructType, columns: Iterable[str]) -> 
         if name.lower() not in history.RESERVED:
             continue
         if name in metadata:
-            fix = f"metadata_columns: {{{metadata[name]}: another_name}}"
+            fix = schema.renamed(flow, metadata[name], payload.names)
         elif name not in payload.names:
             fix = "keys: [{another_name: ...}]"
         elif name in keys:
@@ -318,15 +328,19 @@ def _check_keys_of_tombstones(spark: SparkSession, flow: Flow, known: StructType
             raise _invalid(flow, detail, f"go by the key itself: keys: [{{{name}_key: {part}}}]") from None
 
 
-def _check_condition(spark: SparkSession, flow: Flow, known: StructType, setting: str, condition: str) -> None:
-    kind = _type_of(spark, flow, known, setting, condition)
-    if kind.simpleString() != "boolean":
-        detail = f"{setting} is of type {kind.simpleString()}, not boolean"
-        raise _invalid(flow, detail, f"write a condition: {setting}: op = 'D'")
+def _check_conditions(spark: SparkSession, flow: Flow, known: StructType, problems: Problems) -> None:
+    for setting in ("apply_as_deletes", "apply_as_truncates"):
+        if (condition := getattr(flow.sink, setting)) is None:
+            continue
+        with problems.kept():
+            kind = _type_of(spark, flow, known, setting, condition)
+            if kind.simpleString() != "boolean":
+                detail = f"{setting} is of type {kind.simpleString()}, not boolean"
+                raise _invalid(flow, detail, f"write a condition: {setting}: op = 'D'")
 
 
 def _sequence_type(spark: SparkSession, flow: Flow, sink: KeyedSink, known: StructType) -> DataType:
-    kind = _type_of(spark, flow, known, "sequence_by", sequence_sql(sink.sequence_by))
+    kind = _type_of(spark, flow, known, "sequence_by", sequence_sql(sink.sequence_by, known.names))
     parts = [field.dataType for field in kind] if isinstance(kind, StructType) else [kind]
     for part in parts:
         single = sink.apply_as_truncates or sink.snapshots
@@ -339,6 +353,7 @@ def _sequence_type(spark: SparkSession, flow: Flow, sink: KeyedSink, known: Stru
 
 def _type_of(spark: SparkSession, flow: Flow, known: StructType, setting: str, expression: str) -> DataType:
     empty = spark.createDataFrame([], known)
+    expression = names.as_sql(expression, known.names)
     try:
         # First: to analyse reflection is to load a class.
         if refused := forbidden(spark, expression):
@@ -347,9 +362,15 @@ def _type_of(spark: SparkSession, flow: Flow, known: StructType, setting: str, e
         if refused := forbidden_within(column):
             raise _invalid(flow, f"{setting}: {refused}", "write it with the record's own columns")
     except PySparkException as error:
-        raise _invalid(flow, f"{setting}: {first_line(error)}", f"rivermouth plan {flow.name}") from error
+        is_order = setting == "sequence_by"
+        otherwise = "sequence_by: kafka_timestamp" if is_order else f"{setting}: {condition_over(known.names)}"
+        fix = fix_of(error, known.names, otherwise)
+        raise _invalid(flow, f"{setting}: {first_line(error)}", fix) from error
     return column.schema[0].dataType
 
 
 def _invalid(flow: Flow, detail: str, fix: str) -> KeysInvalid:
-    return KeysInvalid(flow=flow.name, sink=flow.sink.type, detail=detail, fix=fix)
+    # What it is about is what the sentence begins with.
+    setting = {"key": "keys"}.get(first := re.split(r"\W", detail, maxsplit=1)[0], first)
+    path = (setting,) if setting in type(flow.sink).model_fields else ()
+    return KeysInvalid(flow=flow.name, sink=flow.sink.type, detail=detail, fix=fix).about("sink", *path)

@@ -13,7 +13,7 @@ from rivermouth.engine.together import Part, added_part
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.observed import Observed
 from rivermouth.ports.table_ledger import Standing
-from rivermouth.rows import envelope, exploding, ledger, routing
+from rivermouth.rows import envelope, exploding, ledger, number_keys, routing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,13 +67,16 @@ def process(batch: DataFrame | Part, planned: Ranges, run: RunningFlow) -> Batch
         rows = envelope.in_few_tasks(rows, ranges, run.flow)
         routed = judged(rows, run, watched=run.watches(planned))  # 2-5 decode, conform, check, route
         routed = kept_changes(routed, run, ranges)
-        observed = Observed(routed, routing.counting(run.flow, block))
+        keys = number_keys.counting(run.flow) if before.entry.number == 0 else {}
+        observed = Observed(routed, routing.counting(run.flow, block) | keys)
 
         run.reached("write")
         table = table_rows(observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
         commit = written(table, run, entry)  # 6 rows and entry in one commit
         seen = observed.get()
     counts = routing.counted(run.flow, seen)
+    if said := number_keys.told(seen):
+        run.warn(said)
     run.standing = Standing(entry, commit.version)
     run.reached("written")
     _agree(run, entry, "rows in the table", commit.rows_written, counts.written + counts.merged)

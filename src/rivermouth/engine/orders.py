@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from rivermouth.errors import RivermouthError
 from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
+    from rivermouth.errors.base import SettingPath
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
     from rivermouth.rows.places import FlowPlaces
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from rivermouth.rows.snapshot_place import SnapshotPlace
     from rivermouth.rows.source_table import SourceTable
     from rivermouth.spec import Flow
+
+_Error = TypeVar("_Error", bound=RivermouthError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class FlowOrder:
         bootstrap_servers: The cluster.
         options: Client options, resolved.
         at: Where the flow stands in its file.
+        place: Where a setting of the flow stands there.
         decision: About data that is gone, to be recorded before the first batch.
         adoption: Of a table that another program wrote, to be done before the first batch.
         source: The table that the flow reads instead of the cluster.
@@ -41,6 +46,7 @@ class FlowOrder:
     bootstrap_servers: str
     options: Mapping[str, str] = field(repr=False)
     at: str | None = None
+    place: Callable[[SettingPath], str | None] | None = field(default=None, repr=False, compare=False)
     decision: LossDecision | None = None
     adoption: Adoption | None = None
     source: SourceTable | None = None
@@ -91,6 +97,7 @@ class FamilyOrder:
         others: The places of the project's other flows.
         only: The topics that shall run; None for all.
         at: Where the flow stands in its file.
+        place: Where a setting of the flow stands there.
         source: The table that its children read instead of the cluster.
     """
 
@@ -102,7 +109,13 @@ class FamilyOrder:
     others: tuple[FlowPlaces, ...] = field(default=(), repr=False)
     only: frozenset[str] | None = None
     at: str | None = None
+    place: Callable[[SettingPath], str | None] | None = field(default=None, repr=False, compare=False)
     source: SourceTable | None = None
 
 
 Order = FlowOrder | FamilyOrder
+
+
+def located(error: _Error, order: Order) -> _Error:
+    """The error at the line of the setting that it is about, or of the order's flow; one that has a place as it is."""
+    return error.located(order.place or order.at)

@@ -10,7 +10,7 @@ from rivermouth.engine.adopt import WITHOUT_EFFECT, Takeover, takeover
 from rivermouth.engine.carry import max_offsets
 from rivermouth.engine.decide import found_of, now
 from rivermouth.engine.opening import standing_flow, without_effect
-from rivermouth.engine.orders import FlowOrder
+from rivermouth.engine.orders import FlowOrder, located
 from rivermouth.engine.schemas import foreseen
 from rivermouth.engine.sources import finding, reading
 from rivermouth.engine.table import table_shape
@@ -92,10 +92,10 @@ def plan_order(spark: SparkSession, order: Order) -> list[FlowPlan]:
         with finding(spark, order) as place:
             found = families.foreseen(order, files_for(order.places.lake, spark), place)
     except RivermouthError as error:
-        return [FlowPlan(order.flow.name, table, "", "", "", problem=error.located(order.at))]
+        return [FlowPlan(order.flow.name, table, "", "", "", problem=located(error, order))]
     plans = [plan_flow(spark, each) for each in found.orders]
     problems = [*found.refused.items(), *([(order.flow.name, found.problem)] if found.problem else [])]
-    return plans + [FlowPlan(name, table, "", "", "", problem=error.located(order.at)) for name, error in problems]
+    return plans + [FlowPlan(name, table, "", "", "", problem=located(error, order)) for name, error in problems]
 
 
 def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:
@@ -117,7 +117,7 @@ def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:
         with reading(spark, order) as (kafka, source):
             return _planned(for_flow(spark), order, kafka, source, named)
     except RivermouthError as error:
-        return replace(named, problem=error.located(order.at))
+        return replace(named, problem=located(error, order))
 
 
 def ahead(spark: SparkSession, order: FlowOrder) -> Ranges:

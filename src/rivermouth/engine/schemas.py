@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rivermouth.engine.declared import schema_invalid
 from rivermouth.engine.infer import Inference, Look, infer
+from rivermouth.engine.problems import Problems
 from rivermouth.errors import (
     SchemaEmpty,
     SchemaFileBroken,
-    SchemaInvalid,
     SchemaNotKept,
     SchemaUpdateRefused,
-    first_line,
 )
 from rivermouth.names import folded, printable
 from rivermouth.ports.table_ledger import TableLedger
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.sources import Topics
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.places import FlowPlaces
-    from rivermouth.spec import Flow
+    from rivermouth.spec import Flow, Format
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def with_columns(flow: Flow, schema: StructType) -> Flow:
         evolution = {"evolution": flow.policies} if flow.takes_evolution else {}
         return flow.model_copy(update={"format": found, **evolution})
     except ValueError as error:
-        raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
+        raise schema_invalid(flow, error) from error
 
 
 def newest(flow: Flow, files: LakeFiles, places: FlowPlaces) -> KeptSchema | None:
@@ -335,8 +335,14 @@ def fixed(spark: SparkSession, flow: Flow) -> Flow:
         SchemaInvalid: The file cannot be read.
         SchemaRegistryFailed: The schema registry does not have it, or does not give it.
     """
-    try:
-        key = flow.key_format and flow.key_format.fixed(spark)
-        return flow.model_copy(update={"format": flow.format.fixed(spark), "key_format": key})
-    except ValueError as error:
-        raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
+    found = {}
+    problems = Problems(flow.name)
+    for setting in ("format", "key_format"):
+        form: Format | None = getattr(flow, setting)
+        with problems.kept():
+            try:
+                found[setting] = form and form.fixed(spark)
+            except ValueError as error:
+                raise schema_invalid(flow, error, setting) from error
+    problems.report()
+    return flow.model_copy(update=found)

@@ -106,6 +106,6 @@ def source_of(flow: Flow, bootstrap_servers: str, options: Mapping[str, str]) ->
         bootstrap_servers=bootstrap_servers,
         options=java_options(options),
         # A source without headers is faster: Spark cannot leave a column of Kafka unread.
-        headers="kafka_headers" in flow.metadata_columns or flow.value_format.reads_headers,
+        headers=flow.reads_headers,
         min_partitions=flow.trigger.min_partitions,
     )

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StructField, StructType, VariantType
+from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StructField, StructType
 
 from rivermouth import names
+from rivermouth.engine.analysed import check_expectations, check_layout, with_derived_columns
+from rivermouth.engine.declared import declared_columns
 from rivermouth.engine.exploded import exploded_columns, exploded_properties, other_elements
 from rivermouth.engine.keyed_table import columns_of_rows, keyed_columns, keyed_properties, keys_fix, other_keys
+from rivermouth.engine.problems import Problems
 from rivermouth.engine.selected import selected_columns
 from rivermouth.errors import (
-    ExpectationInvalid,
-    LayoutInvalid,
     MetastoreUnavailable,
-    PatternInvalid,
-    SchemaInvalid,
     TableMismatch,
     first_line,
 )
 from rivermouth.ports import delta, delta_ddl
-from rivermouth.ports.expressions import forbidden, forbidden_within
-from rivermouth.rows import checks, partition_values, record_keys, reserved_names, schema
-from rivermouth.rows.java_pattern import PatternRefused
+from rivermouth.rows import reserved_names, schema
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
@@ -39,8 +36,6 @@ if TYPE_CHECKING:
 # Of Hive's client, after its own attempts.
 _NO_METASTORE = "SessionHiveMetaStoreClient"
 
-# Types of what is no single value.
-_NO_VALUES: Final = (ArrayType, MapType, StructType, VariantType)
 _TABLE_DEFAULTS = {
     # A checkpoint of the table's log costs about a second: not at every tenth commit.
     "delta.checkpointInterval": "100",
@@ -66,6 +61,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
     """The columns of the flow's table, with every expression of the flow analysed over them.
 
     Raises:
+        ProjectProblems: Several of these; all are reported.
         SchemaInvalid: The declared schema cannot be read.
         PatternInvalid: The pattern of the format regex cannot be used.
         ColumnCollision: A payload column bears the name of a metadata column.
@@ -76,34 +72,21 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         KeysInvalid: A keyed table's keys, order or conditions cannot be had from the columns.
         ColumnReserved: A column has a name that records have on their way, or that Spark or Delta uses itself.
     """
-    try:
-        payload = flow.value_format.columns(spark)
-        key = record_keys.column_type(spark, flow)
-    except PatternRefused as error:
-        raise PatternInvalid(flow=flow.name, detail=first_line(error)) from error
-    except (ValueError, PySparkException) as error:
-        raise SchemaInvalid(flow=flow.name, detail=first_line(error)) from error
+    problems = Problems(flow.name)
+    payload, key = declared_columns(spark, flow, problems)
     payload = exploded_columns(spark, flow, columns_of_rows(flow, payload))
-    payload = selected_columns(spark, flow, payload)
-    columns = schema.table_columns(flow, payload, key)
-    empty = spark.createDataFrame([], columns)
-    derived = []
-    for name, expression in schema.derived_columns(flow).items():
-        try:
-            # First: to analyse reflection is to load a class.
-            if refused := forbidden(spark, expression):
-                raise LayoutInvalid(flow=flow.name, detail=f"{expression}: {refused}")
-            column = empty.selectExpr(expression)
-            if refused := forbidden_within(column):
-                raise LayoutInvalid(flow=flow.name, detail=f"{expression}: {refused}")
-            derived.append(StructField(name, column.schema[0].dataType))
-        except PySparkException as error:
-            raise LayoutInvalid(flow=flow.name, detail=f"{expression}: {first_line(error)}") from error
-    known = StructType([*columns.fields, *derived])
-    _check_expectations(spark, flow, known)
-    columns = known if flow.keyed is None else keyed_columns(spark, flow, payload, known)
-    _check_layout(flow, columns)
-    reserved_names.check(flow, columns.names, payload.names)
+    payload = selected_columns(spark, flow, payload, problems)
+    columns = problems.of(lambda: schema.table_columns(flow, payload, key))
+    columns = with_derived_columns(spark, flow, columns, problems)
+    incomplete = bool(problems)
+    check_expectations(spark, flow, columns, problems)
+    if not incomplete:
+        with problems.kept():
+            columns = keyed_columns(spark, flow, payload, columns, problems)
+        check_layout(flow, columns, problems)
+        with problems.kept():
+            reserved_names.check(flow, columns.names, payload.names)
+    problems.report()
     return TableShape(payload.names, _commented(columns, flow), schema.partition_columns(flow))
 
 
@@ -239,45 +222,6 @@ def change_table(spark: SparkSession, flow: Flow, location: str, changes: TableC
         delta_ddl.alter(spark, location, added=changes.added, widened=changes.widened)
     except PySparkException as error:
         raise TableMismatch(flow=flow.name, table=location, detail=first_line(error)) from error
-
-
-def _check_layout(flow: Flow, columns: StructType) -> None:
-    for name in (*schema.partition_columns(flow), *flow.table.cluster_by, *flow.table.column_comments):
-        if name not in columns.names:
-            raise LayoutInvalid(flow=flow.name, detail=f"there is no column {name!r}")
-    for name in schema.partition_columns(flow):
-        if partition_values.folder_bytes(f"{name}={partition_values.NULL_FOLDER}") > partition_values.MAX_FOLDER_BYTES:
-            raise LayoutInvalid(flow=flow.name, detail=f"column {name!r} has too long a name for a folder")
-    for name in flow.zorder:
-        if name not in columns.names or name in schema.partition_columns(flow):
-            raise LayoutInvalid(flow=flow.name, detail=f"zorder: there is no column {name!r} within the partitions")
-    for name in (*schema.partition_columns(flow), *flow.table.cluster_by, *flow.zorder):
-        kind = columns[name].dataType
-        if isinstance(kind, _NO_VALUES):
-            detail = f"column {name!r} is of type {kind.simpleString()}, by which no files are told apart"
-            raise LayoutInvalid(flow=flow.name, detail=detail)
-
-
-def _check_expectations(spark: SparkSession, flow: Flow, columns: StructType) -> None:
-    empty: Any = spark.createDataFrame([], columns)
-    for expectation in flow.expectations:
-        try:
-            if refused := forbidden(spark, expectation.condition):
-                raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=refused)
-            column = empty.selectExpr(expectation.condition)
-            if refused := forbidden_within(column):
-                raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=refused)
-            found = column.schema
-        except PySparkException as error:
-            raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=first_line(error)) from error
-        if len(found) != 1 or found[0].dataType.simpleString() != "boolean":
-            detail = f"its condition is {found[0].dataType.simpleString()}, not boolean"
-            raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=detail)
-        try:
-            empty.selectExpr(checks.met(expectation.condition))
-        except PySparkException as error:
-            detail = f"it cannot stand in brackets: {first_line(error)}"
-            raise ExpectationInvalid(flow=flow.name, name=expectation.name, detail=detail) from error
 
 
 def _commented(columns: StructType, flow: Flow) -> StructType:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.engine.events import BatchDone, Event, FlowFinished, Warned
 from rivermouth.engine.families import PASSING, look
-from rivermouth.engine.orders import FamilyOrder, FlowOrder, FlowOutcome, Order
+from rivermouth.engine.orders import FamilyOrder, FlowOrder, FlowOutcome, Order, located
 from rivermouth.engine.sources import finding
 from rivermouth.engine.together import Together
 from rivermouth.errors import (
@@ -102,16 +102,16 @@ class Worker(threading.Thread):
                 self.vanished = True
                 self._supervisor.tell(Warned(name, f"{families.gone(self._order.flow)}; its table stays as it is"))
             else:
-                self._error = error.located(self._order.at)
+                self._error = located(error, self._order)
         except RivermouthError as error:
             # Told to stop while it waited for its table, it has not failed.
             if not (isinstance(error, TableBusy) and self._supervisor.stopped):
-                self._error = error.located(self._order.at)
+                self._error = located(error, self._order)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
             outlasting(error)
             registry = worker_failures.failure(str(error))
             self._error = registry or FlowBroken(flow=name, detail=first_line(error))
-            self._error = self._error.located(self._order.at)
+            self._error = located(self._error, self._order)
             self._error.__cause__ = error
         self._ended_at = time.monotonic()
         if self._error is not None:
@@ -175,10 +175,10 @@ class FamilyWorker(threading.Thread):
         try:
             self._carry()
         except RivermouthError as error:
-            self._error = error.located(self._order.at)
+            self._error = located(error, self._order)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
             outlasting(error)
-            self._error = FlowBroken(flow=self._order.flow.name, detail=first_line(error)).located(self._order.at)
+            self._error = located(FlowBroken(flow=self._order.flow.name, detail=first_line(error)), self._order)
             self._error.__cause__ = error
         if self._error is not None and not has_ended(self._supervisor.spark):
             self._supervisor.tell_failed(self._order.flow.name, self._error)
@@ -267,9 +267,9 @@ class FamilyWorker(threading.Thread):
         return sum(each.is_alive() for each in self._workers.values()) - resting
 
     def _refuse(self, name: str, error: RivermouthError) -> None:
-        located = error.located(self._order.at)
-        self._refused[name] = FlowOutcome(name, Counts(), 0, 0.0, located)
-        self._supervisor.tell_failed(name, located)
+        error = located(error, self._order)
+        self._refused[name] = FlowOutcome(name, Counts(), 0, 0.0, error)
+        self._supervisor.tell_failed(name, error)
 
     def _say(self, words: str) -> None:
         if words != self._told:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Self
+
+SettingPath = tuple[str | int, ...]
+"""Keys and list positions from a flow in the project file to one of its settings."""
+At = str | Callable[[SettingPath], str | None] | None
+"""A place in a file, or a function that gives the place of a flow's setting."""
 
 
 class RivermouthError(Exception):
@@ -11,6 +17,9 @@ class RivermouthError(Exception):
     Args:
         at: Where the cause stands, as ``file:line``; None where no file is involved.
         **facts: What the texts of the class name; each is an attribute afterwards.
+
+    Attributes:
+        setting_path: The setting of its flow that the error is about; empty for the whole flow.
     """
 
     code: ClassVar[str] = "RIVERMOUTH"
@@ -20,6 +29,7 @@ class RivermouthError(Exception):
     def __init__(self, *, at: str | None = None, **facts: object) -> None:
         self.at = at
         self.facts = facts
+        self.setting_path: SettingPath = ()
         for name, value in facts.items():
             setattr(self, name, value)
         super().__init__(self.what.format(**facts))
@@ -34,9 +44,15 @@ class RivermouthError(Exception):
         """The hint with its facts filled in; empty where there is none."""
         return self.hint.format(**self.facts)
 
-    def located(self, at: str | None) -> Self:
-        """The same error, standing at ``at`` unless it already names a place."""
-        return type(self)(at=self.at or at, **self.facts)
+    def about(self, *path: str | int) -> Self:
+        """This error, which is about the setting at ``path`` of its flow: ``"expectations", 0, "condition"``."""
+        self.setting_path = path
+        return self
+
+    def located(self, at: At) -> Self:
+        """The same error with the place ``at``, unless it already has one."""
+        place = at(self.setting_path) if callable(at) else at
+        return type(self)(at=self.at or place, **self.facts).about(*self.setting_path)
 
     def __str__(self) -> str:
         lines = [f"[{self.code}] {self.message}"]
@@ -47,11 +63,13 @@ class RivermouthError(Exception):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.at, self.facts))
+        return (_rebuild, (type(self), self.at, self.facts, self.setting_path))
 
 
-def _rebuild(cls: type[RivermouthError], at: str | None, facts: dict[str, object]) -> RivermouthError:
-    return cls(at=at, **facts)
+def _rebuild(
+    cls: type[RivermouthError], at: str | None, facts: dict[str, object], path: SettingPath
+) -> RivermouthError:
+    return cls(at=at, **facts).about(*path)
 
 
 def first_line(error: BaseException) -> str:

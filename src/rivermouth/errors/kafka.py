@@ -42,7 +42,7 @@ class TopicPatternEmpty(RivermouthError):
 
     code = "TOPIC_PATTERN_EMPTY"
     what = "flow {flow}: no topic matches {pattern!r}; nothing was read"
-    hint = "rivermouth plan {flow}"
+    hint = "{fix}"
 
 
 class TablesTooMany(RivermouthError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rivermouth.errors.base import RivermouthError
+from typing import Self
+
+from rivermouth.errors.base import At, RivermouthError
 
 
 class ProjectNotFound(RivermouthError):
@@ -30,19 +32,26 @@ class ProjectInvalid(RivermouthError):
 
 
 class ProjectProblems(ProjectInvalid):
-    """Several problems of one project, told all at once.
+    """Several problems of one project or of one flow, reported all at once.
 
     Args:
         at: Not used: each problem has a place of its own.
-        **facts: ``count``, ``file`` and ``problems``, a tuple of the errors in the order of the file.
+        **facts: ``count``, ``file`` and ``problems``, a tuple of the errors in the order of the file. Of one flow
+            ``file`` is ``flow NAME``.
     """
 
     what = "{count} problems in {file}; nothing was run"
     hint = ""
 
+    problems: tuple[RivermouthError, ...] = ()
+
+    def located(self, at: At) -> Self:
+        """The same, with the place ``at`` for each problem that has none."""
+        facts = {**self.facts, "problems": tuple(each.located(at) for each in self.problems)}
+        return type(self)(at=None, **facts)
+
     def __str__(self) -> str:
-        problems = self.facts["problems"]
-        return "\n".join([super().__str__(), *(str(problem) for problem in problems)])  # type: ignore[attr-defined]
+        return "\n".join([super().__str__(), *(str(problem) for problem in self.problems)])
 
 
 class UnknownKey(RivermouthError):
@@ -165,7 +174,7 @@ class SchemaInvalid(RivermouthError):
 
     code = "SCHEMA_INVALID"
     what = "flow {flow}: the schema cannot be used: {detail}; nothing was run"
-    hint = 'write it as DDL, for example: schema: "id bigint, at timestamp"'
+    hint = "{fix}"
 
 
 class PatternInvalid(RivermouthError):
@@ -205,7 +214,7 @@ class ColumnCollision(RivermouthError):
 
     code = "COLUMN_COLLISION"
     what = "flow {flow}: column {column!r} stands both in the payload and in the metadata columns; nothing was run"
-    hint = "metadata_columns: {{{metadata}: another_name}}"
+    hint = "{fix}"
 
 
 class ColumnReserved(RivermouthError):
@@ -221,7 +230,7 @@ class SelectInvalid(RivermouthError):
 
     code = "SELECT_INVALID"
     what = "flow {flow}: select {expression!r} cannot be used: {detail}; nothing was run"
-    hint = "rivermouth plan {flow}"
+    hint = "{fix}"
 
 
 class ExplodeInvalid(RivermouthError):
@@ -229,7 +238,7 @@ class ExplodeInvalid(RivermouthError):
 
     code = "EXPLODE_INVALID"
     what = "flow {flow}: explode {expression!r} cannot be used: {detail}; nothing was run"
-    hint = "rivermouth plan {flow}"
+    hint = "{fix}"
 
 
 class ExpectationInvalid(RivermouthError):
@@ -237,7 +246,7 @@ class ExpectationInvalid(RivermouthError):
 
     code = "EXPECTATION_INVALID"
     what = "flow {flow}: expectation {name!r} cannot be used: {detail}; nothing was run"
-    hint = "rivermouth plan {flow}"
+    hint = "{fix}"
 
 
 class KeysInvalid(RivermouthError):
@@ -253,7 +262,7 @@ class LayoutInvalid(RivermouthError):
 
     code = "LAYOUT_INVALID"
     what = "flow {flow}: the table's layout cannot be used: {detail}; nothing was run"
-    hint = "rivermouth plan {flow}"
+    hint = "{fix}"
 
 
 class SchemaNotInferred(RivermouthError):

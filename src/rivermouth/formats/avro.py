@@ -46,6 +46,9 @@ class Avro(WritersFormat):
         json_schema_extra={"anyOf": [{"required": ["schema"]}, {"required": ["subject", "version"]}]}
     )
     tells: ClassVar[bool] = True
+    schema_example: ClassVar[str] = (
+        """schema: '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'"""
+    )
     type: Literal["avro"] = "avro"
     declared: str | dict[str, Any] | None = Field(default=None, alias="schema")
     framing: Literal["plain", "single_object", "confluent"] = "plain"

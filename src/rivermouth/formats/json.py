@@ -31,6 +31,7 @@ from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, name
 from rivermouth.rows.json_decoding import REFUSED, JsonDecoding
 from rivermouth.rows.json_document import SAMPLE_EVERY
 from rivermouth.rows.json_times import TimeForms
+from rivermouth.rows.refused import SchemaRefused
 from rivermouth.rows.registry_format import RegistryFormat
 from rivermouth.spec import Evolution
 from rivermouth.spec.keyed import Texts
@@ -203,7 +204,7 @@ class Json(RegistryFormat, DeclaredFormat):
         found = super().columns(spark)
         if (path := json_types.variant_in(found)) and not our_classes.are_there(spark):
             msg = f"column {path}: no other classes read type variant strictly, and {our_classes.NOT_THERE}"
-            raise ValueError(msg)
+            raise SchemaRefused(msg, our_classes.START_WITH)
         if not self._inferred:
             string_documents.check(self.documents_in_strings, self.schema_as_declared())
         if self._forms != TimeForms():
@@ -228,8 +229,7 @@ class Json(RegistryFormat, DeclaredFormat):
         """This format for arrays of objects."""
         forms = {"timestamp_format": self.timestamp_format, "date_format": self.date_format}
         found = _Arrays.model_validate({"type": "json", "schema": self.declared, **forms})
-        # Of arrays nothing is inferred; the flow's rules say so.
-        found._exact_elements = {} if self.infers else self._exact  # noqa: SLF001
+        found._of = self  # noqa: SLF001
         return found
 
     def elements(self, spark: SparkSession) -> Column:
@@ -327,11 +327,14 @@ class _Arrays(Json):
     """JSON arrays of objects with a declared schema, read as the one field of a document."""
 
     _array: ClassVar[str | None] = names.ROWS
-    _exact_elements: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _of: Json | None = PrivateAttr(default=None)
 
     @property
     def _exact(self) -> dict[str, Any]:
-        return {"fields": {names.ROWS: {"items": self._exact_elements}}} if self._exact_elements else {}
+        # Of arrays nothing is inferred; the flow's rules say so. Asked for only now: before there is a Spark, flows are
+        # judged too.
+        elements = {} if self._of is None or self._of.infers else self._of._exact  # noqa: SLF001
+        return {"fields": {names.ROWS: {"items": elements}}} if elements else {}
 
     def schema_as_declared(self) -> T.StructType:
         """One column, an array of what is declared."""

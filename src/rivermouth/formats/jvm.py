@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
@@ -44,6 +44,7 @@ class Jvm(DeclaredFormat):
     )
     files: tuple[str, ...] = Field(default=(), alias="jars")
     config: dict[str, str | bool | int | float] = Field(default={}, repr=False)
+    _is_key: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -66,6 +67,12 @@ class Jvm(DeclaredFormat):
     def with_texts(self, texts: Mapping[str, str]) -> Self:
         """The same format with these texts in its configuration."""
         return self.model_copy(update={"config": {**self.config, **texts}})
+
+    def of_keys(self) -> Self:
+        """The same format; the class is configured for keys."""
+        same = self.model_copy()
+        same._is_key = True  # noqa: SLF001 - of its own class
+        return same
 
     @property
     def reads_headers(self) -> bool:
@@ -114,7 +121,7 @@ class Jvm(DeclaredFormat):
 
     def _called(self) -> Deserializer:
         schema = json.dumps(self.schema_as_declared().jsonValue())
-        return Deserializer(self.class_name, self.files, self.config, schema)
+        return Deserializer(self.class_name, self.files, self.config, schema, self._is_key)
 
 
 def _check_keys(declared: T.DataType, path: str) -> None:

@@ -314,7 +314,7 @@ class Kafka:
             raise TopicPatternInvalid(flow=flow, pattern=pattern, detail=str(error)) from None
         found = self.describe([name for name in self._client.all_names() if whole.fullmatch(name)])
         if not found:
-            raise TopicPatternEmpty(flow=flow, pattern=pattern)
+            raise TopicPatternEmpty(flow=flow, pattern=pattern, fix=self._fix_of_pattern())
         return found
 
     def _fix(self, name: str) -> str:
@@ -325,6 +325,12 @@ class Kafka:
         if 0 < len(known) <= _HINTED_TOPICS:
             return hint
         return f"rivermouth dev produce {name} FILE"
+
+    def _fix_of_pattern(self) -> str:
+        known = sorted(topic for topic in self._client.all_names() if not topic.startswith("__"))
+        more = ", ..." if len(known) > _HINTED_TOPICS else ""
+        listed = f"write one that matches a topic of the broker: {', '.join(known[:_HINTED_TOPICS])}{more}"
+        return listed if known else "rivermouth dev produce TOPIC FILE"
 
     def _list_offsets(self, topics: Mapping[str, Topic], spec: OffsetSpec, isolation: str) -> Offsets:
         if not topics:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from rivermouth.names import METADATA_COLUMNS
 from rivermouth.project.locate import scalar, two_meanings
+from rivermouth.project.variables import escaped
 from rivermouth.spec import (
     EndingOffsets,
     Flow,
@@ -32,10 +33,16 @@ _TEXT: Final = "tag:yaml.org,2002:str"
 def to_yaml(spec: ProjectSpec) -> str:
     """The text of a ``rivermouth.yml`` that loads back to an equal spec.
 
-    References to environment variables stand in it as they do in ``spec``: nothing is resolved.
+    References to environment variables stand in it as they do in ``spec``: nothing is resolved. A ``${`` in a text in
+    which ``spec`` has no references is written as ``$${``.
     """
     return yaml.dump(
-        _project(spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=None
+        escaped(_project(spec)),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=_WIDTH,
+        default_flow_style=None,
     )
 
 

@@ -80,7 +80,7 @@ def ingest_spec(
             ``{"type": "python", "function": "decode:orders"}``.
         schema: The columns of the values, in the words of the format; those of JSON are inferred by default.
         compression: ``gzip`` or ``zstd``, where each value is compressed; a mapping as in a project file.
-        key_format: ``raw`` or ``text``.
+        key_format: ``raw``, ``text``, ``long`` or ``int``.
         table: ``schema.table`` instead of the derived name.
         sink: ``upsert`` for one row a key, ``append`` for a row a record, ``history`` for every version of a key.
         keys: Columns that tell rows apart; Kafka's key by default.

@@ -23,6 +23,12 @@ _SECTION: Final = re.compile(r"^(Attributes|Args|Returns|Raises|Guarantees|Examp
 _ENTRY: Final = re.compile(r"^    (\w+): (.+(?:\n {5,}.+)*)", re.MULTILINE)
 _MARKUP: Final = re.compile(r"``([^`]*)``")
 _NUMBER_OR_TEXT: Final = {"type": ["string", "integer", "number", "boolean"]}
+_VARIABLE: Final = {
+    "type": "string",
+    "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^{}]*)?\}",
+    "description": "an environment variable: ${NAME} or ${NAME:-default}",
+}
+_NO_TEXTS: Final = ("integer", "number", "boolean")
 _OFFSETS: Final = {
     "type": "object",
     "description": "{topic: {partition: offset}}; -2 is earliest, -1 latest",
@@ -46,8 +52,12 @@ _GROUP: Final = {
 }
 
 
-def project_schema() -> dict[str, Any]:
-    """The schema, with every format, sink and action that can be found and with the short forms of the YAML."""
+def project_schema(*, variables: bool = True) -> dict[str, Any]:
+    """The schema, with every format, sink and action that can be found and with the short forms of the YAML.
+
+    Args:
+        variables: Whether an environment variable is taken in the place of a number, a word, true or false as well.
+    """
     kinds = {family: [find_kind(family, name) for name in kind_names(family)] for family in ("formats", "sinks")}
     models: list[type[Noun]] = [ProjectSpec, *kinds["formats"], *kinds["sinks"]]
     refs, body = models_json_schema([(model, "validation") for model in models], by_alias=True)
@@ -67,6 +77,8 @@ def project_schema() -> dict[str, Any]:
     root.pop("title", None)
     _drop_defaults(root)
     _drop_defaults(definitions)
+    if variables:
+        root, definitions = _with_variables(root), {**_with_variables(definitions), "Variable": _VARIABLE}
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
         "title": TITLE,
@@ -188,6 +200,19 @@ def _drop_defaults(schema: Any) -> None:
             schema.pop("default", None)
         for part in schema.values():
             _drop_defaults(part)
+
+
+def _with_variables(schema: Any) -> Any:
+    """The same; where a number, true or false or one of some words belongs, a variable may stand as well."""
+    if isinstance(schema, list):
+        return [_with_variables(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") in _NO_TEXTS or isinstance(schema.get("enum"), list):
+        beside = {key: schema[key] for key in ("description", "default") if key in schema}
+        inner = {key: part for key, part in schema.items() if key not in beside}
+        return {**beside, "anyOf": [inner, {"$ref": "#/$defs/Variable"}]}
+    return {key: _with_variables(part) for key, part in schema.items()}
 
 
 def _described(schema: Mapping[str, Any]) -> dict[str, Any]:

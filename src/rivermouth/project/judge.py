@@ -13,7 +13,7 @@ from rivermouth.extend import find_kind, kind_names
 from rivermouth.names import did_you_mean
 from rivermouth.project.locate import SECRET, Document, Path
 from rivermouth.project.shapes import KIND_FIELDS, model_at, resolved, scalars_at, value_at
-from rivermouth.project.words import hint_for, is_future_key, is_future_kind
+from rivermouth.project.words import hint_for, is_future_key, is_future_kind, kind_hint
 from rivermouth.rows.declared import INFER
 from rivermouth.spec import Flow, Format, ProjectSpec
 
@@ -145,13 +145,15 @@ class _Judgement:
                 self._invalid((*path, "schema"), f"{words(path)}.schema: {why}", _MISSING_FIXES["schema"])
                 return False
             path, value = (*path, "type"), value.get("type")
+        if path in self._document.doubtful:
+            return False
         if not isinstance(value, str) or value in kind_names(family):
             return value is None or isinstance(value, str) or path[-1] != "type" or self._type_is_text(path, value)
         if is_future_kind(family, value):
             setting = f"{words(path)}: {value}"
             self.problems.append(NotSupported(at=self._at(path), setting=setting))
         else:
-            fix = did_you_mean(value, kind_names(family))
+            fix = kind_hint(family, value)
             self.problems.append(UnknownKind(at=self._at(path), family=family[:-1], name=value, fix=fix))
         return False
 
@@ -163,7 +165,7 @@ class _Judgement:
         action = value.get("action") if isinstance(value, dict) else None
         if not isinstance(value, dict) or not isinstance(action, str) or action in kind_names("actions"):
             return value
-        fix = did_you_mean(action, kind_names("actions"))
+        fix = kind_hint("actions", action)
         self.problems.append(UnknownKind(at=self._at((*path, "action")), family="action", name=action, fix=fix))
         return {**value, "action": "warn"}
 
@@ -216,7 +218,9 @@ class _Judgement:
             fix = _MISSING_FIXES.get(name, f"{name}: ...")
             self._invalid(path[:-1], f"{words(path[:-1])}: {name} is missing", fix)
         elif kind == "value_error":
-            self._sentence(path, str(details[0]["ctx"]["error"]))
+            error = details[0]["ctx"]["error"]
+            for sentence in getattr(error, "sentences", (str(error),)):
+                self._sentence(path, sentence)
         elif kind == "literal_error":
             self._choice(path, details[0]["ctx"]["expected"], value)
         elif kind == "invalid_key" or any(part == "[key]" for part in details[0]["loc"]):
@@ -224,9 +228,8 @@ class _Judgement:
             kind_of_key = "a whole number" if details[0]["type"].startswith("int") else "text"
             self._invalid(path, f"{words(path)}: the key is not {kind_of_key}", _key_fix(key, kind_of_key))
         elif kind in _BOUNDS:
-            self._invalid(
-                path, f"{words(path)}: {_BOUNDS[kind].format(**details[0].get('ctx', {}))}", "correct the value"
-            )
+            bounds = details[0].get("ctx", {})
+            self._invalid(path, f"{words(path)}: {_BOUNDS[kind].format(**bounds)}", _within(path, bounds))
         elif kind == "int_from_float":
             self._invalid(path, f"{words(path)}: expected a whole number, found a fraction", "write a whole number")
         else:
@@ -236,7 +239,9 @@ class _Judgement:
     def _unknown_key(self, path: Path, value: object) -> None:
         model = model_at(path[:-1], self._document.value)
         key = str(path[-1])
-        fix = hint_for(model, key, value) if model else "remove it"
+        mapping = value_at(self._document.value, path[:-1])
+        beside = mapping.keys() if isinstance(mapping, dict) else ()
+        fix = hint_for(model, key, value, beside) if model else "remove it"
         self.problems.append(UnknownKey(at=self._at(path), key=key, where=words(path[:-1]), fix=fix))
 
     def _sentence(self, path: Path, sentence: str) -> None:
@@ -250,7 +255,7 @@ class _Judgement:
         elif parted:
             self._invalid(path, f"{words(path)}: {parted[1]}", parted[2])
         else:
-            self._invalid(path, f"{words(path)}: {sentence}", "correct the value")
+            self._invalid(path, f"{words(path)}: {sentence}", "write another value")
 
     def _choice(self, path: Path, expected: str, value: object) -> None:
         known = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
@@ -314,11 +319,21 @@ def _mismatch_fix(path: Path, expected: list[str], value: object) -> str:
     if "text" in expected and isinstance(value, bool | int | float):
         shown = "..." if SECRET & set(path) else str(value).lower() if isinstance(value, bool) else str(value)
         return f'write it in quotes: "{shown}"'
-    if isinstance(value, str) and "${" in value:
-        return "write the value itself: ${NAME} stands only where text belongs"
     if isinstance(value, dict) and path[-2:-1] in (("options",), ("conf",)):
         return "write the option's full name with its dots on one line"
     return _FIXES_BY_NAME.get(name) or _FIXES[expected[-1 if expected[-1] in ("a list", "a mapping") else 0]]
+
+
+def _within(path: Path, bounds: dict[str, Any]) -> str:
+    """The setting with the nearest value that keeps within its bounds."""
+    name = str(path[-1])
+    inside = next((bounds[each] + step for each, step in _STEPS.items() if each in bounds), None)
+    if name in _FIXES_BY_NAME or inside is None:
+        return _FIXES_BY_NAME.get(name, "write another value")
+    return f"{name}: {inside:g}"
+
+
+_STEPS: Final = {"ge": 0, "gt": 1, "le": 0, "lt": -1}
 
 
 def _key_fix(key: object, kind_of_key: str) -> str:

@@ -13,6 +13,7 @@ from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems, 
 from rivermouth.project import locate
 from rivermouth.project.judge import judge
 from rivermouth.project.resolved import ResolvedProject
+from rivermouth.project.variables import resolved
 from rivermouth.spec import ProjectSpec
 
 if TYPE_CHECKING:
@@ -51,19 +52,21 @@ class Project(ResolvedProject):
             UnknownKey: A key that no noun has.
             UnknownKind: A format, sink or action that nothing answers to.
             NotSupported: A setting that is known but not built yet.
+            EnvironmentMissing: A variable without default is not set.
             ProjectProblems: Several of these; all are told.
         """
         name = str(path)
-        document = locate.read(read_text(Path(path), name), name)
+        environ = os.environ if environ is None else environ
+        document = resolved(locate.read(read_text(Path(path), name), name), name, environ)
         spec, problems = judge(document, name)
         raise_all(problems, name)
         if spec is None:
-            raise ProjectInvalid(at=f"{name}:1", detail="the file is no project", fix="rivermouth init")
+            raise ProjectInvalid(at=f"{name}:1", detail="the file is no project", fix="rivermouth init -f new.yml")
         return cls(
             spec=spec,
             base=Path(path).absolute().parent,
             file=name,
-            environ=os.environ if environ is None else environ,
+            environ=environ,
             lines=document.lines,
         )
 

@@ -78,6 +78,8 @@ def read(text: str, file: str) -> Document:
     Raises:
         ProjectInvalid: The text is no YAML, or more of it than a project may be.
     """
+    if not text.strip():
+        raise ProjectInvalid(at=f"{file}:1", detail="the file is empty", fix="rivermouth init")
     try:
         root = _Composer(yaml.parse(text, Loader=yaml.SafeLoader), file).document()
     except yaml.YAMLError as error:
@@ -123,7 +125,7 @@ class _Composer:
     def document(self) -> _Node:
         next(self._stream)
         if isinstance(next(self._stream), events.StreamEndEvent):
-            raise self._error("the file is empty", 1, "rivermouth init")
+            raise self._error("the file holds nothing but comments", 1, "lake: ./lake")
         root = self._node(next(self._stream), 0)
         next(self._stream)
         after = next(self._stream)

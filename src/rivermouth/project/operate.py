@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.types import StructType
 
 from rivermouth.engine.events import Event, FlowFailed, Listener
-from rivermouth.engine.orders import FlowOrder, FlowOutcome, Order
+from rivermouth.engine.orders import FlowOrder, FlowOutcome, Order, located
 from rivermouth.engine.plan import FlowPlan, ahead, plan_order
 from rivermouth.engine.requests import serve
 from rivermouth.engine.schemas import settled, with_columns
 from rivermouth.engine.supervisor import Supervisor
 from rivermouth.engine.table import table_shape
-from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, RivermouthError, SchemaNotKept
+from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, ProjectProblems, RivermouthError, SchemaNotKept
 from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.spark_errors import outlasting
@@ -280,13 +280,16 @@ def validate(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -
     flows = project.flows(tuple(dict.fromkeys(families.parted(name)[0] for name in names)))
     # One child says for all what is wrong with a family.
     shown = {families.parted(each.name)[0]: each for each in reversed(project.stand_ins())}
-    problems = []
+    problems: list[RivermouthError] = []
     with Spark(project, door) as spark:
         for order in [order_of(project, shown[flow.name]) for flow in flows]:
             try:
                 _check_shape(spark, order)
+            except ProjectProblems as several:
+                problems += located(several, order).problems
             except RivermouthError as error:
-                problems.append(error.located(order.at))
+                problems.append(located(error, order))
+    problems.sort(key=lambda problem: int((problem.at or ":0").rpartition(":")[2]))
     raise_all(problems, project.file)
     return flows
 

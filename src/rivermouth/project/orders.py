@@ -15,6 +15,7 @@ from rivermouth.project.validate import validate_static
 from rivermouth.rows import families
 
 if TYPE_CHECKING:
+    from rivermouth.errors.base import SettingPath
     from rivermouth.spec import Flow
 
 DEBUG_OFFSETS: Final = 1000
@@ -83,9 +84,21 @@ def order_of(project: Project, flow: Flow) -> FlowOrder:
     """
     chosen = _debugged(flow) if project.debug else flow
     servers, options = project.bootstrap_servers, project.kafka_options()
-    at, source = project.at("flows", flow.name), None if flow.source is None else project.source_of(flow)
-    snapshots = project.snapshots_of(flow)
-    return FlowOrder(chosen, project.places_of(flow), servers, options, at, source=source, snapshots=snapshots)
+    return FlowOrder(
+        chosen,
+        project.places_of(flow),
+        servers,
+        options,
+        at=project.at("flows", flow.name),
+        place=_place(project, flow),
+        source=None if flow.source is None else project.source_of(flow),
+        snapshots=project.snapshots_of(flow),
+    )
+
+
+def _place(project: Project, flow: Flow) -> Callable[[SettingPath], str | None]:
+    """Where the settings of a flow stand in the project's file."""
+    return lambda path: project.at("flows", flow.name, *path)
 
 
 def _family(project: Project, flow: Flow, topics: Collection[str] | None) -> FamilyOrder:
@@ -100,6 +113,7 @@ def _family(project: Project, flow: Flow, topics: Collection[str] | None) -> Fam
         ),
         only=None if topics is None else frozenset(topics),
         at=project.at("flows", flow.name),
+        place=_place(project, flow),
         source=None if flow.source is None else project.source_of(flow),
     )
 

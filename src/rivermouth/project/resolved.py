@@ -317,7 +317,10 @@ class ResolvedProject:
     @property
     def jars(self) -> list[Path]:
         """Files with classes that the formats of flows name, each once."""
-        found = (jar for flow in self.spec.flows.values() for jar in flow.format.below(self.base).jars)
+        forms = (
+            form for flow in self.spec.flows.values() for form in (flow.format, flow.key_format) if form is not None
+        )
+        found = (jar for form in forms for jar in form.below(self.base).jars)
         return [Path(jar).absolute() for jar in dict.fromkeys(found)]
 
     @property

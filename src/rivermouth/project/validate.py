@@ -24,6 +24,7 @@ from rivermouth.rows import families, kafka_options, source_table
 from rivermouth.rows.environment import expand, references, texts_with_references
 from rivermouth.rows.places import FlowPlaces, check_apart, check_distinct, schemes
 from rivermouth.spec import Flow
+from rivermouth.spec.values import heap_size
 
 MAX_TOPIC_CHARACTERS: Final = 249
 _TOPIC: Final = re.compile(r"^[A-Za-z0-9._-]+$")
@@ -34,6 +35,8 @@ _PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}")
 # Delta refuses these in column names unless the table maps its columns.
 _NOT_IN_COLUMNS: Final = re.compile(r"[ ,;{}()\n\t=]")
+_A_FLOW: Final = "flows: {events: {topics: [events], format: raw, table: bronze.events}}"
+_DRIVER_MEMORY: Final = "spark.driver.memory"
 _LOWEST: Final = {"starting_offsets": -2, "ending_offsets": -1}
 
 
@@ -54,7 +57,7 @@ def static_problems(project: Project) -> list[RivermouthError]:
         # What hangs on a missing variable cannot be judged; the rest would only repeat it.
         return missing
     found: list[RivermouthError] = []
-    for check in (_flows, _kafka, _registry, _each_flow, _places, _groups, _sources):
+    for check in (_flows, _kafka, _registry, _spark, _each_flow, _places, _groups, _sources):
         found += check(project)
     return found
 
@@ -83,14 +86,13 @@ def _environment(project: Project) -> Iterator[RivermouthError]:
             expand(text, project.environ)
         except (EnvironmentMissing, ProjectInvalid, SecretMissing) as error:
             yield error.located(project.at(*path))
+    if project.file is not None:
+        return  # what looks like a reference in other texts was written as plain text
     for path, text in _texts((), project.spec.model_dump()):
         if path not in resolved and _REFERENCE.search(text):
             name = next(references(text), "NAME")
-            yield ProjectInvalid(
-                at=project.at(*path),
-                detail=f"{words(path)}: ${{{name}}} would not be resolved here",
-                fix="use variables in lake, kafka, schema_registry, spark.conf, places, topics, group_id, config only",
-            )
+            detail = f"{words(path)}: ${{{name}}} is not resolved here, as this project was not read from a file"
+            yield ProjectInvalid(detail=detail, fix=f"write its value: os.environ[{name!r}]")
 
 
 def _texts(path: Path, value: object) -> Iterator[tuple[Path, str]]:
@@ -108,7 +110,7 @@ def _texts(path: Path, value: object) -> Iterator[tuple[Path, str]]:
 def _flows(project: Project) -> Iterator[RivermouthError]:
     flows = project.spec.flows
     if not flows:
-        yield _invalid(project, ("flows",), "the project has no flow", "rivermouth init, for one to start from")
+        yield _invalid(project, ("flows",), "the project has no flow", _A_FLOW)
     for name, flow in flows.items():
         if flow.name != name:
             detail = f"{words(('flows', name))}: the flow is also called {flow.name!r}"
@@ -144,6 +146,18 @@ def _wrong_servers(servers: list[str]) -> tuple[str, str] | None:
     if sound and not any(address.endswith("/") for _scheme, address in parts):
         return None
     return "kafka.bootstrap_servers: each broker is written as host:port", fix
+
+
+def _spark(project: Project) -> Iterator[RivermouthError]:
+    """The heap of the driver, where it is written as Spark's own option."""
+    size = project.spark_conf.get(_DRIVER_MEMORY)
+    try:
+        if size is not None:
+            heap_size(size)
+    except ValueError as error:
+        path: Path = ("spark", "conf", _DRIVER_MEMORY)
+        detail, _, fix = str(error).rpartition(": ")
+        yield _invalid(project, path, f"{words(path)}: {detail}", fix)
 
 
 def _registry(project: Project) -> Iterator[RivermouthError]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from rivermouth.extend import kind_names
 from rivermouth.names import did_you_mean
 from rivermouth.spec import Expectation, Flow, KafkaCluster, Places, ProjectSpec, Table, Trigger
 
+_UPSERT: Final = "write it as sink: {type: upsert, keys: [...]}"
 # By the model in which the word was written: a field of that model, or a sentence.
 _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "ProjectSpec": {
@@ -97,6 +99,12 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "partitioned_by": "write it as table: {name: ..., partition_by: [...]}",
         "mode": "sink",
         "keys": "write it as sink: {type: ..., keys: [...]}",
+        **dict.fromkeys(("primary_key", "dedupe", "deduplicate", "unique_keys"), _UPSERT),
+        **dict.fromkeys(("where", "filter"), "write it as expectations: [{name: ..., condition: ..., action: drop}]"),
+        "columns": "write it as select: [...], or the columns of the values as format: {type: json, schema: ...}",
+        "kafka": "a project has one cluster: write kafka: at the top of the file, or the flow into a file of its own",
+        "options": "write it as kafka: {options: ...} at the top of the file",
+        "retries": "remove it; a batch that fails is tried again by itself",
     },
     "Csv": {
         "sep": "delimiter",
@@ -189,8 +197,34 @@ _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
 }
 _FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
     "formats": frozenset(),
-    "sinks": frozenset({"kafka", "merge", "scd2"}),
+    "sinks": frozenset({"kafka"}),
     "actions": frozenset(),
+}
+# Of formats, sinks and actions: the words of other tools, and ours.
+_OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "formats": {
+        **dict.fromkeys(("binary", "bytes", "byte_array"), "raw"),
+        **dict.fromkeys(("string", "str", "utf8", "plain"), "text"),
+        **dict.fromkeys(("jsonl", "ndjson", "json_schema"), "json"),
+        **dict.fromkeys(("delimited", "tsv"), "csv"),
+        **dict.fromkeys(("proto", "protobuf3"), "protobuf"),
+        **dict.fromkeys(("grok", "log"), "regex"),
+        **dict.fromkeys(("messagepack", "bson"), "msgpack"),
+        "goldengate": "ogg",
+        "deserializer": "jvm",
+        "udf": "python",
+    },
+    "sinks": {
+        **dict.fromkeys(("merge", "merge_into", "scd1", "scd_type_1", "auto_cdc", "apply_changes", "update"), "upsert"),
+        **dict.fromkeys(("scd2", "scd_type_2"), "history"),
+        **dict.fromkeys(("insert", "delta"), "append"),
+    },
+    "actions": {
+        **dict.fromkeys(("quarantine", "dlq", "dead-letter", "deadletter", "reject"), "dead_letter"),
+        **dict.fromkeys(("expect_or_drop", "skip", "ignore", "filter"), "drop"),
+        **dict.fromkeys(("expect_or_fail", "abort", "error", "stop", "raise"), "fail"),
+        **dict.fromkeys(("expect", "warning", "log", "allow", "keep"), "warn"),
+    },
 }
 # Where a key stands that was written one floor too high or too low.
 _ELSEWHERE: Final[tuple[tuple[type[BaseModel], type[BaseModel], str], ...]] = (
@@ -223,13 +257,26 @@ def is_future_kind(family: str, name: str) -> bool:
     return name in _FUTURE_KINDS[family]
 
 
-def hint_for(model: type[BaseModel], key: str, value: object) -> str:
-    """What to write instead of the unknown ``key``: one step, as a sentence."""
+def kind_hint(family: str, name: str) -> str:
+    """What to write instead of a format, sink or action of a name that nothing answers to."""
+    meant = _OTHER_KINDS[family].get(name.lower())
+    return f"did you mean {meant!r}?" if meant else did_you_mean(name, kind_names(family))
+
+
+def hint_for(model: type[BaseModel], key: str, value: object, beside: Collection[str] = ()) -> str:
+    """What to write instead of the unknown ``key``: one step, as a sentence.
+
+    Args:
+        model: The noun in which it was written.
+        key: The key.
+        value: What it was given.
+        beside: The keys that are there too: none of them is offered.
+    """
     fields = set(fields_of(model)) - ({"name"} if model is Flow else set())
     snake = _snake(key)
-    if snake in fields:
-        return f"did you mean {snake!r}?"
-    known = _OTHER_WORDS.get(model.__name__, {}).get(snake)
+    known = snake if snake in fields else _OTHER_WORDS.get(model.__name__, {}).get(snake)
+    if known in beside:
+        return f"remove {key}: {known} is there already"
     if known is not None:
         return f"did you mean {known!r}?" if known in fields else known
     if model is ProjectSpec and isinstance(value, Mapping) and {"topics", "table", "format"} & set(value):
@@ -237,7 +284,9 @@ def hint_for(model: type[BaseModel], key: str, value: object) -> str:
     for here, there, sentence in _ELSEWHERE:
         if here is model and snake in fields_of(there) and snake != "name":
             return sentence.format(key=snake)
-    return did_you_mean(key, fields)
+    near = did_you_mean(key, fields)
+    named = re.fullmatch(r"did you mean '(\w+)'\?", near)
+    return f"remove {key}: {named[1]} is there already" if named and named[1] in beside else near
 
 
 def _snake(key: str) -> str:

@@ -21,9 +21,7 @@ def explained(error: yaml.YAMLError, text: str, file: str) -> ProjectInvalid:
         detail = f"the file holds a character that YAML does not allow (U+{int(error.character):04X})"
         return ProjectInvalid(at=f"{file}:{line}", detail=detail, fix="save it as plain UTF-8 text")
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return ProjectInvalid(
-            at=f"{file}:1", detail="the file is no YAML", fix="rivermouth init, for one to start from"
-        )
+        return ProjectInvalid(at=f"{file}:1", detail="the file is no YAML", fix="rivermouth init -f new.yml")
     problem = error.problem or ""
     mark = error.problem_mark
     begin = (error.context_mark or mark).line

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from rivermouth.rows import our_classes, schema_registry
 from rivermouth.rows.our_classes import JAVA_ERRORS
+from rivermouth.rows.refused import unreadable
 from rivermouth.rows.schema_registry import RegistryAccess
 
 if TYPE_CHECKING:
@@ -138,8 +139,7 @@ def text_of(declared: str | dict[str, Any]) -> str:
     try:
         return Path(declared).read_text(encoding="utf-8")
     except OSError as error:
-        msg = f"the schema file {declared} cannot be read: {error.strerror}"
-        raise ValueError(msg) from None
+        raise unreadable(declared, error) from None
     except UnicodeDecodeError:
         msg = f"the schema file {declared} is no UTF-8"
         raise ValueError(msg) from None

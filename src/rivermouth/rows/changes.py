@@ -14,7 +14,7 @@ from rivermouth.rows import json_types, record_keys, snapshots
 from rivermouth.rows.schema import derived_columns, key_columns, sequence_column
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
@@ -248,7 +248,7 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
     sink = flow.keyed
     if sink is None:
         return rows
-    tombstone = f"{names.VALUE} IS NULL"
+    tombstone, columns = f"{names.VALUE} IS NULL", rows.columns
     # What Kafka says of each record it says of tombstones too.
     placed = {*sink.sequence_by} <= {
         name for column, name in flow.metadata_columns.items() if column not in names.CHANGE_METADATA_COLUMNS
@@ -258,9 +258,9 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
         truncation = snapshots.WHOLE
     rows = _with_keys_of_tombstones(rows, flow).selectExpr(
         "*",
-        f"{tombstone} OR {deletion} OR {_is_true(sink.apply_as_deletes)} AS {names.DELETE}",
-        f"NOT ({tombstone}) AND ({truncation} OR {_is_true(sink.apply_as_truncates)}) AS {names.TRUNCATE}",
-        f"IF({tombstone} AND {not placed}, NULL, {sequence_sql(sink.sequence_by)}) AS {names.SEQUENCE}",
+        f"{tombstone} OR {deletion} OR {_is_true(sink.apply_as_deletes, columns)} AS {names.DELETE}",
+        f"NOT ({tombstone}) AND ({truncation} OR {_is_true(sink.apply_as_truncates, columns)}) AS {names.TRUNCATE}",
+        f"IF({tombstone} AND {not placed}, NULL, {sequence_sql(sink.sequence_by, columns)}) AS {names.SEQUENCE}",
     )
     if sink.sequence_by and flow.format.changes:
         is_told = flow.format.whole_deletions or {*sink.sequence_by} <= {*flow.metadata_columns.values()}
@@ -285,13 +285,16 @@ def _tells(flow: Flow, operation: str) -> str:
     return f"coalesce({names.OPERATION} = '{operation}', false)" if flow.format.changes else "false"
 
 
-def _is_true(condition: str | None) -> str:
-    return f"coalesce((\n{condition}\n), false)" if condition else "false"
+def _is_true(condition: str | None, columns: Collection[str]) -> str:
+    return f"coalesce((\n{names.as_sql(condition, columns)}\n), false)" if condition else "false"
 
 
-def sequence_sql(sequence_by: Sequence[str]) -> str:
-    """SQL of a record's place in the order: the expression, or a struct of several; a null without any."""
-    parts = [f"(\n{text}\n)" for text in sequence_by]
+def sequence_sql(sequence_by: Sequence[str], columns: Collection[str]) -> str:
+    """SQL of a record's place in the order: the expression, or a struct of several; a null without any.
+
+    A part may be the name of one of ``columns`` that SQL takes in backticks only.
+    """
+    parts = [f"(\n{names.as_sql(text, columns)}\n)" for text in sequence_by]
     if len(parts) > 1:
         return f"struct({', '.join(f'{part} AS _{number}' for number, part in enumerate(parts, 1))})"
     return parts[0] if parts else "CAST(NULL AS BIGINT)"

@@ -38,7 +38,10 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
         judgeable += f" AND NOT {names.SKIPPED}"
     if names.POSITION in rows.columns:
         judgeable += f" AND {names.POSITION} >= 0"
-    failed = (f"{judgeable} AND NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations))
+    failed = (
+        f"{judgeable} AND NOT {met(names.as_sql(each.condition, rows.columns))} AS {failed_column(i)}"
+        for i, each in enumerate(expectations)
+    )
     return rows.selectExpr("*", *failed)
 
 

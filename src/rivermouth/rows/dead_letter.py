@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from rivermouth import names
-from rivermouth.rows import envelope, partition_values
+from rivermouth.rows import envelope, number_keys, partition_values
 from rivermouth.rows.changes import MESSAGES
 from rivermouth.rows.checks import JUDGEABLE, failed_column
 from rivermouth.rows.generated_code import by_reference
@@ -149,6 +149,13 @@ def columns(flow: Flow) -> StructType:
     return StructType([*COLUMNS.fields, *([POSITION] if flow.explosion is not None else [])])
 
 
+# By their length in bytes, what keys may be that are no text.
+_KEYS_BY_SIZE: Final = {
+    size: f"; it has {size} bytes: key_format: {kind} reads such whole numbers, and raw keeps the bytes"
+    for kind, size in number_keys.SIZES.items()
+}
+
+
 def as_envelope(letters: DataFrame, *more: str) -> DataFrame:
     """Dead letters as envelope rows again, for another try, with the columns in ``more`` as ``__<name>``."""
     beside = (F.col(name).alias(f"__{name.removeprefix('__')}") for name in more)
@@ -193,7 +200,10 @@ def dead_letters(
 def _of_key(flow: Flow) -> tuple[str, str, str]:
     """SQL of the reason, field and message of records whose key was refused."""
     if flow.key_columns is None:
-        return "'KEY_INVALID_UTF8'", "'kafka_key'", "'the key is not valid UTF-8'"
+        cases = " ".join(f"WHEN {size} THEN {names.literal(said)}" for size, said in _KEYS_BY_SIZE.items())
+        other = names.literal("; key_format: raw keeps the bytes, and avro, protobuf, jvm and others read them")
+        message = f"concat('the key is not valid UTF-8', CASE length({names.KEY}) {cases} ELSE {other} END)"
+        return "'KEY_INVALID_UTF8'", "'kafka_key'", message
     return (
         "'KEY_INVALID'",
         "concat_ws('.', 'kafka_key', __key_field)",

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from rivermouth.rows import json_schema_document, json_types
+from rivermouth.rows.refused import SchemaRefused, unreadable
 from rivermouth.spec import Format
 
 INFER: Final = "infer"
@@ -160,11 +161,10 @@ def _from_file(path: str) -> dict[str, Any]:
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        msg = f"the schema file {path} cannot be read: {error.strerror}"
-        raise ValueError(msg) from None
+        raise unreadable(path, error) from None
     except (ValueError, RecursionError):
-        msg = f"the schema file {path} is not JSON"
-        raise ValueError(msg) from None
+        fix = f"put JSON into the file, or write the columns: {DeclaredFormat.schema_example}"
+        raise SchemaRefused(f"the schema file {path} is not JSON", fix) from None
     if not isinstance(found, dict):
         msg = f"the schema file {path} holds no JSON object"
         raise ValueError(msg)  # noqa: TRY004 - the caller reports ValueErrors

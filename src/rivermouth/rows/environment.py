@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth.errors import EnvironmentMissing, ProjectInvalid
 
 if TYPE_CHECKING:
-    from rivermouth.spec import Flow, ProjectSpec
+    from rivermouth.spec import Flow, Format, ProjectSpec
 
 _REFERENCE: Final = re.compile(
     r"(?P<escaped>\$\$\{)"
@@ -89,8 +89,10 @@ def expand_flow(flow: Flow, environ: Mapping[str, str]) -> Flow:
             }
         ),
     }
-    if texts := flow.format.texts:
-        changes["format"] = flow.format.with_texts({name: expand(text, environ) for name, text in texts.items()})
+    for name in ("format", "key_format"):
+        form: Format | None = getattr(flow, name)
+        if form is not None and (texts := form.texts):
+            changes[name] = form.with_texts({name: expand(text, environ) for name, text in texts.items()})
     if flow.ending_offsets is not None:
         ends = {expand(topic, environ): part for topic, part in flow.ending_offsets.offsets.items()}
         changes["ending_offsets"] = flow.ending_offsets.model_copy(update={"offsets": ends})
@@ -129,8 +131,9 @@ def _of_flow(path: tuple[str, ...], flow: Flow) -> Iterator[tuple[tuple[str | in
     for name in ("starting_offsets", "ending_offsets"):
         for topic in getattr(getattr(flow, name), "offsets", ()):
             yield (*path, name, topic), topic
-    for name, text in flow.format.texts.items():
-        yield (*path, "format", "config", name), text
+    for setting in ("format", "key_format"):
+        for name, text in getattr(getattr(flow, setting), "texts", {}).items():
+            yield (*path, setting, "config", name), text
     if flow.starting_offsets.group:
         yield (*path, "starting_offsets", "group"), flow.starting_offsets.group
 

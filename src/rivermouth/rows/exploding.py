@@ -127,7 +127,8 @@ def explode(rows: DataFrame, flow: Flow) -> DataFrame:
     kinds: Any = rows.schema[names.DATA].dataType
     there = f"{names.DECODED} AND {names.VALUE} IS NOT NULL"
     # On a line of its own, as it may end in a comment.
-    elements = f"CASE WHEN {there} THEN (\n{flow.explosion.sql}\n) END AS {_ELEMENTS}"
+    sql = names.as_sql(flow.explosion.sql, kinds.names)
+    elements = f"CASE WHEN {there} THEN (\n{sql}\n) END AS {_ELEMENTS}"
     found = rows.select("*", f"{names.DATA}.*").selectExpr(*map(quoted, rows.columns), elements)
     kind: Any = found.schema[_ELEMENTS].dataType
     called = names_of(flow.explosion, kind)

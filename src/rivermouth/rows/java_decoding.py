@@ -30,12 +30,14 @@ class Deserializer:
         jars: Files in which it may be.
         config: What its ``configure`` gets.
         schema: The declared columns in Spark's JSON form.
+        is_key: Whether it reads keys; its ``configure`` gets to know.
     """
 
     name: str
     jars: Sequence[str]
     config: Mapping[str, Any] = field(repr=False)
     schema: str
+    is_key: bool = False
 
 
 def check(spark: SparkSession, called: Deserializer) -> None:
@@ -79,7 +81,7 @@ def failure(error_text: str) -> DeserializerLost | None:
 
 
 def _made(spark: SparkSession, called: Deserializer) -> Any:
-    return our_classes.made(spark, _CLASS, called.name, dict(called.config), called.schema)
+    return our_classes.made(spark, _CLASS, called.name, dict(called.config), called.schema, called.is_key)
 
 
 def _has_all(spark: SparkSession, jars: Sequence[str]) -> bool:

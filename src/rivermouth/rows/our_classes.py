@@ -9,16 +9,17 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.classic.column import Column as ClassicColumn
 
+from rivermouth.rows.refused import SchemaRefused
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 JAVA_ERRORS: Final = (Py4JJavaError, PySparkException)
 _PACKAGE: Final = "rivermouth"
-NOT_THERE: Final = (
-    "the classes of rivermouth are not in this session, which somebody else has started: start it with "
-    '--jars "$(rivermouth jars paths)"'
-)
+NOT_THERE: Final = "the classes of rivermouth are not in this session, which somebody else has started"
 """What is said of a session that has not got them."""
+START_WITH: Final = 'start the session with --jars "$(rivermouth jars paths)"'
+"""What to do then."""
 
 
 def found(spark: SparkSession, name: str) -> Any:
@@ -28,7 +29,7 @@ def found(spark: SparkSession, name: str) -> Any:
         ValueError: The session has not got our classes.
     """
     if not are_there(spark):
-        raise ValueError(NOT_THERE)
+        raise SchemaRefused(NOT_THERE, START_WITH)
     return getattr(spark._jvm, f"{_PACKAGE}.{name}")  # noqa: SLF001
 
 

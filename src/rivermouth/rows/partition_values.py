@@ -84,6 +84,11 @@ def folder_bytes(text: str) -> int:
     return len(text.encode()) + 2 * sum(character in ESCAPED for character in text)
 
 
+def has_folder(column: str) -> bool:
+    """Whether the name of a partition column leaves room for a value in the name of a folder."""
+    return folder_bytes(f"{column}={NULL_FOLDER}") <= MAX_FOLDER_BYTES
+
+
 def _of_problem(texts: dict[int, str]) -> str:
     cases = (f"WHEN {code} THEN {names.literal(text)}" for code, text in texts.items())
     return f"CASE {names.PARTITION_PROBLEM} {' '.join(cases)} END"

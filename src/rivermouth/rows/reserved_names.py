@@ -136,8 +136,10 @@ def check(flow: Flow, columns: Sequence[str], payload: Sequence[str]) -> None:
     """
     for name in columns:
         if whose := owner(flow, name):
-            fix = _fix(flow, name, columns) if name in payload else _fix_of_ours(flow, name)
-            raise ColumnReserved(flow=flow.name, column=name, owner=whose, fix=fix)
+            is_payload = name in payload
+            fix = _fix(flow, name, columns) if is_payload else _fix_of_ours(flow, name)
+            path = ("format", "schema") if is_payload else ("table",)
+            raise ColumnReserved(flow=flow.name, column=name, owner=whose, fix=fix).about(*path)
 
 
 def _fix(flow: Flow, name: str, columns: Sequence[str]) -> str:
@@ -154,7 +156,9 @@ def _fix(flow: Flow, name: str, columns: Sequence[str]) -> str:
 def _fix_of_ours(flow: Flow, name: str) -> str:
     if name in flow.metadata_columns.values():
         # All of them: those that are not listed are left out.
-        others = {told: "another_name" if called == name else called for told, called in flow.metadata_columns.items()}
+        others = {
+            told: f"record_{told}" if called == name else called for told, called in flow.metadata_columns.items()
+        }
         return f"metadata_columns: {{{', '.join(f'{told}: {called}' for told, called in others.items())}}}"
     return "write {another_name: ...} for it in keys or in partition_by"
 

@@ -86,15 +86,30 @@ def table_columns(flow: Flow, payload: StructType, key: DataType) -> StructType:
     taken = {field.name.lower(): column for field, column in zip(metadata, flow.metadata_columns, strict=True)}
     for field in metadata:
         if reserved_names.is_of_the_way(field.name):
-            fix = f"metadata_columns: {{{taken[field.name.lower()]}: another_name}}"
-            raise ColumnReserved(flow=flow.name, column=field.name, owner="rivermouth", fix=fix)
+            fix = renamed(flow, taken[field.name.lower()], payload.names)
+            raise ColumnReserved(flow=flow.name, column=field.name, owner="rivermouth", fix=fix).about(
+                "metadata_columns", taken[field.name.lower()]
+            )
     for field in payload:
         if reserved_names.is_of_the_way(field.name):
             fix = f"leave {field.name} out of the schema, or write the value whole: format: text"
-            raise ColumnReserved(flow=flow.name, column=field.name, owner="rivermouth", fix=fix)
+            raise ColumnReserved(flow=flow.name, column=field.name, owner="rivermouth", fix=fix).about(
+                "format", "schema"
+            )
         if field.name.lower() in taken:
-            raise ColumnCollision(flow=flow.name, column=field.name, metadata=taken[field.name.lower()])
+            fix = renamed(flow, taken[field.name.lower()], payload.names)
+            raise ColumnCollision(flow=flow.name, column=field.name, fix=fix).about("format", "schema")
     return StructType([*payload.fields, *metadata])
+
+
+def renamed(flow: Flow, metadata: str, payload: Collection[str]) -> str:
+    """The flow's ``metadata_columns`` as YAML, all of them, with a name for one of them that no column has."""
+    taken = {name.lower() for name in (*payload, *flow.metadata_columns.values())}
+    name = f"record_{metadata}"
+    while name in taken:
+        name = f"record_{name}"
+    called = {**flow.metadata_columns, metadata: name}
+    return f"metadata_columns: {{{', '.join(f'{column}: {new}' for column, new in called.items())}}}"
 
 
 def is_taken(flow: Flow, name: str) -> bool:
@@ -235,7 +250,9 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
         told = (names.MISFIT, names.ORDINAL)
     shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *told, *beside)
     shaped = selecting.select(shaped, flow, (*flow.metadata_columns.values(), *_KEPT, *told, *beside))
-    derived = {name: F.expr(expression) for name, expression in derived_columns(flow).items()}
+    derived = {
+        name: F.expr(names.as_sql(expression, shaped.columns)) for name, expression in derived_columns(flow).items()
+    }
     return shaped.withColumns(derived) if derived else shaped
 
 

@@ -31,7 +31,7 @@ def select(rows: DataFrame, flow: Flow, beside: Collection[str]) -> DataFrame:
     """
     if not flow.select:
         return rows
-    selected = [STAR.sub(f"{names.DATA}.*", each) for each in flow.select]
+    selected = [STAR.sub(f"{names.DATA}.*", names.as_sql(each, rows.columns)) for each in flow.select]
     others = [*map(names.quoted, beside)]
     found = rows.selectExpr(*selected, *others)
     if flow.policies.rescues and RESCUED not in found.columns:

@@ -31,7 +31,6 @@ from rivermouth.spec.selection import is_star
 from rivermouth.spec.source import Source
 from rivermouth.spec.values import DurationS, Noun
 
-_NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
 NullValues = Literal["drop", "keep", "dead_letter"]
@@ -92,7 +91,8 @@ class Trigger(Noun):
             msg = "max_delay bounds the wait for min_offsets: give min_offsets too"
             raise ValueError(msg)
         if self.min_offsets and self.max_offsets and self.min_offsets > self.max_offsets:
-            msg = f"min_offsets ({self.min_offsets}) is greater than max_offsets ({self.max_offsets})"
+            greater = f"min_offsets ({self.min_offsets}) is greater than max_offsets ({self.max_offsets})"
+            msg = f"{greater}: write max_offsets: {self.min_offsets}"
             raise ValueError(msg)
         return self
 
@@ -154,8 +154,9 @@ class Flow(Noun):
         group_id: Consumer group under which progress is shown to Kafka's own tools; never read back.
         format: How the value of a record becomes columns.
         compression: How each value is compressed; not what Kafka does with batches of records.
-        key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8, and a
-            format with a schema makes a struct of its columns, or one value of an Avro schema that is no record.
+        key_format: How its key becomes ``kafka_key``: raw keeps bytes (default of raw flows), text decodes UTF-8, long
+            and int read whole numbers as Kafka's serializers write them, and a format with a schema makes a struct of
+            its columns, or one value of an Avro schema that is no record.
         metadata_columns: Which of Kafka's coordinates the table gets, and under which names.
         explode: An array or a map over the columns that the format reads, of which each element becomes a row, as SQL:
             ``items AS item``, ``tags AS (name, tag)``. ``*`` where a value is itself an array of documents. The column
@@ -221,32 +222,7 @@ class Flow(Noun):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if not _NAME.match(self.name):
-            msg = f"{self.name!r} is no flow name: use letters, digits, _ and -, beginning with a letter"
-            raise ValueError(msg)
-        sources = [name for name in ("topics", "topic_pattern", "assign", "source") if getattr(self, name)]
-        if len(sources) != 1:
-            named = " and ".join(sources) if sources else "none"
-            msg = (
-                f"name the source by exactly one of topics, topic_pattern, assign and source ({named} given): "
-                "for example topics: [orders]"
-            )
-            raise ValueError(msg)
-        names = [expectation.name for expectation in self.expectations]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            msg = f"expectation {twice[0]!r} stands twice: each name once"
-            raise ValueError(msg)
         flow_rules.check(self)
-        if "max_tables" in self.table.model_fields_set and not self.is_family:
-            msg = (
-                "max_tables is for a flow with a table for each of its topics: "
-                "write {topic} into the table's name, and topic_pattern, or remove it"
-            )
-            raise ValueError(msg)
-        if self.table.cluster_by and self.zorder:
-            msg = "a clustered table has its order by cluster_by: leave zorder out"
-            raise ValueError(msg)
         return self
 
     @property
@@ -352,7 +328,13 @@ class Flow(Noun):
         """How keys become columns; None where they are bytes or text."""
         if self.key_format is None or self.key_format.type in flow_rules.PLAIN_KEYS:
             return None
-        return self.key_format.evolving(Evolution().settled(infers=False))
+        return self.key_format.of_keys().evolving(Evolution().settled(infers=False))
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether the headers of records are read."""
+        forms = (self.value_format, *([self.key_columns] if self.key_columns else []))
+        return "kafka_headers" in self.metadata_columns or any(form.reads_headers for form in forms)
 
     @property
     def keys_are_judged(self) -> bool:
@@ -391,6 +373,6 @@ def _metadata_columns(value: object, needed: Collection[str]) -> object:
             raise ValueError(msg)
     picked = {name: value.get(name) or name for name in METADATA_COLUMNS if name in value or name in needed}
     if len(set(picked.values())) < len(picked):
-        msg = "two metadata columns have the same name"
+        msg = "two metadata columns have the same name: give each a name of its own"
         raise ValueError(msg)
     return picked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.names import CHANGE_METADATA_COLUMNS
@@ -12,23 +13,66 @@ if TYPE_CHECKING:
     from rivermouth.spec.flow import Flow
     from rivermouth.spec.kinds import Format
 
+_NAME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")
 PLAIN_KEYS: Final = ("raw", "text")
 """Formats of keys that have no schema."""
+
+
+class Problems(ValueError):
+    """What is wrong with a flow: a sentence each, and behind a colon what to write.
+
+    Attributes:
+        sentences: One or more.
+    """
+
+    def __init__(self, sentences: tuple[str, ...]) -> None:
+        super().__init__("\n".join(sentences))
+        self.sentences = sentences
 
 
 def check(flow: Flow) -> None:
     """Makes sure that a flow's source, format, columns and sink go together.
 
     Raises:
-        ValueError: They do not: what is wrong, and behind a colon what to write.
+        Problems: They do not; all is said at once.
     """
-    _check_source(flow)
-    _check_evolution(flow)
-    _check_select(flow)
-    _check_explode(flow)
-    _check_key_format(flow)
-    _check_changes(flow)
-    _check_keyed(flow)
+    found = []
+    for part in (
+        _check_name,
+        _check_topics,
+        _check_source,
+        _check_evolution,
+        _check_select,
+        _check_explode,
+        _check_key_format,
+        _check_changes,
+        _check_keyed,
+        _check_expectations,
+        _check_table,
+    ):
+        try:
+            part(flow)
+        except ValueError as error:
+            found.append(str(error))
+    if found:
+        raise Problems(tuple(dict.fromkeys(found)))
+
+
+def _check_name(flow: Flow) -> None:
+    if not _NAME.match(flow.name):
+        msg = f"{flow.name!r} is no flow name: use letters, digits, _ and -, beginning with a letter"
+        raise ValueError(msg)
+
+
+def _check_topics(flow: Flow) -> None:
+    sources = [name for name in ("topics", "topic_pattern", "assign", "source") if getattr(flow, name)]
+    if len(sources) != 1:
+        named = " and ".join(sources) if sources else "none"
+        msg = (
+            f"name the source by exactly one of topics, topic_pattern, assign and source ({named} given): "
+            "for example topics: [orders]"
+        )
+        raise ValueError(msg)
 
 
 def _check_source(flow: Flow) -> None:
@@ -188,7 +232,8 @@ def _only_for_values(form: Format) -> str | None:
         return "documents_in_strings"
     if getattr(form, "record_names", ()):
         return "record_names"
-    return f"the format {form.type}" if form.changes or form.skips else None
+    # What a deserializer returns as null is a key that is null.
+    return f"the format {form.type}" if form.changes or (form.skips and form.type != "jvm") else None
 
 
 def _check_key_format(flow: Flow) -> None:
@@ -262,3 +307,23 @@ def _check_keyed(flow: Flow) -> None:
         if name not in flow.metadata_columns:
             msg = f"the sink {flow.sink.type} goes by {name}: list it in metadata_columns"
             raise ValueError(msg)
+
+
+def _check_expectations(flow: Flow) -> None:
+    called = [expectation.name for expectation in flow.expectations]
+    twice = sorted({name for name in called if called.count(name) > 1})
+    if twice:
+        msg = f"expectation {twice[0]!r} stands twice: each name once"
+        raise ValueError(msg)
+
+
+def _check_table(flow: Flow) -> None:
+    if "max_tables" in flow.table.model_fields_set and not flow.is_family:
+        msg = (
+            "max_tables is for a flow with a table for each of its topics: "
+            "write {topic} into the table's name, and topic_pattern, or remove it"
+        )
+        raise ValueError(msg)
+    if flow.table.cluster_by and flow.zorder:
+        msg = "a clustered table has its order by cluster_by: leave zorder out"
+        raise ValueError(msg)

@@ -48,6 +48,8 @@ class Format(Noun):
         counts: Whether ``decode`` says how many fields of a value no column has: ``__undeclared`` (int).
         has_elements: Whether a value may be an array of what it reads; ``elements`` then takes it apart.
         rescues: Whether ``evolution`` may keep beside what its schema does not foresee, in ``_rescued``.
+        further_reasons: Codes of reasons that no format of rivermouth's own has.
+        schema_example: A schema as its YAML has it, for hints.
     """
 
     type: str
@@ -62,6 +64,8 @@ class Format(Noun):
     counts: ClassVar[bool] = False
     has_elements: ClassVar[bool] = False
     rescues: ClassVar[bool] = False
+    further_reasons: ClassVar[frozenset[str]] = frozenset()
+    schema_example: ClassVar[str] = 'schema: "id bigint, at timestamp"'
 
     @property
     def evolves(self) -> bool:
@@ -160,6 +164,10 @@ class Format(Noun):
 
     def with_texts(self, _texts: Mapping[str, str]) -> Self:
         """The same format with these in their place."""
+        return self
+
+    def of_keys(self) -> Self:
+        """The same format, that reads the keys of records."""
         return self
 
     @property

@@ -10,7 +10,7 @@ from rivermouth.spec.catalog import Catalog
 from rivermouth.spec.flow import Flow
 from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.places import Places
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import HeapSize, Noun
 
 
 class KafkaCluster(Noun):
@@ -58,12 +58,12 @@ class SparkSettings(Noun):
 
     Attributes:
         master: Spark's master URL.
-        driver_memory: Heap of the driver, in Spark's notation.
+        driver_memory: Heap of the driver, in Spark's notation: ``2g``, ``512m``.
         conf: Spark options; they win over rivermouth's own settings.
     """
 
     master: str = "local[*]"
-    driver_memory: str = "2g"
+    driver_memory: HeapSize = "2g"
     conf: dict[str, str | int | float | bool] = {}
 
 

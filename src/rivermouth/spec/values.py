@@ -6,10 +6,15 @@ import re
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)\s*$")
-_UNIT_S = {"ms": 0.001, "mi": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(
+    r"^\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)\s*$"
+)
+_UNIT_S = {"ms": 0.001, "mi": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_MEMORY = re.compile(r"^([0-9]+)(?:([kmgt])|([kmgt]i?b))$")
+_SHIFT = {"k": 10, "m": 20, "g": 30, "t": 40}
+_LEAST_MIB = 450
 
 
 class Noun(BaseModel):
@@ -28,7 +33,7 @@ def duration_s(text: object) -> object:
         return text
     match = _DURATION.match(text)
     if match is None:
-        msg = f"{text!r} is no duration: write a number and a unit, for example '30 seconds' (ms, s, m, h, d)"
+        msg = f"{text!r} is no duration: write a number and a unit, for example '30 seconds' (ms, s, m, h, d, w)"
         raise ValueError(msg)
     number, unit = match.groups()
     key = "ms" if unit.startswith(("ms", "milli")) else unit[0]
@@ -44,6 +49,27 @@ def duration_text(seconds: float) -> str:
     return f"{number.removesuffix('.0')} seconds"
 
 
+def heap_size(text: str) -> str:
+    """A size of the driver's heap as Java's ``-Xmx`` takes it: ``2g``.
+
+    Raises:
+        ValueError: The text is none, or one with which Spark does not start.
+    """
+    match = _MEMORY.match(text.lower())
+    if match is None:
+        msg = f"{text!r} is no size of a heap: write a whole number and k, m, g or t, for example 2g"
+        raise ValueError(msg)
+    number, unit, longer = match.groups()
+    if longer:
+        msg = f"{text!r} is no size of a heap, as Java has no unit {longer}: write {number}{longer[0]}"
+        raise ValueError(msg)
+    if int(number) << _SHIFT[unit] < _LEAST_MIB << _SHIFT["m"]:
+        msg = f"{text} is too little for Spark, which needs {_LEAST_MIB} MiB: write 1g"
+        raise ValueError(msg)
+    return text
+
+
+HeapSize = Annotated[str, AfterValidator(heap_size), WithJsonSchema({"type": "string", "examples": ["2g", "512m"]})]
 DurationS = Annotated[
     float,
     BeforeValidator(duration_s),

@@ -36,6 +36,7 @@ public final class Deserialized implements Serializable {
     private final String name;
     private final HashMap<String, Object> config;
     private final String schema;
+    private final boolean isKey;
     private transient Shape shape;
     private transient Held held;
 
@@ -45,19 +46,21 @@ public final class Deserialized implements Serializable {
      * @param name of its class
      * @param config handed to its {@code configure}
      * @param schema Spark's JSON form of the declared columns
+     * @param isKey whether it is for the keys of records, as {@code configure} hears
      * @throws IllegalArgumentException no Java object becomes one of the types
      */
-    public Deserialized(String name, Map<String, Object> config, String schema) {
+    public Deserialized(String name, Map<String, Object> config, String schema, boolean isKey) {
         this.name = name;
         this.config = new HashMap<>(config);
         this.schema = schema;
+        this.isKey = isKey;
         shape();
     }
 
     /** Why a class cannot be used here: a sentence, empty if it is not there. Null if it can. */
     public String trouble() {
         try {
-            Held found = Held.borrowed(name, config);
+            Held found = Held.borrowed(name, config, isKey);
             found.giveBack();
             return null;
         } catch (Held.Unusable unusable) {
@@ -119,7 +122,7 @@ public final class Deserialized implements Serializable {
     }
 
     private List<Object> key() {
-        return List.of(name, config, schema);
+        return List.of(name, config, schema, isKey);
     }
 
     private Object deserialized(byte[] value, String topic, Headers headers) {
@@ -127,7 +130,7 @@ public final class Deserialized implements Serializable {
         if (held != null) {
             return held.deserialized(topic, headers, value);
         }
-        Held mine = Held.inTask(name, config);
+        Held mine = Held.inTask(name, config, isKey);
         if (task == null) {
             try {
                 return mine.deserialized(topic, headers, value);

@@ -37,17 +37,17 @@ final class Held {
      *
      * @throws Unusable the class is not there, or is none that can be used
      */
-    static Held borrowed(String name, Map<String, Object> config) {
-        List<Object> key = List.of(name, config, loader());
+    static Held borrowed(String name, Map<String, Object> config, boolean isKey) {
+        List<Object> key = List.of(name, config, isKey, loader());
         Deque<Held> waiting = WAITING.get(key);
         Held found = waiting == null ? null : waiting.pollFirst();
-        return found == null ? new Held(made(name, config), config, key) : found;
+        return found == null ? new Held(made(name, config, isKey), config, key) : found;
     }
 
     /** The same in a task, where the driver has found that it can be used: that it cannot here is no record's fault. */
-    static Held inTask(String name, Map<String, Object> config) {
+    static Held inTask(String name, Map<String, Object> config, boolean isKey) {
         try {
-            return borrowed(name, config);
+            return borrowed(name, config, isKey);
         } catch (Unusable unusable) {
             String said = unusable.getMessage();
             throw lost(name, said.isEmpty() ? "the class is not there" : said);
@@ -97,7 +97,7 @@ final class Held {
         return new IllegalStateException(LOST + name + "|" + why.replaceAll("\\s+", " ") + "|");
     }
 
-    private static Deserializer<?> made(String name, Map<String, Object> config) {
+    private static Deserializer<?> made(String name, Map<String, Object> config, boolean isKey) {
         Object found;
         try {
             found = Class.forName(name, true, loader()).getDeclaredConstructor().newInstance();
@@ -115,7 +115,7 @@ final class Held {
         }
         Deserializer<?> deserializer = (Deserializer<?>) found;
         try {
-            deserializer.configure(config, false);
+            deserializer.configure(config, isKey);
         } catch (RuntimeException | LinkageError | AssertionError | StackOverflowError error) {
             throw new Unusable("its configure() threw " + said(error, config));
         }
