@@ -56,7 +56,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * last.
  */
 public final class SinglePass {
-    private static final String PLACE = "_metadata";
+    private static final String FILE = "_metadata.file_path";
+    private static final String ROW = "_metadata.row_index";
     /** Those of a MERGE that Delta asks for, whether or not something is to be told. */
     private static final List<String> METRICS = List.of(
             "numTargetFilesAdded",
@@ -172,10 +173,8 @@ public final class SinglePass {
         for (String name : table.columns()) {
             columns.add(col("`" + name.replace("`", "``") + "`"));
         }
-        // Not col(): the table may have a column of that name itself.
-        Column place = scan.metadataColumn(PLACE);
-        columns.add(place.getField("file_path").as(file));
-        columns.add(place.getField("row_index").as(row));
+        columns.add(col(FILE).as(file));
+        columns.add(col(ROW).as(row));
         return scan.select(columns.toArray(Column[]::new));
     }
 
