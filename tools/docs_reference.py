@@ -64,6 +64,7 @@ _SECTION: Final = re.compile(r"^(Attributes|Args|Returns|Raises|Guarantees):$", 
 
 _PLAINEST_FLOW: Final = spec.Flow(name="plainest", topics="t", format="raw", table="s.t", sink="append")
 _JSON_TYPES: Final[Mapping[str, str]] = {
+    "tuple[StillFailing, ...]": "list of [reasons](#reasons)",
     "Decision": "[decision](ledger-entry.md#decision)",
     "tuple[str, ...]": "list of text",
     "tuple[Decision, ...]": "list of [decisions](#decision)",
@@ -314,6 +315,7 @@ def event_page() -> str:
     parts.append(
         f"## Figures\n\n{_summary(maintenance.Figures)}\n\n" + "\n".join([_fields(maintenance.Figures), *more])
     )
+    parts.append(f"## Reasons\n\n{_summary(events.StillFailing)}\n\n{_fields(events.StillFailing)}")
     return "\n\n".join(parts)
 
 

@@ -20,8 +20,19 @@ EXAMPLES = {
     "int": ({}, [bytes(4), b"\xff" * 4, b"\x80" + bytes(3)], [b"", bytes(8), b"5"]),
     "json": (
         {"schema": "id bigint, name string"},
-        [b'{"id": 1, "name": "a"}', b'{"id": null}', b"{}", b'{"more": [1]}'],
-        [b"", b"{", b"[]", b"1", b'{"id": "x"}', b'{"id": 1} {"id": 2}', b"{'id': 1}", b'{"name": "\xff"}'],
+        [b'{"id": 1, "name": "a"}', b'{"id": null}', b'{"id": 2, "more": [1]}'],
+        [
+            b"{}",
+            b'{"more": [1]}',
+            b"",
+            b"{",
+            b"[]",
+            b"1",
+            b'{"id": "x"}',
+            b'{"id": 1} {"id": 2}',
+            b"{'id': 1}",
+            b'{"name": "\xff"}',
+        ],
     ),
     "csv": (
         {"schema": "id bigint, name string"},
@@ -61,10 +72,11 @@ EXAMPLES = {
     ),
     "msgpack": (
         {"schema": "id bigint, name string"},
-        [b"\x80", b"\x82\xa2id\x01\xa4name\xa1a", b"\x82\xa2id\xc0\x01\x02"],
+        [b"\x82\xa2id\x01\xa4name\xa1a", b"\x82\xa2id\xc0\x01\x02"],
         [
             b"",
             b"\x01",
+            b"\x80",
             b"\x81\xa2id",
             b"\x80\x80",
             b"\x81\xa2id\xa11",
@@ -76,7 +88,6 @@ EXAMPLES = {
     "xml": (
         {"schema": "id bigint, name string"},
         [
-            b"<o/>",
             b"<o><id>1</id><name>a</name></o>",
             b"<?xml version='1.0'?>\n<o id='x'><more/><id> 2 </id></o><!-- -->",
         ],
@@ -84,6 +95,7 @@ EXAMPLES = {
             b"",
             b"1",
             b"<o>",
+            b"<o/>",
             b"<o/><o/>",
             b"<o><id/></o>",
             b"<o><id>x</id></o>",

@@ -44,7 +44,14 @@ flows:
       - {{name: small, condition: amount < 100, action: drop}}
     table: silver.orders
 """
-VALUES = [b'{"id": 1, "amount": 5}', b'{"id": 2, "amount": -5}', b'{"id": 3, "amount": 500}', b"\xff\x1b[31m", b"{}"]
+VALUES = [
+    b'{"id": 1, "amount": 5}',
+    b'{"id": 2, "amount": -5}',
+    b'{"id": 3, "amount": 500}',
+    b"\xff\x1b[31m",
+    b'{"id": null}',
+]
+WHY = "EXPECTATION 1, INVALID_UTF8 1"
 
 
 class Shop:
@@ -411,7 +418,7 @@ def test_dead_letters_are_shown_whole_and_harmless(shop):
     assert [(each["offset"], each["value"]) for each in told["dead_letters"]] == [
         (1, VALUES[1].decode()),
         (3, None),
-        (4, "{}"),
+        (4, '{"id": null}'),
     ]
     assert [base64.b64decode(each["value_base64"]) for each in told["dead_letters"]] == [VALUES[i] for i in (1, 3, 4)]
     assert len(shop.json("dead-letters", "show", "--limit", "1")[0]["dead_letters"]) == 1
@@ -424,10 +431,13 @@ def test_a_replay_after_a_fix_moves_what_passes_now_and_once(shop):
     tried = "orders: 3 dead letters tried"
     assert shop.say("dead-letters", "replay", "orders", "--dry-run")[:2] == (
         0,
-        f"{tried}, 1 would be moved into the table, 2 still fail\n",
+        f"{tried}, 1 would be moved into the table, 2 still fail: {WHY}\n",
     )
     assert [row["id"] for row in shop.rows("silver/orders")] == [1]
-    assert shop.say("dead-letters", "replay", "orders")[:2] == (0, f"{tried}, 1 moved into the table, 2 still fail\n")
+    assert shop.say("dead-letters", "replay", "orders")[:2] == (
+        0,
+        f"{tried}, 1 moved into the table, 2 still fail: {WHY}\n",
+    )
     assert [row["id"] for row in shop.rows("silver/orders", "SELECT * FROM t ORDER BY id")] == [1, 2]
     (again,) = shop.json("dead-letters", "replay", "orders")
     assert [(each["tried"], each["replayed"], each["remaining"]) for each in again["replayed"]] == [(2, 0, 2)]
@@ -474,7 +484,7 @@ def test_a_replay_while_the_flow_follows_is_done_by_its_writer(shop):
     finally:
         stop.ask()
         following.join(60)
-    assert (code, out) == (0, "orders: 3 dead letters tried, 1 moved into the table, 2 still fail\n")
+    assert (code, out) == (0, f"orders: 3 dead letters tried, 1 moved into the table, 2 still fail: {WHY}\n")
     assert re.search(r"orders: waiting for its writer, process \d+ on \S+ …\n", err)
     assert [row["id"] for row in shop.rows("silver/orders", "SELECT * FROM t ORDER BY id")] == [1, 2]
 

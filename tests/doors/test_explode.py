@@ -76,7 +76,8 @@ def test_a_corrected_flow_takes_elements_back_one_by_one_and_once(project):
     assert (code, said) == (0, "orders: 1 dead letter tried, 1 moved into the table, 0 still fail\n")
     assert by_place(project.rows("kafka_position", "sku", "qty")) == [(0, 0, "a", 1), (0, 2, "c", 9)]
     code, said = project.say("dead-letters", "replay", "orders")
-    assert (code, said) == (0, "orders: 3 dead letters tried, 1 moved into the table, 2 still fail\n")
+    why = "EXPECTATION 1, FIELD_TYPE items[].qty 1"
+    assert (code, said) == (0, f"orders: 3 dead letters tried, 1 moved into the table, 2 still fail: {why}\n")
     assert by_place(project.rows("kafka_position", "sku")) == [(0, 0, "a"), (0, 1, "b"), (0, 2, "c")]
     assert by_place(project.letters("kafka_position", "status")) == [
         *((0, 1, "replayed"), (0, 2, "replayed"), (0, 3, "open"), (1, None, "open"))
@@ -111,7 +112,7 @@ def test_a_record_refused_as_a_whole_is_replayed_with_all_of_its_elements(projec
     assert by_place(project.letters("kafka_position", "reason")) == [(0, None, "FIELD_TYPE"), (1, None, "FIELD_TYPE")]
     project.write(NESTED, *settings, few)
     code, said = project.say("dead-letters", "replay", "orders")
-    assert (code, said) == (0, "orders: 2 dead letters tried, 1 moved into the table, 1 still fail\n")
+    assert (code, said) == (0, "orders: 2 dead letters tried, 1 moved into the table, 1 still fail: EXPECTATION 1\n")
     assert by_place(project.rows("kafka_position", "id", "sku")) == [(0, 0, big + 1, "a"), (0, 1, big + 1, "b")]
     code, said = project.say("audit")
     assert code == 0, said
@@ -277,7 +278,10 @@ def test_of_an_inferred_schema_the_same_is_exploded_as_of_a_declared_one(project
     project.write("format: {type: json, schema: infer}", *(line.replace("qty < 5", "qty < 8") for line in lines))
     assert project.say("dead-letters", "replay", "orders") == (
         0,
-        "orders: 4 dead letters tried, 1 moved into the table, 3 still fail\n",
+        (
+            "orders: 4 dead letters tried, 1 moved into the table, 3 still fail: "
+            "EXPECTATION 1, FIELD_TYPE items 1, FIELD_TYPE items[].qty 1\n"
+        ),
     )
     code, said = project.say("audit")
     assert code == 0, said

@@ -94,7 +94,7 @@ def test_a_topic_is_inferred_without_spark_and_without_a_trace(shop):
     lines = out.replace(shop.topic, "t").splitlines()
     assert [line.rstrip() for line in lines[:12]] == [
         "field         type           in",
-        '""            string         33.33 %  column unnamed, only null',
+        '""            void           33.33 %  column unnamed, only null: no column until a value comes',
         "ID            boolean        33.33 %",
         "at            timestamp      100 %",
         "big           decimal(38,0)  33.33 %",
@@ -555,6 +555,13 @@ def test_what_another_flow_kept_in_the_folder_is_not_taken(shop):
             ),
         ),
         (
+            [b'{"x": null, "y": [{}]}'],
+            (
+                "[SCHEMA_EMPTY] topic t: no schema can be inferred yet: no field of its documents has a value; nothing "
+                'was run\n  hint: wait for its first records, or declare the columns: schema: "id bigint"'
+            ),
+        ),
+        (
             [b"x", b"[1]", b"y"],
             (
                 "[SCHEMA_NOT_INFERRED] topic t: no schema can be inferred: of 3 values none is a JSON object "
@@ -578,7 +585,7 @@ def test_what_another_flow_kept_in_the_folder_is_not_taken(shop):
             ),
         ),
     ],
-    ids=["empty", "tombstones", "no fields", "only corrupt", "wide", "wide below"],
+    ids=["empty", "tombstones", "no fields", "no values", "only corrupt", "wide", "wide below"],
 )
 def test_what_cannot_be_inferred_is_told_in_whole(shop, values, told):
     shop.send(*((b"k", value) for value in values))

@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import re
+from contextlib import suppress
 from decimal import Decimal
 
 from hypothesis import given, settings
@@ -17,9 +18,12 @@ from tests.rows.formats import outcomes
 
 from rivermouth.formats.json import Json
 from rivermouth.rows.evolution import difference
-from rivermouth.rows.inference import Limits, Shape
+from rivermouth.rows.inference import Corrupt, Limits, Shape, parsed
 from rivermouth.rows.inferred import schema_of
+from rivermouth.rows.json_parts import Object
 from rivermouth.rows.json_types import name_in_json
+from rivermouth.rows.undeclared import fields_tree, first_pointer
+from rivermouth.spec import Evolution
 
 NAMES = st.sampled_from(["a", "b", "A", "x.y", "s p", "", "q`t", "kafka_offset", "é"])
 NUMBERS = st.one_of(
@@ -121,6 +125,37 @@ def test_what_was_kept_of_a_part_changes_only_to_take_more(values, cut):
     assert change.schema.names[: len(before.schema.names)] == before.schema.names
 
 
+GROWS = Evolution(on_new_column="evolve").settled(infers=True)
+
+
+@given(RECORDS)
+@settings(max_examples=200)
+def test_what_is_open_is_no_column_and_no_document_that_was_seen_is_refused_for_it(values):
+    found = schema_of(shape_of(placed(values)), is_open=lambda _field, _column: True)
+    assert not any(has_void(each.dataType) for each in found.schema)
+    assert len(found.schema) + sum(len(path) == 1 for path in found.open) == len(found.complete)
+    # Not by what was seen already: only a value makes a column of an open field.
+    again = difference(found.schema, found.found, numbers=found.numbers)
+    assert (again.schema, again.changes, again.refused) == (found.schema, (), ())
+    tree = fields_tree(found.schema, GROWS, frozenset({"evolve"}))
+    for value in values:
+        with suppress(Corrupt):
+            parsed(value or b"")
+            document = json.loads(value, object_pairs_hook=Object)
+            assert first_pointer(document, tree, lambda part: part if isinstance(part, Object) else None) is None
+
+
+def has_void(declared):
+    match declared:
+        case T.StructType():
+            return not declared.fields or any(has_void(each.dataType) for each in declared)
+        case T.ArrayType():
+            return has_void(declared.elementType)
+        case T.MapType():
+            return has_void(declared.valueType)
+    return isinstance(declared, T.NullType)
+
+
 def test_the_schema_takes_every_document_that_was_seen_and_nothing_is_lost_of_others(spark):
     """Many small topics as columns of one: each generated topic is a field of a document of its own."""
     topics = gathered(st.lists(VALUES, min_size=2, max_size=6), 40)
@@ -145,6 +180,15 @@ def test_the_schema_takes_every_document_that_was_seen_and_nothing_is_lost_of_ot
             lost += each.reason is not None
         assert len(inferred.schema) == len(topics) + 1
     assert lost > 20
+    # The same with open fields: each document is taken, and where a column is it says what was sent.
+    documents = seen + unseen
+    inferred = schema_of(shape_of(placed(documents), Limits()), is_open=lambda _field, _column: True)
+    assert len(inferred.schema) < len(topics) + 1
+    form = Json(schema="infer").with_schema(inferred.schema).evolving(GROWS)
+    for value, each in zip(documents, outcomes(spark, form, documents), strict=True):
+        sent = json.loads(value, object_pairs_hook=list, parse_int=Number, parse_float=Number)
+        assert each.reason is None, f"{value} {each}"
+        assert holds(each.data, sent, inferred.schema), f"{value} {each}"
 
 
 class Number(str):

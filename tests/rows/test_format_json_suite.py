@@ -64,7 +64,8 @@ def test_what_must_be_rejected_is_refused_inside_a_record(spark, declared):
 def test_what_must_be_accepted_is_stored_if_it_is_an_object(spark):
     values = of("accept")
     objects = {name for name, value in values.items() if isinstance(json.loads(value), dict)}
-    found = dict(zip(values, outcomes(spark, Json(schema="a string"), list(values.values())), strict=True))
+    form = Json(schema="a string", no_declared_field="keep")
+    found = dict(zip(values, outcomes(spark, form, list(values.values())), strict=True))
     assert len(objects) == 12
     assert {name: found[name].reason for name in objects} == dict.fromkeys(objects)
     assert {o.reason for name, o in found.items() if name not in objects} == {"NOT_AN_OBJECT"}
@@ -73,15 +74,15 @@ def test_what_must_be_accepted_is_stored_if_it_is_an_object(spark):
 @pytest.mark.parametrize("declared", ["a string", "b int"])
 def test_what_must_be_accepted_is_stored_inside_a_record(spark, declared):
     values = of("accept")
-    found = outcomes(spark, Json(schema=declared), inside(values.values()))
+    found = outcomes(spark, Json(schema=declared, no_declared_field="keep"), inside(values.values()))
     assert {name: o.reason for name, o in zip(values, found, strict=True)} == dict.fromkeys(values)
 
 
 def test_the_page_names_the_verdict_on_every_document_that_may_be_either(spark):
     values = of("either")
-    record = outcomes(spark, Json(schema="a string"), list(values.values()))
+    record = outcomes(spark, Json(schema="a string", no_declared_field="keep"), list(values.values()))
     declared = outcomes(spark, Json(schema="a string"), inside(values.values()))
-    ignored = outcomes(spark, Json(schema="b string"), inside(values.values()))
+    ignored = outcomes(spark, Json(schema="b string", no_declared_field="keep"), inside(values.values()))
     found = {
         name: tuple(o.reason or "accepted" for o in verdicts)
         for name, *verdicts in zip(values, record, declared, ignored, strict=True)

@@ -49,7 +49,7 @@ def test_beans_records_avro_and_trees_are_rows(known):
     tree = b'{"id": 9, "tags": ["x", null], "amount": 3, "more": {"a": 1}}'
     found = outcomes(known, form(ORDER), [b"avro", tree, b'{"tags": []}', b'{"more": 1}', b"empty", b"text"])
     epoch = dt.datetime(1970, 1, 1, 0, 0, 1)
-    lacking = Outcome(None, "COLUMNS_MISSING", None, "what it returned has none of the declared columns")
+    lacking = Outcome(None, "NO_DECLARED_FIELD", None, "what it returned has none of the declared columns")
     assert found == [
         Outcome({"id": 8, "amount": Decimal("2.56"), "at": epoch, "tags": ["a", "ä"]}),
         Outcome({"id": 9, "amount": Decimal("3.00"), "at": None, "tags": ["x", None]}),

@@ -285,11 +285,18 @@ def _schema(event: events.SchemaKept) -> str:
     return f"schema {seen}: version 1, {columns}{conflicts}"
 
 
+_SHOWN_REASONS: Final = 10
+
+
 def replayed_text(done: events.Replayed) -> str:
     """What became of dead letters that were tried again."""
     moved = "would be moved" if done.dry_run else "moved"
     tried = count(done.tried, "dead letter")
-    return f"{tried} tried, {done.replayed:,} {moved} into the table, {done.remaining:,} still fail"
+    text = f"{tried} tried, {done.replayed:,} {moved} into the table, {done.remaining:,} still fail"
+    shown = [f"{each.reason}{f' {each.field}' if each.field else ''} {each.letters:,}" for each in done.reasons]
+    more = len(shown) - _SHOWN_REASONS
+    shown = [*shown[:_SHOWN_REASONS], *([f"and {more:,} other reasons"] if more > 0 else [])]
+    return f"{text}: {', '.join(shown)}" if shown else text
 
 
 SUMMARY_HEAD: Final = ("flow", "consumed", "written", "dropped", "dead-lettered", "batches", "seconds", "rows/s")

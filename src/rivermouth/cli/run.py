@@ -11,6 +11,7 @@ from rivermouth.cli.attend import attended, door
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, say, say_json, to_json
+from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.errors import FlowBroken
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output)
         say_json(to_json(summary_json(outcomes, stopped=stopped)))
     else:
         say(columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in outcomes]))
+        for outcome in outcomes:
+            if text := undeclared_text(outcome.flow, outcome.counts):
+                output.note(f"{outcome.flow}: {text}")
     failures_told(outcomes, output)
 
 

@@ -150,6 +150,7 @@ def schema_json(output: Output) -> None:
 def _shown(newest: KeptSchema) -> str:
     head = f"version {newest.version} of {newest.kept_at}, {_seen(newest)}"
     fields = [f"{field.name} {field.dataType.simpleString()}" for field in newest.schema.fields]
+    fields += [f"{_dotted(path)} void (no column until a value comes)" for path in newest.open]
     return "\n".join([head, *(f"  {printable(each)}" for each in fields)])
 
 
@@ -233,7 +234,8 @@ def _json(found: Inference, done: SchemaUpdate | None) -> dict[str, Any]:
 
     body: dict[str, Any] = {
         "subject": seen.subject,
-        "schema": inferred.schema.jsonValue(),
+        "schema": inferred.complete.jsonValue(),
+        "open": [_dotted(path) for path in inferred.open],
         "fields": inferred.fields,
         "conflicts": [
             {"path": each.path, "type": each.type, "kinds": kinds(dict(each.kinds))} for each in inferred.conflicts
@@ -277,5 +279,6 @@ def _version(kept: KeptSchema) -> dict[str, Any]:
         "corrupt": kept.corrupt,
         "whole": kept.whole,
         "changes": list(kept.changes),
+        "open": [_dotted(path) for path in kept.open],
         "schema": kept.schema.jsonValue(),
     }

@@ -9,6 +9,7 @@ import click
 
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, columns, count, indented, plain
+from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.rows import decisions
 from rivermouth.rows.table_files import bytes_text
 
@@ -82,6 +83,8 @@ def _batches(status: FlowStatus) -> list[str]:
         f"  so far: {totals.consumed:,} consumed, {totals.written + totals.merged:,} written, {totals.dropped:,} "
         f"dropped, {status.dead_letters:,} dead-lettered"
     )
+    if text := undeclared_text(status.flow, totals):
+        lines.append(f"  {text}")
     if status.lost:
         lines.append(f"  lost: {count(status.lost, 'offset')}")
     if status.totals.erased:

@@ -194,6 +194,21 @@ class SchemaEvolved(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StillFailing:
+    """Dead letters that were tried again and failed for one reason.
+
+    Attributes:
+        reason: The reason's code by the rules of now; ``DROPPED`` where these drop the record.
+        field: Dotted path of the field; None where the reason is not about one.
+        letters: How many there are.
+    """
+
+    reason: str
+    field: str | None
+    letters: int
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed(Event):
     """Dead letters were tried again.
 
@@ -203,6 +218,7 @@ class Replayed(Event):
         replayed: How many are in the table now, or would be.
         remaining: How many still fail.
         dry_run: Whether nothing was moved.
+        reasons: Why those fail that still do, the most frequent reason first; empty where nobody asked.
     """
 
     replay: str
@@ -210,6 +226,7 @@ class Replayed(Event):
     replayed: int
     remaining: int
     dry_run: bool = False
+    reasons: tuple[StillFailing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from rivermouth.engine.table import change_table, table_changes, table_shape
 from rivermouth.engine.writers import grown_by, writers_of
 from rivermouth.errors import SchemaChanged
 from rivermouth.ports import delta
-from rivermouth.rows import envelope, exploding, schema
+from rivermouth.rows import envelope, exploding, open_fields, schema
 from rivermouth.rows.evolution import Growth, grown, narrowed
 from rivermouth.rows.inference import Limits, Shape, ShapesExplode
 from rivermouth.rows.inferred import MAX_COLUMNS, SchemaTooWide, schema_of
@@ -29,7 +29,7 @@ from rivermouth.rows.kept_schema import KeptSchema, file_name, versions_of
 from rivermouth.rows.undeclared import column_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pyspark.sql import DataFrame, Row
 
@@ -68,34 +68,85 @@ def evolve(run: RunningFlow, ranges: Ranges) -> None:
     began_at = time.monotonic()
     with run.lock:
         rows = unerased(envelope.read(run.source.batch(run.spark, ranges)), run, ranges)
-        rows = exploding.split(envelope.in_few_tasks(rows, ranges, run.flow), run.flow)
-        decoded = envelope.decode(rows, run.flow)
-        suspects = decoded.where(run.flow.value_format.suspects(run.spark))
-        if run.flow.policies.says("fail"):
-            _stop_on_change(run.flow, suspects)
-        kept = newest(run.flow, run.files, run.places)
-        flow = run.flow if kept is None else with_columns(run.flow, kept.schema)
-        room = Room(run.spark, run.places.table, delta.table_state(run.spark, run.places.table), run.columns)
-        writers = writers_of(flow, suspects)
-        if writers is None:
-            records, growth = _looked_at(flow, suspects, room)
-        else:
-            records, growth = sum(writers.values()), _by_writers(flow, writers, room)
-        if growth is not None:
-            kept = _keep(run, flow, growth, records)
-            flow = with_columns(flow, kept.schema)
-        is_new = kept is not None and flow != run.flow
-        if writers and _by_writers(flow, writers, room) is None:
-            # They brought what they could, and are no reason to stop another batch.
-            flow = flow.model_copy(update={"format": flow.format.having_looked_at(writers)})
-        if kept is None or not is_new:
-            run.looked_at = ranges
-            if flow != run.flow:
-                run.flow = flow
-                run.prepared.clear()
-            return
-        reshape(run, flow)
-        run.looked_at = None
+        found = _grow(run, envelope.in_few_tasks(rows, ranges, run.flow), stops=run.flow.policies.says("fail"))
+        run.looked_at = ranges if found is None else None
+    if found is not None:
+        _tell(run, *found, began_at)
+
+
+def grow(run: RunningFlow, rows: DataFrame) -> None:
+    """The flow's schema grown by all that envelope rows have, and its table with the new columns.
+
+    As ``evolve``, but no policy stops the flow: the rows are no batch, and what stops it is refused.
+
+    Raises:
+        RivermouthError: The table cannot be changed.
+
+    Guarantees:
+        Those of ``evolve``.
+    """
+    if not run.flow.policies.grows:
+        return
+    with run.lock:
+        began_at = time.monotonic()
+        while (found := _grow(run, rows, stops=False)) is not None:
+            _tell(run, *found, began_at)
+            began_at = time.monotonic()
+
+
+def foreseen(run: RunningFlow, rows: DataFrame) -> Flow:
+    """The flow as ``grow`` would leave it; nothing is changed."""
+    flow = run.flow
+    if not flow.policies.grows:
+        return flow
+    room = Room(run.spark, run.places.table, delta.table_state(run.spark, run.places.table), run.columns)
+    while (growth := _growth_by(flow, _suspects(run, flow, rows), room)[1]) is not None:
+        wider = with_columns(flow, marked(flow, growth.schema))
+        if wider == flow:
+            break
+        flow = wider
+    return flow
+
+
+def _grow(run: RunningFlow, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema, int] | None:
+    """The kept version that the flow has now, and how many records were looked at; None where it grew by none."""
+    suspects = _suspects(run, run.flow, rows)
+    if stops:
+        _stop_on_change(run.flow, suspects)
+    kept = newest(run.flow, run.files, run.places)
+    flow = run.flow if kept is None else with_columns(run.flow, kept.schema)
+    room = Room(run.spark, run.places.table, delta.table_state(run.spark, run.places.table), run.columns)
+    records, growth, writers = _growth_by(flow, suspects, room)
+    if growth is not None:
+        kept = _keep(run, flow, growth, records, () if kept is None else kept.open)
+        flow = with_columns(flow, kept.schema)
+    is_new = kept is not None and flow != run.flow
+    if writers and _by_writers(flow, writers, room) is None:
+        # They brought what they could, and are no reason to stop another batch.
+        flow = flow.model_copy(update={"format": flow.format.having_looked_at(writers)})
+    if kept is None or not is_new:
+        if flow != run.flow:
+            run.flow = flow
+            run.prepared.clear()
+        return None
+    reshape(run, flow)
+    return kept, records
+
+
+def _suspects(run: RunningFlow, flow: Flow, rows: DataFrame) -> DataFrame:
+    decoded = envelope.decode(exploding.split(rows, flow), flow)
+    return decoded.where(flow.value_format.suspects(run.spark))
+
+
+def _growth_by(flow: Flow, suspects: DataFrame, room: Room) -> tuple[int, Growth | None, Collection[int]]:
+    """How many of the suspects were looked at, how the schema grows by them, and the ids of their writers' schemas."""
+    writers = writers_of(flow, suspects)
+    if writers is None:
+        return (*_looked_at(flow, suspects, room), ())
+    return sum(writers.values()), _by_writers(flow, writers, room), writers
+
+
+def _tell(run: RunningFlow, kept: KeptSchema, records: int, began_at: float) -> None:
     run.emit(SchemaEvolved(run.flow.name, kept.version, kept.changes, records, time.monotonic() - began_at))
 
 
@@ -211,10 +262,12 @@ def _growth(flow: Flow, shape: Shape, room: Room) -> Growth | None:
         if (node := shape.documents.fields.get(name_in_json(each))) is not None:
             narrowed(node, each.dataType)
     try:
-        inferred = schema_of(shape, times=look.times, is_taken=partial(schema.is_taken, flow))
+        inferred = schema_of(
+            shape, times=look.times, is_taken=partial(schema.is_taken, flow), is_open=lambda _field, _column: True
+        )
     except SchemaTooWide:
         return None
-    found, numbers = inferred.found, inferred.numbers
+    found, numbers = open_fields.beside(inferred.found, declared), inferred.numbers
     table, is_taken = room.state.columns, room.is_taken(flow)
 
     def grow(pinned: Collection[str]) -> Growth | None:
@@ -223,7 +276,9 @@ def _growth(flow: Flow, shape: Shape, room: Room) -> Growth | None:
     return room.fitting(flow, grow)
 
 
-def _keep(run: RunningFlow, flow: Flow, growth: Growth, records: int) -> KeptSchema:
+def _keep(
+    run: RunningFlow, flow: Flow, growth: Growth, records: int, was_open: Iterable[open_fields.Path]
+) -> KeptSchema:
     """The next version of the flow's kept schema, which ``flow`` has until now.
 
     Guarantees:
@@ -240,6 +295,7 @@ def _keep(run: RunningFlow, flow: Flow, growth: Growth, records: int) -> KeptSch
         whole=False,
         changes=growth.changes,
         schema=marked(flow, growth.schema),
+        open=open_fields.still_open(was_open, growth.schema),
     )
     # What speaks against it is raised before it is kept.
     wanted, table = with_columns(flow, kept.schema), run.places.table

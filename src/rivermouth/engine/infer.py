@@ -16,6 +16,7 @@ from rivermouth.errors import (
 from rivermouth.rows import ledger
 from rivermouth.rows.inference import MAX_FIELDS, Limits, Shape, ShapesExplode
 from rivermouth.rows.inferred import MAX_COLUMNS, Inferred, SchemaTooWide, schema_of
+from rivermouth.rows.open_fields import open_for
 from rivermouth.rows.sampling import SAMPLE_BYTES, SAMPLE_RECORDS, Record, spread, whole
 from rivermouth.rows.schema import is_taken
 from rivermouth.rows.unwrapped_values import unwrap_of
@@ -119,11 +120,13 @@ def schema_of_seen(flow: Flow, seen: Seen, *, times: bool) -> Inference:
         detail = f"of {shape.records:,} values none is a JSON object ({found})"
         raise SchemaNotInferred(subject=subject, detail=detail, fix="format: raw, or format: text")
     try:
-        inferred = schema_of(shape, times=times, is_taken=lambda name: is_taken(flow, name))
+        inferred = schema_of(shape, times=times, is_taken=lambda name: is_taken(flow, name), is_open=open_for(flow))
     except SchemaTooWide:
         raise _too_wide(subject, shape) from None
     if not inferred.found.fields:
         raise SchemaEmpty(subject=subject, detail="its documents have no fields", fix=_WAIT)
+    if not inferred.schema.fields:
+        raise SchemaEmpty(subject=subject, detail="no field of its documents has a value", fix=_WAIT)
     return Inference(seen, inferred)
 
 

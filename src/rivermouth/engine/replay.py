@@ -10,34 +10,40 @@ from pyspark import StorageLevel
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from rivermouth.engine.events import Replayed
+from rivermouth.engine.events import Replayed, StillFailing
+from rivermouth.engine.evolve import foreseen, grow
 from rivermouth.engine.recovery import recover
-from rivermouth.engine.steps import judged, table_coordinates, table_rows, with_epoch, written
-from rivermouth.names import COORDINATES, EPOCH, IN_TABLE
+from rivermouth.engine.steps import judge, judged, table_coordinates, table_rows, with_epoch, written
+from rivermouth.names import COORDINATES, EPOCH, IN_TABLE, ROUTE
 from rivermouth.ports.table_ledger import Standing
 from rivermouth.rows import dead_letter, exploding, routing
 from rivermouth.rows.ledger import Counts
 from rivermouth.rows.splitting import once
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from rivermouth.engine.running import RunningFlow
     from rivermouth.rows.dead_letter import DeadLetterFilter
+    from rivermouth.spec import Flow
 
 _KEYS = [*COORDINATES, "batch"]
 _RECORD = [*IN_TABLE, EPOCH]
 _POSITION = dead_letter.POSITION.name
+_PASSES = "__passes"
 
 
 def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool, marks_failures: bool = True) -> Replayed:
-    """Judges open dead letters again and moves those into the table that now pass.
+    """Judges open dead letters again by the flow's rules of now, and moves those into the table that pass.
+
+    Where the flow's schema may grow, it grows by them first, as it would by a batch.
 
     Args:
         run: The flow, opened, its last batch settled.
         wanted: Which dead letters; only open ones are tried.
         dry_run: Only say what would move.
-        marks_failures: Count the try as one more of those that still fail, even if none passes.
+        marks_failures: Count the try as one more of those that still fail, even if none passes, and say why they fail
+            by the rules of now.
 
     Raises:
         CommitLost: Another process wrote the ledger entry first.
@@ -84,37 +90,85 @@ def _prepare(run: RunningFlow) -> None:
 
 
 def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool, marks_failures: bool) -> Replayed:
-    if not marks_failures and letters.isEmpty():
+    if letters.isEmpty():
         return Replayed(run.flow.name, name, tried=0, replayed=0, remaining=0, dry_run=dry_run)
-    passing = _passing(run, letters)
-    wanted = {**IN_TABLE, **({exploding.WANTED: _POSITION} if run.flow.explosion is not None else {})}
-    keys = (F.col(name).alias(key) for name, key in wanted.items())
-    places = passing.where(once(run.flow)).select(*keys, F.col("__batch").alias("batch"), EPOCH)
-    coordinates = (places.distinct() if run.flow.explosion is not None else places).persist(StorageLevel.DISK_ONLY)
+    flow = _with_room_for(run, letters, dry_run=dry_run)
+    routed = _judged_again(run, flow, letters)
+    passing = routed.where(_PASSES)
+    places = passing.where(once(flow)).select(*_places(flow))
+    coordinates = (places.distinct() if flow.explosion is not None else places).persist(StorageLevel.DISK_ONLY)
+    failing = None
     try:
         tried, passed = letters.count(), coordinates.count()
+        if passed < tried and (dry_run or marks_failures):
+            failing = _failing(run, flow, routed).persist(StorageLevel.DISK_ONLY)
+        reasons = () if failing is None else _counted(failing, tried - passed)
         if not dry_run and (passed or marks_failures):
             counts = _append(run, passing, coordinates) if passed else run.standing.counts
-            _mark(run, letters, coordinates)
+            _mark(run, letters, coordinates, failing)
             run.standing = replace(run.standing, counts=counts)
             run.ledger.keep(run.standing)
-        return Replayed(run.flow.name, name, tried=tried, replayed=passed, remaining=tried - passed, dry_run=dry_run)
+        done = Replayed(run.flow.name, name, tried=tried, replayed=passed, remaining=tried - passed, dry_run=dry_run)
+        return replace(done, reasons=reasons)
     finally:
         coordinates.unpersist()
+        if failing is not None:
+            failing.unpersist()
 
 
-def _passing(run: RunningFlow, letters: DataFrame) -> DataFrame:
-    """The rows of letters that pass now; of a record that was refused as a whole all of them or none."""
+def _with_room_for(run: RunningFlow, letters: DataFrame, *, dry_run: bool) -> Flow:
+    """The flow with a schema that has grown by the letters; a dry run keeps nothing, and changes no table."""
+    rows = dead_letter.as_envelope(letters)
+    if dry_run:
+        return foreseen(run, rows)
+    grow(run, rows)
+    return run.flow
+
+
+def _judged_again(run: RunningFlow, flow: Flow, letters: DataFrame) -> DataFrame:
+    """The rows of letters by the rules of now; of a record that was refused as a whole all of them pass or none."""
     letters = with_epoch(run, letters)
-    if run.flow.explosion is None:
-        tried_again = dead_letter.as_envelope(letters, "batch", EPOCH).distinct()
-        return judged(tried_again, run, ("__batch", EPOCH)).where(F.col("__route") == routing.TABLE)
-    beside = ("__batch", EPOCH, exploding.WANTED)
-    tried_again = dead_letter.as_envelope(letters.withColumn(exploding.WANTED, F.col(_POSITION)), "batch", *beside[1:])
-    routed = judged(tried_again.distinct(), run, beside)
-    letter = Window.partitionBy(*IN_TABLE, *beside)
-    passes = F.min(F.col("__route") == routing.TABLE).over(letter)
-    return routed.withColumn("__passes", passes).where("__passes")
+    more: tuple[str, ...] = ("batch", EPOCH)
+    beside: tuple[str, ...] = ("__batch", EPOCH)
+    if flow.explosion is not None:
+        letters = letters.withColumn(exploding.WANTED, F.col(_POSITION))
+        more, beside = (*more, exploding.WANTED), (*beside, exploding.WANTED)
+    tried_again = dead_letter.as_envelope(letters, *more).distinct()
+    # Of a dry run the flow may have a schema that is kept nowhere.
+    routed = judged(tried_again, run, beside) if flow is run.flow else judge(tried_again, flow, beside)
+    passes = F.col(ROUTE) == routing.TABLE
+    if flow.explosion is not None:
+        passes = F.min(passes).over(Window.partitionBy(*IN_TABLE, *beside))
+    return routed.withColumn(_PASSES, passes)
+
+
+def _places(flow: Flow) -> list[Column]:
+    """What a dead letter is marked by, of its judged rows, and its epoch."""
+    wanted = {**IN_TABLE, **({exploding.WANTED: _POSITION} if flow.explosion is not None else {})}
+    return [*(F.col(name).alias(key) for name, key in wanted.items()), F.col("__batch").alias("batch"), F.col(EPOCH)]
+
+
+def _failing(run: RunningFlow, flow: Flow, routed: DataFrame) -> DataFrame:
+    """Why letters fail now, one row for each: of several elements of a record the first that fails."""
+    beside = [name for name in ("__batch", exploding.WANTED) if name in routed.columns]
+    told = dead_letter.dead_letters(
+        routed, flow, target=run.dead_letters.target, entry=run.standing.entry.number, topic_ids={}, beside=beside
+    )
+    keys = _keys(run)
+    whose = {"batch": F.col("__batch")}
+    whose |= {_POSITION: F.col(exploding.WANTED)} if flow.explosion is not None else {}
+    why = F.struct(*(F.col(name) for name in ([_POSITION] if flow.explosion is not None else []) + [*dead_letter.WHY]))
+    found = told.select(*COORDINATES, why.alias("why"), *(column.alias(name) for name, column in whose.items()))
+    first = found.groupBy(*keys).agg(F.min("why").alias("why"))
+    return first.select(*keys, *(F.col(f"why.{name}").alias(f"new_{name}") for name in dead_letter.WHY))
+
+
+def _counted(failing: DataFrame, remaining: int) -> tuple[StillFailing, ...]:
+    grouped = failing.groupBy("new_reason", "new_field").count().collect()
+    found = [StillFailing(reason, field, letters) for reason, field, letters in grouped]
+    if dropped := remaining - sum(each.letters for each in found):
+        found.append(StillFailing("DROPPED", None, dropped))
+    return tuple(sorted(found, key=lambda each: (-each.letters, each.reason, each.field or "")))
 
 
 def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Counts:
@@ -137,13 +191,17 @@ def _missing(passing: DataFrame, coordinates: DataFrame, run: RunningFlow) -> Da
     return passing.join(F.broadcast(present), [*run.flow.identity, EPOCH], "left_anti")
 
 
-def _mark(run: RunningFlow, letters: DataFrame, coordinates: DataFrame) -> None:
+def _mark(run: RunningFlow, letters: DataFrame, coordinates: DataFrame, failing: DataFrame | None) -> None:
     run.reached("replay_mark")
     passed = F.broadcast(coordinates.withColumn("__passed", F.lit(True)))
     status = F.when(F.col("__passed"), "replayed").otherwise("open")
     keys = _keys(run)
     verdicts = letters.select(*keys).distinct().join(passed, keys, "left")
-    run.dead_letters.mark(verdicts.select(*keys, status.alias("new_status")))
+    told = [status.alias("new_status")]
+    if failing is not None:
+        verdicts = verdicts.join(F.broadcast(failing), keys, "left")
+        told += [F.col(f"new_{name}") for name in dead_letter.WHY]
+    run.dead_letters.mark(verdicts.select(*keys, *told))
 
 
 def _keys(run: RunningFlow) -> list[str]:

@@ -21,6 +21,7 @@ from rivermouth.ports.table_ledger import TableLedger
 from rivermouth.rows.evolution import GROWN, difference
 from rivermouth.rows.families import is_child
 from rivermouth.rows.kept_schema import KeptSchema, file_name, moved_name, moved_until, versions_of
+from rivermouth.rows.open_fields import still_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -256,6 +257,7 @@ def _next(flow: Flow, before: KeptSchema | None, inference: Inference) -> KeptSc
             raise SchemaUpdateRefused(flow=flow.name, detail=printable(found.refused[0]) + more)
         schema, changes = found.schema, found.changes
     seen = inference.seen
+    was_open = dict.fromkeys((*(before.open if before else ()), *inference.inferred.open))
     return KeptSchema(
         flow=flow.name,
         version=before.version + 1 if before else 1,
@@ -265,6 +267,7 @@ def _next(flow: Flow, before: KeptSchema | None, inference: Inference) -> KeptSc
         whole=seen.whole,
         changes=changes,
         schema=schema,
+        open=still_open(was_open, schema),
     )
 
 

@@ -27,21 +27,23 @@ from rivermouth.rows import (
     string_documents,
     undeclared,
 )
-from rivermouth.rows.declared import INFER, DeclaredFormat, hinted_columns, names_in_ddl, variants_as_declared
-from rivermouth.rows.json_decoding import REFUSED, JsonDecoding
+from rivermouth.rows.declared import INFER, hinted_columns, names_in_ddl, variants_as_declared
+from rivermouth.rows.json_decoding import KEPT, REFUSED, JsonDecoding, kept_names
 from rivermouth.rows.json_document import SAMPLE_EVERY
 from rivermouth.rows.json_times import TimeForms
+from rivermouth.rows.named_fields import NamedFields
 from rivermouth.rows.refused import SchemaRefused
 from rivermouth.rows.registry_format import RegistryFormat
 from rivermouth.spec import Evolution
 from rivermouth.spec.keyed import Texts
 
+_OF_INFERENCE = ("schema_hints", "infer_times", "max_fields", "latest_per_key")
 _GROWN = frozenset({"evolve"})
 _FAIL = frozenset({"fail"})
 _HINTS = 'write schema_hints: "at timestamp" for such columns'
 
 
-class Json(RegistryFormat, DeclaredFormat):
+class Json(RegistryFormat, NamedFields):
     """JSON objects with a declared schema.
 
     Attributes:
@@ -122,10 +124,13 @@ class Json(RegistryFormat, DeclaredFormat):
         if forms and self.infers and self.schema_hints is None:
             msg = f"no column is inferred that {forms[0]} is about: {_HINTS}"
             raise ValueError(msg)
-        for name in () if self.infers else ("schema_hints", "infer_times", "max_fields", "latest_per_key"):
+        for name in () if self.infers else _OF_INFERENCE:
             if name in self.model_fields_set:
                 msg = f"{name} is about a schema that is inferred: write schema: infer, or leave it out"
                 raise ValueError(msg)
+        if self.infers and "no_declared_field" in self.model_fields_set:
+            msg = "no_declared_field is about a declared schema, and this one is inferred: leave it out"
+            raise ValueError(msg)
         return self
 
     @property
@@ -239,7 +244,12 @@ class Json(RegistryFormat, DeclaredFormat):
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one pass, and scans for what a policy asks for."""
         schema = self._forms.marked(self._strict_schema())
-        return JsonDecoding(schema, self._evolution, self._exact).decoded(rows)
+        return JsonDecoding(schema, self._evolution, self._exact, self.needs_declared_field).decoded(rows)
+
+    @property
+    def needs_declared_field(self) -> bool:
+        """Whether a document that has none of the declared columns is refused; of an inferred schema none is."""
+        return super().needs_declared_field and not self._inferred
 
     @property
     def _exact(self) -> dict[str, Any]:
@@ -279,19 +289,27 @@ class Json(RegistryFormat, DeclaredFormat):
         """Each value is read again in Python, which names the first thing that is wrong with it.
 
         Reasons: ``INVALID_UTF8``, ``INVALID_JSON``, ``LONE_SURROGATE``, ``TOO_DEEP``, ``TOO_LONG``,
-        ``NOT_AN_OBJECT``, ``NOT_AN_ARRAY``, ``FIELD_MISSING``, ``FIELD_TYPE``, ``FIELD_UNDECLARED``, and
-        ``UNEXPLAINED`` where Python finds nothing.
+        ``NOT_AN_OBJECT``, ``NOT_AN_ARRAY``, ``FIELD_MISSING``, ``FIELD_TYPE``, ``FIELD_UNDECLARED``,
+        ``NO_DECLARED_FIELD``, and ``UNEXPLAINED`` where Python finds nothing.
         """
         schema = self._strict_schema()
         known = undeclared.fields_tree(schema, self._evolution, REFUSED)
         judged = T.StructType([each for each in schema.fields if not undeclared.is_rescued(each, self._evolution)])
-        verdict = json_reasons.explainer(
-            judged.json(), array=self._array, known=json.dumps(known), forms=self._forms, exact=json.dumps(self._exact)
-        )
+        texts = {"known": json.dumps(known), "exact": json.dumps(self._exact), "named": json.dumps(self._named())}
+        verdict = json_reasons.explainer(judged.json(), array=self._array, forms=self._forms, **texts)
         refused = F.expr(f"CASE WHEN NOT {names.DECODED} THEN {names.VALUE} END")
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"__verdict.{part} AS {name}" for name, part in parts.items())
         return rows.withColumn("__verdict", verdict(refused)).selectExpr("* EXCEPT (__verdict)", *told)
+
+    def _named(self) -> Any:
+        """As ``json_reasons.explainer`` wants it: what a document must have that has none of the judged columns."""
+        if not self.needs_declared_field:
+            return None
+        if self._evolution.on_new_column in KEPT:
+            return True
+        spared = [each for each in self.schema_as_declared() if undeclared.is_rescued(each, self._evolution)]
+        return [*(json_types.name_in_json(each) for each in spared), *kept_names(self._evolution)]
 
     def stops(self, rows: DataFrame) -> DataFrame:
         """Of refused documents all that is wrong with them, a row each: ``__reason`` and ``__field`` beside ``rows``.

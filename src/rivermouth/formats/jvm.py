@@ -113,7 +113,7 @@ class Jvm(DeclaredFormat):
     def explain(self, rows: DataFrame) -> DataFrame:
         """What was said when the value was decoded: the class is not called for it.
 
-        Reasons: ``DESERIALIZER_FAILED``, ``COLUMNS_MISSING``, ``FIELD_MISSING``, ``FIELD_TYPE``, ``INVALID_UTF8``.
+        Reasons: ``DESERIALIZER_FAILED``, ``NO_DECLARED_FIELD``, ``FIELD_MISSING``, ``FIELD_TYPE``, ``INVALID_UTF8``.
         """
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"{names.VERDICT}.{part} AS {name}" for name, part in parts.items())

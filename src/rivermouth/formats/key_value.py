@@ -8,11 +8,12 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from rivermouth.rows.line_format import LineFormat
+from rivermouth.rows.named_fields import NamedFields
 
 _LINE_ENDS = "\r\n"
 
 
-class KeyValue(LineFormat):
+class KeyValue(LineFormat, NamedFields):
     r"""Lines of pairs, ``a=1 b="two words"``: the columns of the schema are keys, and further keys are ignored.
 
     Attributes:
@@ -67,7 +68,7 @@ class KeyValue(LineFormat):
     def splitter(self, columns: Sequence[str]) -> tuple[Any, ...]:
         """The class that takes lines apart, with this dialect."""
         signs = (self.pair_separator, self.key_value_separator, self.quote or "", self.escape or "", self.null_value)
-        return ("values.KeyValue", list(columns), *signs)
+        return ("values.KeyValue", list(columns), *signs, not self.needs_declared_field)
 
 
 KIND = KeyValue

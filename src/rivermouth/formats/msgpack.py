@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rivermouth.rows import python_values
+from rivermouth.rows.named_fields import NamedFields
 from rivermouth.rows.step_format import StepFormat
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class Msgpack(StepFormat):
+class Msgpack(StepFormat, NamedFields):
     """Maps in MessagePack: the columns of the schema are keys, and further keys are ignored.
 
     Values are refused for ``NOT_AN_OBJECT``, ``TRUNCATED``, ``TRAILING_BYTES``, ``INVALID_MSGPACK``, ``INVALID_UTF8``,
-    ``TOO_DEEP``, ``FIELD_TYPE`` and ``FIELD_MISSING``.
+    ``TOO_DEEP``, ``NO_DECLARED_FIELD``, ``FIELD_TYPE`` and ``FIELD_MISSING``.
 
     Attributes:
         type: ``msgpack``.
@@ -33,7 +34,7 @@ class Msgpack(StepFormat):
 
     def step(self) -> tuple[Any, ...]:
         """The class that reads MessagePack, with the schema."""
-        return ("values.MessagePack", self.schema_as_declared().json())
+        return ("values.MessagePack", self.schema_as_declared().json(), not self.needs_declared_field)
 
 
 KIND = Msgpack

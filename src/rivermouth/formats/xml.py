@@ -8,15 +8,16 @@ from pydantic import Field
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows import python_values
+from rivermouth.rows.named_fields import NamedFields
 from rivermouth.rows.step_format import StepFormat
 
 
-class Xml(StepFormat):
+class Xml(StepFormat, NamedFields):
     """XML documents: the columns of the schema are elements in the root, and further ones are ignored.
 
     A column ``_name`` is the attribute ``name`` and ``_VALUE`` an element's own text, as in Spark's reader of XML.
     Names are those without their namespace. Values are refused for ``INVALID_XML``, ``INVALID_UTF8``, ``TOO_DEEP``,
-    ``NOT_AN_OBJECT``, ``FIELD_TYPE`` and ``FIELD_MISSING``.
+    ``NOT_AN_OBJECT``, ``NO_DECLARED_FIELD``, ``FIELD_TYPE`` and ``FIELD_MISSING``.
 
     Attributes:
         type: ``xml``.
@@ -41,7 +42,8 @@ class Xml(StepFormat):
 
     def step(self) -> tuple[Any, ...]:
         """The class that reads XML, with the schema and what else decides."""
-        return ("values.Xml", self.schema_as_declared().json(), self.row_tag, self.null_value)
+        schema, any_fields = self.schema_as_declared().json(), not self.needs_declared_field
+        return ("values.Xml", schema, self.row_tag, self.null_value, any_fields)
 
 
 def _check_arrays(declared: T.DataType, path: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rivermouth.engine import requests
-from rivermouth.engine.events import Replayed
+from rivermouth.engine.events import Replayed, StillFailing
 from rivermouth.engine.letters import Letter, LetterGroup, list_letters, show_letters
 from rivermouth.ports import delta
 from rivermouth.ports.session import for_flow
@@ -71,7 +71,7 @@ def replayed(
         marked by the next replay.
     """
     answers = _performed(project, names, requests.Request("replay", wanted, dry_run), door)
-    return [Replayed(**answer) for answer in answers]
+    return [_replayed(answer) for answer in answers]
 
 
 def discarded(
@@ -93,6 +93,12 @@ def discarded(
     """
     answers = _performed(project, names, requests.Request("discard", wanted, dry_run), door)
     return {answer["flow"]: answer["discarded"] for answer in answers}
+
+
+def _replayed(answer: dict[str, Any]) -> Replayed:
+    """What a writer answered, which may have gone through a file; one of an earlier release tells no reasons."""
+    reasons = tuple(StillFailing(**each) for each in answer.get("reasons", ()))
+    return Replayed(**{**answer, "reasons": reasons})
 
 
 def _performed(project: Project, names: Sequence[str], request: requests.Request, door: Door) -> list[dict[str, Any]]:

@@ -223,7 +223,7 @@ def save(inference: Inference, file: str | Path) -> None:
     path = Path(file)
     try:
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(json.dumps(inference.inferred.schema.jsonValue(), indent=2, ensure_ascii=False) + "\n")
+            stream.write(json.dumps(inference.inferred.complete.jsonValue(), indent=2, ensure_ascii=False) + "\n")
     except FileExistsError:
         raise _there_already(path) from None
     except OSError as error:

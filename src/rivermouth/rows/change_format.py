@@ -37,7 +37,7 @@ _MESSAGES: Final = {
     "NOT_A_CHANGE": "the value is an object, and not a change in the format's envelope",
     "OPERATION_UNKNOWN": "the envelope names an operation that its format does not know",
     "TABLE_MISSING": "the change does not name its table, and the format takes those of listed source_tables alone",
-    "COLUMNS_MISSING": "the row of the change has none of the declared columns",
+    "NO_DECLARED_FIELD": "the row of the change has none of the declared columns",
     "ROW_MISSING": "the change does not hold the row that it is about",
 }
 _FIELD_MESSAGES: Final = {
@@ -165,7 +165,7 @@ class ChangeFormat(DeclaredFormat):
     def explain(self, rows: DataFrame) -> DataFrame:
         """What ``decode`` found, in words; what the parser refused is read again in Python.
 
-        Reasons: ``NOT_A_CHANGE``, ``OPERATION_UNKNOWN``, ``TABLE_MISSING``, ``ROW_MISSING``, ``COLUMNS_MISSING``,
+        Reasons: ``NOT_A_CHANGE``, ``OPERATION_UNKNOWN``, ``TABLE_MISSING``, ``ROW_MISSING``, ``NO_DECLARED_FIELD``,
         ``FIELD_TYPE``, ``FIELD_MISSING``, ``FIELD_AMBIGUOUS``, ``VALUE_UNAVAILABLE``, and those of the format json.
         """
         schema = self.schema_as_declared()
@@ -232,7 +232,7 @@ class ChangeFormat(DeclaredFormat):
             f"WHEN {operation} IS NULL THEN 'NOT_A_CHANGE' WHEN {operation} = '{UNKNOWN}' THEN 'OPERATION_UNKNOWN'",
             f"WHEN {operation} = '{_NAMELESS}' THEN 'TABLE_MISSING' WHEN {_WITHOUT_ROW} THEN NULL",
             f"WHEN {NEW} IS NULL AND {operation} <> '{names.DELETION}' THEN 'ROW_MISSING'",
-            f"WHEN {self._without_columns(schema, reads)} THEN 'COLUMNS_MISSING'",
+            f"WHEN {self._without_columns(schema, reads)} THEN 'NO_DECLARED_FIELD'",
             *self._misfits(schema, reads, keeps=keeps),
         ]
         return f"CASE {' '.join(cases)} END"

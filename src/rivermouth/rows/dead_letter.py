@@ -30,7 +30,7 @@ from rivermouth.rows.schema import HEADERS_TYPE
 from rivermouth.rows.splitting import once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -62,6 +62,9 @@ COLUMNS: Final = StructType(
     ]
 )
 """``batch`` is the number of the ledger entry; ``status`` is open, replayed or discarded."""
+
+WHY: Final = ("stage", "reason", "field", "message", "failed_expectations")
+"""The columns that say why a letter fails; a replay that it does not pass renews them."""
 
 POSITION: Final = StructField("kafka_position", IntegerType())
 """Of flows that explode their records: which element it is, null for a record as a whole."""
@@ -163,7 +166,13 @@ def as_envelope(letters: DataFrame, *more: str) -> DataFrame:
 
 
 def dead_letters(
-    routed: DataFrame, flow: Flow, *, target: str, entry: int, topic_ids: Mapping[str, str | None]
+    routed: DataFrame,
+    flow: Flow,
+    *,
+    target: str,
+    entry: int,
+    topic_ids: Mapping[str, str | None],
+    beside: Sequence[str] = (),
 ) -> DataFrame:
     """The dead letters among routed rows, each with its reason, in the shape of ``columns``.
 
@@ -173,6 +182,7 @@ def dead_letters(
         target: Full name of the table that the rows did not reach.
         entry: Number of the ledger entry of their batch.
         topic_ids: Kafka's UUID by topic.
+        beside: Further columns of ``routed`` that stay as they are.
     """
     dead = envelope.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}' AND {once(flow)}"), flow)
     refused = f"NOT {names.DECODED}"
@@ -194,7 +204,7 @@ def dead_letters(
     }
     if flow.explosion is not None:
         told[POSITION.name] = f"CASE WHEN {names.POSITION} >= 0 THEN {names.POSITION} END"
-    return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in told.items()))
+    return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in told.items()), *beside)
 
 
 def _of_key(flow: Flow) -> tuple[str, str, str]:

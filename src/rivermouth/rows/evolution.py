@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import folded
+from rivermouth.rows import open_fields
 from rivermouth.rows.inference import ARRAY, NULL, NUMBER, OBJECT, Node
 from rivermouth.rows.inferred import settled
 from rivermouth.rows.json_types import name_in_json, read_from
@@ -135,7 +136,7 @@ def difference(
         numbers: As ``Inferred.numbers``: a column may take numbers for which another type was inferred.
         pinned: Names, in lower case, of kept columns whose types are none of what is inferred.
     """
-    numbers = numbers or {}
+    numbers, found = numbers or {}, open_fields.beside(found, kept)
     growth = grown(kept, found, numbers, _ALL_THAT_DELTA_CAN, pinned=pinned)
     fields = {name_in_json(each): each for each in growth.schema.fields if each.name.lower() not in pinned}
     pairs = [(fields[name_in_json(each)], each.dataType) for each in found.fields if name_in_json(each) in fields]

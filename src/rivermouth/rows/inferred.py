@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import folded
-from rivermouth.rows import inferred_times, json_types
+from rivermouth.rows import inferred_times, json_types, open_fields
 from rivermouth.rows.inference import ARRAY, DEEP, NULL, OBJECT, Node, Seen, Shape
 from rivermouth.rows.inferred_numbers import NumberBounds
 
@@ -69,17 +69,29 @@ class Inferred:
         fields: The fields, each before its own, in the order of the schema.
         conflicts: Where text was the only way.
         numbers: Bounds of the numbers, by path as in ``FieldFound``; ``{}`` stands for the values of a map.
+        is_open: Which fields may stay without a column while they are open, as ``rows/open_fields.py`` has it.
     """
 
     found: T.StructType
     fields: tuple[FieldFound, ...]
     conflicts: tuple[Conflict, ...]
     numbers: Mapping[tuple[str, ...], NumberBounds] = field(default_factory=dict)
+    is_open: open_fields.IsOpen = field(default=lambda _field, _column: False, compare=False, repr=False)
 
     @property
     def schema(self) -> T.StructType:
-        """A schema that a table can have, and that takes every document that was seen."""
+        """A schema that a table can have, and that takes every document that was seen; without open fields."""
+        return settled_columns(open_fields.without_open(self.found, self.is_open))
+
+    @property
+    def complete(self) -> T.StructType:
+        """The same with open fields as text, for a schema that does not grow."""
         return settled_columns(self.found)
+
+    @property
+    def open(self) -> tuple[open_fields.Path, ...]:
+        """The open fields."""
+        return open_fields.paths(self.found, self.is_open)
 
 
 def settled_columns(found: T.StructType) -> T.StructType:
@@ -103,13 +115,20 @@ def settled(found: T.DataType) -> T.DataType:
     return found
 
 
-def schema_of(shape: Shape, *, times: bool = False, is_taken: Callable[[str], bool] = lambda _name: False) -> Inferred:
+def schema_of(
+    shape: Shape,
+    *,
+    times: bool = False,
+    is_taken: Callable[[str], bool] = lambda _name: False,
+    is_open: open_fields.IsOpen = lambda _field, _column: False,
+) -> Inferred:
     """The schema that takes every document of ``shape``; its columns are sorted by the fields' names.
 
     Args:
         shape: Has at least one document with a field.
         times: Whether strings that are all dates or all times get such a type.
         is_taken: Whether a column cannot bear a name, because the table has another one of that name.
+        is_open: Which fields may stay without a column while they are open.
 
     Raises:
         SchemaTooWide: There are too many fields.
@@ -122,11 +141,12 @@ def schema_of(shape: Shape, *, times: bool = False, is_taken: Callable[[str], bo
     fields = []
     for name in sorted(top):
         column = called[name]
+        maker.is_open = is_open(name, column)
         found = maker.type_of(top[name], (name,), column=None if column == name else column)
         fields.append(T.StructField(column, found, True, json_types.read_from(name) if column != name else None))
     if len(maker.fields) > MAX_COLUMNS:
         raise SchemaTooWide
-    return Inferred(T.StructType(fields), tuple(maker.fields), tuple(maker.conflicts), maker.numbers)
+    return Inferred(T.StructType(fields), tuple(maker.fields), tuple(maker.conflicts), maker.numbers, is_open)
 
 
 class _Maker:
@@ -136,6 +156,7 @@ class _Maker:
         self.fields: list[FieldFound] = []
         self.conflicts: list[Conflict] = []
         self.numbers: dict[tuple[str, ...], NumberBounds] = {}
+        self.is_open = False
         self._limits = shape.limits
         self._documents = shape.sound_records
         self._apart = shape.apart
@@ -151,7 +172,11 @@ class _Maker:
         else:
             data_type, note = self._judged(node, path, named=named)
         share = node.records / self._documents if named and self._documents else None
-        found = FieldFound(path, _short(settled(data_type)), node.records, share, column, note)
+        told: T.DataType | None = data_type
+        if self.is_open and (told := open_fields.known(data_type)) is None:
+            note = f"{note or 'only empty'}: no column until a value comes"
+        shown = "void" if told is None else _short(settled(told))
+        found = FieldFound(path, shown, node.records, share, column, note)
         self.fields.insert(place, found)
         return data_type
 
@@ -159,6 +184,8 @@ class _Maker:
         kinds = {kind: seen for kind, seen in node.kinds.items() if kind != NULL}
         if not kinds:
             return T.NullType(), "only null"
+        if self.is_open and len(kinds) > 1 and _is_empty(node):
+            return T.NullType(), "only empty"
         if len(kinds) > 1 and not (set(kinds) == {OBJECT, DEEP} or set(kinds) == {ARRAY, DEEP}):
             self.conflicts.append(Conflict(path, dict(sorted(kinds.items())), "string"))
             return T.StringType(), "conflict: text"
@@ -208,6 +235,12 @@ class _Maker:
         return T.StructType(
             [T.StructField(name, self.type_of(members[name], (*path, name), named=named)) for name in names]
         ), None
+
+
+def _is_empty(node: Node) -> bool:
+    """Whether there was nothing but null, and objects and arrays with nothing else in them; a map is something."""
+    parts = [*(node.fields or {}).values(), *([node.items] if node.items else [])]
+    return node.kinds.keys() <= {NULL, OBJECT, ARRAY} and node.values is None and all(map(_is_empty, parts))
 
 
 def _unfit(names: list[str]) -> str | None:

@@ -12,7 +12,7 @@ from rivermouth import names
 from rivermouth.rows import json_document, json_rounded, json_types
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -23,6 +23,7 @@ def ours(declared: T.StructType, spared: Collection[int]) -> list[str]:
     return [
         "__fits",
         "__others",
+        "__named",
         *(f"__done_{place}" for place in range(len(declared))),
         *(f"__not_{place}" for place in spared),
     ]
@@ -31,7 +32,8 @@ def ours(declared: T.StructType, spared: Collection[int]) -> list[str]:
 def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int], *, kept: bool) -> DataFrame:
     """``rows`` with ``__fits``, whether a document is sound and fits (not null), and its columns ``__done_0``, ...
 
-    ``__others`` is true: there may be fields that are not declared.
+    ``__others`` is true: there may be fields that are not declared. ``__named`` (not null) is whether there is one that
+    is declared, be it null.
 
     Args:
         rows: Has ``__value``; what a VARIANT column has is a string of JSON there.
@@ -56,14 +58,15 @@ def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int], *, 
         f"* EXCEPT ({', '.join([*json_document.OURS, *reads, '__sound'])})",
         f"coalesce(__sound AND NOT coalesce({wrong or 'false'}, false), false) AS __fits",
         "true AS __others",
+        f"{_is_any_named(reads, declared)} AS __named",
         *(f"coalesce({misfits[place] or 'false'}, false) AS __not_{place}" for place in spared),
     )
 
 
 def in_one_column(rows: DataFrame, declared: T.StructType) -> DataFrame:
-    """Only ``row``: a struct of the columns c0, c1, ... and ``others``; null where a document is refused.
+    """Only ``row``: a struct of the columns c0, c1, ..., ``others`` and ``named``; null where a document is refused.
 
-    ``others`` is true: there may be fields that are not declared.
+    ``others`` is true: there may be fields that are not declared. ``named`` is whether there is one that is.
 
     Args:
         rows: Has ``__value``, and in text and VARIANT columns no values but strings.
@@ -75,5 +78,14 @@ def in_one_column(rows: DataFrame, declared: T.StructType) -> DataFrame:
     wrong = json_types.any_of(misfits) or "false"
     fits = f"__text_sound AND d.corrupt IS NULL AND d.last = 1 AND NOT coalesce({wrong}, false)"
     columns = ", ".join(f"{json_types.convert(f'd.c{place}', field.dataType)} AS c{place}" for place, field in fields)
-    row = f"get(transform(__documents, d -> CASE WHEN {fits} THEN struct({columns}, true AS others) END), 0)"
+    named = _is_any_named([f"d.c{place}" for place, _ in fields], declared)
+    made = f"struct({columns}, true AS others, {named} AS named)"
+    row = f"get(transform(__documents, d -> CASE WHEN {fits} THEN {made} END), 0)"
     return documents.selectExpr(f"CASE WHEN {names.VALUE} IS NOT NULL THEN {row} END AS row")
+
+
+def _is_any_named(reads: Sequence[str], declared: T.StructType) -> str:
+    """SQL: whether a document has one of the declared fields; its names are read only where all of these are null."""
+    listed = ", ".join(names.literal(json_types.name_in_json(field)) for field in declared.fields)
+    there = f"arrays_overlap(json_object_keys({json_document.TEXT}), array({listed}))"
+    return f"({' OR '.join(f'{read} IS NOT NULL' for read in reads)} OR coalesce({there}, true))"

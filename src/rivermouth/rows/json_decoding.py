@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 REFUSED: Final = frozenset({"evolve", "dead_letter", "fail"})
 """What policies say of new fields for which a document is refused: under ``evolve`` until the schema has grown."""
+KEPT: Final = frozenset({"evolve", "rescue"})
+"""What policies say of new fields that are kept somewhere."""
 _SENT: Final = "__sent"
+
+
+def kept_names(policies: Evolution) -> list[str]:
+    """The names of which a policy of their own says that such new fields are kept."""
+    return [name for name in policies.columns if policies.new_column(name) in KEPT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +39,14 @@ class JsonDecoding:
             of the user's.
         policies: What happens to what the schema does not foresee.
         exact: Where each digit counts, as of ``undeclared.exact_tree``.
+        needs_declared_field: Whether a document is refused that has none of the declared fields, and no other that a
+            policy takes.
     """
 
     schema: T.StructType
     policies: Evolution
     exact: Exact
+    needs_declared_field: bool = False
 
     def decoded(self, rows: DataFrame) -> DataFrame:
         """``rows`` with ``__decoded`` and ``__data``, in one pass, and scanned for what a policy asks for."""
@@ -52,8 +62,12 @@ class JsonDecoding:
         else:
             columns = (f"__row.c{place} AS __done_{place}" for place in range(len(schema.fields)))
             read = rows.select("*", quick.alias("__row"))
-            told = ("__row IS NOT NULL AS __fits", "coalesce(__row.others, false) AS __others")
+            flags = {"others": "false", "named": "true"}
+            parts = (f"coalesce(__row.{name}, {default}) AS __{name}" for name, default in flags.items())
+            told = ("__row IS NOT NULL AS __fits", *parts)
             judged = read.selectExpr("* EXCEPT (__row)", *told, *columns)
+        if self.needs_declared_field:
+            judged = judged.withColumn("__fits", F.expr(f"__fits AND ({self._is_of_the_schema()})"))
         ours = ", ".join(json_columns.ours(schema, spared))
         if policies.says_of_new(REFUSED) or policies.rescues:
             return self._scanned(judged, spared, changed=changed).selectExpr(f"* EXCEPT ({ours})")
@@ -61,6 +75,17 @@ class JsonDecoding:
         decoded = f"{names.VALUE} IS NULL OR __fits AS {names.DECODED}"
         found = judged.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
         return found.selectExpr(f"* EXCEPT ({names.VALUE}, {_SENT})", f"{_SENT} AS {names.VALUE}") if changed else found
+
+    def _is_of_the_schema(self) -> str:
+        """SQL: whether a document has a declared field, or one that a policy keeps; names are read in rare cases."""
+        names_there = f"json_object_keys({json_document.TEXT})"
+        if self.policies.on_new_column in KEPT:
+            return f"__named OR (__others AND coalesce(size({names_there}) > 0, true))"
+        kept = kept_names(self.policies)
+        if not kept:
+            return "__named"
+        listed = ", ".join(map(names.literal, kept))
+        return f"__named OR (__others AND coalesce(arrays_overlap({names_there}, array({listed})), true))"
 
     def _exactly(self, judged: DataFrame, spared: set[int]) -> DataFrame:
         """``judged`` rows, of which those do not fit that say something more exactly than a column keeps it."""

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 def row(spark: SparkSession, declared: T.StructType, exact: Exact) -> Column | None:
-    """A struct of the columns of the documents in ``__value``, c0, c1, ..., and ``others``; null for what is refused.
+    """A struct of the columns of the documents in ``__value``, c0, c1, ..., ``others`` and ``named``.
 
-    ``others`` is false where a document surely has no field that is not declared.
+    Null for what is refused. ``others`` is false where a document surely has no field that is not declared, ``named``
+    where it has none that is.
     None where the session has not got our classes, or a column has a form of time that only Spark reads.
     ``exact`` is as of ``undeclared.exact_tree``.
     """

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import below
-from rivermouth.rows import json_leaves, json_limits
+from rivermouth.rows import json_leaves, json_limits, named_fields
 from rivermouth.rows.json_parts import Number, Object, kind, parts, texts
 from rivermouth.rows.json_times import TimeForms
 from rivermouth.rows.json_types import name_in_json
@@ -59,6 +59,7 @@ def explainer(
     known: str = "{}",
     forms: TimeForms | None = None,
     exact: str = "{}",
+    named: str = "null",
 ) -> Callable[..., Any]:
     """A Spark function from ``__value`` (binary) to a struct (reason, field, message) that is never null.
 
@@ -68,11 +69,14 @@ def explainer(
         known: The names that documents may have, as JSON text of ``undeclared.fields_tree``.
         forms: How documents say timestamps and dates.
         exact: Where each digit counts, as JSON text of ``undeclared.exact_tree``.
+        named: Names of which a document must have one, beside those of the schema, as JSON text: an array, or true
+            where any name will do; null where it need not have any.
     """
 
     def verdict(value: bytes | bytearray | None) -> tuple[str, str | None, str]:
         try:
-            found = explain(bytes(value or b""), _schema(schema_json, forms), array, _tree(known), _tree(exact))
+            read, others = _schema(schema_json, forms), _tree(named)
+            found = explain(bytes(value or b""), read, array, _tree(known), _tree(exact), others)
         except Exception:  # noqa: BLE001 - the record is a dead letter in any case; its reason must not stop the flow
             return ("UNEXPLAINED", None, "the value was refused, and naming the reason failed")
         return (found.reason, found.field, found.message)
@@ -101,9 +105,8 @@ def _schema(schema_json: str, forms: TimeForms | None) -> T.StructType:
 
 
 @functools.cache
-def _tree(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    return found
+def _tree(text: str) -> Any:
+    return json.loads(text)
 
 
 def explain(
@@ -112,10 +115,26 @@ def explain(
     array: str | None = None,
     known: dict[str, Any] | None = None,
     exact: dict[str, Any] | None = None,
+    named: list[str] | bool | None = None,
 ) -> Verdict:
     """The first thing that is wrong with a value that was refused."""
     unexplained = Verdict("UNEXPLAINED", None, "the value was refused, and no field could be named for it")
-    return next(_verdicts(value, schema, array, known or {}, exact or {}), unexplained)
+    found = next(_verdicts(value, schema, array, known or {}, exact or {}), None)
+    if (found is None or not found.sure) and named is not None and array is None:
+        found = _without_fields(value, schema, named) or found
+    return found or unexplained
+
+
+def _without_fields(value: bytes, schema: T.StructType, named: list[str] | bool) -> Verdict | None:
+    """What is said of an object that has none of the declared fields, nor one of the others that will do."""
+    document = _parsed(value)
+    if not isinstance(document, Object):
+        return None
+    there, declared = [name for name, _ in document], [name_in_json(field) for field in schema.fields]
+    others = named if isinstance(named, list) else there if named else []
+    if {*there} & {*declared, *others}:
+        return None
+    return Verdict(named_fields.REASON, *named_fields.verdict(declared, there))
 
 
 def _verdicts(
@@ -217,9 +236,8 @@ def _object(members: Object, schema: T.StructType, path: str, exact: dict[str, A
         in_json = name_in_json(field)
         found = [value for key, value in members if key == in_json]
         if not field.nullable and (not found or found[-1] is None):
-            yield Verdict(
-                "FIELD_MISSING", name, f"field {name} is declared NOT NULL and is {'null' if found else 'missing'}"
-            )
+            told = "null" if found else f"missing{named_fields.spelling(in_json, (key for key, _ in members))}"
+            yield Verdict("FIELD_MISSING", name, f"field {name} is declared NOT NULL and is {told}")
         for value in found:
             yield from _value(value, field.dataType, name, exact.get("fields", {}).get(in_json, {}))
 

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.rows.open_fields import Path
+
 FORMAT: Final = 1
 _MOVED: Final = ".moved_to."
 
@@ -26,6 +28,7 @@ class KeptSchema:
         whole: Whether these were all that there were, and not a sample.
         changes: What is different from the version before; empty for the first.
         schema: The columns.
+        open: Fields without a column, in which no document had a value so far.
     """
 
     flow: str
@@ -36,6 +39,7 @@ class KeptSchema:
     whole: bool
     changes: tuple[str, ...]
     schema: T.StructType
+    open: tuple[Path, ...] = ()
 
     def to_text(self) -> str:
         """The text of its file."""
@@ -48,6 +52,7 @@ class KeptSchema:
             "corrupt": self.corrupt,
             "whole": self.whole,
             "changes": list(self.changes),
+            "open": [list(path) for path in self.open],
             "schema": self.schema.jsonValue(),
         }
         return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
@@ -72,7 +77,9 @@ class KeptSchema:
             schema = T.StructType.fromJson(body["schema"])
             changes = tuple(str(each) for each in body["changes"])
             counts = (int(body["records"]), int(body["corrupt"]), bool(body["whole"]))
-            return cls(str(body["flow"]), int(body["version"]), str(body["kept_at"]), *counts, changes, schema)
+            open_paths = tuple(tuple(map(str, path)) for path in body.get("open", ()))
+            head = (str(body["flow"]), int(body["version"]), str(body["kept_at"]))
+            return cls(*head, *counts, changes, schema, open_paths)
         except Exception:  # noqa: BLE001 - whatever stands there instead, Spark's parser has no errors of its own
             msg = "it holds no schema in Spark's JSON form"
             raise ValueError(msg) from None

@@ -8,7 +8,6 @@ from rivermouth.extend import find_kind, kind_names
 
 REASONS: Final = frozenset(
     {
-        "COLUMNS_MISSING",
         "DESERIALIZER_FAILED",
         "EXPECTATION",
         "FIELD_AMBIGUOUS",
@@ -36,6 +35,7 @@ REASONS: Final = frozenset(
         "NOT_AN_ARRAY",
         "NOT_AN_OBJECT",
         "NOT_A_CHANGE",
+        "NO_DECLARED_FIELD",
         "NO_MATCH",
         "NULL_VALUE",
         "OPERATION_UNKNOWN",

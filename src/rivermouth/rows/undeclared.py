@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RESCUED: Final = "_rescued"
 """The column for fields that the schema does not have: text of a JSON object, from JSON pointers to values."""
+_EVOLVE: Final = "evolve"
 _NUMBERS: Final[dict[type[T.DataType], str]] = {
     T.ByteType: "tinyint",
     T.ShortType: "smallint",
@@ -131,23 +132,25 @@ def fields_tree(declared: T.StructType, evolution: Evolution, words: frozenset[s
     members = {}
     for field in declared.fields:
         others = evolution.new_column(field.name) in words
-        members[name_in_json(field)] = _names_in(field.dataType, others=others)
+        told = {"others": others, "evolves": evolution.new_column(field.name) == _EVOLVE}
+        members[name_in_json(field)] = _names_in(field.dataType, told)
     return {
         "fields": members,
         "others": evolution.on_new_column in words,
         "named": {name.lower(): evolution.new_column(name) in words for name in evolution.columns},
+        "evolves": evolution.on_new_column == _EVOLVE,
+        "evolving": {name.lower(): evolution.new_column(name) == _EVOLVE for name in evolution.columns},
     }
 
 
-def _names_in(declared: T.DataType, *, others: bool) -> dict[str, Any]:
+def _names_in(declared: T.DataType, told: dict[str, bool]) -> dict[str, Any]:
     match declared:
         case T.StructType():
-            inner = {each.name: _names_in(each.dataType, others=others) for each in declared.fields}
-            return {"fields": inner, "others": others}
+            return {"fields": {each.name: _names_in(each.dataType, told) for each in declared.fields}, **told}
         case T.ArrayType():
-            return {"items": _names_in(declared.elementType, others=others)}
+            return {"items": _names_in(declared.elementType, told)}
         case T.MapType():
-            return {"values": _names_in(declared.valueType, others=others)}
+            return {"values": _names_in(declared.valueType, told)}
     return {}
 
 
@@ -267,7 +270,7 @@ def first_pointer(
                 below = first_pointer(value, inner, members)
                 if below is not None:
                     return step + below
-            elif known is not None and value is not None and tree.get("named", {}).get(name.lower(), tree["others"]):
+            elif known is not None and _is_told(name, value, tree, members):
                 return step
     elif isinstance(document, list) and "items" in tree:
         for index, value in enumerate(document):
@@ -275,6 +278,24 @@ def first_pointer(
             if below is not None:
                 return f"/{index}{below}"
     return None
+
+
+def _is_told(
+    name: str, value: Any, tree: dict[str, Any], members: Callable[[Any], list[tuple[str, Any]] | None]
+) -> bool:
+    """Whether a field that is not declared is told; a null is none, nor what is empty where the schema may grow."""
+    if value is None or not tree.get("named", {}).get(name.lower(), tree["others"]):
+        return False
+    waits = tree.get("evolving", {}).get(name.lower(), tree.get("evolves", False))
+    return not (waits and _is_empty(value, members))
+
+
+def _is_empty(value: Any, members: Callable[[Any], list[tuple[str, Any]] | None]) -> bool:
+    """Whether there is nothing but null in a value."""
+    found = members(value)
+    if found is not None:
+        return all(_is_empty(each, members) for _, each in found)
+    return value is None or (isinstance(value, list) and all(_is_empty(each, members) for each in value))
 
 
 def column_of(field: str, columns: Mapping[str, str]) -> str:

@@ -13,10 +13,10 @@ from rivermouth.names import COORDINATES
 from rivermouth.ports import delta, delta_append, delta_ddl
 from rivermouth.ports.table_ledger import app_id
 from rivermouth.rows import exploding
-from rivermouth.rows.dead_letter import COLUMNS, POSITION
+from rivermouth.rows.dead_letter import COLUMNS, POSITION, WHY
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from rivermouth.ports.delta import TableState
@@ -126,7 +126,9 @@ class DeadLetterTable:
         Args:
             verdicts: ``kafka_topic``, ``kafka_partition``, ``kafka_offset``, ``batch`` (the coordinates alone may
                 be those of another epoch) and ``new_status``; a letter that stays open has been tried once more.
-                With ``kafka_position`` where records are exploded, ``exploding.WHOLE`` for one as a whole.
+                With ``kafka_position`` where records are exploded, ``exploding.WHOLE`` for one as a whole. With
+                ``new_stage``, ``new_reason``, ``new_field``, ``new_message`` and ``new_failed_expectations`` where it
+                is known why a letter fails now; it is not where ``new_reason`` is null.
 
         Guarantees:
             Run twice: a letter that is no longer open is left as it is. Stopped half-way: all or none.
@@ -141,12 +143,7 @@ class DeadLetterTable:
             DeltaTable.forPath(self._spark, self.location)
             .alias("letter")
             .merge(verdicts.alias("verdict"), f"{same} AND letter.status = 'open'")
-            .whenMatchedUpdate(
-                set={
-                    "status": "verdict.new_status",
-                    "attempt": "CASE WHEN verdict.new_status = 'open' THEN letter.attempt + 1 ELSE letter.attempt END",
-                }
-            )
+            .whenMatchedUpdate(set=_changes(verdicts))
             .execute()
         )
 
@@ -176,6 +173,19 @@ class DeadLetterTable:
     def _told_apart(self, letters: DataFrame) -> DataFrame:
         """What dead letters are told apart by: the coordinates of a record, or of an element of it."""
         return letters.selectExpr(*COORDINATES, *([exploding.PLACE] if POSITION in self._columns.fields else []))
+
+
+def _changes(verdicts: DataFrame) -> dict[str, str | Column]:
+    """SQL of what ``mark`` changes of a letter."""
+    stays_open = "verdict.new_status = 'open'"
+    changes: dict[str, str | Column] = {
+        "status": "verdict.new_status",
+        "attempt": f"CASE WHEN {stays_open} THEN letter.attempt + 1 ELSE letter.attempt END",
+    }
+    if "new_reason" in verdicts.columns:
+        is_known = f"{stays_open} AND verdict.new_reason IS NOT NULL"
+        changes |= {name: f"CASE WHEN {is_known} THEN verdict.new_{name} ELSE letter.{name} END" for name in WHY}
+    return changes
 
 
 def _metadata(entry: Entry) -> str:

@@ -315,7 +315,7 @@ def read(kind: str, body: dict, group: str) -> list[list]:
     declared, hints, found = GROUPS[group][1], hints_of(body), []
     for operation, row in changes_of(kind, body):
         if operation not in {"delete", "skip"} and not declared.keys() & row.keys():
-            raise Refused("COLUMNS_MISSING", None)
+            raise Refused("NO_DECLARED_FIELD", None)
         columns = {}
         for name, its_type in declared.items():
             if row.get(name) is None:

@@ -48,15 +48,17 @@ public final class FastPath implements Serializable {
     }
 
     /**
-     * Of a column with values: a struct of the columns, named c0, c1 and so on, and of {@code others}, whether there may be
-     * fields that are not declared; null where a value is null or refused.
+     * Of a column with values: a struct of the columns, named c0, c1 and so on, of {@code others}, whether there may be
+     * fields that are not declared, and of {@code named}, whether there is one that is; null where a value is null or
+     * refused.
      */
     public Column of(String column) {
         StructType row = new StructType();
         for (StructField each : schema().fields()) {
             row = row.add("c" + row.size(), each.dataType().asNullable(), true);
         }
-        return Calls.once(this, "read", row.add("others", DataTypes.BooleanType, true), true, column);
+        row = row.add("others", DataTypes.BooleanType, true).add("named", DataTypes.BooleanType, true);
+        return Calls.once(this, "read", row, true, column);
     }
 
     /** For Spark: the columns of a document, or null. */

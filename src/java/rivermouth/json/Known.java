@@ -26,6 +26,10 @@ final class Known {
     public boolean others;
     /** Of an object: other fields of which it is said one by one, by their names in lower case. */
     public Map<String, Boolean> named = Map.of();
+    /** Of an object: whether of other fields only those are reported that have a value in them. */
+    public boolean evolves;
+    /** Of an object: the same of other fields one by one, by their names in lower case. */
+    public Map<String, Boolean> evolving = Map.of();
     /** Of an array: its elements. */
     public Known items;
     /** Of an object whose fields are not declared by name: what is in them. */
@@ -51,6 +55,11 @@ final class Known {
 
     boolean reports(String name) {
         return fields != null && (named.isEmpty() ? others : named.getOrDefault(name.toLowerCase(Locale.ROOT), others));
+    }
+
+    /** Whether a field of that name is reported only if it has a value in it: not of null, {@code {}} or {@code []}. */
+    boolean waitsForValue(String name) {
+        return evolving.isEmpty() ? evolves : evolving.getOrDefault(name.toLowerCase(Locale.ROOT), evolves);
     }
 
     boolean isLooked() {

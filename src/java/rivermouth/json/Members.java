@@ -20,7 +20,8 @@ final class Members implements Reader {
      * The reader of a struct.
      *
      * @param exact what shall be kept to its last digit
-     * @param whole whether it is the document itself, whose row says behind its columns whether there are other fields
+     * @param whole whether it is the document itself, whose row says behind its columns whether there are other fields,
+     *     and whether there was one of its own
      */
     Members(StructType declared, boolean utc, Known exact, boolean whole) {
         StructField[] fields = declared.fields();
@@ -41,11 +42,12 @@ final class Members implements Reader {
 
     @Override
     public Object read(Document in) {
-        Object[] row = new Object[names.length + (whole ? 1 : 0)];
+        Object[] row = new Object[names.length + (whole ? 2 : 0)];
         boolean[] seen = new boolean[names.length];
         in.take('{');
         in.blanks();
         boolean more = !in.took('}');
+        boolean named = false;
         // Documents mostly have their fields in one order.
         int next = 0;
         while (more) {
@@ -59,6 +61,7 @@ final class Members implements Reader {
                     throw Unsure.IT_IS;
                 }
                 seen[place] = true;
+                named = true;
                 row[place] = in.tookNull() ? null : readers[place].read(in);
                 next = place + 1;
             }
@@ -69,6 +72,7 @@ final class Members implements Reader {
         }
         if (whole) {
             row[names.length] = in.others;
+            row[names.length + 1] = named;
         }
         return new GenericInternalRow(row);
     }

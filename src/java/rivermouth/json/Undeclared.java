@@ -253,7 +253,7 @@ public final class Undeclared implements Serializable {
                 } else if (child != null) {
                     within(in, child, name);
                 } else if (token != JsonToken.VALUE_NULL && node.reports(name)) {
-                    add(in, name);
+                    add(in, name, node.waitsForValue(name));
                 } else {
                     in.skipChildren();
                 }
@@ -291,11 +291,34 @@ public final class Undeclared implements Serializable {
             path.append('/').append(name.replace("~", "~0").replace("/", "~1"));
         }
 
-        private void add(JsonParser in, String name) throws IOException {
+        private void add(JsonParser in, String name, boolean waits) throws IOException {
             int begin = (int) in.currentTokenLocation().getByteOffset();
+            if (waits && isEmpty(in)) {
+                return;
+            }
             in.skipChildren();
             in.finishToken();
             add(new Part(name, begin, (int) in.currentLocation().getByteOffset()));
+        }
+
+        /** Whether objects and arrays alone stand here, and null; then, or if it began one, it is read to its end. */
+        private static boolean isEmpty(JsonParser in) throws IOException {
+            if (!in.currentToken().isStructStart()) {
+                return false;
+            }
+            boolean empty = true;
+            int depth = 1;
+            while (depth > 0) {
+                JsonToken token = in.nextToken();
+                if (token.isStructStart()) {
+                    depth++;
+                } else if (token.isStructEnd()) {
+                    depth--;
+                } else {
+                    empty &= token == JsonToken.FIELD_NAME || token == JsonToken.VALUE_NULL;
+                }
+            }
+            return empty;
         }
 
         void add(Part part) {

@@ -155,7 +155,7 @@ public final class Deserialized implements Serializable {
                 return alone(found);
             }
             if (!shape.columns.isAnyIn(fields)) {
-                throw new Refused("COLUMNS_MISSING", "what it returned has none of the declared columns");
+                throw new Refused("NO_DECLARED_FIELD", "what it returned has none of the declared columns");
             }
             return shape.columns.row(fields);
         } catch (Refused refused) {

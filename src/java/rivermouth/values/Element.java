@@ -46,6 +46,13 @@ final class Element implements View.Fields, View.Said {
     }
 
     @Override
+    public Iterable<String> names() {
+        List<String> found = new ArrayList<>(elements.keySet());
+        found.addAll(attributes.keySet());
+        return found;
+    }
+
+    @Override
     public Object get(String name) {
         List<Element> found = elements.get(name);
         if (found != null) {

@@ -16,6 +16,8 @@ import org.apache.spark.sql.types.StructType;
 
 /** What Java has of a field's value, in Spark's own form: it is of the declared type as it is, or is refused. */
 abstract class Fitting {
+    private static final String MISSING = "FIELD_MISSING";
+
     final String path;
     final View view;
     private final DataType declared;
@@ -53,7 +55,7 @@ abstract class Fitting {
             return fitted(plain);
         }
         if (required) {
-            throw new Refused("FIELD_MISSING", path, "field " + path + " is declared NOT NULL and is null");
+            throw new Refused(MISSING, path, "field " + path + " is declared NOT NULL and is null");
         }
         return null;
     }
@@ -90,6 +92,19 @@ abstract class Fitting {
             return false;
         }
 
+        /**
+         * The row of these fields.
+         *
+         * @throws Refused none of them is declared, or one does not fit
+         */
+        GenericInternalRow namedRow(View.Fields fields) {
+            GenericInternalRow row = row(fields);
+            if (!isAnyIn(fields)) {
+                throw Named.none(List.of(names), fields.names());
+            }
+            return row;
+        }
+
         GenericInternalRow row(View.Fields fields) {
             Object[] values = new Object[names.length];
             for (int place = 0; place < values.length; place++) {
@@ -102,8 +117,10 @@ abstract class Fitting {
             try {
                 return fitting.fit(fields.get(name));
             } catch (Refused refused) {
-                boolean placed = refused.field != null;
-                throw placed ? refused : new Refused(refused.reason, fitting.path, refused.getMessage());
+                String path = refused.field == null ? fitting.path : refused.field;
+                boolean missing = refused.reason.equals(MISSING) && path.equals(fitting.path) && !fields.has(name);
+                String told = missing ? Named.spelling(name, fields.names()) : null;
+                throw new Refused(refused.reason, path, refused.getMessage() + (told == null ? "" : told));
             }
         }
     }

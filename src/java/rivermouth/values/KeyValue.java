@@ -1,6 +1,7 @@
 package rivermouth.values;
 
 import java.io.ByteArrayOutputStream;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -16,6 +17,7 @@ public final class KeyValue extends LineStep {
     private static final int HEX = 16;
 
     private final byte[] within;
+    private final boolean anyFields;
     private transient volatile Map<UTF8String, Integer> places;
 
     /**
@@ -28,16 +30,31 @@ public final class KeyValue extends LineStep {
      * @param escape stands before a quote within a quoted value; the quote itself if it is doubled; a backslash also
      *     stands before what it stands before in JSON; may be empty
      * @param nullText a value that is this and not quoted is null; null if none is
+     * @param anyFields whether a line may have none of the columns
      */
     public KeyValue(
-            List<String> columns, String between, String within, String quote, String escape, String nullText) {
-        super(columns, between, quote, escape, nullText, within);
+            List<String> columns,
+            String between,
+            String within,
+            String quote,
+            String escape,
+            String nullText,
+            boolean anyFields) {
+        super(columns, between, quote, escape, nullText, within, String.valueOf(anyFields));
+        this.anyFields = anyFields;
         this.within = bytes(within);
     }
 
     @Override
     Object[] texts(byte[] value) {
-        return new Line(value).texts();
+        Line line = new Line(value, null);
+        Object[] found = line.texts();
+        if (!line.isNamed && !anyFields) {
+            List<String> others = new ArrayList<>();
+            new Line(value, others).texts();
+            throw Named.none(columns, others);
+        }
+        return found;
     }
 
     private Map<UTF8String, Integer> places() {
@@ -57,10 +74,15 @@ public final class KeyValue extends LineStep {
         private final Object[] found = new Object[columns.size()];
         private final boolean[] seen = new boolean[columns.size()];
         private final boolean blank = UTF8String.fromBytes(separator).toString().isBlank();
+        /** Gets the keys that are no columns; null if nobody asks for them. */
+        private final List<String> others;
         private String name;
+        /** Whether a key was a column. */
+        private boolean isNamed;
 
-        Line(byte[] value) {
+        Line(byte[] value, List<String> others) {
             super(value, KeyValue.this, "value");
+            this.others = others;
         }
 
         Object[] texts() {
@@ -100,6 +122,10 @@ public final class KeyValue extends LineStep {
             }
             Integer place = places().get(UTF8String.fromBytes(value, first, at - first));
             name = place == null ? null : columns.get(place);
+            isNamed |= place != null;
+            if (others != null) {
+                others.add(UTF8String.fromBytes(value, first, at - first).toString());
+            }
             if (!stands(within, at)) {
                 throw Refused.line(name, "a key has no value");
             }

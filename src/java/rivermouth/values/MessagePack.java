@@ -1,5 +1,6 @@
 package rivermouth.values;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
@@ -12,16 +13,19 @@ public final class MessagePack extends Step {
     private static final long serialVersionUID = 1;
 
     private final String declared;
+    private final boolean anyFields;
     private transient Fitting.Columns columns;
 
     /**
      * Of one flow.
      *
      * @param declared the schema, as JSON
+     * @param anyFields whether a map may have none of its columns
      * @throws IllegalArgumentException no value becomes one of its types
      */
-    public MessagePack(String declared) {
+    public MessagePack(String declared, boolean anyFields) {
         this.declared = declared;
+        this.anyFields = anyFields;
         columns();
     }
 
@@ -32,7 +36,7 @@ public final class MessagePack extends Step {
         if (fields == null) {
             throw new Refused("NOT_AN_OBJECT", "the value is no map");
         }
-        return columns().row(fields);
+        return anyFields ? columns().row(fields) : columns().namedRow(fields);
     }
 
     @Override
@@ -42,7 +46,7 @@ public final class MessagePack extends Step {
 
     @Override
     List<Object> key() {
-        return List.of(declared);
+        return List.of(declared, anyFields);
     }
 
     private StructType schema() {
@@ -82,6 +86,13 @@ public final class MessagePack extends Step {
         @Override
         public boolean has(String name) {
             return entries.containsKey(UTF8String.fromString(name));
+        }
+
+        @Override
+        public Iterable<String> names() {
+            List<String> found = new ArrayList<>();
+            entries.keySet().forEach(key -> found.add(String.valueOf(key)));
+            return found;
         }
 
         @Override

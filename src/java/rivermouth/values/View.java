@@ -1,5 +1,7 @@
 package rivermouth.values;
 
+import java.util.List;
+
 import org.apache.spark.sql.types.DataType;
 
 /** How values of one origin are looked at. */
@@ -19,6 +21,11 @@ interface View {
     interface Fields {
         /** Whether the row knows a field of that name, be it null. */
         boolean has(String name);
+
+        /** The names of all fields, where they are known. */
+        default Iterable<String> names() {
+            return List.of();
+        }
 
         /** Its value, or null. */
         Object get(String name);

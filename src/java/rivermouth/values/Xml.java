@@ -32,6 +32,7 @@ public final class Xml extends Step {
     private final String declared;
     private final String rowTag;
     private final String nullText;
+    private final boolean anyFields;
     private transient Fitting.Columns columns;
     private transient XMLInputFactory parsers;
 
@@ -41,18 +42,21 @@ public final class Xml extends Step {
      * @param declared the schema, as JSON
      * @param rowTag the name that the root must have; null if any will do
      * @param nullText what an element or attribute that is null has as its text; null if nothing is
+     * @param anyFields whether a document may have none of the declared columns
      * @throws IllegalArgumentException no value becomes one of its types
      */
-    public Xml(String declared, String rowTag, String nullText) {
+    public Xml(String declared, String rowTag, String nullText, boolean anyFields) {
         this.declared = declared;
         this.rowTag = rowTag;
         this.nullText = nullText;
+        this.anyFields = anyFields;
         columns();
     }
 
     @Override
     Object of(byte[] value) {
-        return columns().row(root(value));
+        Element root = root(value);
+        return anyFields ? columns().row(root) : columns().namedRow(root);
     }
 
     @Override
@@ -62,7 +66,7 @@ public final class Xml extends Step {
 
     @Override
     List<Object> key() {
-        return Arrays.asList(declared, rowTag, nullText);
+        return Arrays.asList(declared, rowTag, nullText, anyFields);
     }
 
     private StructType schema() {

@@ -1,0 +1,92 @@
+"""Dead letters that are tried again: by the flow's rules of now, its evolution too, with the reason of now."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.doors.one_topic import OneFlow
+
+FORMAT = 'format: {type: json, schema: "id bigint, amount int"}'
+SENT = [
+    {"id": 1, "amount": 1},
+    {"id": 2, "amount": 1, "new": "a"},
+    {"id": 3, "amount": 1, "new": "b"},
+    {"id": 4, "amount": 1, "new": {"c": 2}, "more": [1]},
+    {"id": 5, "amount": 3_000_000_000},
+    {"id": 6, "amount": "none"},
+    {"id": "seven", "amount": 1, "new": "d"},
+]
+
+
+@pytest.fixture
+def flow(broker, topic, tmp_path, monkeypatch, capsys, spark):
+    monkeypatch.chdir(tmp_path)
+    return OneFlow(tmp_path, capsys, broker.bootstrap_servers, topic())
+
+
+def test_letters_are_judged_by_the_policies_of_now(flow):
+    flow.write(FORMAT, "evolution: {on_new_column: dead_letter}")
+    flow.send(*(json.dumps(each).encode() for each in SENT))
+    code, said = flow.say("run")
+    assert code == 0, said
+    assert [reason for _, reason in flow.letters("reason")] == [
+        *["FIELD_UNDECLARED"] * 3,
+        *["FIELD_TYPE"] * 3,
+    ]
+
+    flow.write(FORMAT, "evolution: {on_new_column: evolve, on_type_change: widen}")
+    told = "6 dead letters tried, 4 {} into the table, 2 still fail: FIELD_TYPE amount 1, FIELD_TYPE id 1"
+    code, said = flow.say("dead-letters", "replay", "orders", "--dry-run")
+    assert code == 0, said
+    assert told.format("would be moved") in said
+    assert flow.rows("id") == [(0, 1)]
+    assert "new" not in flow.kept("orders")[0]
+    assert not list(flow.folder.glob("lake/_rivermouth/schemas/orders/*"))
+
+    code, said = flow.say("dead-letters", "replay", "orders")
+    assert code == 0, said
+    assert told.format("moved") in said
+    [kept] = flow.folder.glob("lake/_rivermouth/schemas/orders/*")
+    assert json.loads(kept.read_text())["changes"] == [
+        "widens amount to bigint",
+        "adds column more array<bigint>",
+        "adds column new string",
+    ]
+    open_letters = [row for row in flow.letters("status", "reason", "field", "attempt") if row[1] == "open"]
+    assert open_letters == [(5, "open", "FIELD_TYPE", "amount", 2), (6, "open", "FIELD_TYPE", "id", 2)]
+
+
+def test_a_letter_that_still_fails_has_the_reason_of_now(flow):
+    flow.write('format: {type: json, schema: "ID bigint, amount int"}')
+    flow.send(b'{"id": 1}', b'{"id": "x"}', b'{"id": 3}', b'{"id": 4, "amount": 0}')
+    code, said = flow.say("run")
+    assert code == 0, said
+    assert flow.letters("reason", "field", "attempt") == [
+        (0, "NO_DECLARED_FIELD", "ID", 1),
+        (1, "NO_DECLARED_FIELD", "ID", 1),
+        (2, "NO_DECLARED_FIELD", "ID", 1),
+    ]
+    # Of a column that differs in case the table has another one.
+    flow.write(
+        "format: {type: json, schema: {type: struct, fields: [{name: ID, type: long, nullable: true, "
+        "metadata: {json_name: id}}, {name: amount, type: integer, nullable: true, metadata: {}}]}}",
+        "expectations: [{name: paid, condition: ID <> 3, action: dead_letter},"
+        " {name: known, condition: ID <> 1, action: drop}]",
+    )
+    code, said = flow.say("dead-letters", "replay", "orders", "--output", "json")
+    assert code == 0, said
+    [done] = json.loads(said)["replayed"]
+    assert (done["tried"], done["replayed"], done["remaining"]) == (3, 0, 3)
+    assert done["reasons"] == [
+        {"reason": "DROPPED", "field": None, "letters": 1},
+        {"reason": "EXPECTATION", "field": None, "letters": 1},
+        {"reason": "FIELD_TYPE", "field": "ID", "letters": 1},
+    ]
+    told = flow.letters("status", "stage", "reason", "field", "failed_expectations", "attempt")
+    assert told == [
+        (0, "open", "decode", "NO_DECLARED_FIELD", "ID", [], 2),
+        (1, "open", "decode", "FIELD_TYPE", "ID", [], 2),
+        (2, "open", "expectation", "EXPECTATION", None, ["paid"], 2),
+    ]
+    assert "field ID is declared bigint" in flow.letters("message")[1][1]
