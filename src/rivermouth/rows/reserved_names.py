@@ -82,7 +82,9 @@ MERGES: Final = frozenset(
 """Of Delta's MERGE."""
 CHANGE_FEED: Final = frozenset({"__is_cdc", "_change_type", "_commit_timestamp", "_commit_version"})
 """Of Delta's change data feed."""
-VECTORS: Final = frozenset({"_metadata", "filepath", "rowindexcol"})
+HIDDEN: Final = "_metadata"
+"""Of Spark: where a row of a file lies."""
+VECTORS: Final = frozenset({HIDDEN, "filepath", "rowindexcol"})
 """Of Delta's commands that mark rows as gone in deletion vectors. A table can have them: its files are rewritten."""
 
 _FEED: Final = "delta.enableChangeDataFeed"
