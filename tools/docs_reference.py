@@ -36,6 +36,7 @@ from rivermouth.project.json_schema import project_schema, to_text
 from rivermouth.rows import (
     change_format,
     changes,
+    connect_format,
     dead_letter,
     json_reasons,
     ledger,
@@ -88,6 +89,7 @@ _LINK_WORDS: Final[Mapping[str, str]] = {
 }
 
 # Where formats whose values are read by Python say their reasons.
+_IN_RULES: Final = (json_reasons, changes, snapshots, change_format, connect_format)
 _IN_PYTHON: Final = (
     python_arrays,
     python_decoding,
@@ -398,7 +400,7 @@ def dead_letter_page() -> str:
 def _reasons() -> Iterator[tuple[str, str, str]]:
     sources = [
         inspect.getsource(each)
-        for each in (dead_letter._reason, dead_letter._of_key, json_reasons, changes, snapshots, change_format)
+        for each in (*_IN_RULES, dead_letter._reason, dead_letter._of_key, find_kind("formats", "connect_json"))
     ]
     sources += [inspect.getsource(each) for each in _IN_PYTHON]
     sources += [inspect.getsource(find_kind("formats", name).explain) for name in kind_names("formats")]

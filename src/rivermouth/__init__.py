@@ -16,15 +16,28 @@ if TYPE_CHECKING:
     from rivermouth.project.operate import ingest
     from rivermouth.project.schema import infer_schema
     from rivermouth.project.topics import read_topic
+    from rivermouth.rows.given_records import Record, RecordVerdict
     from rivermouth.rows.gone import LossDecision
 
     __version__: str
 
-__all__ = ["LossDecision", "Project", "RivermouthError", "__version__", "infer_schema", "ingest", "read_topic"]
+__all__ = [
+    "LossDecision",
+    "Project",
+    "Record",
+    "RecordVerdict",
+    "RivermouthError",
+    "__version__",
+    "infer_schema",
+    "ingest",
+    "read_topic",
+]
 
 _HOMES = {
     "LossDecision": "rivermouth.rows.gone",
     "Project": "rivermouth.project.load",
+    "Record": "rivermouth.rows.given_records",
+    "RecordVerdict": "rivermouth.rows.given_records",
     "RivermouthError": "rivermouth.errors",
     "infer_schema": "rivermouth.project.schema",
     "ingest": "rivermouth.project.operate",

@@ -53,6 +53,7 @@ OLD: Final = "__old"
 OLD_PRIMARY_KEY: Final = "__old_primary_key"
 ORDINAL: Final = "__ordinal"
 NUMBER: Final = "__number"
+UNAVAILABLE: Final = "__unavailable"
 MOVED: Final = "__moved"
 # Of the changes of a batch that stand ready: a number of its own for each.
 CHANGE: Final = "__change"

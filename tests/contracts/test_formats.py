@@ -122,6 +122,14 @@ EXAMPLES = {
             b'{"op": "c", "after": {"name": "__debezium_unavailable_value"}}',
         ],
     ),
+    "connect_json": (
+        {"schema": "id bigint, name string, price decimal(9,2)"},
+        [b'{"schema": {}, "payload": {"id": 1}}', b' {"payload": {"name": null}, "schema": null}'],
+        [
+            *(b"", b"{", b"{}", b'{"id": 1}', b'{"schema": {}, "payload": null}', b'{"schema": {}, "payload": {}}'),
+            *(b'{"schema": {}, "payload": {"id": "x"}}', b'{"schema": {}, "payload": {"price": "AN3h"}}'),
+        ],
+    ),
     "canal": (
         {"schema": "id bigint, name string"},
         [b'{"type": "INSERT", "data": [{"id": "1"}]}', b'{"type": "CREATE", "isDdl": true}'],

@@ -179,8 +179,8 @@ NO_MASTER = (
 )
 NO_HEARTBEAT = (
     "org.apache.spark.SparkIllegalArgumentException: [INVALID_SPARK_CONFIG.INVALID_EXECUTOR_HEARTBEAT_INTERVAL] "
-    "Invalid Spark config: The value of spark.network.timeout=10000ms must be greater than the value of "
-    "spark.executor.heartbeatInterval=10000ms. SQLSTATE: 42616"
+    "Invalid Spark config: The value of spark.network.timeout=1000ms must be greater than the value of "
+    "spark.executor.heartbeatInterval=2000ms. SQLSTATE: 42616"
 )
 
 
@@ -188,7 +188,7 @@ NO_HEARTBEAT = (
     ("master", "said"),
     [
         ('"nonsense"', NO_MASTER),
-        ('"local[1]", conf: {"spark.network.timeout": "10s"}', NO_HEARTBEAT),
+        ('"local[1]", conf: {"spark.network.timeout": "1s"}', NO_HEARTBEAT),
     ],
     ids=["by its launcher", "by the context"],
 )

@@ -17,7 +17,8 @@ import rivermouth
 from rivermouth.cli import kinds as kinds_command
 from rivermouth.cli import main as main_module
 from rivermouth.cli.main import cli, invoke
-from rivermouth.cli.output import columns, count, plain, to_json
+from rivermouth.cli.output import count, plain, to_json
+from rivermouth.cli.text_table import columns
 from rivermouth.cli.words import COMMANDS, OPTIONS
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems
 from rivermouth.project.json_schema import project_schema
@@ -197,8 +198,8 @@ def test_kinds_are_the_files_in_the_folders(capsys):
 def test_kinds_as_text(capsys):
     code, out, err = said(capsys, "kinds")
     assert (code, err) == (0, "")
-    assert out.startswith("family  name         about\n")
-    assert "action  drop         The record is counted and kept nowhere.\n" in out
+    assert out.startswith("family  name          about\n")
+    assert "action  drop          The record is counted and kept nowhere.\n" in out
 
 
 @pytest.mark.parametrize("spoken", [(), ("--output", "json")])
@@ -361,7 +362,8 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 def test_the_package_offers_what_it_says_and_imports_nothing_for_it():
     code = "import rivermouth, sys; print('pyspark' in sys.modules, dir(rivermouth)); rivermouth.nothing"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    public = ["LossDecision", "Project", "RivermouthError", "__version__", "infer_schema", "ingest", "read_topic"]
+    public = ["LossDecision", "Project", "Record", "RecordVerdict", "RivermouthError", "__version__"]
+    public += ["infer_schema", "ingest", "read_topic"]
     assert done.stdout == f"False {public}\n"
     assert done.stderr.endswith("AttributeError: module 'rivermouth' has no attribute 'nothing'\n")
     assert (rivermouth.Project, rivermouth.RivermouthError.__name__) == (Project, "RivermouthError")

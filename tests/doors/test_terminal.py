@@ -6,13 +6,18 @@ import contextlib
 import json
 import os
 import pty
+import re
 import threading
+import time
 
+import click
 import pytest
 
-from rivermouth.cli import output, progress
-from rivermouth.cli.main import invoke
-from rivermouth.cli.output import Output, columns, say, say_json, say_over, to_json
+from rivermouth.cli import live, output, progress
+from rivermouth.cli.live import waiting
+from rivermouth.cli.main import cli, invoke
+from rivermouth.cli.output import Output, say, say_json, say_over, to_json
+from rivermouth.cli.text_table import columns, width_of
 from rivermouth.engine import events
 from rivermouth.errors import SchemaChanged
 from rivermouth.names import printable
@@ -96,6 +101,8 @@ class Terminal:
 
 @pytest.fixture
 def terminal(monkeypatch):
+    """One that is wide enough for a row on a line."""
+    monkeypatch.setenv("COLUMNS", "500")
     return Terminal(monkeypatch)
 
 
@@ -203,7 +210,7 @@ EVENTS = (
         pytest.param(lambda: Output().result(columns([NAME], [[NAME]]), None), id="a table"),
         *(pytest.param(lambda each=each: progress.PlainLines().hear(each), id=type(each).__name__) for each in EVENTS),
         pytest.param(lambda: progress.PlainLines().say(NAME), id="progress in lines"),
-        pytest.param(lambda: progress.LiveTable().say(NAME), id="progress before the table"),
+        pytest.param(lambda: live.LiveTable().say(NAME), id="progress before the table"),
     ],
 )
 def test_each_way_out_for_people(work, terminal):
@@ -213,14 +220,14 @@ def test_each_way_out_for_people(work, terminal):
 
 
 def test_a_live_table_keeps_its_own_colours(terminal):
-    def live():
-        shown = progress.LiveTable()
+    def shows():
+        shown = live.LiveTable()
         for event in EVENTS:
             shown.hear(event)
         shown.say(f"{NAME} :warning: [red]")
         shown.close()
 
-    _, said = terminal.seen(live)
+    _, said = terminal.seen(shows)
     assert is_obeyed(said) == []
     assert said.count("title") == len(EVENTS) + 1
     assert "y :warning: [red]" in said
@@ -252,3 +259,106 @@ def test_a_row_is_a_line_whatever_is_in_it():
 )
 def test_what_prints_stays_and_what_does_not_is_told(text, line, lines):
     assert (printable(text), printable(text, lines=True)) == (line, lines)
+
+
+NARROW = 80
+LONG = "a_flow_with_a_name_that_is_longer_than_any_terminal_of_eighty_columns_could_show_on_one_line"
+TYPE = f"struct<{','.join(f'field_{number}:bigint' for number in range(20))}>"
+# Head and rows of tables, and what of it is longer than a line by itself.
+TABLES = {
+    "summary": (progress.SUMMARY_HEAD, [(LONG, *[123456789] * 7), ("short", *[1] * 7)], [LONG]),
+    "dead letters": (
+        ("flow", "status", "stage", "reason", "field or expectations", "letters", "for example"),
+        [("orders", "open", "decode", "FIELD_UNDECLARED", "a.b.c", 12, "orders-of-the-shop partition 0 offset 123456")],
+        [],
+    ),
+    "columns": (("name", "type"), [("id", "bigint"), ("payload", TYPE)], []),
+    "paths": (("flow", "table"), [("orders", "/lake" * 30)], ["/lake" * 30]),
+    "kinds": (("family", "name", "about"), [("format", "json", "Values are JSON documents; " * 8)], []),
+    "wide letters": (("flow", "about"), [("東京" * 8, "値 は 文 字 " * 20)], []),
+    "no rows": (("flow", "about " * 20), [], []),
+    "many columns": ([f"column_{number}" for number in range(20)], [[f"value_{n}" for n in range(20)]], []),
+}
+
+
+@pytest.mark.parametrize("width", [40, NARROW, 132])
+@pytest.mark.parametrize("called", TABLES)
+def test_no_word_of_a_table_is_broken(called, width, terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    head, rows, longer = TABLES[called]
+    _, said = terminal.seen(lambda: say(columns(head, rows, indent="  ")))
+    lines = said.splitlines()
+    words = {word for line in [head, *rows] for cell in line for word in re.findall(r"[^\s,]+,*", str(cell))}
+    shown = " ".join(lines)
+    for word in words - {"123456789", "1"}:
+        assert word in shown, word
+    too_wide = [line for line in lines if width_of(line) > width]
+    assert all(any(word in line for word in (*longer, *words)) and len(line.split()) <= 2 for line in too_wide)
+    assert width < NARROW or len(too_wide) <= len(longer)
+    assert all(line.startswith("  ") or not line for line in lines)
+
+
+def test_where_it_is_not_for_a_terminal_a_row_is_a_line():
+    for head, rows, _ in TABLES.values():
+        assert len(columns(head, rows).splitlines()) == 1 + len(rows)
+
+
+def test_a_table_that_does_not_fit_goes_on_below_itself(terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [("a", "one two three four five six", 1), ("b" * 20, "seven", 22)]
+    _, said = terminal.seen(lambda: say(columns(("name", "some words", "n"), rows)))
+    assert said == (
+        "name                  some words       n\n"
+        "a                     one two three    1\n"
+        "                      four five six\n"
+        "bbbbbbbbbbbbbbbbbbbb  seven           22\n"
+    )
+    _, said = terminal.seen(lambda: say(columns(("name", "n"), [("b" * 40, 1), ("c", 22)])))
+    assert said == f"{'name':<36}   n\n{'b' * 40}\n{'':<36}   1\n{'c':<36}  22\n"
+    _, said = terminal.seen(lambda: say(columns(("name", "path"), [("a", "b" * 40), ("c d", "e f")])))
+    assert said == f"name: a\npath:\n{'b' * 40}\n\nname: c d\npath: e f\n"
+
+
+def test_lines_are_broken_between_words_and_hints_are_not(terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    text = f"orders: new table {'/lake' * 8}, starts at earliest\n  hint: rivermouth run orders --follow"
+
+    def shows():
+        shown = live.LiveTable()
+        shown.hear(events.FlowFailed("orders", f"[CODE] {text}"))
+        shown.close()
+
+    _, said = terminal.seen(shows)
+    lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said).splitlines()]
+    assert lines[:4] == ["orders: failed: [CODE]", "  orders: new table", f"  {'/lake' * 8},", "  starts at earliest"]
+    assert "  hint: rivermouth run orders --follow" in lines
+
+
+def test_summaries_in_help_are_whole(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    groups = [(), *((name,) for name, command in cli.commands.items() if isinstance(command, click.Group))]
+    for group in groups:
+        assert invoke([*group, "--help"]) == 0
+        listed = capsys.readouterr().out.partition("Commands:")[2].strip("\n").splitlines()
+        assert len(listed) == len((cli.commands[group[0]] if group else cli).commands)
+        assert [line for line in listed if "..." in line or len(line) > NARROW] == []
+
+
+def test_what_takes_its_time_is_shown_with_seconds_and_its_line_stays(terminal):
+    def waits():
+        with waiting(Output(), "starting Spark"):
+            time.sleep(1.1)
+
+    _, said = terminal.seen(waits)
+    assert "starting Spark … 0 s" in said
+    assert said.rstrip().splitlines()[-1].endswith("starting Spark … 1 s") or "starting Spark … 1 s\n" in said
+
+
+def test_the_lines_that_others_see_are_there_on_a_terminal(shop, terminal):
+    said = terminal.say("run", "strict")
+    for line in (
+        "strict: new table",
+        "strict: batch 1: 1 consumed, 0 written, 1 dead-lettered, ",
+        "strict: done, 1 batch",
+    ):
+        assert line in said

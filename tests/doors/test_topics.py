@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import uuid
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 import rivermouth
 from rivermouth.cli.main import invoke
@@ -170,3 +172,72 @@ def test_what_cannot_be_read_is_told_in_whole(spark, broker, topic, arguments, t
 def test_a_topic_that_is_not_there_is_told(spark, broker):
     with pytest.raises(TopicMissing):
         rivermouth.read_topic("t-nothing-like-it", bootstrap_servers=broker.bootstrap_servers, spark=spark)
+
+
+@pytest.fixture
+def say(broker, tmp_path, monkeypatch, capsys):
+    """Runs a command for a broker: exit code, what it prints, what it complains of."""
+    monkeypatch.chdir(tmp_path)
+
+    def say(*arguments):
+        code = invoke([*arguments, "--bootstrap-servers", broker.bootstrap_servers])
+        return (code, *capsys.readouterr())
+
+    return say
+
+
+def test_topics_are_created_and_those_that_exist_stay(say, broker, tmp_path):
+    one, two = (f"t-{uuid.uuid4().hex[:12]}" for _ in range(2))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    assert say("topics", "create", one) == (0, f"{one}: created\n", "")
+    options = ("--partitions", "3", "--config", "cleanup.policy=compact")
+    code, out, _ = say("topics", "create", one, two, *options)
+    assert (code, out) == (0, f"{one}: exists already, and stays as it is\n{two}: created\n")
+    found = admin.list_topics(timeout=30).topics
+    assert [len(found[name].partitions) for name in (one, two)] == [1, 3]
+    (resource,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, two)]).values()
+    assert resource.result(30)["cleanup.policy"].value == "compact"
+    code, out, _ = say("topics", "create", two, "--output", "json")
+    assert (code, json.loads(out)) == (0, {"created": {two: False}})
+
+    spec = {"lake": str(tmp_path), "kafka": {"bootstrap_servers": broker.bootstrap_servers}}
+    three = f"t-{uuid.uuid4().hex[:12]}"
+    assert rivermouth.Project.from_spec(spec).create_topics(one, three, partitions=2) == {one: False, three: True}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("a/b",), "[TOPIC_NAME_INVALID] "),
+        (("t", "--config", "compact"), "[ARGUMENT_INVALID] --config: a setting of a topic is written as NAME=VALUE;"),
+        (("t", "--config", "cleanup=compact"), "[KAFKA_REFUSED] "),
+        (("t", "--replication-factor", "9"), "[KAFKA_REFUSED] "),
+    ],
+)
+def test_a_topic_that_cannot_be_created_is_told(say, arguments, told):
+    name, *options = (f"t-{uuid.uuid4().hex[:12]}" if each == "t" else each for each in arguments)
+    code, out, err = say("topics", "create", name, *options)
+    assert (code, out) == (1, "")
+    assert err.startswith(told)
+    assert say("topics", "create", f"{name}-other".replace("/", "-"))[0] == 0
+
+
+def test_tombstones_are_sent_behind_the_lines(say, broker, tmp_path):
+    name = f"t-{uuid.uuid4().hex[:12]}"
+    (tmp_path / "lines").write_text('{"id": "a"}\n{"id": "b"}\n')
+    code, out, _ = say("dev", "produce", name, "lines", "--key", "id", "--tombstone", "a", "--tombstone", "ä")
+    assert (code, out.splitlines()[1:]) == (0, [f"made topic {name} with 1 partition"])
+    assert say("dev", "produce", name, "--tombstone", "b")[1].startswith(f"1 record sent to {name} in ")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "unused"})
+    consumer.assign([TopicPartition(name, 0, 0)])
+    found = [(each.key().decode(), each.value()) for each in consumer.consume(5, timeout=20)]
+    consumer.close()
+    assert found == [("a", b'{"id": "a"}'), ("b", b'{"id": "b"}'), ("a", None), ("ä", None), ("b", None)]
+    assert say("dev", "produce", name) == (
+        1,
+        "",
+        (
+            "[ARGUMENT_INVALID] FILE: there is nothing to send: no file and no tombstone; nothing was run\n"
+            f"  hint: rivermouth dev produce {name} FILE, or --tombstone KEY\n"
+        ),
+    )

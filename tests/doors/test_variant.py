@@ -208,11 +208,12 @@ def test_rows_are_neither_told_apart_nor_ordered_by_one(project, sink, detail, h
 
 
 def test_other_formats_refuse_the_type(project):
-    for form in ("debezium", "maxwell", "canal", "ogg"):
+    told = "column payload: type variant is not read from the JSON of this format: declare string; nothing was run"
+    for form in ("debezium, connector: mongodb", "maxwell", "canal", "ogg"):
         keyed = "sink: {type: upsert, keys: [id]}"
         project.write(f'format: {{type: {form}, schema: "id bigint, payload variant"}}', keyed)
         code, said = project.say("validate")
-        assert (code, "column payload: type variant is not read from JSON; nothing was run" in said) == (1, True), said
+        assert (code, told in said) == (1, True), said
 
 
 @pytest.mark.parametrize("layout", ["partition_by", "cluster_by"])

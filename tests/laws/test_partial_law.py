@@ -41,11 +41,35 @@ class Record:
         return ("t", self.partition, self.offset, time, 0, json.dumps({"h": h, "k": k}).encode(), value)
 
 
+GONE = "__debezium_unavailable_value"
+# What Debezium may leave out.
+LARGE = ("b", "n")
+
+
+class Change(Record):
+    """The same as an event of Debezium, which brings whole rows, but for large values that did not change."""
+
+    @property
+    def brought(self):
+        return {each.lower() for each in self.changed if each is not None} if self.changed is not None else {*LARGE}
+
+    @property
+    def sent(self):
+        left = {name: GONE for name in LARGE if name not in self.brought}
+        texts = {
+            name: value if value is None or name != "n" else json.dumps(value) for name, value in self.values.items()
+        }
+        row = {"h": self.key[0], "k": self.key[1], "op": self.op, "seq": self.sequence, **texts, **left}
+        topic, partition, offset, time, kind, key, value = super().sent
+        event = None if value is None else json.dumps({"op": "u", "after": row}).encode()
+        return (topic, partition, offset, time, kind, key, event)
+
+
 # --- the oracle ------------------------------------------------------------------------------------
 
 
-def fold(records, brings, *, sequenced):
-    """The rows by key: the records applied one after the other."""
+def fold(records, brings, *, sequenced, unknown=None):
+    """The rows by key: the records applied one after the other; ``unknown`` is what a row has that nobody brought."""
     events = sorted(_placed(records) if sequenced else [((each.at,), each) for each in records], key=lambda e: e[0])
     table = {}
     for _place, each in events:
@@ -54,7 +78,7 @@ def fold(records, brings, *, sequenced):
         elif each.op in {"delete", "tombstone"}:
             table.pop(each.key, None)
         else:
-            row = table.get(each.key, dict.fromkeys(PARTS))
+            row = table.get(each.key, dict.fromkeys(PARTS, unknown))
             values = {name: each.values.get(name) if brings(each, name) else row[name] for name in PARTS}
             table[each.key] = {**values, "seq": each.sequence, "place": (each.partition, each.offset)}
     return {key: (*(row[name] for name in PARTS), row["seq"], *row["place"]) for key, row in table.items()}
@@ -157,3 +181,30 @@ def test_a_row_is_what_the_parts_of_it_come_to(setting, form, seed, spark, tmp_p
     for batch in batches_of(log, chance, 2 if form == "short" else 4):
         assert table.take(batch).rows_written == len(batch)
     assert table.rows("a, b, n, w, seq, kafka_partition, kafka_offset") == fold(log, brings, sequenced=sequenced)
+
+
+@pytest.mark.parametrize(
+    "sink", [pytest.param({"sequence_by": "seq"}, id="sequence"), pytest.param({}, id="kafka", marks=pytest.mark.long)]
+)
+@settings(max_examples=1, phases=[Phase.generate])
+@given(seed=st.integers(0, 2**32))
+def test_a_row_keeps_the_values_that_changes_leave_out(sink, seed, spark, tmp_path_factory):
+    chance = random.Random(seed)
+    schema = "h int, k int, a int, b string, n string, w int, seq int, op string"
+    table = Table(spark, tmp_path_factory.mktemp("lake"), schema, kind="debezium", **sink)
+    log = [Change(**vars(each)) for each in log_of(chance, HISTORIES["short"], truncates=False)]
+    # In the first batch all changes bring whole rows: the table learns later that some do not.
+    whole = len(log) // 3
+    log = [dataclasses.replace(each, changed=None) for each in log[:whole]] + log[whole:]
+    for batch in (log[:whole], *batches_of(log[whole:], chance, 2)):
+        assert table.take(batch).rows_written == len(batch)
+
+    def brings(each, name):
+        return name not in LARGE or name in each.brought
+
+    def as_text(row):
+        return (*row[:2], row[2] if isinstance(row[2], str | None) else json.dumps(row[2]), *row[3:])
+
+    told = fold(log, brings, sequenced=bool(sink), unknown=GONE)
+    found = table.rows("a, b, n, w, seq, kafka_partition, kafka_offset")
+    assert found == {key: as_text(row) for key, row in told.items()}

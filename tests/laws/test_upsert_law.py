@@ -138,8 +138,8 @@ def batches_of(records, chance):
 class Table:
     """A table in a folder of its own, written batch by batch by the sink, in the steps of a flow."""
 
-    def __init__(self, spark, folder: Path, schema="h int, k int, v int, seq int, op string", **sink):
-        form = {"type": "json", "schema": schema}
+    def __init__(self, spark, folder: Path, schema="h int, k int, v int, seq int, op string", kind="json", **sink):
+        form = {"type": kind, "schema": schema}
         sink = {"type": "upsert", "keys": ["h", "k"], "apply_as_deletes": "op = 'delete'", **sink}
         self.flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink)
         places = resolve(ProjectSpec(lake=str(folder)), self.flow, base=folder, environ={})
@@ -152,6 +152,7 @@ class Table:
         self.ledger = TableLedger(LocalFiles(), places.table, places.ledger_file, flow="f")
         self.tombstones = Tombstones(LocalFiles(), places.tombstones, self.flow.keyed.remember_deletes)
         self.version = 0
+        self.left_out = [] if self.flow.whole_columns is None else ["__places"]
 
     def take(self, records):
         """One batch."""
@@ -161,7 +162,7 @@ class Table:
         rows = partial.tell(rows, self.flow)
         routed = routing.route(checks.check(rows, self.flow.expectations), self.flow)
         kept = routed.where(F.col("__route") == "table").select(
-            *dict.fromkeys([*self.columns, "__delete", "__truncate", "__sequence"])
+            *dict.fromkeys([*self.columns, "__delete", "__truncate", "__sequence", *self.left_out])
         )
         self.entry = self.entry.after_batch({}, Counts(), {})
         order = changes.order_of(self.flow, self.columns)

@@ -120,7 +120,7 @@ def decoder(spark, registry, **settings):
 def verdict(decoder, number):
     """Why a record of the writer with the id is refused; None if it is not."""
     row = decoder.explain(struct.pack(">bI", 0, number) + b"\x02")
-    return None if row.isNullAt(0) else (row.getUTF8String(0).toString(), row.getUTF8String(2).toString())
+    return None if row is None else (row.getUTF8String(1).toString(), row.getUTF8String(3).toString())
 
 
 def test_what_it_has_and_nobody_can_use_refuses_the_records_alone(spark, registry):

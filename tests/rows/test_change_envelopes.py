@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import VariantVal
 
 from rivermouth import names
 from rivermouth.engine.steps import judge
@@ -53,6 +54,8 @@ def plain(value):
             return f"{value:f}"
         case dt.date():
             return value.isoformat()
+        case VariantVal():
+            return value.toJson()
     return value
 
 
@@ -407,6 +410,14 @@ def test_where_a_change_stands_in_its_source(spark):
 
 GONE = "__debezium_unavailable_value"
 DECIMAL = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+VARIABLE = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}
+ZONED = {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}
+
+
+def array_of(items):
+    return {"type": "array", "optional": True, "items": items}
+
+
 # Settings, the declared type, the hint of the schema block, the value, and what it becomes.
 VALUES = [
     (
@@ -504,6 +515,84 @@ VALUES = [
     ({}, "map<string, string>", None, {"a": "b"}, {"a": "b"}),
     ({}, "struct<wkb: binary>", None, {"wkb": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="}, "VALUE_UNAVAILABLE"),
     ({}, "struct<wkb: binary, srid: int>", None, {"wkb": "AAE=", "srid": 1}, {"wkb": "AAE=", "srid": 1}),
+    ({}, "string", None, base64.b64encode(GONE.encode()).decode(), "VALUE_UNAVAILABLE"),
+    ({}, "string", None, GONE.encode().hex(), "VALUE_UNAVAILABLE"),
+    ({}, "variant", {"name": "io.debezium.data.Json"}, GONE, "VALUE_UNAVAILABLE"),
+    ({}, "array<variant>", None, [GONE], "VALUE_UNAVAILABLE"),
+    ({}, "binary", {"type": "string"}, GONE.encode().hex(), "VALUE_UNAVAILABLE"),
+    ({}, "decimal(9,2)", {"type": "string"}, GONE, "VALUE_UNAVAILABLE"),
+    ({}, "array<date>", array_of({"name": "io.debezium.time.Date"}), list(GONE.encode()), "VALUE_UNAVAILABLE"),
+    ({"unavailable_value_placeholder": "n/a"}, "string", None, "n/a", "VALUE_UNAVAILABLE"),
+    ({"unavailable_value_placeholder": "n/a"}, "string", None, GONE, GONE),
+    ({"unavailable_value_placeholder": "n/a"}, "binary", None, "bi9h", "VALUE_UNAVAILABLE"),
+    ({"unavailable_value_placeholder": "n/a"}, "array<string>", None, ["n/a"], "VALUE_UNAVAILABLE"),
+    ({"unavailable_value_placeholder": "n/ä"}, "array<int>", None, [110, 47, -61, -92], "VALUE_UNAVAILABLE"),
+    ({}, "string", None, "n/a", "n/a"),
+    # Inside of arrays, maps and structs the same rules hold, by their parts of the schema block.
+    ({}, "array<decimal(9,2)>", array_of(DECIMAL), ["AwI=", None, "/w=="], ["7.70", None, "-0.01"]),
+    ({}, "array<decimal(9,2)>", array_of({"type": "string"}), ["1.50"], ["1.50"]),
+    ({}, "array<decimal(9,2)>", array_of({"type": "double"}), [1.5, 2], ["1.50", "2.00"]),
+    ({}, "array<decimal(9,2)>", array_of({"type": "double"}), [1.005], "FIELD_TYPE"),
+    ({}, "array<decimal(9,2)>", array_of(DECIMAL), ["AwI=", True], "FIELD_TYPE"),
+    ({}, "array<decimal(9,2)>", array_of(VARIABLE), [{"scale": 1, "value": "Dw=="}], ["1.50"]),
+    ({}, "array<decimal(9,2)>", None, [1.5, 2], ["1.50", "2.00"]),
+    ({}, "array<decimal(9,2)>", None, [1, "1.50"], "FIELD_AMBIGUOUS"),
+    ({"decimals": "base64"}, "array<decimal(9,2)>", None, ["AMg="], ["2.00"]),
+    ({}, "array<date>", array_of({"name": "io.debezium.time.Date"}), [20484, None], ["2026-01-31", None]),
+    ({}, "array<date>", array_of({"name": "io.debezium.time.Timestamp"}), [20484], "FIELD_TYPE"),
+    ({}, "array<date>", None, [20484, "2026-01-31"], ["2026-01-31", "2026-01-31"]),
+    ({}, "array<timestamp>", array_of({"name": "io.debezium.time.Timestamp"}), [1], ["1970-01-01T00:00:00.001000"]),
+    (
+        {},
+        "array<timestamp_ntz>",
+        array_of({"name": "io.debezium.time.MicroTimestamp"}),
+        [1, None],
+        ["1970-01-01T00:00:00.000001", None],
+    ),
+    (
+        {},
+        "array<timestamp>",
+        array_of({"name": "io.debezium.time.NanoTimestamp"}),
+        [-1],
+        ["1969-12-31T23:59:59.999999"],
+    ),
+    ({}, "array<timestamp>", array_of(ZONED), ["2026-01-31T11:00:00.5+01:00"], ["2026-01-31T10:00:00.500000"]),
+    ({}, "array<timestamp>", array_of(ZONED), ["yesterday"], "FIELD_TYPE"),
+    ({}, "array<timestamp>", None, [1], "FIELD_AMBIGUOUS"),
+    ({"time_precision": "micros"}, "array<timestamp>", None, [1], ["1970-01-01T00:00:00.000001"]),
+    ({}, "array<binary>", array_of({"type": "bytes"}), ["AAE="], ["AAE="]),
+    ({}, "array<binary>", array_of({"type": "string"}), ["AAE="], "FIELD_AMBIGUOUS"),
+    ({"binaries": "hex"}, "array<binary>", None, ["0001"], ["AAE="]),
+    ({}, "array<string>", array_of({"name": "io.debezium.data.Json"}), ['{"a": 1}'], ['{"a": 1}']),
+    ({}, "array<string>", array_of(DECIMAL), ["AwI="], "FIELD_AMBIGUOUS"),
+    (
+        {},
+        "array<array<date>>",
+        array_of(array_of({"name": "io.debezium.time.Date"})),
+        [[0], None],
+        [["1970-01-01"], None],
+    ),
+    (
+        {},
+        "map<string, decimal(9,2)>",
+        {"type": "map", "keys": {"type": "string"}, "values": DECIMAL},
+        {"a": "AwI=", "b": None},
+        {"a": "7.70"},
+    ),
+    (
+        {},
+        "struct<d: decimal(9,2), days: array<date>, n: int, s: string>",
+        {"type": "struct", "fields": [{"field": "days", **array_of({})}, {"field": "d", **DECIMAL}]},
+        {"d": "AwI=", "n": 1, "s": "x"},
+        {"d": "7.70", "n": 1, "s": "x"},
+    ),
+    ({}, "struct<d: decimal(9,2), n: int>", None, {"d": "1.50", "n": 1}, "FIELD_AMBIGUOUS"),
+    ({}, "struct<d: date NOT NULL, n: int>", None, {"n": 1}, "FIELD_TYPE"),
+    ({}, "map<string, string>", None, {"a": None}, {}),
+    ({}, "array<date>", None, "2026-01-31", "FIELD_TYPE"),
+    ({}, "variant", {"name": "io.debezium.data.Json"}, '{"a": [1, 1.5]}', '{"a":[1,1.5]}'),
+    ({}, "variant", None, {"a": [1, "x"]}, '{"a":[1,"x"]}'),
+    ({}, "variant", None, "no JSON", "FIELD_TYPE"),
 ]
 
 
@@ -610,3 +699,127 @@ def test_decimals_in_documents_keep_their_digits_in_text(spark):
     message = {"key": None, "value": json.dumps({"op": "c", "after": text})}
     ((_, _, _, row, *_),) = told(spark, {"type": "debezium", "connector": "mongodb"}, columns, [message])
     assert row.asDict(True) == {"_id": 1, "o": {"p": LONG}, "a": ["1.50"]}
+
+
+def test_keyed_tables_keep_what_a_change_leaves_out_but_not_where_each_must_tell_it(spark):
+    marked = base64.b64encode(GONE.encode()).decode()
+    row = {"id": 1, "s": GONE, "b": marked, "t": [GONE], "h": {GONE: GONE}, "d": "2026-01-31"}
+    records = [
+        (b"1", {"op": "u", "after": row}),
+        (b"2", {"op": "u", "after": {**row, "s": "x", "t": ["x"]}}),
+        (b"3", {"op": "u", "after": {**row, "d": GONE}}),
+        (b"4", {"op": "d", "before": row}),
+        (b"5", {"op": "u", "after": {"id": 1, "s": None}}),
+    ]
+    form = {
+        "type": "debezium",
+        "schema": "id bigint, s string, b binary, t array<string>, h map<string, string>, d date",
+    }
+
+    def kept(sink, **fields):
+        found = judged(spark, form, records, sink, **fields)
+        named = lambda row: None if row.get(names.PLACES) is None else sorted(row[names.PLACES])  # noqa: E731 - short
+        return [(each[names.ROUTE], named(each)) for each in found]
+
+    table, refused = [("table", None)] * 2, ("dead_letter", None)
+    assert kept({"keys": ["id"]}) == [
+        ("table", ["b", "h", "s", "t"]),
+        ("table", ["b", "h"]),
+        ("dead_letter", ["b", "h", "s", "t"]),
+        *table,
+    ]
+    rules = [{"name": "short", "condition": "length(S) < 5", "action": "drop"}]
+    assert [each[0] for each in kept({"keys": ["id"]}, expectations=rules)] == [
+        "table",
+        "table",
+        "dead_letter",
+        "table",
+        "dropped",
+    ]
+    # What a key, an order, a condition or a partition is made of must be told.
+    for sink in (
+        {"keys": ["s"]},
+        {"keys": ["id"], "sequence_by": "s"},
+        {"keys": ["id"], "apply_as_deletes": "s = 'x'"},
+    ):
+        assert [each[0] for each in kept(sink)][:2] == ["dead_letter", "table"]
+    assert kept({"keys": ["id"]}, table={"name": "silver.t", "partition_by": ["s"]})[0][0] == "dead_letter"
+    # Each version has a row of its own.
+    assert kept({"type": "history", "keys": ["id"], "sequence_by": "kafka_timestamp"})[:2] == [refused, refused]
+
+
+ITEM = [
+    {"type": "int32", "field": "id"},
+    {"field": "price", **DECIMAL},
+    {"type": "int32", "field": "day", "name": "org.apache.kafka.connect.data.Date"},
+    {"type": "int64", "field": "at", "name": "org.apache.kafka.connect.data.Timestamp"},
+    {"type": "array", "field": "days", "items": {"type": "int32", "name": "org.apache.kafka.connect.data.Date"}},
+]
+ITEMS = "id int, price decimal(10,2), day date, at timestamp, days array<date>"
+
+
+def connect(fields, payload):
+    return json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload})
+
+
+def test_rows_of_kafka_connect_mean_what_their_schema_says(spark):
+    sent = {"id": 1, "price": "AwI=", "day": 20454, "at": 1767225600123, "days": [20454]}
+    row = {"id": 1, "price": "7.70", "day": "2026-01-01", "at": "2026-01-01T00:00:00.123000", "days": ["2026-01-01"]}
+    cases = [
+        (connect(ITEM, sent), row),
+        (connect(ITEM, {"id": 2}), {"id": 2}),
+        (json.dumps({"schema": None, "payload": {"id": 3, "price": 1.5}}), {"id": 3, "price": "1.50"}),
+        (json.dumps({"schema": None, "payload": {"id": 3, "price": "1.50"}}), ("FIELD_AMBIGUOUS", "price")),
+        (connect(ITEM, {"id": "4"}), ("FIELD_TYPE", "id")),
+        (connect(ITEM, {"id": 4, "price": "\u00e4"}), ("FIELD_TYPE", "price")),
+        (connect(ITEM, {"other": 5}), ("NO_DECLARED_FIELD", None)),
+        (connect(ITEM, {"op": "c", "after": sent}), ("NO_DECLARED_FIELD", None)),
+        (connect(ITEM, None), ("ROW_MISSING", None)),
+        (connect(ITEM, [1]), ("FIELD_TYPE", "payload")),
+        (json.dumps(sent), ("NOT_CONNECT_JSON", None)),
+        (json.dumps({"schema": {}, "payload": sent, "more": 1}), ("NOT_CONNECT_JSON", None)),
+        ("[]", ("NOT_AN_OBJECT", None)),
+        (None, {}),
+    ]
+    form = find_kind("formats", "connect_json").model_validate({"type": "connect_json", "schema": ITEMS})
+    values = [("t", 0, n, dt.datetime(2026, 1, 1), 0, None, v and v.encode()) for n, (v, _) in enumerate(cases)]
+    explained = form.explain(form.decode(envelope.read(spark.createDataFrame(values, SOURCE)))).collect()
+    got = [
+        plain(each[names.DATA].asDict(True)) if each[names.DECODED] else (each[names.REASON], each[names.FIELD])
+        for each in sorted(explained, key=itemgetter(names.OFFSET))
+    ]
+    assert got == [expected for _, expected in cases]
+
+
+def test_a_tombstone_of_kafka_connect_deletes_the_key_that_its_own_key_says(spark):
+    keys = [
+        connect([{"field": "price", **DECIMAL}, {"type": "int32", "field": "id"}], {"price": "AwI=", "id": 1}),
+        json.dumps({"id": 2, "price": 1.5}),
+        json.dumps({"id": 3}),
+        "4",
+        None,
+    ]
+    form = {"type": "connect_json", "schema": ITEMS}
+    records = [(key and key.encode(), None) for key in keys]
+    found = judged(spark, form, records, {"keys": ["id", "price"]})
+    assert [(row["id"], row["price"] and str(row["price"]), row[names.PROBLEM]) for row in found] == [
+        (1, "7.70", None),
+        (2, "1.50", None),
+        (3, None, "KEY_NULL"),
+        (None, None, "KEY_NULL"),
+        (None, None, "KEY_NULL"),
+    ]
+    keys = [
+        connect([{"type": "int32", "field": "id"}], {"id": 1}),
+        '{"id": 2}',
+        "3",
+        '{"schema": {}, "payload": 4}',
+        "x",
+    ]
+    records = [*((key.encode(), None) for key in keys), (b"5", {"schema": {"fields": ITEM}, "payload": {"id": 6}})]
+    found = judged(spark, form, records, {"keys": ["id"]})
+    assert parts(found, "id", names.DELETE, names.ROUTE) == [
+        *((number, True, "table") for number in (1, 2, 3, 4)),
+        (None, True, "dead_letter"),
+        (6, False, "table"),
+    ]

@@ -17,6 +17,7 @@ from rivermouth.cli.output import Output
 from rivermouth.errors import BatchFailed, EngineLost, FlowBroken, FlowsFailed, RivermouthError, SparkNotStarted
 
 if TYPE_CHECKING:
+    from rivermouth.cli.progress import Progress
     from rivermouth.engine.events import Event, Listener
     from rivermouth.project.operate import Door, Stop
 
@@ -27,16 +28,31 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def door(output: Output, listener: Listener | None = None, say: Callable[[str], None] | None = None) -> Iterator[Door]:
-    """A door for one command: what Spark's JVM says goes to a file, which stays only where Spark itself failed."""
+def door(output: Output, shown: Progress | None = None) -> Iterator[Door]:
+    """A door for one command: what Spark's JVM says goes to a file, which stays only where Spark itself failed.
+
+    Args:
+        output: How the command speaks.
+        shown: Hears events, and shows what goes on; where None, a line or a spinner does.
+    """
     from rivermouth.project.operate import Door
 
     handle, name = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
     os.close(handle)
     log = Path(name)
-    say = say or (lambda words: output.note(f"{words} …"))
     try:
-        yield Door(listener=_hinted(listener, output) if listener else (lambda _event: None), say=say, log=log)
+        if shown is None:
+            from rivermouth.cli.live import waiting
+
+            say = lambda words: output.note(f"{words} …")  # noqa: E731
+            yield Door(say=say, waits=lambda words: waiting(output, words), log=log)
+        else:
+            yield Door(
+                listener=_hinted(shown.hear, output),
+                say=lambda words: shown.say(f"{words} …"),
+                waits=shown.waits,
+                log=log,
+            )
     except Exception as error:
         if isinstance(error, SparkNotStarted):
             raise  # its hint names the file

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.audit import FlowAudit
 
 
-@click.command()
+@click.command(short_help="Prove that each record is in exactly one place.")
 @with_flows
 @with_project
 def audit(output: Output, flows: tuple[str, ...], file: str) -> None:

@@ -9,14 +9,15 @@ import click
 from rivermouth.cli.attend import door
 from rivermouth.cli.decisions import adoption, with_adoption
 from rivermouth.cli.options import with_flows, with_project
-from rivermouth.cli.output import Output, columns, count, indented, plain
+from rivermouth.cli.output import Output, count, plain
+from rivermouth.cli.text_table import columns
 from rivermouth.errors import FlowsFailed
 
 if TYPE_CHECKING:
     from rivermouth.engine.plan import FlowPlan
 
 
-@click.command()
+@click.command(short_help="Say what is wrong with the project; needs no broker.")
 @with_flows
 @with_project
 def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
@@ -34,7 +35,7 @@ def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
     output.result(f"{file}: {count(len(names), 'flow')}, nothing wrong", {"file": file, "flows": names})
 
 
-@click.command()
+@click.command(short_help="Say what a run would do, without doing any of it.")
 @with_flows
 @with_adoption
 @with_project
@@ -76,12 +77,12 @@ def plan_text(plan: FlowPlan) -> str:
         for partition, (start, end) in parts.items()
     ]
     if ranges:
-        lines.append(indented(columns(("topic", "partition", "from", "to (exclusive)", "offsets"), ranges), "    "))
+        lines.append(columns(("topic", "partition", "from", "to (exclusive)", "offsets"), ranges, indent="    "))
     lines += [f"  dead letters: {plan.dead_letter_table}, made with the first one"]
     lines += [f"  checkpoint: {plan.checkpoint}, with --follow only"]
     if plan.partition_by:
         lines.append(f"  partitioned by {', '.join(plan.partition_by)}")
     if plan.cluster_by:
         lines.append(f"  clustered by {', '.join(plan.cluster_by)}")
-    lines += ["  columns:", indented(columns(("name", "type"), plan.columns), "    ")]
+    lines += ["  columns:", columns(("name", "type"), plan.columns, indent="    ")]
     return "\n".join(lines)

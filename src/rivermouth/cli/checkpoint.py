@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermouth.cli.options import with_project
-from rivermouth.cli.output import Output, columns, indented, plain
+from rivermouth.cli.output import Output, plain
+from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
     from rivermouth.engine.checkpoints import CheckpointReport
@@ -19,7 +20,7 @@ def checkpoint() -> None:
     """Checkpoints: caches of what the tables' ledgers say."""
 
 
-@checkpoint.command()
+@checkpoint.command(short_help="Print a flow's checkpoint and its newest ledger entries.")
 @click.argument("flow")
 @with_project
 def show(output: Output, flow: str, file: str) -> None:
@@ -60,11 +61,11 @@ def report_text(report: CheckpointReport) -> str:
             for topic, partition in places
         ]
         head = ("topic", "partition", "committed", "planned", "ledger")
-        lines.append(indented(columns(head, rows), "    "))
+        lines.append(columns(head, rows, indent="    "))
     if report.ledger:
         lines.append("  newest ledger entries:")
         entries = [(str(each.entry), str(each.version), each.kind, _moved(each.ranges)) for each in report.ledger]
-        lines.append(indented(columns(("entry", "version", "kind", "offsets"), entries), "    "))
+        lines.append(columns(("entry", "version", "kind", "offsets"), entries, indent="    "))
     if report.problem is not None:
         lines.append(f"  problem: [{report.problem.code}] {report.problem.message}")
         lines += [f"  hint: {report.problem.next_step}"] if report.problem.next_step else []

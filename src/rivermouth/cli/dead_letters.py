@@ -10,7 +10,8 @@ import click
 
 from rivermouth.cli.attend import door
 from rivermouth.cli.options import Timestamp, with_flows, with_project
-from rivermouth.cli.output import Output, columns, count, plain
+from rivermouth.cli.output import Output, count, plain
+from rivermouth.cli.text_table import columns
 from rivermouth.names import printable
 
 if TYPE_CHECKING:
@@ -62,12 +63,12 @@ def _with_status(default: str) -> Callable[[Command], Command]:
     return click.option("--status", type=choice, default=default, show_default=True, help="What became of them.")
 
 
-@click.group("dead-letters")
+@click.group("dead-letters", short_help="Records that could not go into their table.")
 def dead_letters() -> None:
     """Records that could not go into their table: look at them, try them again, give them up."""
 
 
-@dead_letters.command("list")
+@dead_letters.command("list", short_help="Count dead letters by reason and field.")
 @with_flows
 @_with_status("all")
 @filtering
@@ -86,7 +87,7 @@ def list_(output: Output, flows: tuple[str, ...], file: str, **chosen: Any) -> N
     output.result(columns(head, rows) if rows else "no dead letters", {"dead_letters": plain(groups)})
 
 
-@dead_letters.command()
+@dead_letters.command(short_help="Print dead letters whole, with value and headers.")
 @with_flows
 @_with_status("open")
 @filtering
@@ -106,7 +107,7 @@ def show(output: Output, flows: tuple[str, ...], file: str, limit: int, **chosen
     output.result(text or "no dead letters", {"dead_letters": [letter_json(letter) for letter in found]})
 
 
-@dead_letters.command()
+@dead_letters.command(short_help="Try open dead letters again.")
 @with_flows
 @filtering
 @click.option("--dry-run", is_flag=True, help="Only say how many would go into the table.")
@@ -127,7 +128,7 @@ def replay(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, 
     output.result(text, {"replayed": plain(done)})
 
 
-@dead_letters.command()
+@dead_letters.command(short_help="Give open dead letters up.")
 @with_flows
 @filtering
 @click.option("--dry-run", is_flag=True, help="Only say how many would be given up.")

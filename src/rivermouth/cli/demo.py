@@ -16,8 +16,9 @@ import click
 
 from rivermouth.cli.attend import attended, door
 from rivermouth.cli.options import speaking
-from rivermouth.cli.output import Output, columns, plain
+from rivermouth.cli.output import Output, plain
 from rivermouth.cli.run import failures_told
+from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
     from rivermouth.project.demo import Demo
@@ -28,7 +29,7 @@ _WHOLE: Final = "SELECT * FROM t"
 _QUERY: Final = "SELECT query, count(*) FROM dns GROUP BY 1 ORDER BY 2 DESC LIMIT 10"
 
 
-@click.command()
+@click.command(short_help="Show all of it: a Kafka broker, real records, tables.")
 @click.argument("folder", default=FOLDER, type=click.Path(path_type=Path))
 @speaking
 def demo(output: Output, folder: Path) -> None:
@@ -44,7 +45,7 @@ def demo(output: Output, folder: Path) -> None:
 
     began_at = time.monotonic()
     shown = progress(output)
-    with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
+    with door(output, shown) as given:
         try:
             done = attended(lambda: demonstration.demo(folder, given), given.stop, shown.say)
         finally:

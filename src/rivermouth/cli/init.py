@@ -42,7 +42,7 @@ flows:
 """
 
 
-@click.command()
+@click.command(short_help="Write a project file to start from.")
 @with_project
 def init(output: Output, file: str) -> None:
     """Write a project file to start from; one that holds something is left as it is."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.group()
+@click.group(short_help="Jars of Spark and the broker: fetch, bundle, unpack.")
 def jars() -> None:
     """What Spark and the broker load: fetch, bundle, unpack, paths.
 

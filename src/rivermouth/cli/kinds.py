@@ -9,13 +9,14 @@ from typing import Final
 import click
 
 from rivermouth.cli.options import speaking
-from rivermouth.cli.output import Output, columns
+from rivermouth.cli.output import Output
+from rivermouth.cli.text_table import columns
 from rivermouth.extend import find_kind, kind_names
 
 FAMILIES: Final = ("formats", "sinks", "actions")
 
 
-@click.command()
+@click.command(short_help="List the formats, sinks and actions that are installed.")
 @speaking
 def kinds(output: Output) -> None:
     """List the formats, sinks and actions that this installation knows."""

@@ -15,6 +15,7 @@ import click
 from rivermouth.cli import (
     audit,
     check,
+    check_records,
     checkpoint,
     dead_letters,
     demo,
@@ -46,6 +47,7 @@ _COMMANDS: Final = (
     doctor.doctor,
     check.validate,
     check.plan,
+    check_records.check_records,
     run.run,
     status.status,
     audit.audit,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
 from rivermouth.errors import ArgumentInvalid
+from rivermouth.names import DEV_PORT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -113,6 +115,21 @@ def with_topic(command: Command) -> Command:
     return command
 
 
+def cluster(file: str, bootstrap_servers: str | None) -> tuple[str, dict[str, str]]:
+    """The brokers that a command talks to, and the options for them: those of the project file are for its own alone.
+
+    Without ``bootstrap_servers`` and without a project file it is the broker for development.
+    """
+    if bootstrap_servers is not None:
+        return bootstrap_servers, {}
+    if file == FILE_NAME and not Path(file).exists():
+        return f"localhost:{DEV_PORT}", {}
+    from rivermouth.project.load import Project
+
+    project = Project.load(file)
+    return project.bootstrap_servers, project.kafka_options()
+
+
 def listed(text: str | None) -> list[str]:
     """The names in a text with commas."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
@@ -125,6 +142,15 @@ def pairs(options: tuple[str, ...]) -> Mapping[str, str]:
         ArgumentInvalid: One is not written as NAME=VALUE.
     """
     return _pairs(options, "an option of Kafka", "--kafka-option", "security.protocol=SASL_SSL")
+
+
+def settings(options: tuple[str, ...]) -> Mapping[str, str]:
+    """Settings of a topic by name.
+
+    Raises:
+        ArgumentInvalid: One is not written as NAME=VALUE.
+    """
+    return _pairs(options, "a setting of a topic", "--config", "cleanup.policy=compact")
 
 
 def format_with(kind: str | None, options: tuple[str, ...]) -> str | Mapping[str, str] | None:

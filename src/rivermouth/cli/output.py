@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -137,25 +137,6 @@ def first_line(error: BaseException) -> str:
     return kind if said == kind else f"{kind}: {said}"
 
 
-def columns(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in plain text: numbers to the right with commas between the thousands, words to the left.
-
-    Each row is one line, whatever its cells hold.
-    """
-    head = [printable(name) for name in head]
-    cells = [[_cell(value) for value in row] for row in rows]
-    numeric = [bool(rows) and all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(head))]
-    widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        for line in [head, *cells]
-    ]
-    return "\n".join(lines)
-
-
 def count(number: int, noun: str) -> str:
     """``1 batch``, ``2 batches``, ``12,000 offsets``."""
     plural = noun + ("es" if noun.endswith(("ch", "s")) else "s")
@@ -178,18 +159,6 @@ def _kept(trace: str) -> Path:
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(trace)
     return Path(name)
-
-
-def _cell(value: object) -> str:
-    match value:
-        case None:
-            return "-"
-        case int():
-            return f"{value:,}"
-        case float():
-            return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"  # noqa: PLR2004 - enough digits to compare
-        case _:
-            return printable(str(value))
 
 
 def _error(error: RivermouthError) -> dict[str, Any]:

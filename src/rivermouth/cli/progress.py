@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rivermouth.cli.output import Output, count, is_terminal, plain, say, say_json, to_json
@@ -12,17 +12,12 @@ from rivermouth.cli.reports import report_json, report_text
 from rivermouth.engine import events
 from rivermouth.names import printable
 from rivermouth.rows import decisions
-from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import RenderableType
-    from rich.live import Live
-
     from rivermouth.engine.orders import FlowOutcome
 
-_REFRESHES_PER_S: Final = 4
 _KINDS: Final = {
     events.FlowOpened: "flow_opened",
     events.BatchDone: "batch_done",
@@ -52,6 +47,9 @@ class Progress(Protocol):
     def say(self, words: str) -> None:
         """Shows what goes on where there is no flow yet, or beside the flows."""
 
+    def waits(self, words: str) -> AbstractContextManager[None]:
+        """Shows that something takes its time, while the block lasts."""
+
     def close(self) -> None:
         """Ends the showing, so that the terminal is as it was."""
 
@@ -60,7 +58,11 @@ def progress(output: Output) -> Progress:
     """What fits the listener: JSON lines, a live table on a terminal, else plain lines."""
     if output.json:
         return JsonLines()
-    return LiveTable() if is_terminal() else PlainLines()
+    if not is_terminal():
+        return PlainLines()
+    from rivermouth.cli.live import LiveTable
+
+    return LiveTable()
 
 
 class JsonLines:
@@ -74,6 +76,10 @@ class JsonLines:
 
     def say(self, words: str) -> None:
         """Nothing: a program waits for events."""
+
+    def waits(self, _words: str) -> AbstractContextManager[None]:
+        """Nothing, as of ``say``."""
+        return nullcontext()
 
     def close(self) -> None:
         """See ``Progress``."""
@@ -92,108 +98,13 @@ class PlainLines:
         """See ``Progress``."""
         say(words, err=True)
 
-    def close(self) -> None:
+    def waits(self, words: str) -> AbstractContextManager[None]:
         """See ``Progress``."""
-
-
-@dataclass(slots=True)
-class _Row:
-    """A flow in the live table."""
-
-    state: str = "waiting"
-    counts: Counts = field(default_factory=Counts)
-    batches: int = 0
-    backlog: int | None = None
-    rows_per_s: float | None = None
-    began_at: float = 0.0
-
-
-class LiveTable:
-    """A table of the flows that renews itself; what else there is to say stands above it. Implements ``Progress``."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, _Row] = {}
-        self._live: Live | None = None
-
-    def hear(self, event: events.Event) -> None:
-        """See ``Progress``."""
-        row = self._rows.setdefault(event.flow, _Row(began_at=time.monotonic()))
-        _update(row, event)
-        if isinstance(event, events.StepReached):
-            return
-        live = self._shown()
-        if not isinstance(event, events.BatchDone | events.FlowOpened | events.FlowFinished):
-            text = event_text(event)
-            if text is not None:
-                _print(live, text)
-
-    def say(self, words: str) -> None:
-        """See ``Progress``."""
-        if self._live is None:
-            say(words, err=True)
-        else:
-            _print(self._live, words)
+        say(f"{words} …", err=True)
+        return nullcontext()
 
     def close(self) -> None:
         """See ``Progress``."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-
-    def _shown(self) -> Live:
-        if self._live is None:
-            from rich.console import Console
-            from rich.live import Live
-
-            # Transient: the summary says it all again.
-            self._live = Live(
-                console=Console(stderr=True),
-                refresh_per_second=_REFRESHES_PER_S,
-                transient=True,
-                get_renderable=lambda: _live_table(dict(self._rows)),
-            )
-            self._live.start()
-        return self._live
-
-
-def _print(live: Live, text: str) -> None:
-    live.console.print(printable(text, lines=True), markup=False, highlight=False, emoji=False, soft_wrap=True)
-
-
-def _update(row: _Row, event: events.Event) -> None:
-    match event:
-        case events.StepReached():
-            row.state = event.step.replace("_", " ")
-        case events.FlowOpened():
-            row.state = "opened"
-        case events.BatchDone():
-            row.state = "looking for more"
-            row.counts += event.counts
-            row.batches += 1
-            row.backlog = event.backlog
-            row.rows_per_s = event.rows_per_s
-        case events.FlowRestarted():
-            row.state = "restarting"
-        case events.FlowFailed():
-            row.state = "failed"
-        case events.FlowFinished():
-            row.state = "stopped" if event.stopped else "done"
-
-
-def _live_table(rows: dict[str, _Row]) -> RenderableType:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("flow")
-    for name in ("consumed", "written", "dropped", "dead-lettered", "rows/s", "to go"):
-        table.add_column(name, justify="right", min_width=7)
-    table.add_column("now")
-    for name, row in rows.items():
-        numbers = (row.counts.consumed, row.counts.written, row.counts.dropped, row.counts.dead_lettered)
-        rate = "-" if row.rows_per_s is None else f"{row.rows_per_s:,.0f}"
-        backlog = "-" if row.backlog is None else f"{row.backlog:,}"
-        table.add_row(name, *(f"{number:,}" for number in numbers), rate, backlog, row.state)
-    return table
 
 
 def event_json(event: events.Event) -> dict[str, Any] | None:

@@ -9,14 +9,15 @@ import click
 
 from rivermouth.cli.attend import attended, door
 from rivermouth.cli.options import with_project
-from rivermouth.cli.output import Output, columns, count, is_terminal, say, say_json, to_json
+from rivermouth.cli.output import Output, count, is_terminal, say, say_json, to_json
+from rivermouth.cli.text_table import columns
 from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
     from rivermouth.project.rebuild import Rebuilt
 
 
-@click.command()
+@click.command(short_help="Make the table of a flow again from its source table.")
 @click.argument("flow", metavar="FLOW")
 @click.option("--yes", is_flag=True, help="Do not ask before the table is emptied.")
 @click.option("--why", default="", help="The reason; it stands in the ledger for ever.")
@@ -40,7 +41,7 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
     if not yes:
         _confirm(flow, order.places.table, output)
     shown = progress(output)
-    with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
+    with door(output, shown) as given:
         try:
             done = attended(lambda: make_anew(project, flow, who=who(), why=why, door=given), given.stop, shown.say)
         finally:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rivermouth.cli.output import columns, count, plain
+from rivermouth.cli.output import count, plain
+from rivermouth.cli.text_table import columns
 from rivermouth.rows.maintenance import percent
 from rivermouth.rows.table_files import bytes_text, spans_text
 

@@ -10,7 +10,8 @@ import click
 from rivermouth.cli.attend import attended, door
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
-from rivermouth.cli.output import Output, columns, say, say_json, to_json
+from rivermouth.cli.output import Output, say, say_json, to_json
+from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.errors import FlowBroken
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rivermouth.rows.gone import LossDecision
 
 
-@click.command()
+@click.command(short_help="Carry the records of the flows into their tables.")
 @with_flows
 @click.option("--follow", is_flag=True, help="Go on at each flow's trigger until stopped.")
 @click.option("--once", is_flag=True, help="Read what is there, and end: the default.")
@@ -90,7 +91,7 @@ def carry(
 
     run_orders(project, flows, follow=follow)  # what is wrong is said before Spark is started
     shown = progress(output)
-    with door(output, shown.hear, lambda words: shown.say(f"{words} …")) as given:
+    with door(output, shown) as given:
         try:
             outcomes = attended(
                 lambda: operate.run(

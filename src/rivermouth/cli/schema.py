@@ -9,7 +9,8 @@ import click
 
 from rivermouth.cli.attend import door
 from rivermouth.cli.options import FILE_NAME, pairs, speaking, with_project
-from rivermouth.cli.output import Output, columns, count, indented
+from rivermouth.cli.output import Output, count, indented
+from rivermouth.cli.text_table import columns
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.names import printable
 
@@ -27,7 +28,7 @@ def schema() -> None:
     """Schemas of what rivermouth reads."""
 
 
-@schema.command("infer")
+@schema.command("infer", short_help="Infer the schema of a topic or of a flow.")
 @click.argument("name", metavar="TOPIC|FLOW")
 @click.option("--all", "whole", is_flag=True, help="Read all records, not a sample.")
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Read about N records; 50,000 by default.")
@@ -115,7 +116,7 @@ def _tell(output: Output, name: str, texts: dict[str, str], bodies: dict[str, An
     output.result("\n\n".join(headed) or "no topic has a table yet", {"flows": bodies})
 
 
-@schema.command("show")
+@schema.command("show", short_help="Show the schema that a flow keeps.")
 @click.argument("flow")
 @click.option("--history", is_flag=True, help="All versions, with what each changed.")
 @click.option("--debug", is_flag=True, help="The kept schema of the flow's trial.")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermouth.cli.options import with_flows, with_project
-from rivermouth.cli.output import Output, columns, count, indented, plain
+from rivermouth.cli.output import Output, count, plain
+from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.rows import decisions
 from rivermouth.rows.table_files import bytes_text
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rivermouth.rows.merging import MergeReport
 
 
-@click.command()
+@click.command(short_help="Say how the flows are doing: offsets, lag, rates.")
 @with_flows
 @with_project
 def status(output: Output, flows: tuple[str, ...], file: str) -> None:
@@ -55,7 +56,7 @@ def status_text(status: FlowStatus) -> str:
         rows = [
             (part.topic, str(part.partition), part.next_offset, part.end_offset, part.lag) for part in status.partitions
         ]
-        lines.append(indented(columns(("topic", "partition", "next offset", "end offset", "lag"), rows), "    "))
+        lines.append(columns(("topic", "partition", "next offset", "end offset", "lag"), rows, indent="    "))
     return "\n".join(lines)
 
 

@@ -12,8 +12,9 @@ import click
 from rivermouth.cli.attend import door
 from rivermouth.cli.dead_letters import readable
 from rivermouth.cli.options import Duration, Timestamp, listed, with_project
-from rivermouth.cli.output import Output, columns, count, indented, plain, say_json
+from rivermouth.cli.output import Output, count, plain, say_json
 from rivermouth.cli.reports import erasure_text, lost_text, report_json, report_text, reports_json, reports_text
+from rivermouth.cli.text_table import columns
 from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def _with_tables(command: Command) -> Command:
     return click.argument("tables", nargs=-1, metavar="[TABLE]...")(command)
 
 
-@click.group("tables")
+@click.group("tables", short_help="Tables: describe, read, optimize, vacuum, forget.")
 def tables() -> None:
     """The tables that the flows write: look at them, read them, keep their files in order.
 
@@ -39,7 +40,7 @@ def tables() -> None:
     """
 
 
-@tables.command()
+@tables.command(short_help="Say what tables consist of, and what would help.")
 @_with_tables
 @with_project
 def describe(output: Output, tables: tuple[str, ...], file: str) -> None:
@@ -56,7 +57,7 @@ def describe(output: Output, tables: tuple[str, ...], file: str) -> None:
     output.result(text or "no tables", {"tables": told})
 
 
-@tables.command()
+@tables.command(short_help="Print rows of one table.")
 @click.argument("table")
 @click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many rows.")
@@ -77,7 +78,7 @@ def read(output: Output, table: str, wanted: str | None, file: str, **asked: Any
     show_rows(output, found)
 
 
-@tables.command()
+@tables.command(short_help="Put small files together, also while flows run.")
 @_with_tables
 @click.option("--where", metavar="CONDITION", help="Only partitions for which this is true, of one table.")
 @click.option("--zorder", metavar="COLUMN,...", help="Order the rows by these columns, of one table.")
@@ -102,7 +103,7 @@ def optimize(output: Output, tables: tuple[str, ...], file: str, where: str | No
     output.result(reports_text(reports), reports_json(reports))
 
 
-@tables.command()
+@tables.command(short_help="Delete files that only older versions need.")
 @_with_tables
 @click.option("--retain", type=Duration(), default="7 days", show_default=True, help="Keep versions of so long.")
 @click.option("--even-below-168-hours", is_flag=True, help="Let --retain be shorter, while no flow writes the tables.")
@@ -139,7 +140,7 @@ def show_rows(output: Output, found: TableRows) -> None:
     output.result(columns(found.columns, cells) if cells else "no rows", None)
 
 
-@tables.command()
+@tables.command(short_help="Erase a person's rows and dead letters for good.")
 @click.argument("table")
 @click.option("--where", metavar="CONDITION", help="Rows for which this SQL over the table's columns is true.")
 @click.option("--dead-letters", metavar="CONDITION", help="Dead letters for which this SQL over their columns is true.")
@@ -191,7 +192,7 @@ def description_text(table: TableDescription) -> str:
     runs = f"{_run('optimized', table.optimized_at)}, {_run('vacuumed', table.vacuumed_at)}"
     lines.append(f"  {runs}" if table.kind == "dead_letters" else f"  {entry}; {runs}")
     bars = [(each.size, each.files, bytes_text(each.bytes)) for each in table.histogram if each.files]
-    lines += [indented(columns(("size", "files", "together"), bars), "    ")] if bars else []
+    lines += [columns(("size", "files", "together"), bars, indent="    ")] if bars else []
     lines += [f"  would help: {each}" for each in table.advice]
     return "\n".join(lines)
 

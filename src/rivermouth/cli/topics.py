@@ -7,17 +7,41 @@ from typing import Any
 import click
 
 from rivermouth.cli.attend import door
-from rivermouth.cli.options import format_with, listed, pairs, speaking, with_topic
+from rivermouth.cli.options import cluster, format_with, listed, pairs, settings, speaking, with_project, with_topic
 from rivermouth.cli.output import Output
 from rivermouth.cli.tables import show_rows
 
 
-@click.group("topics")
+@click.group("topics", short_help="Topics: create them, look into them.")
 def topics() -> None:
     """The topics themselves, before anything is made of them."""
 
 
-@topics.command()
+@topics.command(short_help="Create topics.")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="Of each topic.")
+@click.option("--replication-factor", type=click.IntRange(min=1), help="Copies of each; the broker's default.")
+@click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting, for example cleanup.policy=compact.")
+@click.option("--bootstrap-servers", help="Kafka's brokers; else those of the project file, else localhost:9092.")
+@with_project
+def create(
+    output: Output,
+    topics: tuple[str, ...],
+    file: str,
+    config: tuple[str, ...],
+    bootstrap_servers: str | None,
+    **asked: Any,
+) -> None:
+    """Create topics; one that exists stays as it is."""
+    from rivermouth.project.topics import created
+
+    servers, options = cluster(file, bootstrap_servers)
+    done = created(servers, options, topics, config=settings(config), **asked)
+    made = {True: "created", False: "exists already, and stays as it is"}
+    output.result("\n".join(f"{name}: {made[is_new]}" for name, is_new in done.items()), {"created": done})
+
+
+@topics.command(short_help="Print records of a topic as rows.")
 @with_topic
 @click.option("--latest-per-key", is_flag=True, help="Only the newest record of each key; deleted keys are left out.")
 @click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")

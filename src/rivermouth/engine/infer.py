@@ -22,7 +22,7 @@ from rivermouth.rows.schema import is_taken
 from rivermouth.rows.unwrapped_values import unwrap_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rivermouth.ports.sources import Topic, Topics
     from rivermouth.rows.ledger import Ranges
@@ -142,12 +142,7 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
     ranges = _ranges(flow, topics, known)
     rounds = _rounds(topics, ranges, look)
     reading = _Reading(topics, rounds, look)
-    shape = Shape(Limits(max_fields=look.max_fields), unwrap_of(flow), look.apart)
-    try:
-        for record in reading.newest() if look.latest_per_key else reading.all():
-            shape.add(record.value, (record.topic, record.partition, record.offset))
-    except ShapesExplode:
-        raise _too_wide(subject_of(flow), shape) from None
+    shape = shape_of(flow, reading.newest() if look.latest_per_key else reading.all(), look)
     return Seen(
         subject=subject_of(flow),
         shape=shape,
@@ -157,6 +152,21 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
         latest_per_key=look.latest_per_key,
         seconds=time.monotonic() - began_at,
     )
+
+
+def shape_of(flow: Flow, records: Iterable[Record], look: Look) -> Shape:
+    """What is in the values of these records of the flow.
+
+    Raises:
+        DocumentsTooWide: There are too many different paths.
+    """
+    shape = Shape(Limits(max_fields=look.max_fields), unwrap_of(flow), look.apart)
+    try:
+        for record in records:
+            shape.add(record.value, (record.topic, record.partition, record.offset))
+    except ShapesExplode:
+        raise _too_wide(subject_of(flow), shape) from None
+    return shape
 
 
 def subject_of(flow: Flow) -> str:

@@ -124,11 +124,12 @@ def table_rows(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) ->
 
     What is named ``beside`` comes after them.
 
-    Changes of a keyed table keep what they do to it: ``__delete``, ``__truncate``, ``__sequence``; and where a record
-    may be several of them, ``__ordinal``.
+    Changes of a keyed table keep what they do to it: ``__delete``, ``__truncate``, ``__sequence``; where a record may
+    be several of them, ``__ordinal``; and where one may leave values out, ``__places``.
     """
     way = () if run.flow.keyed is None else (names.DELETE, names.TRUNCATE, names.SEQUENCE)
     way = (*way, names.ORDINAL) if run.flow.splits else way
+    way = way if run.flow.whole_columns is None else (*way, names.PLACES)
     columns = [names.quoted(name) for name in dict.fromkeys((*run.columns, *way, *beside))]
     entry = run.standing.entry
     if not entry.epochs:

@@ -53,6 +53,22 @@ class FlowsFailed(RivermouthError):
     hint = "rivermouth status"
 
 
+class RecordsRefused(RivermouthError):
+    """Not every record of a sample would be in the flow's table or be dropped."""
+
+    code = "RECORDS_REFUSED"
+    what = "flow {flow}: {refused} of {records} records would not reach the table; nothing was written"
+    hint = "correct the rules of flow {flow}, or what sends such records; then check again"
+
+
+class RecordsNotJudged(RivermouthError):
+    """Spark could not apply a flow's rules to the records of a sample."""
+
+    code = "RECORDS_NOT_JUDGED"
+    what = "flow {flow}: the records could not be judged: {detail}; nothing was written"
+    hint = "rivermouth validate {flow}"
+
+
 class AuditFailed(RivermouthError):
     """An audit found records that are lost, doubled or made up."""
 

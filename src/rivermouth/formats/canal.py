@@ -35,6 +35,7 @@ class Canal(ChangeFormat):
     splits: ClassVar[bool] = True
     several_rows: ClassVar[bool] = True
     truncates: ClassVar[bool] = True
+    values_as: ClassVar[str] = "text"
     row_at: ClassVar[tuple[str, ...]] = ("$.data[0]",)
     type: Literal["canal"] = "canal"
 

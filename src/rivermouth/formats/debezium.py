@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import zip_longest
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
+from pydantic import Field
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.names import quoted
-from rivermouth.rows import bson_types, debezium_types, json_document, json_fast_path, json_types, our_classes
+from rivermouth.rows import (
+    bson_types,
+    debezium_types,
+    debezium_unavailable,
+    json_document,
+    json_fast_path,
+    json_types,
+    our_classes,
+    record_keys,
+)
 from rivermouth.rows.change_format import NESTED, NEW, UNKNOWN, ChangeFormat, Read, binlog_file, of_milliseconds
+from rivermouth.rows.connect_format import ConnectFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,30 +62,20 @@ _FIELDS: Final = (
     f"json_object_keys(CASE WHEN {_WRAPPED} THEN get_json_object({json_document.TEXT}, '$.payload') "
     f"ELSE {json_document.TEXT} END)"
 )
-_KEY: Final = f"CAST({names.KEY} AS STRING)"
-# Kafka's key as a JSON object without its schema; a string without its quotes, and what is no JSON as it is.
-_HAS_SCHEMA: Final = f"get_json_object({_KEY}, '$.schema') IS NOT NULL"
-_ROW_KEY: Final = (
-    f"coalesce(CASE WHEN {_HAS_SCHEMA} THEN get_json_object({_KEY}, '$.payload') END, "
-    f"CASE WHEN startswith({_KEY}, '{{') THEN get_json_object({_KEY}, '$') "
-    f"WHEN startswith({_KEY}, '\"') THEN try_variant_get(try_parse_json({_KEY}), '$', 'string') END, {_KEY})"
-)
 # The key of a document is its id, as extended JSON in a text.
-_ID: Final = f"coalesce(get_json_object({_KEY}, '$.payload.id'), get_json_object({_KEY}, '$.id'))"
+_ID: Final = (
+    f"coalesce(get_json_object({record_keys.TEXT}, '$.payload.id'), get_json_object({record_keys.TEXT}, '$.id'))"
+)
 
 
-class Debezium(ChangeFormat):
+class Debezium(ConnectFormat, ChangeFormat):
     """Changes of a database's table as Debezium's connectors write them with Kafka Connect's JSON converter.
 
     Attributes:
         type: ``debezium``.
         connector: ``mongodb`` where rows are documents in extended JSON; ``relational`` for all others.
-        decimals: What a text is for a decimal where no schema block says it: ``base64`` (``decimal.handling.mode:
-            precise``; the scale is the declared one) or ``string``. Refused, if not given.
-        time_precision: What a number is for a timestamp where no schema block says it: ``millis``, ``micros`` or
-            ``nanos`` since 1970. Refused, if not given.
-        binaries: What a text is for binary where no schema block says that it is bytes: ``base64`` or ``hex``
-            (``binary.handling.mode``). If not given, base64 without a schema block; refused, if one says string.
+        unavailable_value_placeholder: What the connector writes for a value that the database did not log, if
+            ``unavailable.value.placeholder`` is set there. Nothing else is taken for it then.
     """
 
     truncates: ClassVar[bool] = True
@@ -83,9 +83,8 @@ class Debezium(ChangeFormat):
     row_at: ClassVar[tuple[str, ...]] = ("$.payload.after", "$.after", "$.payload.before", "$.before")
     type: Literal["debezium"] = "debezium"
     connector: Literal["relational", "mongodb"] = "relational"
-    decimals: Literal["base64", "string"] | None = None
-    time_precision: Literal["millis", "micros", "nanos"] | None = None
-    binaries: Literal["base64", "hex"] | None = None
+    unavailable_value_placeholder: str | None = Field(default=None, min_length=1)
+    _whole: frozenset[str] | None = None
 
     def envelope(self, row: T.DataType) -> T.StructType:
         """The fields of an event, once at the top and once under ``payload``; and of the schema block."""
@@ -93,46 +92,103 @@ class Debezium(ChangeFormat):
         texts = [T.StructField(name, T.StringType()) for name in _TEXTS]
         source = T.StructField("source", T.StructType([T.StructField(name, T.StringType()) for name in _SOURCE]))
         event = [*rows, *texts, source]
-        columns = T.StructType(
-            [T.StructField("field", T.StringType()), T.StructField("fields", T.ArrayType(debezium_types.HINT))]
-        )
+        columns = T.StructType([T.StructField("field", T.StringType()), T.StructField("fields", self.hints())])
         block = T.StructType([T.StructField("fields", T.ArrayType(columns))])
         return T.StructType([*event, T.StructField("payload", T.StructType(event)), T.StructField("schema", block)])
 
+    def check_types(self, schema: T.StructType) -> None:
+        """Makes sure that values can be read as these columns.
+
+        Raises:
+            ValueError: They cannot; the text says which, and why.
+        """
+        json_types.check(schema, variants=not self._has_documents)
+
     def read_as(self, declared: T.DataType) -> T.DataType:
         """What the schema block explains, and what extended JSON wraps, is kept as it came."""
-        if self._has_documents or isinstance(declared, debezium_types.HINTED):
-            return T.VariantType()
-        return super().read_as(declared)
+        return T.VariantType() if self._has_documents else super().read_as(declared)
 
     def is_native(self, declared: T.DataType) -> bool:
         """Whether the parser itself refuses what does not fit that type."""
-        return not self._has_documents and not isinstance(declared, debezium_types.HINTED)
+        return not self._has_documents and super().is_native(declared)
+
+    def _gone(self, read: Read, done: str) -> str | None:
+        """SQL: whether the change leaves the value out; None where no value of that type can be."""
+        if self._has_documents:
+            return None
+        return debezium_unavailable.sql(read.sql, done, read.declared, self._placeholder)
+
+    @property
+    def _placeholder(self) -> str:
+        return self.unavailable_value_placeholder or debezium_unavailable.PLACEHOLDER
+
+    def _keeps(self, read: Read) -> bool:
+        """Whether the table's row keeps the value that a change leaves out."""
+        return (
+            self._whole is not None
+            and read.name.lower() not in self._whole
+            and debezium_unavailable.stored(read.declared, self._placeholder) is not None
+        )
 
     def convert(self, read: Read) -> str:
         """What ``told`` made of it already, or as in plain JSON."""
-        if self._has_documents and isinstance(read.declared, NESTED):
-            return json_types.convert(f"__of_{read.number}", read.declared)
-        return super().convert(read) if self.is_native(read.declared) else f"__of_{read.number}"
+        if self._has_documents:
+            made = f"__of_{read.number}"
+            return json_types.convert(made, read.declared) if isinstance(read.declared, NESTED) else made
+        made = super().convert(read)
+        if not (self._keeps(read) and isinstance(read.declared, T.BinaryType | T.VariantType)):
+            return made
+        # Whatever its text is called, as such a value it is known.
+        stored = debezium_unavailable.stored(read.declared, self._placeholder)
+        return f"CASE WHEN {self._gone(read, made)} THEN {stored} ELSE {made} END"
 
     def misfits(self, read: Read, done: str) -> Mapping[str, str]:
         """What is there and became nothing; and what stands for a value that is not there."""
-        declared, found = read.declared, {}
-        if self.is_native(declared):
-            found = dict(super().misfits(read, done))
-            unclear = None if self._has_documents else self._unread(read)
-            found |= {"FIELD_AMBIGUOUS": unclear} if unclear else {}
-        else:
-            if not self._has_documents:
-                unclear = debezium_types.ambiguous(declared, f"__of_{read.number}", self._said)
-                found |= {"FIELD_AMBIGUOUS": unclear} if unclear else {}
-            found["FIELD_TYPE"] = f"{debezium_types.is_there(read.sql)} AND {done} IS NULL"
-            if isinstance(declared, NESTED) and (inner := json_types.misfit(f"__of_{read.number}", declared)):
-                found["FIELD_TYPE"] += f" OR ({inner})"
-        placeholder = debezium_types.unavailable(done, declared)
-        if placeholder and not self._has_documents:
-            found["VALUE_UNAVAILABLE"] = f"{names.OPERATION} <> '{names.DELETION}' AND ({placeholder})"
-        return found
+        if self._has_documents:
+            made, declared = f"__of_{read.number}", read.declared
+            inner = json_types.misfit(made, declared) if isinstance(declared, NESTED) else None
+            lost = f"{debezium_types.is_there(read.sql)} AND {done} IS NULL"
+            return {"FIELD_TYPE": f"{lost} OR ({inner})" if inner else lost}
+        found = super().misfits(read, done)
+        gone = self._gone(read, done)
+        if gone is None:
+            return found
+        if self._keeps(read):
+            return {reason: f"({sql}) AND NOT coalesce({gone}, false)" for reason, sql in found.items()}
+        return {"VALUE_UNAVAILABLE": f"{names.OPERATION} <> '{names.DELETION}' AND ({gone})", **found}
+
+    @property
+    def leaves_values(self) -> bool:
+        """Whether a change may leave out values that the row of its key has."""
+        return not self._has_documents
+
+    def left_out(self) -> Mapping[str, str]:
+        """By column whose value a change may leave out: SQL of what stands there while nobody knows it."""
+        if self._has_documents:
+            return {}
+        columns = self.schema_as_declared().fields
+        found = {each.name: debezium_unavailable.stored(each.dataType, self._placeholder) for each in columns}
+        return {name: sql for name, sql in found.items() if sql}
+
+    def keeping(self, whole: Collection[str]) -> Self:
+        """The same format for a table whose rows keep the values that a change leaves out."""
+        same = self.model_copy()
+        same._whole = frozenset(whole)  # noqa: SLF001
+        return same
+
+    def beside(self, schema: T.StructType, reads: Sequence[Read]) -> Mapping[str, str]:
+        """Where the table's rows keep them, also ``__unavailable``: the columns that the change leaves out."""
+        moved = super().beside(schema, reads)
+        return moved if self._whole is None else {**moved, names.UNAVAILABLE: self._unavailable(reads)}
+
+    def _unavailable(self, reads: Sequence[Read]) -> str:
+        gone = {read.name: self._gone(read, f"__done_{read.number}") for read in reads if self._keeps(read)}
+        told = ", ".join(f"CASE WHEN {sql} THEN {names.literal(name)} END" for name, sql in gone.items() if sql)
+        if not told:
+            return "CAST(NULL AS ARRAY<STRING>)"
+        some = " OR ".join(f"({sql})" for sql in gone.values() if sql)
+        is_there = f"{names.OPERATION} <> '{names.DELETION}' AND ({some})"
+        return f"CASE WHEN {is_there} THEN array_compact(array({told})) END"
 
     def moved(self, schema: T.StructType) -> str:
         """SQL of the names of the columns that an update changed; a change of the record's own key is two records."""
@@ -149,7 +205,7 @@ class Debezium(ChangeFormat):
         event = ("before", "after", "source", *_TEXTS)
         either = (f"coalesce(__in_payload.{name}, __in_{name}) AS __e_{name}" for name in event)
         read = parsed.selectExpr("*", *either)
-        key = _ROW_KEY
+        key = record_keys.ROW_KEY
         if self._has_documents:
             read, key = _with_id(read, schema), "CASE WHEN __id IS NOT NULL THEN to_json(struct(__id AS _id)) END"
         told = read.selectExpr(
@@ -162,19 +218,7 @@ class Debezium(ChangeFormat):
         row = f"CASE WHEN {names.OPERATION} = '{names.DELETION}' THEN __e_before ELSE __e_after END"
         if self._has_documents:
             return self._of_documents(told.selectExpr("*", f"{row} AS __text"), schema)
-        return self._of_rows(told.selectExpr("*", f"{row} AS {NEW}", f"{_COLUMNS} AS __columns"), schema)
-
-    @property
-    def _said(self) -> debezium_types.Said:
-        return debezium_types.Said(self.decimals, self.time_precision, self.binaries)
-
-    def _unread(self, read: Read) -> str | None:
-        """SQL: whether a value is written in a way that its declared type does not undo; None where none can be."""
-        if isinstance(read.declared, T.StringType):
-            return f"{read.sql} IS NOT NULL AND array_contains(__encoded, {names.literal(read.name)})"
-        if self.decimals != "string" and debezium_types.has_decimals(read.declared):
-            return f"{read.sql} IS NOT NULL"
-        return None
+        return self.of_rows(told.selectExpr("*", f"{row} AS {NEW}", f"{_COLUMNS} AS __columns"), schema)
 
     @property
     def _has_documents(self) -> bool:
@@ -203,20 +247,6 @@ class Debezium(ChangeFormat):
         for n, each in enumerate(schema.fields):
             if isinstance(each.dataType, NESTED):
                 rows = _with_parsed(rows, f"{NEW}.{quoted(each.name)}", json_types.read_as(each.dataType), f"__of_{n}")
-        return rows
-
-    def _of_rows(self, told: DataFrame, schema: T.StructType) -> DataFrame:
-        """The columns whose values mean what the schema block says, made of both in a few steps."""
-        hinted = [(n, each) for n, each in enumerate(schema.fields) if isinstance(each.dataType, debezium_types.HINTED)]
-        listed = {n: f"get(filter(__columns, c -> c.field = {names.literal(each.name)}), 0)" for n, each in hinted}
-        encoded = f"transform(filter(__columns, c -> c.name = '{debezium_types.DECIMAL}'), c -> c.field) AS __encoded"
-        rows = told.selectExpr("*", encoded, *(f"{sql} AS __of_{n}_hint" for n, sql in listed.items()))
-        steps = [
-            debezium_types.steps(f"{NEW}.{quoted(each.name)}", each.dataType, f"__of_{n}", self._said)
-            for n, each in hinted
-        ]
-        for parts in zip_longest(*steps, fillvalue={}):
-            rows = rows.selectExpr("*", *(f"{sql} AS {name}" for part in parts for name, sql in part.items()))
         return rows
 
 

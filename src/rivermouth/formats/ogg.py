@@ -27,6 +27,7 @@ class Ogg(ChangeFormat):
 
     splits: ClassVar[bool] = True
     truncates: ClassVar[bool] = True
+    values_as: ClassVar[str] = "text"
     row_at: ClassVar[tuple[str, ...]] = ("$.after", "$.before")
     type: Literal["ogg"] = "ogg"
 

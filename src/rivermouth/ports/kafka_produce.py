@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
-from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from rivermouth.errors import ProduceFailed
 from rivermouth.ports.kafka_client import KafkaClient, option_refused, plain
+from rivermouth.ports.kafka_topics import create_topics
 
 Header = tuple[str, bytes | None]
 Record = tuple[bytes | None, bytes | None, Sequence[Header]]
@@ -94,7 +94,7 @@ def produce(
         Run twice, every record stands twice. Stopped half-way, what was acknowledged stays.
     """
     client = KafkaClient(bootstrap_servers, options, timeout_s)
-    created = _created(client, topic, partitions)
+    created = create_topics(client, [topic], partitions=partitions)[topic]
     sender = _Sender(client, topic)
     begin = time.monotonic()
     without_key = 0
@@ -109,7 +109,12 @@ def produce(
 
 
 def read_lines(source: str) -> Iterator[bytes]:
-    """The lines of a file without their ends; blank ones are left out.
+    """The lines of a file without their ends; blank ones are left out. See ``numbered_lines``."""
+    return (line for _, line in numbered_lines(source))
+
+
+def numbered_lines(source: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file without their ends, each with its number from 1; blank ones are left out.
 
     Args:
         source: A path, of a gzip file if it ends in ``.gz``; ``-`` is standard input.
@@ -125,11 +130,11 @@ def read_lines(source: str) -> Iterator[bytes]:
         yield from _lines(file)
 
 
-def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
-    for line in file:
+def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(file, 1):
         text = line.rstrip(b"\r\n")
         if text.strip():
-            yield text
+            yield number, text
 
 
 def _key(line: bytes, field: str | None) -> bytes | None:
@@ -144,24 +149,6 @@ def _key(line: bytes, field: str | None) -> bytes | None:
         return None
     text = found if isinstance(found, str) else json.dumps(found, separators=(",", ":"), ensure_ascii=False)
     return text.encode(errors="surrogatepass")
-
-
-def _created(client: KafkaClient, topic: str, partitions: int) -> bool:
-    """Sees to it that the topic exists; says whether it had to be made."""
-    request = f"to create topic {topic}"
-    futures = client.admin.describe_topics(TopicCollection([topic]), request_timeout=client.timeout_s)
-    answer = client.answers(futures, request)[topic]
-    if not isinstance(answer, KafkaError):
-        return False
-    if answer.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-        raise client.failure(answer, request)
-    futures = client.admin.create_topics([NewTopic(topic, partitions)], request_timeout=client.timeout_s)
-    answer = client.answers(futures, request)[topic]
-    if not isinstance(answer, KafkaError):
-        return True
-    if answer.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-        return False
-    raise client.failure(answer, request)
 
 
 class _Sender:

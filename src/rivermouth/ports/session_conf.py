@@ -142,6 +142,8 @@ def new_session_conf(
             "spark.driver.defaultJavaOptions": class_archive.java_options(found),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
+            # So often a task tells how many records it has read; within one JVM that costs next to nothing.
+            "spark.executor.heartbeatInterval": "2s",
             # Delta's VACUUM makes so many tasks, by default ten thousand.
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * cores),
         }

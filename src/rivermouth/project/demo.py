@@ -80,8 +80,9 @@ def demo(folder: Path, door: operate.Door = operate.NOBODY) -> Demo:
     file = folder / FILE_NAME
     again = _prepared(folder, file)
     port = port_of(Project.load(file)) if again else None
-    door.say("starting a Kafka broker")
-    with Broker.start(port, folder / BROKER_FOLDER, heap=_HEAP) as broker:
+    with door.waits("starting a Kafka broker"):
+        started = Broker.start(port, folder / BROKER_FOLDER, heap=_HEAP)
+    with started as broker:
         project = Project.load(file) if again else write_project(folder, broker.bootstrap_servers)
         sent = {topic: _send(broker, topic, records, door) for topic, records in topics().items()}
         outcomes = operate.run(project, door=door)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +24,8 @@ from rivermouth.ports import delta, session
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.spark_errors import outlasting
 from rivermouth.ports.storage import files_for
-from rivermouth.project.ingest import Switch, parse_switch
+from rivermouth.project.arguments import check, checked, kinds_of, known
+from rivermouth.project.ingest import Switch, ingest_spec, parse_switch
 from rivermouth.project.load import Project, raise_all
 from rivermouth.project.orders import (
     DEBUG_OFFSETS,
@@ -109,12 +110,14 @@ class Door:
     Attributes:
         listener: Gets every event, one at a time.
         say: Gets a word on what goes on where there is no flow yet.
+        waits: Gets a word on what takes its time, and is left when that is done.
         log: File for what Spark's JVM says; without one it goes to this process's own output.
         stop: Where the wish to end is uttered.
     """
 
     listener: Listener = _ignore
     say: Callable[[str], None] = _ignore
+    waits: Callable[[str], AbstractContextManager[Any]] = nullcontext
     log: Path | None = None
     stop: Stop = field(default_factory=Stop)
 
@@ -133,9 +136,10 @@ class Spark:
 
     def __enter__(self) -> SparkSession:
         self._owned = not session.is_given()
-        if self._owned:
-            self._door.say("starting Spark")
-        return self._start()
+        if not self._owned:
+            return self._start()
+        with self._door.waits("starting Spark"):
+            return self._start()
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self._owned and error is not None:
@@ -328,6 +332,7 @@ def plan(
         return [plan for order in wanted for plan in plan_order(spark, order)]
 
 
+@checked
 def ingest(topic: str | None = None, *, widgets: bool = False, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
     """One topic into one table, without a file: ``ingest("orders", lake="./lake")``.
 
@@ -345,6 +350,7 @@ def ingest(topic: str | None = None, *, widgets: bool = False, door: Door = NOBO
 
     Raises:
         WidgetsMissing: The widgets were asked for, and this is no Databricks notebook or job.
+        ArgumentInvalid: There is no such argument, or it is of another type.
         RivermouthError: The arguments contradict each other, or the flow failed.
 
     Guarantees:
@@ -352,6 +358,9 @@ def ingest(topic: str | None = None, *, widgets: bool = False, door: Door = NOBO
     """
     from rivermouth.project.schema import ingest_project  # noqa: PLC0415 - that imports this one where it starts Spark
 
+    kinds = kinds_of(ingest_spec)
+    known("ingest", arguments, kinds)
+    check("ingest", kinds, arguments)
     if topic is not None:
         arguments["topic"] = topic
     if widgets:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from rivermouth.errors import FlowUnknown, PlaceInvalid, ProjectInvalid, RivermouthError
 from rivermouth.names import STATE_FOLDER, did_you_mean
 from rivermouth.project import locate
+from rivermouth.project.arguments import checked
 from rivermouth.project.secrets import Environment
 from rivermouth.rows import (
     broker_presets,
@@ -82,6 +83,7 @@ class ResolvedProject:
             path = ("flows", families.parted(str(path[1]))[0], *path[2:])
         return f"{self.file}:{locate.Document(None, self.lines).line(path)}"
 
+    @checked
     def flow(self, name: str) -> Flow:
         """The flow of this name: references in its topics, pattern and group resolved, files against ``base``.
 
@@ -168,6 +170,7 @@ class ResolvedProject:
             raise FlowUnknown(name=f"{family.name}.{topic}", fix=fix)
         return families.child_of(family, topic, is_late=kept.is_late(topic))
 
+    @checked
     def places(self, name: str) -> FlowPlaces:
         """Where the things of one flow lie; with ``debug`` those of its trial.
 

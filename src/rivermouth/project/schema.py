@@ -19,6 +19,7 @@ from rivermouth.ports.delta_files import read_snapshot
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.storage import LocalFiles, is_local
+from rivermouth.project.arguments import check, checked, kinds_of, known
 from rivermouth.project.families import with_children
 from rivermouth.project.ingest import ingest_spec
 from rivermouth.project.load import Project
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 READ_TIMEOUT_S: Final = 10.0
+_ARGUMENTS: Final = ("bootstrap_servers", "kafka_options", "starting_offsets", "base", "environ")
 FEW: Final = 2_000
 """So many records say whether a topic has JSON in it."""
 MOSTLY: Final = 0.5
@@ -128,6 +130,7 @@ def _is_raw(reader: LakeReader, raw: Project) -> bool:
     return found is not None and all(name in ours or name.startswith("__") for name in found.columns)
 
 
+@checked
 def infer_schema(topic: str, **arguments: Any) -> Inference:
     """The schema of a topic's JSON documents: ``infer_schema("orders").inferred.schema``; without Spark.
 
@@ -144,6 +147,9 @@ def infer_schema(topic: str, **arguments: Any) -> Inference:
     Guarantees:
         Reads only.
     """
+    kinds = {**kinds_of(ingest_spec), **kinds_of(Asked)}
+    known("infer_schema", arguments, (*_ARGUMENTS, *Asked.__slots__))
+    check("infer_schema", kinds, arguments)
     asked = Asked(**{name: arguments.pop(name) for name in Asked.__slots__ if name in arguments})
     return of_topic(topic, asked, **arguments)
 

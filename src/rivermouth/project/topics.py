@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.engine import read_topic as engine
 from rivermouth.engine.read_table import picked, rows_of
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.extend import find_kind, kind_names
+from rivermouth.ports.kafka_client import KafkaClient
+from rivermouth.ports.kafka_topics import create_topics
 from rivermouth.ports.session import for_flow
+from rivermouth.project.arguments import check, checked, kinds_of, known
 from rivermouth.project.ingest import NEVER, format_of, ingest_spec
 from rivermouth.project.look_after import TableRows
 from rivermouth.project.operate import NOBODY, Door, Spark, reach
 from rivermouth.project.orders import orders
+from rivermouth.project.validate import topic_problem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +25,15 @@ if TYPE_CHECKING:
     from rivermouth.project.load import Project
 
 
+_ARGUMENTS: Final = frozenset(
+    {
+        *("bootstrap_servers", "format", "schema", "compression", "key_format", "starting_offsets", "kafka_options"),
+        *("keys", "sequence_by", "base", "environ"),
+    }
+)
+
+
+@checked
 def read_topic(
     topic: str,
     *,
@@ -54,8 +67,43 @@ def read_topic(
     Guarantees:
         Reads only: nothing is written to Kafka, and no table, no checkpoint is made.
     """
+    kinds = {name: kind for name, kind in kinds_of(ingest_spec).items() if name in _ARGUMENTS}
+    known("read_topic", arguments, kinds)
+    check("read_topic", kinds, arguments)
     project = _project(topic, latest_per_key=latest_per_key, arguments=arguments)
     return _frame(project, project.spark() if spark is None else spark, columns)
+
+
+def created(
+    bootstrap_servers: str,
+    options: Mapping[str, str],
+    topics: Sequence[str],
+    *,
+    partitions: int = 1,
+    replication_factor: int | None = None,
+    config: Mapping[str, str] | None = None,
+    timeout_s: float = 10.0,
+) -> dict[str, bool]:
+    """Sees to it that topics exist; by name, whether each had to be made.
+
+    Raises:
+        TopicNameInvalid: Kafka allows no such name; nothing was made.
+        BrokerUnreachable: No broker answered.
+        KafkaRefused: The broker does not make a topic.
+
+    Guarantees:
+        A topic that exists stays as it is. Run twice: the second time makes none.
+    """
+    for topic in topics:
+        if (problem := topic_problem(topic, "topic")) is not None:
+            raise problem
+    client = KafkaClient(bootstrap_servers, options, timeout_s)
+    try:
+        return create_topics(
+            client, topics, partitions=partitions, replication_factor=replication_factor, config=config
+        )
+    finally:
+        client.close()
 
 
 def rows(

@@ -46,7 +46,7 @@ def is_late(path: Path) -> bool:
     )
 
 
-def resolved(document: Document, file: str, environ: Mapping[str, str]) -> Document:
+def resolved(document: Document, file: str | None, environ: Mapping[str, str]) -> Document:
     """The document with the values of variables in their places, but for those that are resolved later."""
     values = _Values(document, file, environ)
     value = values.of((), document.value)
@@ -72,7 +72,7 @@ def escaped(value: Any, path: Path = ()) -> Any:
 
 
 class _Values:
-    def __init__(self, document: Document, file: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, document: Document, file: str | None, environ: Mapping[str, str]) -> None:
         self.problems: list[RivermouthError] = []
         self.doubtful: frozenset[Path] = frozenset()
         self._document = document
@@ -98,7 +98,8 @@ class _Values:
             fix = "write it as a variable, ${NAME}, or keep secrets in kafka, schema_registry and spark.conf"
             raise ProjectInvalid(detail=detail, fix=fix)  # noqa: TRY301 - one of the refusals that get their line here
         except (EnvironmentMissing, ProjectInvalid) as error:
-            self.problems.append(error.located(f"{self._file}:{self._document.line(path)}"))
+            at = f"{self._file}:{self._document.line(path)}" if self._file else None
+            self.problems.append(error.located(at))
             self.doubtful |= {path}
             return text
 

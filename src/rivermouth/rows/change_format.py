@@ -12,9 +12,11 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.names import quoted
-from rivermouth.rows import json_document, json_fast_path, json_reasons, json_rounded, json_types, our_classes
+from rivermouth.rows import json_document, json_fast_path, json_rounded, json_types, our_classes, row_reasons
 from rivermouth.rows.declared import DeclaredFormat
 from rivermouth.rows.json_document import SAMPLE_EVERY
+from rivermouth.rows.json_rounded import kept_type
+from rivermouth.rows.row_reasons import UNSOUND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,25 +32,21 @@ NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
 """Types whose values have values inside."""
 CHANGE: Final = (names.OPERATION, names.SOURCE_TIMESTAMP, names.SOURCE_POSITION, names.PRIMARY_KEY)
 
-_UNSOUND: Final = "unsound"
 _SENT: Final = "__sent"
 _WITHOUT_ROW: Final = f"{names.OPERATION} IN ('{names.SKIP}', '{names.TRUNCATION}')"
 _MESSAGES: Final = {
-    "NOT_A_CHANGE": "the value is an object, and not a change in the format's envelope",
+    "NOT_A_CHANGE": "the value is an object, and not a change in the format's envelope: the format connect_json reads "
+    "rows in schema and payload without one, the format json plain rows",
     "OPERATION_UNKNOWN": "the envelope names an operation that its format does not know",
     "TABLE_MISSING": "the change does not name its table, and the format takes those of listed source_tables alone",
     "NO_DECLARED_FIELD": "the row of the change has none of the declared columns",
     "ROW_MISSING": "the change does not hold the row that it is about",
 }
 _FIELD_MESSAGES: Final = {
-    "FIELD_TYPE": "field {name} is declared {type} and holds a value that does not fit",
     "FIELD_MISSING": "field {name} is declared NOT NULL and is null or missing",
-    "FIELD_AMBIGUOUS": "field {name} is declared {type} and holds a value of which the envelope does not say how to "
-    "read it",
-    "VALUE_UNAVAILABLE": "the source did not send the value of field {name}, which the change left as it was",
+    "VALUE_UNAVAILABLE": "the source did not send the value of field {name}, which the change left as it was: set "
+    "REPLICA IDENTITY FULL in Postgres; only sink: upsert keeps the stored value, if no key and no order is made of it",
 }
-# Of paths in the document: the columns of the row alone.
-_PATH: Final = r"^(payload[.])?(before|after|data|old)(\[\])?[.]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,37 +66,35 @@ class Read:
     name: str
 
 
-class ChangeFormat(DeclaredFormat):
-    """Base of the formats whose values are changes of a source's rows.
+class RowFormat(DeclaredFormat):
+    """Base of the formats whose values have a row of declared columns somewhere within."""
 
-    Attributes:
-        source_tables: The tables of the source whose changes are taken, ``database.table``; those of others are
-            dropped and counted. All, if none is named.
-    """
-
-    changes: ClassVar[bool] = True
     row_at: ClassVar[tuple[str, ...]]
     """Where a value's document may have its row, as paths; the first that is there counts."""
-    source_tables: tuple[str, ...] = Field(default=())
+    row_below: ClassVar[str] = ""
+    """A regular expression of what paths in the document have before the columns of the row."""
+    told_columns: ClassVar[tuple[str, ...]] = ()
+    """What ``told`` says besides the row, for the rows of ``decode``."""
+    deletes: ClassVar[str] = "false"
+    """SQL: whether the row is one that is gone."""
+    values_as: ClassVar[str] = "json"
+    """How its values are written, as of ``row_reasons.Row``."""
+    messages: ClassVar[Mapping[str, str]] = {}
+    """By reason that is about the whole value: what is said of it."""
 
     def envelope(self, row: T.DataType) -> T.StructType:
         """What is read of a value's document, in which rows of the source are of type ``row``."""
         raise NotImplementedError
 
-    def moved(self, schema: T.StructType) -> str:
-        """SQL, for formats that do not split, over ``told`` rows: the names of the columns that an update changed."""
-        raise NotImplementedError
-
     def told(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
-        """Parsed values as changes.
+        """Parsed values with their rows.
 
         Args:
             parsed: Envelope rows with the fields of ``envelope``, each as ``__in_<name>``, and ``__sound``.
             schema: The declared columns.
 
         Returns:
-            ``parsed`` with ``CHANGE``, ``NEW`` and, from formats that split, ``OLD``, ``names.OLD_PRIMARY_KEY`` and
-            ``names.ORDINAL``.
+            ``parsed`` with ``NEW`` and ``told_columns``.
         """
         raise NotImplementedError
 
@@ -119,8 +115,16 @@ class ChangeFormat(DeclaredFormat):
         found = json_types.misfit(read.sql, read.declared, done=done)
         return {"FIELD_TYPE": found} if found else {}
 
+    def beside(self, _schema: T.StructType, _reads: Sequence[Read]) -> Mapping[str, str]:
+        """SQL of further columns of ``decode``, by name."""
+        return {}
+
+    def whole(self) -> Iterator[str]:
+        """Branches of a CASE: reasons that are about the whole value, before its columns are looked at."""
+        return iter(())
+
     def decode(self, rows: DataFrame) -> DataFrame:
-        """Values to changes in one parse."""
+        """Values to rows in one parse."""
         schema = self.schema_as_declared()
         document = self.envelope(self.row(schema))
         called = [f"__in_{field.name}" for field in document.fields]
@@ -138,13 +142,9 @@ class ChangeFormat(DeclaredFormat):
         reads = [_read(NEW, number, field) for number, field in enumerate(schema.fields)]
         converted = told.selectExpr("*", *(f"{self.convert(read)} AS {_done(read)}" for read in reads))
         data = _struct({read.name: self._kept(read) for read in reads})
-        kept = [*rows.columns, *CHANGE]
+        kept = [*rows.columns, *self.told_columns]
         made = [f"{self._misfit(schema, reads, keeps=keeps)} AS {names.MISFIT}", f"{data} AS {names.DATA}"]
-        if self.splits:
-            kept += [names.OLD_PRIMARY_KEY, names.ORDINAL]
-            made.append(f"{self._old(schema)} AS {names.OLD}")
-        else:
-            made.append(f"{self.moved(schema)} AS {names.MOVED}")
+        made += (f"{sql} AS {name}" for name, sql in self.beside(schema, reads).items())
         judged = converted.selectExpr(*map(quoted, kept), *made)
         return judged.selectExpr("*", f"{names.MISFIT} IS NULL AS {names.DECODED}")
 
@@ -154,30 +154,23 @@ class ChangeFormat(DeclaredFormat):
 
     def kept_row(self, schema: T.StructType) -> T.StructType:
         """``row`` with decimals in the place of variants of which decimals are made."""
-        kinds = ((each, self.read_as(each.dataType)) for each in schema.fields)
         return T.StructType(
-            [
-                T.StructField(each.name, each.dataType if _is_decimal_by_variant(each.dataType, read) else read)
-                for each, read in kinds
-            ]
+            [T.StructField(each.name, kept_type(each.dataType, self.read_as(each.dataType))) for each in schema.fields]
         )
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """What ``decode`` found, in words; what the parser refused is read again in Python.
 
-        Reasons: ``NOT_A_CHANGE``, ``OPERATION_UNKNOWN``, ``TABLE_MISSING``, ``ROW_MISSING``, ``NO_DECLARED_FIELD``,
-        ``FIELD_TYPE``, ``FIELD_MISSING``, ``FIELD_AMBIGUOUS``, ``VALUE_UNAVAILABLE``, and those of the format json.
+        Reasons: those of ``messages``, ``FIELD_TYPE``, ``FIELD_MISSING``, ``FIELD_AMBIGUOUS``, ``VALUE_UNAVAILABLE``,
+        and those of the format json.
         """
         schema = self.schema_as_declared()
-        native = [T.StructField(f.name, f.dataType) for f in schema.fields if self.is_native(f.dataType)]
-        verdict = json_reasons.explainer(self.envelope(T.StructType(native)).json())
-        unsound = f"{names.MISFIT} = '{_UNSOUND}'"
-        looked_at = F.expr(f"CASE WHEN {unsound} THEN {names.VALUE} END")
-        reason = f"substring_index({names.MISFIT}, ' ', 1)"
-        space = f"instr({names.MISFIT}, ' ')"
-        field = f"CASE WHEN {space} > 0 THEN substring({names.MISFIT}, {space} + 1) END"
+        kinds = {f.name: f.dataType if self.is_native(f.dataType) else self.read_as(f.dataType) for f in schema.fields}
+        document = self.envelope(T.StructType([T.StructField(name, kind) for name, kind in kinds.items()]))
+        row = row_reasons.Row(schema.json(), document.json(), self.row_at, self.row_below, self.values_as, self.type)
+        verdict = row_reasons.explainer(row)(F.col(names.VALUE), F.col(names.MISFIT))
         whole = "".join(
-            f" WHEN {names.MISFIT} = {code!r} THEN {names.literal(text)}" for code, text in _MESSAGES.items()
+            f" WHEN {names.MISFIT} = {code!r} THEN {names.literal(text)}" for code, text in self.messages.items()
         )
         words = "".join(
             f" WHEN {names.MISFIT} = {names.literal(f'{code} {each.name}')} "
@@ -185,12 +178,13 @@ class ChangeFormat(DeclaredFormat):
             for each in schema.fields
             for code, text in _FIELD_MESSAGES.items()
         )
-        path = f"regexp_replace(__verdict.field, r'{_PATH}', '')"
-        return rows.withColumn("__verdict", verdict(looked_at)).selectExpr(
+        space = f"instr({names.MISFIT}, ' ')"
+        field = f"CASE WHEN {space} > 0 THEN substring({names.MISFIT}, {space} + 1) END"
+        return rows.withColumn("__verdict", verdict).selectExpr(
             "* EXCEPT (__verdict)",
-            f"CASE WHEN {unsound} THEN __verdict.reason ELSE {reason} END AS {names.REASON}",
-            f"CASE WHEN {unsound} THEN {path} ELSE {field} END AS {names.FIELD}",
-            f"CASE WHEN {unsound} THEN __verdict.message {whole} {words} END AS {names.MESSAGE}",
+            f"coalesce(__verdict.reason, substring_index({names.MISFIT}, ' ', 1)) AS {names.REASON}",
+            f"CASE WHEN __verdict IS NULL THEN {field} ELSE __verdict.field END AS {names.FIELD}",
+            f"coalesce(__verdict.message, CASE {whole} {words} END) AS {names.MESSAGE}",
         )
 
     def observations(self) -> dict[str, str]:
@@ -201,6 +195,86 @@ class ChangeFormat(DeclaredFormat):
         extra = f"size(array_except({self._fields()}, {_listed(self.schema_as_declared())}))"
         sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"
         return {"undeclared_fields": f"CASE WHEN {sampled} THEN {extra} END"}
+
+    def _misfit(self, schema: T.StructType, reads: Sequence[Read], *, keeps: bool) -> str:
+        cases = [
+            f"WHEN {names.VALUE} IS NULL THEN NULL WHEN NOT __sound THEN '{UNSOUND}'",
+            *self.whole(),
+            f"WHEN {self._without_columns(schema, reads)} THEN 'NO_DECLARED_FIELD'",
+            *self._misfits(schema, reads, keeps=keeps),
+        ]
+        return f"CASE {' '.join(cases)} END"
+
+    def _kept(self, read: Read) -> str:
+        """SQL of a column's value; of a deletion, which keyed tables take all the same, null where it does not fit."""
+        done = _done(read)
+        misfit = None if isinstance(read.declared, NESTED) else self.misfits(read, done).get("FIELD_TYPE")
+        if misfit is None or not self.is_native(read.declared):
+            return done
+        return f"CASE WHEN {self.deletes} AND ({misfit}) THEN NULL ELSE {done} END"
+
+    def _fields(self) -> str:
+        """SQL of the names of the row's fields; null without a row."""
+        rows = ", ".join(f"get_json_object({json_document.TEXT}, '{path}')" for path in self.row_at)
+        return f"json_object_keys(coalesce({rows}))"
+
+    def _without_columns(self, schema: T.StructType, reads: Sequence[Read]) -> str:
+        """SQL: whether a row that should have columns has none of those that are declared, not even as null."""
+        nothing = " AND ".join(f"{read.sql} IS NULL" for read in reads)
+        known = f"size(array_intersect({self._fields()}, {_listed(schema)}))"
+        return f"NOT ({self.deletes}) AND {nothing} AND {known} = 0"
+
+    def _misfits(self, schema: T.StructType, reads: Sequence[Read], *, keeps: bool) -> Iterator[str]:
+        for field, read in zip(schema.fields, reads, strict=True):
+            found = dict(self.misfits(read, _done(read)))
+            if not field.nullable:
+                found["FIELD_MISSING"] = f"NOT ({self.deletes}) AND {_done(read)} IS NULL"
+            for reason, sql in found.items():
+                yield f"WHEN {sql} THEN {names.literal(f'{reason} {field.name}')}"
+        if keeps:
+            return
+        rounded = json_rounded.rounded_texts((read.sql, read.name, self.read_as(read.declared)) for read in reads)
+        if rounded:
+            yield f"WHEN {rounded} THEN '{UNSOUND}'"
+        for read in reads:
+            if inner := json_rounded.rounded_decimals(read.sql, kept_type(read.declared, self.read_as(read.declared))):
+                yield f"WHEN {inner} THEN {names.literal(f'FIELD_TYPE {read.name}')}"
+
+
+class ChangeFormat(RowFormat):
+    """Base of the formats whose values are changes of a source's rows.
+
+    From ``told`` they have ``CHANGE``, and where they split ``OLD``, ``names.OLD_PRIMARY_KEY`` and ``names.ORDINAL``.
+
+    Attributes:
+        source_tables: The tables of the source whose changes are taken, ``database.table``; those of others are
+            dropped and counted. All, if none is named.
+    """
+
+    changes: ClassVar[bool] = True
+    row_below: ClassVar[str] = r"(payload[.])?(before|after|data|old)(\[\])?[.]"
+    told_columns: ClassVar[tuple[str, ...]] = CHANGE
+    deletes: ClassVar[str] = f"{names.OPERATION} = '{names.DELETION}'"
+    messages: ClassVar[Mapping[str, str]] = _MESSAGES
+    source_tables: tuple[str, ...] = Field(default=())
+
+    def moved(self, schema: T.StructType) -> str:
+        """SQL, for formats that do not split, over ``told`` rows: the names of the columns that an update changed."""
+        raise NotImplementedError
+
+    def beside(self, schema: T.StructType, _reads: Sequence[Read]) -> Mapping[str, str]:
+        """What the change moved, or the row before it."""
+        if not self.splits:
+            return {names.MOVED: self.moved(schema)}
+        told = {name: name for name in (names.OLD_PRIMARY_KEY, names.ORDINAL)}
+        return {**told, names.OLD: self._old(schema)}
+
+    def whole(self) -> Iterator[str]:
+        """What is no change of a row, or one that nobody can read."""
+        operation = names.OPERATION
+        yield f"WHEN {operation} IS NULL THEN 'NOT_A_CHANGE' WHEN {operation} = '{UNKNOWN}' THEN 'OPERATION_UNKNOWN'"
+        yield f"WHEN {operation} = '{_NAMELESS}' THEN 'TABLE_MISSING' WHEN {_WITHOUT_ROW} THEN NULL"
+        yield f"WHEN {NEW} IS NULL AND NOT ({self.deletes}) THEN 'ROW_MISSING'"
 
     def of_tables(self, operation: str, table: str) -> str:
         """SQL: the operation, or skip where the change is one of another table; refused where it names none."""
@@ -225,53 +299,6 @@ class ChangeFormat(DeclaredFormat):
         found = f"map_filter(map({', '.join(parts)}), (k, v) -> v IS NOT NULL AND array_contains({primary}, k))"
         return f"CASE WHEN size({primary}) > 0 AND size({found}) = size({primary}) THEN to_json({found}) END"
 
-    def _misfit(self, schema: T.StructType, reads: Sequence[Read], *, keeps: bool) -> str:
-        operation = names.OPERATION
-        cases = [
-            f"WHEN {names.VALUE} IS NULL THEN NULL WHEN NOT __sound THEN '{_UNSOUND}'",
-            f"WHEN {operation} IS NULL THEN 'NOT_A_CHANGE' WHEN {operation} = '{UNKNOWN}' THEN 'OPERATION_UNKNOWN'",
-            f"WHEN {operation} = '{_NAMELESS}' THEN 'TABLE_MISSING' WHEN {_WITHOUT_ROW} THEN NULL",
-            f"WHEN {NEW} IS NULL AND {operation} <> '{names.DELETION}' THEN 'ROW_MISSING'",
-            f"WHEN {self._without_columns(schema, reads)} THEN 'NO_DECLARED_FIELD'",
-            *self._misfits(schema, reads, keeps=keeps),
-        ]
-        return f"CASE {' '.join(cases)} END"
-
-    def _kept(self, read: Read) -> str:
-        """SQL of a column's value; of a deletion, which keyed tables take all the same, null where it does not fit."""
-        done = _done(read)
-        misfit = None if isinstance(read.declared, NESTED) else self.misfits(read, done).get("FIELD_TYPE")
-        if misfit is None or not self.is_native(read.declared):
-            return done
-        return f"CASE WHEN {names.OPERATION} = '{names.DELETION}' AND ({misfit}) THEN NULL ELSE {done} END"
-
-    def _fields(self) -> str:
-        """SQL of the names of the row's fields; null without a row."""
-        rows = ", ".join(f"get_json_object({json_document.TEXT}, '{path}')" for path in self.row_at)
-        return f"json_object_keys(coalesce({rows}))"
-
-    def _without_columns(self, schema: T.StructType, reads: Sequence[Read]) -> str:
-        """SQL: whether a row that should have columns has none of those that are declared, not even as null."""
-        nothing = " AND ".join(f"{read.sql} IS NULL" for read in reads)
-        known = f"size(array_intersect({self._fields()}, {_listed(schema)}))"
-        return f"{names.OPERATION} <> '{names.DELETION}' AND {nothing} AND {known} = 0"
-
-    def _misfits(self, schema: T.StructType, reads: Sequence[Read], *, keeps: bool) -> Iterator[str]:
-        for field, read in zip(schema.fields, reads, strict=True):
-            found = dict(self.misfits(read, _done(read)))
-            if not field.nullable:
-                found["FIELD_MISSING"] = f"{names.OPERATION} <> '{names.DELETION}' AND {_done(read)} IS NULL"
-            for reason, sql in found.items():
-                yield f"WHEN {sql} THEN {names.literal(f'{reason} {field.name}')}"
-        if keeps:
-            return
-        rounded = json_rounded.rounded_texts((read.sql, read.name, self.read_as(read.declared)) for read in reads)
-        if rounded:
-            yield f"WHEN {rounded} THEN '{_UNSOUND}'"
-        for read in reads:
-            if _is_decimal_by_variant(read.declared, self.read_as(read.declared)):
-                yield f"WHEN {json_rounded.rounded_variant(read.sql)} THEN {names.literal(f'FIELD_TYPE {read.name}')}"
-
     def _old(self, schema: T.StructType) -> str:
         """What is not known of the row before is as after it."""
         parts = {}
@@ -280,10 +307,6 @@ class ChangeFormat(DeclaredFormat):
             parts[field.name] = self.convert(Read(either, field.dataType, number, field.name))
         update = f"{names.OPERATION} = '{names.UPDATE}' AND {OLD} IS NOT NULL"
         return f"CASE WHEN {update} THEN {_struct(parts)} END"
-
-
-def _is_decimal_by_variant(declared: T.DataType, read: T.DataType) -> bool:
-    return isinstance(declared, T.DecimalType) and isinstance(read, T.VariantType)
 
 
 def _listed(schema: T.StructType) -> str:

@@ -65,6 +65,9 @@ class Order:
         unlike: Columns that a record may have otherwise when it is read again.
         partial: The columns that keep their value where a record does not bring one.
         listed: Whether a record lists the columns that it brings; else it brings those that are not null.
+        kept: The columns that keep their value where a change leaves it out; all changes bring the others.
+        unknown: For each of them SQL of what stands there while no change has brought its value.
+        leaves: Whether a record lists the columns that it leaves out, and brings all others.
         snapshots: Whether a truncation is a snapshot, which brings rows of its own and has no equal: of two with one
             sequence the newer one by Kafka's order counts.
     """
@@ -82,6 +85,9 @@ class Order:
     unlike: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()
     listed: bool = False
+    kept: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    leaves: bool = False
     snapshots: bool = False
 
     @property
@@ -216,6 +222,8 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False, left: 
     # They say which record a row is of.
     whole = {names.PLACES, *key_columns(flow), *flow.keyed.sequence_by, flow.keyed.listed_by}
     payload = [name for name in columns if name not in beside]
+    left_out = flow.format.left_out() if payload and flow.whole_columns is not None else {}
+    kept = [name for name in payload if name in left_out and name.lower() not in (flow.whole_columns or ())]
     mine = [*payload, *(name for name in left if name not in {*beside, *names.METADATA_COLUMNS, names.EPOCH_COLUMN})]
     return Order(
         keys=tuple(key_columns(flow)),
@@ -232,6 +240,8 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False, left: 
         unlike=(*derived_columns(flow), *(called[name] for name in ("ingested_at",) if name in called)),
         partial=flow.keyed.partial([name for name in mine if name not in whole]),
         listed=flow.keyed.listed_by is not None,
+        kept=tuple(kept),
+        unknown=tuple(left_out[name] for name in kept),
         snapshots=flow.keyed.snapshots,
     )
 
@@ -327,6 +337,9 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
         return rows
     if flow.key_columns is not None:
         return record_keys.with_columns_of_keys(rows, flow, wanted)
+    form = flow.format.of_tombstones()
+    if form is not None:
+        return record_keys.with_columns_of_tombstones(rows, form, wanted)
     types = {name: rows.schema[name].dataType for name in wanted}
     kinds = {name: kind.simpleString() for name, kind in types.items()}
     # A number may be of any unit there: only text is read as a time.

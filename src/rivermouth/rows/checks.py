@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
+from rivermouth.spec.keyed import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,8 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     """Adds ``__failed_<i>`` (boolean, never null) for the i-th expectation.
 
     A condition counts as met only if it is TRUE; NULL fails. Rows without a decoded value are not judged:
-    they fail nothing. Nor are deletions, which bring no more than a key.
+    they fail nothing. Nor are deletions, which bring no more than a key. Nor is a change by a condition over a column
+    that it leaves out: the value that the row keeps was judged when it came.
     """
     if not expectations:
         return rows
@@ -38,11 +40,20 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
         judgeable += f" AND NOT {names.SKIPPED}"
     if names.POSITION in rows.columns:
         judgeable += f" AND {names.POSITION} >= 0"
+    told = [judgeable] * len(expectations)
+    if names.UNAVAILABLE in rows.columns:
+        told = [f"{judgeable} AND {_tells_all_of(each.condition)}" for each in expectations]
     failed = (
-        f"{judgeable} AND NOT {met(names.as_sql(each.condition, rows.columns))} AS {failed_column(i)}"
-        for i, each in enumerate(expectations)
+        f"{judged} AND NOT {met(names.as_sql(each.condition, rows.columns))} AS {failed_column(i)}"
+        for i, (judged, each) in enumerate(zip(told, expectations, strict=True))
     )
     return rows.selectExpr("*", *failed)
+
+
+def _tells_all_of(condition: str) -> str:
+    """SQL, never null: whether a change leaves out no column that a condition names."""
+    named = ", ".join(map(names.literal, sorted(words([condition]))))
+    return f"NOT coalesce(exists({names.UNAVAILABLE}, u -> lower(u) IN ({named})), false)"
 
 
 def met(condition: str) -> str:

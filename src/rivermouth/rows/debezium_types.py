@@ -12,28 +12,10 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth import names
-from rivermouth.names import quoted
-from rivermouth.rows import json_types, text_types
+from rivermouth.rows import text_types
 
-HINT: Final = T.StructType(
-    [
-        *(T.StructField(name, T.StringType()) for name in ("field", "type", "name")),
-        T.StructField("parameters", T.MapType(T.StringType(), T.StringType())),
-    ]
-)
-"""What is read of a column's part of the schema block."""
 HINTED: Final = (T.BinaryType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType)
 """Declared types of columns whose values mean what the schema block says."""
-
-UNAVAILABLE: Final = "__debezium_unavailable_value"
-"""What stands for a value that a change left as it was, and that Postgres did not log."""
-# Of a column of the type uuid[] the name-based UUID of that text, of hstore in JSON an object of it.
-_UNAVAILABLE_TEXTS: Final = (
-    UNAVAILABLE,
-    "b68a35a7-17ad-35b3-af2a-ae46edb4545a",
-    f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}',
-)
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _DAYS: Final = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
@@ -110,28 +92,6 @@ def is_there(read: str) -> str:
     return f"({read} IS NOT NULL AND NOT is_variant_null({read}))"
 
 
-def unavailable(value: str, declared: T.DataType) -> str | None:
-    """SQL: whether a value, or a part of it, stands for one that Postgres did not log; None where none can."""
-    match declared:
-        case T.StringType():
-            return f"{value} IN ({', '.join(map(names.literal, _UNAVAILABLE_TEXTS))})"
-        case T.BinaryType():
-            return f"{value} = CAST({names.literal(UNAVAILABLE)} AS BINARY)"
-        case T.ArrayType() if isinstance(declared.elementType, text_types.WHOLE):
-            # Numbers in an array: the bytes of the text.
-            numbers = ", ".join(map(str, UNAVAILABLE.encode()))
-            return f"{value} = CAST(array({numbers}) AS {declared.simpleString()})"
-        case T.ArrayType():
-            first = unavailable(f"get({value}, 0)", declared.elementType)
-            return first and f"size({value}) = 1 AND ({first})"
-        case T.MapType():
-            return f"map_contains_key({value}, {names.literal(UNAVAILABLE)})"
-        case T.StructType():
-            parts = (unavailable(f"{value}.{quoted(field.name)}", field.dataType) for field in declared.fields)
-            return json_types.any_of(parts)
-    return None
-
-
 def _decimal(read: str, declared: T.DecimalType, hint: str, at: str, decimals: str | None) -> Iterator[dict[str, str]]:
     text = f"CAST({read} AS STRING)"
     is_text, is_object = f"{at}_kind = 'STRING'", f"startswith({at}_kind, 'OBJECT')"
@@ -157,20 +117,6 @@ def _decimal(read: str, declared: T.DecimalType, hint: str, at: str, decimals: s
         f"WHEN ({is_text} AND {plain}) OR {number} THEN {text} WHEN {small} THEN {as_double} END"
     }
     yield {at: text_types.decimal(f"{at}_text", declared)}
-
-
-def has_decimals(declared: T.DataType) -> bool:
-    """Whether decimals stand inside of a type, where no schema block is read."""
-    match declared:
-        case T.StructType():
-            inner = [field.dataType for field in declared.fields]
-        case T.ArrayType():
-            inner = [declared.elementType]
-        case T.MapType():
-            inner = [declared.valueType]
-        case _:
-            return False
-    return any(isinstance(each, T.DecimalType) or has_decimals(each) for each in inner)
 
 
 def _binary(read: str, hint: str, at: str, binaries: str | None) -> str:

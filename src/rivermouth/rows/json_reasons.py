@@ -127,7 +127,7 @@ def explain(
 
 def _without_fields(value: bytes, schema: T.StructType, named: list[str] | bool) -> Verdict | None:
     """What is said of an object that has none of the declared fields, nor one of the others that will do."""
-    document = _parsed(value)
+    document = parsed(value)
     if not isinstance(document, Object):
         return None
     there, declared = [name for name, _ in document], [name_in_json(field) for field in schema.fields]
@@ -140,11 +140,11 @@ def _without_fields(value: bytes, schema: T.StructType, named: list[str] | bool)
 def _verdicts(
     value: bytes, schema: T.StructType, array: str | None, known: dict[str, Any], exact: dict[str, Any]
 ) -> Iterator[Verdict]:
-    document = _parsed(value)
+    document = parsed(value)
     yield from [document] if isinstance(document, Verdict) else _judge(document, schema, array, known, exact)
 
 
-def _parsed(value: bytes) -> Any:
+def parsed(value: bytes) -> Any:
     """The document, or what keeps the value from being one."""
     try:
         text = value.decode("utf-8")

@@ -48,6 +48,43 @@ def rounded_variant(read: str) -> str:
     return f"schema_of_variant({read}) = 'DOUBLE' AND {_HAS_ROUNDED}"
 
 
+def kept_type(declared: T.DataType, read: T.DataType) -> T.DataType:
+    """``read``, by which a declared type is read, with decimals in the place of variants of which they are made."""
+    match declared, read:
+        case T.StructType(), T.StructType():
+            pairs = zip(declared.fields, read.fields, strict=True)
+            return T.StructType([T.StructField(one.name, kept_type(one.dataType, of.dataType)) for one, of in pairs])
+        case T.ArrayType(), T.ArrayType():
+            return T.ArrayType(kept_type(declared.elementType, read.elementType))
+        case T.MapType(), T.MapType():
+            return T.MapType(T.StringType(), kept_type(declared.valueType, read.valueType))
+        case T.DecimalType(), T.VariantType():
+            return declared
+    return read
+
+
+def rounded_decimals(read: str, kept: T.DataType, names: Iterator[int] | None = None) -> str | None:
+    """SQL, true where a decimal may be made of another number than was sent; None without decimals.
+
+    Args:
+        read: SQL of a column as it was read.
+        kept: Its type, as of ``kept_type``.
+        names: Numbers for the names of variables.
+    """
+    names = names if names is not None else count()
+    match kept:
+        case T.DecimalType():
+            return rounded_variant(read)
+        case T.StructType():
+            return any_of(rounded_decimals(f"{read}.{quoted(each.name)}", each.dataType, names) for each in kept)
+        case T.ArrayType() | T.MapType():
+            item = f"r{next(names)}"
+            inner = rounded_decimals(item, item_type(kept), names)
+            items = read if isinstance(kept, T.ArrayType) else f"map_values({read})"
+            return inner and f"exists({items}, {item} -> coalesce({inner}, false))"
+    return None
+
+
 def _number_texts(read: str, name: str, declared: T.DataType, names: Iterator[int]) -> str | None:
     """Where text of fields with names is that of a double."""
     match declared:

@@ -101,7 +101,10 @@ def _check_type(declared: T.DataType, path: str, *, variants: bool) -> None:
         case T.StringType() if declared != T.StringType():
             msg = f"column {path}: a collation cannot be read from JSON: declare string"
             raise ValueError(msg)
-        case _ if _known(declared) or (variants and isinstance(declared, T.VariantType)):
+        case T.VariantType() if not variants:
+            msg = f"column {path}: type variant is not read from the JSON of this format: declare string"
+            raise ValueError(msg)
+        case _ if _known(declared) or isinstance(declared, T.VariantType):
             return
         case _:
             msg = f"column {path}: type {declared.simpleString()} is not read from JSON"
@@ -159,7 +162,7 @@ def convert(read: str, declared: T.DataType, names: Iterator[int] | None = None)
         case T.MapType():
             item = f"x{next(names)}"
             inner = convert(item, declared.valueType, names)
-            entries = _last_wins(read, item)
+            entries = last_wins(read, item)
             return entries if inner == item else f"transform_values({entries}, (k{item}, {item}) -> {inner})"
     return _convert_leaf(read, declared)
 
@@ -292,8 +295,8 @@ def item_type(declared: T.ArrayType | T.MapType) -> T.DataType:
     return declared.elementType if isinstance(declared, T.ArrayType) else declared.valueType
 
 
-def _last_wins(entries: str, item: str) -> str:
-    """A map whose keys are unique; the parser keeps both entries of a key that stands twice."""
+def last_wins(entries: str, item: str) -> str:
+    """SQL of a map whose keys are unique; the parser keeps both entries of a key that stands twice."""
     last = f"array_position(reverse(map_keys({entries})), e{item}.key) = size({entries}) - i{item}"
     unique = f"map_from_entries(filter(map_entries({entries}), (e{item}, i{item}) -> {last}))"
     twice = f"size(array_distinct(map_keys({entries}))) < size({entries})"

@@ -41,6 +41,8 @@ def verdict(declared: Sequence[str], there: Iterable[str]) -> tuple[str | None, 
         told = spelling(column, fields)
         if told:
             return column, text + told
+    if {*fields} == {"schema", "payload"}:
+        return None, f"{text}: the format connect_json reads rows in schema and payload"
     return None, text
 
 

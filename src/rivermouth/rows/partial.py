@@ -66,13 +66,15 @@ def places_type(order: Order, sequence: T.DataType) -> T.MapType:
 def tell(rows: DataFrame, flow: Flow) -> DataFrame:
     """Changes with ``__places``, which says what each of them brings; rows of other tables as they are.
 
-    Null: all of its columns, or all that are not null. Else it has an entry, without a place, for each listed column.
+    Null: all of its columns, or all that are not null. Else it has an entry, without a place, for each listed column:
+    each that the change brings, or, of formats that tell it, each that it leaves out.
     """
     order = None if flow.keyed is None else order_of(flow, ())
-    if order is None or flow.keyed is None or not flow.keyed.partial_updates:
+    leaves = flow.whole_columns is not None
+    if order is None or flow.keyed is None or not (flow.keyed.partial_updates or leaves):
         return rows
     kind = places_type(order, rows.schema[names.SEQUENCE].dataType)
-    listed = flow.keyed.listed_by
+    listed = names.UNAVAILABLE if leaves else flow.keyed.listed_by
     if listed is None:
         return rows.withColumn(names.PLACES, F.lit(None).cast(kind))
     wanted = F.array_compact(F.array_distinct(F.transform(names.quoted(listed), F.lower)))
@@ -101,13 +103,18 @@ def standing(table: DataFrame, columns: Sequence[str], order: Order) -> DataFram
     table = table.withColumns({name: F.lit(None) for name in lacking}) if lacking else table
     own = _place(order, order.sequence)
     said = {name: F.col(names.PLACES)[F.lit(name.lower())] for name in order.partial}
-    places = {
-        name: F.coalesce(place, F.when(F.col(names.quoted(name)).isNotNull(), own)) for name, place in said.items()
-    }
+    places = {name: _standing_place(name, place, own, order) for name, place in said.items()}
     value = F.struct(*map(names.quoted, columns))
     return table.select(
         *map(names.quoted, order.keys), _valued(own, value, order).alias(_ROW), _candidates(places, order)
     )
+
+
+def _standing_place(name: str, said: Column, own: Column, order: Order) -> Column:
+    """The place of a column of the table's row, by what ``__places`` says of it; null where nobody brought it."""
+    if order.leaves:
+        return F.when(F.map_contains_key(names.PLACES, F.lit(name.lower())), said).otherwise(own)
+    return F.coalesce(said, F.when(F.col(names.quoted(name)).isNotNull(), own))
 
 
 def placed(changes: DataFrame, known: DataFrame, order: Order) -> DataFrame:
@@ -210,13 +217,22 @@ def merged(
     return left.select(
         *(names.quoted(key) for key in order.keys),
         *(F.col(f"{_ROW}.{_VALUE}.{names.quoted(name)}").alias(name) for name in rest),
-        *(F.col(f"{_COLUMNS}.{names.quoted(name)}.{_VALUE}").alias(name) for name in order.partial),
+        *(_part(name, order).alias(name) for name in order.partial),
         _places(order).alias(names.PLACES),
         F.col(_ROW).isNull().alias(GONE),
         moves.alias(MOVES),
         (moves | again).alias(WRITES),
         *(names.quoted(name) for name in (*_KINDS, *_others(found, order))),
     )
+
+
+def _part(name: str, order: Order) -> Column:
+    """The value of a column of its own; where records leave it out and none brought it, what stands for it."""
+    path = f"{_COLUMNS}.{names.quoted(name)}"
+    brought = F.col(f"{path}.{_VALUE}")
+    if not order.leaves:
+        return brought
+    return F.when(F.col(path).isNotNull(), brought).otherwise(F.expr(order.unknown[order.partial.index(name)]))
 
 
 def _picked(found: DataFrame, known: DataFrame, order: Order, how: str) -> DataFrame:
@@ -336,10 +352,11 @@ def _candidates(places: dict[str, Column], order: Order) -> Column:
 
 def _brought(name: str, order: Order) -> Column:
     """Whether a change brings a column, be it a null."""
-    if not order.listed:
+    if not (order.listed or order.leaves):
         return F.col(names.quoted(name)).isNotNull()
     said = F.col(names.PLACES)
-    return said.isNull() | F.map_contains_key(said, F.lit(name.lower()))
+    is_named = F.map_contains_key(said, F.lit(name.lower()))
+    return said.isNull() | (~is_named if order.leaves else is_named)
 
 
 def _with_deletions(rows: DataFrame, *found: Column, order: Order, deletes: Column, records: int) -> DataFrame:
@@ -404,8 +421,13 @@ def _places(order: Order) -> Column:
     for name in order.partial:
         path = f"{_COLUMNS}.{names.quoted(name)}"
         place, said = _place_of(path, order), F.col(path).isNotNull()
-        elsewhere = F.col(f"{path}.{_VALUE}").isNull() | ~place.eqNullSafe(row)
+        if order.leaves:
+            # Of what nobody brought the place is null.
+            place = F.when(said, place)
+            told = F.col(_ROW).isNotNull() & ~(said & place.eqNullSafe(row))
+        else:
+            told = said & (F.col(f"{path}.{_VALUE}").isNull() | ~place.eqNullSafe(row))
         entry = F.struct(F.lit(name.lower()).alias("key"), place.alias("value"))
-        found.append(F.when(said & elsewhere, entry))
+        found.append(F.when(told, entry))
     entries = F.array_compact(F.array(*found))
     return F.when(F.size(entries) > 0, F.map_from_entries(entries))

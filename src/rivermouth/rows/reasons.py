@@ -35,6 +35,7 @@ REASONS: Final = frozenset(
         "NOT_AN_ARRAY",
         "NOT_AN_OBJECT",
         "NOT_A_CHANGE",
+        "NOT_CONNECT_JSON",
         "NO_DECLARED_FIELD",
         "NO_MATCH",
         "NULL_VALUE",

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
     from rivermouth.spec import Flow, Format
 
+TEXT: Final = f"CAST({names.KEY} AS STRING)"
+"""SQL of Kafka's key as text."""
+_HAS_SCHEMA: Final = f"get_json_object({TEXT}, '$.schema') IS NOT NULL"
+ROW_KEY: Final = (
+    f"coalesce(CASE WHEN {_HAS_SCHEMA} THEN get_json_object({TEXT}, '$.payload') END, "
+    f"CASE WHEN startswith({TEXT}, '{{') THEN get_json_object({TEXT}, '$') "
+    f"WHEN startswith({TEXT}, '\"') THEN try_variant_get(try_parse_json({TEXT}), '$', 'string') END, {TEXT})"
+)
+"""SQL of Kafka's key as a JSON object without its schema; a string without quotes, and what is no JSON as it is."""
+
 # What a format makes of values, while it makes the same of keys.
 _ASIDE: Final = {
     names.VALUE: "__of_value",
@@ -101,6 +111,29 @@ def with_columns_of_keys(rows: DataFrame, flow: Flow, wanted: Sequence[str]) -> 
     of_keys = in_columns(rows.schema, flow, wanted)
     found = {name: f"IF({names.VALUE} IS NULL, {sql}, {names.quoted(name)})" for name, sql in of_keys.items()}
     return rows.withColumns({name: F.expr(sql) for name, sql in found.items()}) if found else rows
+
+
+def with_columns_of_tombstones(rows: DataFrame, form: Format, wanted: Sequence[str]) -> DataFrame:
+    """Conformed rows of which those without a value have in the columns ``wanted`` what their key says.
+
+    Args:
+        rows: Conformed rows.
+        form: How keys are read as rows, as of ``Format.of_tombstones``. A key that is no object is the value of the
+            only column that is wanted.
+        wanted: The columns.
+    """
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - status needs no Spark
+
+    kinds = {name: rows.schema[name].dataType.simpleString() for name in wanted}
+    aside = rows.withColumnsRenamed(_ASIDE)
+    keys = aside.withColumn(names.VALUE, F.expr(f"CASE WHEN {_ASIDE[names.VALUE]} IS NULL THEN {names.KEY} END"))
+    read = _back(form.decode(keys), f"CASE WHEN {names.DECODED} THEN {names.DATA} END AS {names.KEY_DATA}")
+    found = {name: f"{names.KEY_DATA}.{names.quoted(name)}" for name in wanted}
+    if len(wanted) == 1:
+        plain = f"CASE WHEN NOT startswith({ROW_KEY}, '{{') THEN try_cast({ROW_KEY} AS {kinds[wanted[0]]}) END"
+        found[wanted[0]] = f"coalesce({found[wanted[0]]}, {plain})"
+    told = {name: F.expr(f"IF({names.VALUE} IS NULL, {sql}, {names.quoted(name)})") for name, sql in found.items()}
+    return read.withColumns(told).drop(names.KEY_DATA)
 
 
 def _as_values(rows: DataFrame, column: str) -> DataFrame:

@@ -45,6 +45,7 @@ WAY: Final = frozenset(
         names.ORDINAL,
         names.MOVED,
         names.POSITION,
+        names.UNAVAILABLE,
         names.UNDECLARED,
         # Of single steps: replay, recovery, the reasons of dead letters, merges.
         "__at",

@@ -246,6 +246,8 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
     told: tuple[str, ...] = (names.OPERATION, names.PRIMARY_KEY, names.MISFIT) if flow.format.changes else ()
     if flow.format.changes and flow.keyed is not None:
         told = (*told, names.ORDINAL if flow.splits else names.MOVED)
+    if flow.whole_columns is not None:
+        told = (*told, names.UNAVAILABLE)
     if flow.keyed is not None and flow.keyed.snapshots:
         told = (names.MISFIT, names.ORDINAL)
     shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *told, *beside)

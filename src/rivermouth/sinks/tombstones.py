@@ -80,8 +80,9 @@ class Tombstones:
     def deletions(self, spark: SparkSession, order: Order) -> DataFrame | None:
         """What is remembered of deleted keys, with the entries for which it was; None where nothing is."""
         facts = self.frame(spark, order) if self.exists() else None
-        # Where only truncations are remembered, no entry is.
-        return facts.where(f"NOT {names.TRUNCATE}") if facts is not None and ENTRY in facts.columns else None
+        # Where only truncations are remembered, no entry is; nor where no value was left out yet.
+        found = facts is not None and (order.leaves or ENTRY in facts.columns)
+        return facts.where(f"NOT {names.TRUNCATE}") if facts is not None and found else None
 
     def exists(self) -> bool:
         """Whether a key was deleted yet."""

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pydantic import Field, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import StructField
 
 from rivermouth import names
+from rivermouth.ports import delta_ddl
 from rivermouth.ports.computed import computed, held_bytes
 from rivermouth.ports.delta_merge import Merge
 from rivermouth.rows import changes as of_keys
-from rivermouth.rows import key_ranges
+from rivermouth.rows import key_ranges, partial
 from rivermouth.rows.splitting import FIRST
 from rivermouth.sinks._merging import Ready, merged
 from rivermouth.sinks._partial import merge_parts
@@ -70,6 +72,11 @@ class Upsert(KeyedSink):
         return self
 
     @property
+    def keeps_values(self) -> bool:
+        """Whether the row of a key keeps the values that a change does not tell."""
+        return not self.snapshots
+
+    @property
     def partial_updates(self) -> bool:
         """Whether a record need not bring all columns of its row."""
         return any(getattr(self, name) for name in _PARTIAL)
@@ -108,10 +115,29 @@ class Upsert(KeyedSink):
         if order is None or tombstones is None:
             msg = "a keyed sink needs the order of its table"
             raise TypeError(msg)
-        with _truncated(rows, order, tombstones) as (changes, truncated, cleared):
+        with _truncated(rows, order, tombstones) as found:
+            changes = found.changes
+            if order.kept and _keep_values(changes, order, target, leaves=found.leaves):
+                order = replace(order, partial=order.kept, leaves=True)
+            elif not order.partial:
+                changes = changes.drop(names.PLACES)
             into = merge_parts if order.partial else _merge_rows
-            commit = into(changes, truncated, order, tombstones, target, entry)
-        return replace(commit, rows_written=(commit.rows_written or 0) + cleared)
+            commit = into(changes, found.truncated, order, tombstones, target, entry)
+        return replace(commit, rows_written=(commit.rows_written or 0) + found.cleared)
+
+
+def _keep_values(changes: DataFrame, order: Order, target: Target, *, leaves: bool) -> bool:
+    """Whether values are to be compared column by column: a change leaves one out, or one did before.
+
+    The first time the table gets a column for the places of values that older changes brought.
+    """
+    spark, location = changes.sparkSession, target.ledger.location
+    if names.PLACES in spark.read.format("delta").load(location).columns:
+        return True
+    if leaves:
+        kind = partial.places_type(order, changes.schema[names.SEQUENCE].dataType)
+        delta_ddl.alter(spark, location, added=[StructField(names.PLACES, kind)], widened=[])
+    return leaves
 
 
 def _merge_rows(
@@ -152,19 +178,34 @@ class _Found:
     ranges: Ranges
 
 
-@contextmanager
-def _truncated(
-    rows: DataFrame, order: Order, tombstones: Tombstones
-) -> Iterator[tuple[DataFrame, of_keys.Truncations | None, int]]:
-    """The rows that no truncation clears away, the truncations if some are new, and of how many records none is left.
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What truncations leave of a batch.
 
-    Of a record with several changes its first is taken for all.
+    Attributes:
+        changes: The rows that none of them clears away.
+        truncated: The truncations, if some are new.
+        cleared: Of how many records no row is left.
+        leaves: Whether a change leaves out a value that the row of its key has.
     """
-    if not order.truncates:
-        yield rows.drop(names.TRUNCATE), None, 0
+
+    changes: DataFrame
+    truncated: of_keys.Truncations | None = None
+    cleared: int = 0
+    leaves: bool = False
+
+
+@contextmanager
+def _truncated(rows: DataFrame, order: Order, tombstones: Tombstones) -> Iterator[_Left]:
+    """The rows that no truncation clears away. Of a record with several changes its first is taken for all."""
+    if not (order.truncates or order.kept):
+        yield _Left(rows.drop(names.TRUNCATE))
         return
     first = F.expr(FIRST) if names.ORDINAL in rows.columns else F.lit(True)
-    counts = F.count_if(names.TRUNCATE).alias("truncations"), F.count_if(first).alias("records")
+    counts = [F.count_if(names.TRUNCATE).alias("truncations"), F.count_if(first).alias("records")]
+    if order.kept:
+        kept = F.array(*(F.lit(name.lower()) for name in order.kept))
+        counts.append(F.count_if(F.arrays_overlap(F.map_keys(names.PLACES), kept)).alias("leaves"))
     with computed(rows, *counts) as (ready, told):
         marks = ready.where(names.TRUNCATE)
         if told["truncations"]:
@@ -175,7 +216,10 @@ def _truncated(
         if known is not None:
             rest = rest.where(~known.older("s", names.SEQUENCE))
         # What was there before an older truncation went with that.
-        yield rest, known if told["truncations"] else None, told["records"] - rest.where(first).count()
+        cleared = told["records"] - rest.where(first).count()
+        yield _Left(
+            rest, known if told["truncations"] else None, cleared, leaves=order.kept != () and told["leaves"] > 0
+        )
 
 
 @contextmanager

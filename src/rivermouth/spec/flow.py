@@ -22,14 +22,14 @@ from rivermouth.spec import flow_rules
 from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import Evolution
 from rivermouth.spec.explosion import Explosion, parsed
-from rivermouth.spec.keyed import KeyedSink, Texts
+from rivermouth.spec.keyed import KeyedSink, Texts, words
 from rivermouth.spec.kinds import Action, Format, Sink, kind_from_yaml
 from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.offsets import EndingOffsets, StartingOffsets
 from rivermouth.spec.places import Places
 from rivermouth.spec.selection import is_star
 from rivermouth.spec.source import Source
-from rivermouth.spec.values import DurationS, Noun
+from rivermouth.spec.values import Constructed, DurationS, Noun
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
@@ -136,7 +136,7 @@ class Table(Noun):
         return self
 
 
-class Flow(Noun):
+class Flow(Constructed):
     """One flow: the records of Kafka topics into one Delta table.
 
     Exactly one of ``topics``, ``topic_pattern``, ``assign`` and ``source`` names what it reads.
@@ -277,7 +277,20 @@ class Flow(Noun):
     def value_format(self) -> Format:
         """How a value is read: by the flow's format, or as an array of what that reads."""
         in_array = self.keyed is not None and self.keyed.snapshots and self.keyed.rows is None
-        return ((self.format.arrays() if in_array else None) or self.format).evolving(self.policies)
+        form = ((self.format.arrays() if in_array else None) or self.format).evolving(self.policies)
+        return form if self.whole_columns is None else form.keeping(self.whole_columns)
+
+    @property
+    def whole_columns(self) -> frozenset[str] | None:
+        """The words, in lower case, among which are the columns whose value each change must tell.
+
+        None where each must tell all: its format or its table knows nothing else.
+        """
+        if self.keyed is None or not (self.keyed.keeps_values and self.format.leaves_values):
+            return None
+        derived = (part for part in self.table.partition_by if isinstance(part, dict))
+        named = (part for part in self.table.partition_by if isinstance(part, str))
+        return self.keyed.reads | words([*named, *(text for part in derived for text in part.values())])
 
     @property
     def policies(self) -> Evolution:

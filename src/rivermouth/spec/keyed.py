@@ -32,9 +32,10 @@ _Keys = Annotated[
 ]
 
 
-def _words(texts: Iterable[str]) -> frozenset[str]:
-    words = (word for text in texts for word in (text, *_WORD.findall(text)))
-    return frozenset(word.strip("`").replace("``", "`").lower() for word in words)
+def words(texts: Iterable[str]) -> frozenset[str]:
+    """The words of SQL texts, and the texts themselves, in lower case: among them are the columns that they name."""
+    found = (word for text in texts for word in (text, *_WORD.findall(text)))
+    return frozenset(word.strip("`").replace("``", "`").lower() for word in found)
 
 
 class KeyedSink(Sink):
@@ -115,13 +116,13 @@ class KeyedSink(Sink):
         """The words, in lower case, among which are the columns that say what a record does to the table."""
         conditions = (self.apply_as_deletes, self.apply_as_truncates, self.listed_by)
         columns = (part for part in self.keys if isinstance(part, str))
-        return _words([*columns, *self.sequence_by, *filter(None, conditions)]) | self.computes_keys_of
+        return words([*columns, *self.sequence_by, *filter(None, conditions)]) | self.computes_keys_of
 
     @property
     def computes_keys_of(self) -> frozenset[str]:
         """The words, in lower case, among which are the columns of which keys are computed."""
         computed = (text for part in self.keys if isinstance(part, dict) for text in part.values())
-        return _words([*computed, *(part for part in self.keys if isinstance(part, str) and "(" in part)])
+        return words([*computed, *(part for part in self.keys if isinstance(part, str) and "(" in part)])
 
     @property
     def snapshots(self) -> bool:
@@ -132,6 +133,11 @@ class KeyedSink(Sink):
     def tombstones_delete(self) -> bool:
         """Whether a record without a value deletes its key."""
         return self.tombstones == "delete" and not self.snapshots
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether the row of a key keeps the values that a change does not tell."""
+        return False
 
     @property
     def partial_updates(self) -> bool:

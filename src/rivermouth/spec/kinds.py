@@ -114,6 +114,26 @@ class Format(Noun):
         """The same format under the policies for what its schema does not foresee; they are settled."""
         return self
 
+    @property
+    def leaves_values(self) -> bool:
+        """Whether a change may leave out values that the row of its key has; then it knows the two methods below."""
+        return False
+
+    def left_out(self) -> Mapping[str, str]:
+        """By column whose value a change may leave out: SQL of what stands there while nobody knows it."""
+        return {}
+
+    def keeping(self, _whole: Collection[str]) -> Self:
+        """The same format for a table whose rows keep the values that a change leaves out.
+
+        ``decode`` then adds ``__unavailable``, the names of the columns that the change leaves out (array of strings),
+        or null. What each change must tell is refused still.
+
+        Args:
+            _whole: The names, in lower case, of the columns whose value each change must tell.
+        """
+        return self
+
     def suspects(self, _spark: SparkSession) -> Column:
         """Of rows as ``decode`` returns them: whether a value was refused that the policies say more about.
 
@@ -217,6 +237,10 @@ class Format(Noun):
     def makes_struct_of_keys(self) -> bool:
         """Whether that is known to be a struct before its schema is read."""
         return True
+
+    def of_tombstones(self) -> Format | None:
+        """How the key of a record without a value is read as a row. None: as plain JSON, or as one value."""
+        return None
 
     def arrays(self) -> Format | None:
         """This format for values that are arrays of what it reads: in one column, ``rows``. None if it knows none."""

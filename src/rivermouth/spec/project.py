@@ -10,7 +10,7 @@ from rivermouth.spec.catalog import Catalog
 from rivermouth.spec.flow import Flow
 from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.places import Places
-from rivermouth.spec.values import HeapSize, Noun
+from rivermouth.spec.values import Constructed, HeapSize, Noun
 
 
 class KafkaCluster(Noun):
@@ -67,7 +67,7 @@ class SparkSettings(Noun):
     conf: dict[str, str | int | float | bool] = {}
 
 
-class ProjectSpec(Noun):
+class ProjectSpec(Constructed):
     """A project: a lake, a Kafka cluster, and flows by name.
 
     Attributes:

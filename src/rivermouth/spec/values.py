@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from rivermouth.errors import ProjectInvalid, ProjectProblems, RivermouthError, UnknownKey
+from rivermouth.names import did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)  # pydantic does not export it
 
 _DURATION = re.compile(
     r"^\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)\s*$"
@@ -17,10 +34,42 @@ _SHIFT = {"k": 10, "m": 20, "g": 30, "t": 40}
 _LEAST_MIB = 450
 
 
+class _Constructed(ModelMetaclass):
+    """What is constructed in Python with wrong values raises errors of ours; judging a file is pydantic's as ever."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - of a metaclass
+        try:
+            return super().__call__(*args, **kwargs)
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_input=False)
+            # Of a default that another field decides nothing is said: that field has its own problem.
+            problems = [_problem(cls, each) for each in found if each["type"] != "default_factory_not_called"]
+        if len(problems) > 1:
+            raise ProjectProblems(count=len(problems), file=cls.__name__, problems=tuple(problems))
+        raise problems[0]
+
+
+def _problem(cls: Any, detail: Any) -> RivermouthError:
+    """One of pydantic's findings, without the value that it is about: that may be a secret."""
+    path, said = [*map(str, detail["loc"])], str(detail["msg"]).removeprefix("Value error, ")
+    if detail["type"] == "extra_forbidden":
+        where = ".".join([cls.__name__, *path[:-1]])
+        fix = did_you_mean(path[-1], cls.model_fields) if len(path) == 1 else "remove it"
+        return UnknownKey(key=path[-1], where=where, fix=fix)
+    where = ".".join(path)
+    if detail["type"] == "missing":
+        said = "it is missing"
+    return ProjectInvalid(detail=f"{cls.__name__}: {where}: {said}", fix=f"help(rivermouth.spec.{cls.__name__})")
+
+
 class Noun(BaseModel):
     """Base of all nouns: frozen, and strict about keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class Constructed(Noun, metaclass=_Constructed):
+    """Base of the nouns that users make in Python: a wrong value raises an error of ours."""
 
 
 def duration_s(text: object) -> object:
