@@ -174,3 +174,23 @@ def test_names_that_are_no_words_of_sql_are_columns(problems_of):
     assert problems_of(HEAD + form + history) == []
     (found,) = problems_of(HEAD + form.replace("`@timestamp`", "`@time`") + keyed.replace(', {at: "@timestamp"}', ""))
     assert found[:2] == ("KEYS_INVALID", 7)
+
+
+def test_a_condition_on_a_source_is_judged_with_the_rest(problems_of):
+    text = """\
+lake: ./lake
+flows:
+  raw:
+    topics: [orders]
+    format: raw
+    table: bronze.orders
+  orders:
+    source:
+      table: bronze.orders
+      where: {}
+    format: {{type: json, schema: "id bigint"}}
+    table: silver.orders
+"""
+    assert problems_of(text.format("kafka_offset > 5")) == []
+    ((code, line, _, hint),) = problems_of(text.format("kafka_ofset > 5"))
+    assert (code, line, hint) == ("SOURCE_WHERE_INVALID", 10, "did you mean 'kafka_offset'?")

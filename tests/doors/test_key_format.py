@@ -368,3 +368,21 @@ def test_a_column_with_any_name_orders_and_deletes(project):
     code, out = project.say("run")
     assert code == 0, out
     assert sorted(row[1:] for row in project.rows("@id", "@timestamp")) == [(1, 5), (3, 1)]
+
+
+@pytest.mark.parametrize("layout", ['partition_by: ["@id"]', 'cluster_by: ["@timestamp"]'])
+def test_columns_with_any_name_are_selected_and_give_the_table_its_layout(project, layout):
+    schema = "'`@id` bigint, `@timestamp` timestamp, `is-good` boolean'"
+    project.write(
+        f"format: {{type: json, schema: {schema}}}",
+        'select: ["@id", "@timestamp"]',
+        "expectations: [{name: dated, condition: \"`@timestamp` > '2026-01-01'\"}]",
+        "maintenance: {optimize: {every: daily, zorder: []}}",
+    )
+    text = (project.folder / "rivermouth.yml").read_text()
+    project.save(text.replace("table: silver.orders", f"table: {{name: silver.orders, {layout}}}"))
+    for number in (1, 2):
+        project.send_pair(b"a", {"@id": number, "@timestamp": "2026-01-31T12:00:00Z", "is-good": True})
+    code, out = project.say("run")
+    assert code == 0, out
+    assert sorted(row[1] for row in project.rows("@id")) == [1, 2]

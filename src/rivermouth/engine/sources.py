@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
+from rivermouth.engine.problems import fix_of
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import SourceWhereInvalid, first_line
 from rivermouth.ports.expressions import forbidden, forbidden_within, is_of_the_day, repeatable
@@ -51,7 +52,7 @@ def reading(
     if order.source is not None:
         check_same_place(spark, order.source.places)
         if not checked:
-            _check_where(spark, order.source, order.flow.name)
+            check_where(spark, order.source, order.flow.name)
         table = TableSource(order.source, PlacedFiles(spark), reader=order.flow.name, spark=spark)
         yield table, table
         return
@@ -77,7 +78,7 @@ def finding(spark: SparkSession, order: FamilyOrder) -> Iterator[Finder]:
         yield kafka
 
 
-def _check_where(spark: SparkSession, source: SourceTable, reader: str) -> None:
+def check_where(spark: SparkSession, source: SourceTable, reader: str) -> None:
     """Nothing, if the reader's condition is one over the columns of the table.
 
     Raises:
@@ -86,6 +87,7 @@ def _check_where(spark: SparkSession, source: SourceTable, reader: str) -> None:
     if source.where is None:
         return
     columns = table_shape(spark, source.flow).columns
+    fix = f"write a condition over {', '.join(columns.names)}"
     try:
         # First: to analyse reflection is to load a class.
         detail = forbidden(spark, source.where) or (_AGAIN if is_of_the_day(source.where) else None)
@@ -93,11 +95,12 @@ def _check_where(spark: SparkSession, source: SourceTable, reader: str) -> None:
             chosen = spark.createDataFrame([], columns).where(source.where)
             detail = forbidden_within(chosen) or (None if repeatable(chosen) else _AGAIN)
     except PySparkException as error:
-        detail = first_line(error)
+        detail, near = first_line(error), fix_of(error, columns.names, fix)
+        fix = near if near.startswith("did you mean") else fix
     if detail:
         table = source.places.full_name
-        fix = f"write a condition over {', '.join(columns.names)}"
-        raise SourceWhereInvalid(flow=reader, condition=source.where, table=table, detail=detail, fix=fix)
+        told = SourceWhereInvalid(flow=reader, condition=source.where, table=table, detail=detail, fix=fix)
+        raise told.about("source", "where")
 
 
 def source_of(flow: Flow, bootstrap_servers: str, options: Mapping[str, str]) -> KafkaSource:

@@ -17,6 +17,7 @@ from rivermouth.engine.orders import FlowOrder, FlowOutcome, Order, located
 from rivermouth.engine.plan import FlowPlan, ahead, plan_order
 from rivermouth.engine.requests import serve
 from rivermouth.engine.schemas import settled, with_columns
+from rivermouth.engine.sources import check_where
 from rivermouth.engine.supervisor import Supervisor
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import ArgumentInvalid, FlowBroken, FlowsFailed, ProjectProblems, RivermouthError, SchemaNotKept
@@ -299,7 +300,9 @@ def validate(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -
 
 
 def _check_shape(spark: SparkSession, order: FlowOrder) -> None:
-    """Nothing, if Spark takes the flow's schema, expectations and table layout."""
+    """Nothing, if Spark takes the flow's schema, expectations and table layout, and the condition on its source."""
+    if order.source is not None:
+        check_where(session.for_flow(spark), order.source, order.flow.name)
     try:
         flow = settled(spark, order.flow, files_for(order.places.lake, spark), order.places)
     except SchemaNotKept:
