@@ -405,13 +405,13 @@ class Opening:
 def test_a_version_is_judged_before_it_is_kept(shop):
     shop.send((b"a", b'{"id": 1}'))
     project = shop.write()
-    opening = Opening(project, "orders", refuses=ColumnReserved(flow="orders", column="id", fix="x"))
+    opening = Opening(project, "orders", refuses=ColumnReserved(flow="orders", column="id", owner="y", fix="x"))
     with pytest.raises(ColumnReserved):
         opening.columns()
     assert (opening.judged, opening.told, opening.kept()) == (["struct<id:bigint>"], [], [])
     assert Opening(project, "orders").columns() == "struct<id:bigint>"
     shop.send((b"a", b'{"new": 1}'))
-    opening = Opening(project, "orders", refuses=ColumnReserved(flow="orders", column="new", fix="x"))
+    opening = Opening(project, "orders", refuses=ColumnReserved(flow="orders", column="new", owner="y", fix="x"))
     with pytest.raises(ColumnReserved):
         opening.columns(update=True)
     assert (opening.judged, opening.kept()) == (["struct<id:bigint,new:bigint>"], ["00001.json"])

@@ -11,7 +11,7 @@ from rivermouth import names
 from rivermouth.engine.problems import condition_over, fix_of
 from rivermouth.errors import ExpectationInvalid, LayoutInvalid, first_line
 from rivermouth.ports.expressions import forbidden, forbidden_within
-from rivermouth.rows import checks, schema
+from rivermouth.rows import checks, partition_values, schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,6 +122,9 @@ def _check_layout_column(
         detail = f"there is no column {name!r}"
         detail = f"zorder: {detail} within the partitions" if zorder else detail
         raise LayoutInvalid(flow=flow.name, detail=detail, fix=names.did_you_mean(name, there)).about(*path)
+    if path[: len(_PARTITIONS)] == _PARTITIONS and not partition_values.has_folder(name):
+        detail, fix = f"column {name!r} has too long a name for a folder", f"{{part: {names.quoted(name)}}}"
+        raise LayoutInvalid(flow=flow.name, detail=detail, fix=f"derive one from it: {fix}").about(*path)
     kind = columns[name].dataType
     if "column_comments" not in path and isinstance(kind, NO_VALUES):
         detail = f"column {name!r} is of type {kind.simpleString()}, by which no files are told apart"

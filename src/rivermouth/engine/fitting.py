@@ -12,7 +12,7 @@ from rivermouth.engine.schemas import with_columns
 from rivermouth.engine.table import table_changes, table_shape
 from rivermouth.errors import RivermouthError
 from rivermouth.names import folded
-from rivermouth.rows import schema
+from rivermouth.rows import reserved_names, schema
 from rivermouth.rows.evolution import GROWN, Growth
 
 if TYPE_CHECKING:
@@ -63,8 +63,10 @@ class Room:
 
     def is_taken(self, flow: Flow) -> Callable[[str], bool]:
         """Whether a new column cannot bear a name; what the flow selects under that name stays what it is."""
-        selected = {folded(name) for name in self.columns} if flow.select else set()
-        return lambda name: folded(name) in selected or schema.is_taken(flow, name)
+        taken = {folded(name) for name in self.columns} if flow.select else set()
+        # Somebody else may have turned it on.
+        taken |= reserved_names.CHANGE_FEED if reserved_names.has_change_feed(self.state.properties) else set()
+        return lambda name: folded(name) in taken or schema.is_taken(flow, name)
 
     def _takes(self, flow: Flow, grown: StructType) -> bool:
         """Whether the table can be changed to what the flow writes with this schema."""

@@ -280,7 +280,7 @@ def _check_reserved(flow: Flow, payload: StructType, columns: Iterable[str]) -> 
             fix = f"keys: [{{another_name: {name}}}], except_columns: [{name}]"
         else:
             fix = f"sink: {{type: {flow.sink.type}, except_columns: [{name}]}}"
-        raise ColumnReserved(flow=flow.name, column=name, fix=fix)
+        raise ColumnReserved(flow=flow.name, column=name, owner="rivermouth", fix=fix)
 
 
 def _check_names(flow: Flow, sink: KeyedSink, payload: StructType, known: StructType) -> None:

@@ -22,6 +22,7 @@ from rivermouth.rows import (
     envelope,
     exploding,
     partial,
+    partition_values,
     record_keys,
     routing,
     schema,
@@ -81,6 +82,7 @@ def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: b
     told = (*told, *record_keys.columns(flow), *flow.identity.keys() - names.IN_TABLE.keys())
     rows = schema.conform(rows, flow, (*beside, *told, *wrapping.columns(flow)))
     rows = partial.tell(changes.tell(rows, flow), flow)
+    rows = partition_values.judge(rows, flow)
     rows = checks.check(rows, flow.expectations)
     rows = splitting.agreed(rows, flow, beside)
     return routing.route(rows, flow)

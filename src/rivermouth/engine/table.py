@@ -21,7 +21,7 @@ from rivermouth.errors import (
     first_line,
 )
 from rivermouth.ports import delta, delta_ddl
-from rivermouth.rows import schema
+from rivermouth.rows import reserved_names, schema
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         ExpectationInvalid: A condition cannot be analysed, or is refused.
         LayoutInvalid: A partition or cluster column does not exist, is of no simple type, or is refused.
         KeysInvalid: A keyed table's keys, order or conditions cannot be had from the columns.
+        ColumnReserved: A column has a name that records have on their way, or that Spark or Delta uses itself.
     """
     problems = Problems(flow.name)
     payload, key = declared_columns(spark, flow, problems)
@@ -83,6 +84,8 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         with problems.kept():
             columns = keyed_columns(spark, flow, payload, columns, problems)
         check_layout(flow, columns, problems)
+        with problems.kept():
+            reserved_names.check(flow, columns.names, payload.names)
     problems.report()
     return TableShape(payload.names, _commented(columns, flow), schema.partition_columns(flow))
 

@@ -218,10 +218,10 @@ class ColumnCollision(RivermouthError):
 
 
 class ColumnReserved(RivermouthError):
-    """A column bears a name that records have on their way into the table."""
+    """A column has a name that records have on their way into the table, or that Spark or Delta uses there itself."""
 
     code = "COLUMN_RESERVED"
-    what = "flow {flow}: column {column!r} has a name that rivermouth keeps for itself; nothing was run"
+    what = "flow {flow}: column {column!r} has a name that {owner} keeps for itself; nothing was run"
     hint = "{fix}"
 
 

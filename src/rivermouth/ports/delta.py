@@ -235,9 +235,7 @@ def table_state(spark: SparkSession, location: str) -> TableState:
         table_id=metadata.id(),
         version=snapshot.version(),
         columns=StructType.fromJson(json.loads(metadata.schemaString())),
-        partition_by=tuple(json.loads(snapshot.metadata().partitionColumns().mkString('["', '","', '"]')))
-        if metadata.partitionColumns().nonEmpty()
-        else (),
+        partition_by=tuple(_members(metadata.partitionColumns())),
         properties=_mapping(metadata.configuration()),
         transactions=_Transactions(snapshot),
     )
@@ -272,6 +270,13 @@ def _mapping(found: Any) -> dict[str, Any]:
         key = keys.next()
         pairs[key] = found.apply(key)
     return pairs
+
+
+def _members(found: Any) -> Iterator[str]:
+    """Those of a sequence of Scala's."""
+    members = found.iterator()
+    while members.hasNext():
+        yield members.next()
 
 
 class _Transactions(Mapping[str, int]):

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from rivermouth.names import folded
 from rivermouth.ports.delta import METADATA_CONF
 from rivermouth.ports.delta_single_pass import merge_once
 from rivermouth.rows.key_ranges import within
+from rivermouth.rows.reserved_names import VECTORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from delta.tables import DeltaTable
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from rivermouth.rows.key_ranges import Ranges
@@ -27,6 +30,7 @@ _READY: Final = {"spark.databricks.delta.merge.materializeSource": "none"}
 _ALONE: Final = {"spark.databricks.delta.autoCompact.enabled": "false"}
 # Up to so many files stand in a version's checksum, so that the next merge need not look for them in the log.
 _LISTED: Final = {"spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "400"}
+_WHOLE_FILES: Final = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +93,14 @@ def merge(
     with _set(spark, _of_ledger(app_id, app_version, metadata)):
         if few and (looked := merge_once(changes, number, location, what, app_id=app_id, app_version=app_version)):
             return looked
-        source = (F.broadcast(changes) if few else changes).alias("s")
-        merging = DeltaTable.forPath(spark, location).alias("t").merge(source, what.on & within(what.ranges))
+        source, table = (F.broadcast(changes) if few else changes).alias("s"), DeltaTable.forPath(spark, location)
+        merging = table.alias("t").merge(source, what.on & within(what.ranges))
         merging = merging.whenMatchedDelete(what.delete).whenMatchedUpdate(what.update, set=dict(what.values))
         merging = merging.whenNotMatchedInsert(what.insert, values=dict(what.values))
         if what.sweep is not None:
             merging = merging.whenNotMatchedBySourceDelete(what.sweep)
-        merging.execute()
+        with _set(spark, _without_vectors(table)):
+            merging.execute()
     return None
 
 
@@ -127,8 +132,15 @@ def delete_alone(matches: DataFrame, location: str, on: Column) -> None:
     """The same in a table that has no ledger; no commit if no row goes."""
     from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
-    table = DeltaTable.forPath(matches.sparkSession, location).alias("t")
-    table.merge(matches.alias("s"), on).whenMatchedDelete().execute()
+    table = DeltaTable.forPath(matches.sparkSession, location)
+    with _set(matches.sparkSession, _without_vectors(table)):
+        table.alias("t").merge(matches.alias("s"), on).whenMatchedDelete().execute()
+
+
+def _without_vectors(table: DeltaTable) -> dict[str, str]:
+    """Where a table has columns of the names that Delta uses to mark rows as gone, files are rewritten instead."""
+    found = {folded(name) for name in table.toDF().columns}
+    return _WHOLE_FILES if found & VECTORS else {}
 
 
 def _of_ledger(app_id: str, app_version: int, metadata: str) -> dict[str, str]:

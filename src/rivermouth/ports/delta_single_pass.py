@@ -13,6 +13,7 @@ from rivermouth import names
 from rivermouth.ports.computed import computed
 from rivermouth.rows.key_ranges import within
 from rivermouth.rows.merging import Looked
+from rivermouth.rows.reserved_names import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,6 +52,9 @@ def merge_once(
     columns = [*table.columns()]
     # What a change does not bring, a row keeps: for that the whole row would have to be read.
     if not table.allowed() or {*map(names.quoted, columns)} != {*what.values}:
+        return None
+    # Where a row lies is asked of a hidden column of that name.
+    if HIDDEN in map(names.folded, columns):
         return None
     values = [F.expr(what.values[names.quoted(name)]).alias(name) for name in columns]
     if not table.takes(changes.alias("s").select(*values)._jdf):  # noqa: SLF001

@@ -32,6 +32,8 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     if not expectations:
         return rows
     judgeable = f"{JUDGEABLE} AND {_BRINGS_A_ROW}" if names.PROBLEM in rows.columns else JUDGEABLE
+    if names.PARTITION_PROBLEM in rows.columns:
+        judgeable += f" AND {names.PARTITION_PROBLEM} IS NULL"
     if names.OPERATION in rows.columns:
         judgeable += f" AND {_TELLS_A_ROW}"
     if names.VERDICT in rows.columns:

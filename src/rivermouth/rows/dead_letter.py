@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from rivermouth import names
-from rivermouth.rows import envelope, number_keys
+from rivermouth.rows import envelope, number_keys, partition_values
 from rivermouth.rows.changes import MESSAGES
 from rivermouth.rows.checks import JUDGEABLE, failed_column
 from rivermouth.rows.generated_code import by_reference
@@ -191,9 +191,9 @@ def dead_letters(
         "topic_id": _topic_id(topic_ids),
         "flow": names.literal(flow.name),
         "target": names.literal(target),
-        "stage": f"CASE {_if_change(flow, repr('conform'))} WHEN {JUDGEABLE} THEN 'expectation' ELSE 'decode' END",
+        "stage": f"CASE {_stage(flow)} ELSE 'decode' END",
         "reason": f"CASE WHEN {refused} THEN {names.REASON} {_reason(flow)} END",
-        "field": f"CASE WHEN {refused} THEN {names.FIELD} WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[1]} END",
+        "field": f"CASE WHEN {refused} THEN {names.FIELD} {_field(flow)} END",
         "message": f"CASE WHEN {refused} THEN {names.MESSAGE} {_message(flow)} END",
         "failed_expectations": _failed_names(flow),
         "schema_version": "1",
@@ -221,18 +221,29 @@ def _of_key(flow: Flow) -> tuple[str, str, str]:
     )
 
 
+def _stage(flow: Flow) -> str:
+    conform = "'conform'"
+    return f"{_if_unkept(flow, conform)} {_if_change(flow, conform)} WHEN {JUDGEABLE} THEN 'expectation'"
+
+
 def _reason(flow: Flow) -> str:
     return (
-        f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[0]} {_if_change(flow, names.PROBLEM)} "
+        f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[0]} "
+        f"{_if_unkept(flow, repr('PARTITION_VALUE_INVALID'))} {_if_change(flow, names.PROBLEM)} "
         f"WHEN {names.VALUE} IS NULL THEN 'NULL_VALUE' "
         f"WHEN {_refused(flow)} THEN 'EXPECTATION' ELSE 'RULES_CHANGED'"
     )
 
 
+def _field(flow: Flow) -> str:
+    return f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[1]} {_if_unkept(flow, partition_values.field(flow))}"
+
+
 def _message(flow: Flow) -> str:
     passes = "it passes the flow's rules now, and did not when its batch was written"
     return (
-        f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[2]} {_if_change(flow, _WHAT_CHANGES_LACK)} "
+        f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[2]} "
+        f"{_if_unkept(flow, partition_values.message(flow))} {_if_change(flow, _WHAT_CHANGES_LACK)} "
         f"WHEN {names.VALUE} IS NULL THEN 'the value is null' "
         f"WHEN NOT ({_refused(flow)}) THEN {names.literal(passes)} "
         f"ELSE concat('failed: ', concat_ws(', ', {_failed_names(flow)}))"
@@ -244,6 +255,13 @@ def _if_change(flow: Flow, then: str) -> str:
     if flow.keyed is None:
         return ""
     return f"WHEN {names.DECODED} AND {names.KEY_VALID} AND {names.PROBLEM} IS NOT NULL THEN {then}"
+
+
+def _if_unkept(flow: Flow, then: str) -> str:
+    """A branch for records that decode, and have a partition value that the table cannot keep."""
+    if not partition_values.are_judged(flow):
+        return ""
+    return f"WHEN {names.DECODED} AND {names.KEY_VALID} AND {names.PARTITION_PROBLEM} IS NOT NULL THEN {then}"
 
 
 def _refused(flow: Flow) -> str:

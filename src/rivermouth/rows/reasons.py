@@ -40,6 +40,7 @@ REASONS: Final = frozenset(
         "NO_MATCH",
         "NULL_VALUE",
         "OPERATION_UNKNOWN",
+        "PARTITION_VALUE_INVALID",
         "RECORD_NAME",
         "ROWS_MISSING",
         "ROW_MISSING",

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.errors import ExpectationFailed
-from rivermouth.rows import exploding
+from rivermouth.rows import exploding, partition_values
 from rivermouth.rows.aggregates import BETWEEN_MEMBERS, Aggregate
 from rivermouth.rows.checks import failed_column
 from rivermouth.rows.ledger import Counts
@@ -45,6 +45,8 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
     cases.append(f"WHEN NOT ({names.DECODED} AND {names.KEY_VALID}) THEN '{DEAD_LETTER}'")
     if flow.format.changes:
         cases.append(f"WHEN {names.OPERATION} = '{names.SKIP}' THEN '{DROPPED}'")
+    if partition_values.are_judged(flow):
+        cases.append(f"WHEN {names.PARTITION_PROBLEM} IS NOT NULL THEN '{DEAD_LETTER}'")
     if flow.keyed is None:
         cases.append(f"WHEN {names.VALUE} IS NULL THEN '{_NULL_VALUE_ROUTES[flow.null_values]}'")
     else:
@@ -97,7 +99,8 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
 def may_bury(flow: Flow) -> bool:
     """Whether a record of the flow can become a dead letter."""
     by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.expectations}
-    return flow.format.refuses or flow.keys_are_judged or by_rule or flow.keyed is not None
+    by_place = flow.keyed is not None or partition_values.are_judged(flow)
+    return flow.format.refuses or flow.keys_are_judged or by_rule or by_place
 
 
 def _of_values(flow: Flow, summand: str) -> str:

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved
-from rivermouth.rows import history, record_keys, selecting, snapshots
+from rivermouth.rows import reserved_names, selecting, snapshots
 from rivermouth.rows.generated_code import by_reference
 from rivermouth.rows.undeclared import RESCUED
 
@@ -67,61 +67,6 @@ _METADATA_SOURCES = {
     "source_position": names.SOURCE_POSITION,
     "primary_key": names.PRIMARY_KEY,
 }
-_RESERVED = frozenset(
-    {
-        *names.ENVELOPE,
-        names.DATA,
-        names.DECODED,
-        names.KEY_VALID,
-        names.KEY_DATA,
-        *record_keys.OURS,
-        names.ROUTE,
-        names.EPOCH,
-        names.REASON,
-        names.FIELD,
-        names.MESSAGE,
-        names.DELETE,
-        names.TRUNCATE,
-        names.SEQUENCE,
-        names.PROBLEM,
-        names.PLACES,
-        names.OPERATION,
-        names.SOURCE_TIMESTAMP,
-        names.SOURCE_POSITION,
-        names.PRIMARY_KEY,
-        names.MISFIT,
-        names.OLD,
-        names.OLD_PRIMARY_KEY,
-        names.ORDINAL,
-        names.MOVED,
-        names.UNAVAILABLE,
-        names.POSITION,
-        # Of single steps: replay, recovery, the reasons of dead letters, merges.
-        "__at",
-        "__before",
-        "__columns",
-        "__element",
-        "__elements",
-        "__gone",
-        "__last",
-        "__moves",
-        "__nth",
-        "__place",
-        "__records",
-        "__row",
-        "__there",
-        "__tombstone",
-        "__unknown",
-        "__unplaced",
-        names.UNDECLARED,
-        "__wanted",
-        "__writes",
-        "__batch",
-        "__mark",
-        "__present",
-        "__verdict",
-    }
-)
 _KEPT = (*names.ENVELOPE, names.DATA, names.DECODED, names.KEY_VALID)
 
 
@@ -140,15 +85,17 @@ def table_columns(flow: Flow, payload: StructType, key: DataType) -> StructType:
     metadata = [StructField(name, _metadata_type(column, key)) for column, name in flow.metadata_columns.items()]
     taken = {field.name.lower(): column for field, column in zip(metadata, flow.metadata_columns, strict=True)}
     for field in metadata:
-        if _is_reserved(field.name):
+        if reserved_names.is_of_the_way(field.name):
             fix = renamed(flow, taken[field.name.lower()], payload.names)
-            raise ColumnReserved(flow=flow.name, column=field.name, fix=fix).about(
+            raise ColumnReserved(flow=flow.name, column=field.name, owner="rivermouth", fix=fix).about(
                 "metadata_columns", taken[field.name.lower()]
             )
     for field in payload:
-        if _is_reserved(field.name):
+        if reserved_names.is_of_the_way(field.name):
             fix = f"leave {field.name} out of the schema, or write the value whole: format: text"
-            raise ColumnReserved(flow=flow.name, column=field.name, fix=fix).about("format", "schema")
+            raise ColumnReserved(flow=flow.name, column=field.name, owner="rivermouth", fix=fix).about(
+                "format", "schema"
+            )
         if field.name.lower() in taken:
             fix = renamed(flow, taken[field.name.lower()], payload.names)
             raise ColumnCollision(flow=flow.name, column=field.name, fix=fix).about("format", "schema")
@@ -165,23 +112,16 @@ def renamed(flow: Flow, metadata: str, payload: Collection[str]) -> str:
     return f"metadata_columns: {{{', '.join(f'{column}: {new}' for column, new in called.items())}}}"
 
 
-def _is_reserved(name: str) -> bool:
-    """Whether records have a column of that name on their way into any table."""
-    return name.lower() in _RESERVED or name.lower().startswith(names.FAILED_PREFIX)
-
-
 def is_taken(flow: Flow, name: str) -> bool:
     """Whether an inferred column cannot bear a name, in any case of letters.
 
-    The way has it, or the table: as a metadata or a derived column, as that of epochs, or as the bounds of a version.
+    The way has it, or the table: as a metadata or a derived column, as that of epochs, or as the bounds of a version;
+    or Spark and Delta have it where they write such a table and read it.
     """
-    lower = name.lower()
-    if _is_reserved(name) or lower in (names.EPOCH_COLUMN, RESCUED):
+    if reserved_names.is_of_the_way(name) or name.lower() in (names.EPOCH_COLUMN, RESCUED):
         return True
-    if flow.keyed is not None and flow.keyed.versions:
-        bounds = {names.START_AT.lower(), names.END_AT.lower()}
-        if lower in history.RESERVED or lower in bounds:
-            return True
+    if reserved_names.owner(flow, name) or reserved_names.is_of_versions(flow, name):
+        return True
     ours = (*flow.metadata_columns.values(), *derived_columns(flow))
     return names.folded(name) in {names.folded(each) for each in ours}
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.names import quoted
-from rivermouth.rows import snapshots
+from rivermouth.rows import partition_values, snapshots
 from rivermouth.rows.checks import failed_column
 from rivermouth.rows.schema import key_columns
 
@@ -70,10 +70,11 @@ def agreed(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame
     if flow.keyed is not None and flow.keyed.snapshots:
         rows = snapshots.compared(rows, key_columns(flow), beside)
     failed = (failed_column(index) for index in range(len(flow.expectations)))
+    problems = (names.MISFIT, names.PROBLEM, *((names.PARTITION_PROBLEM,) if partition_values.are_judged(flow) else ()))
     return rows.withColumns(
         {
             names.DECODED: F.bool_and(names.DECODED).over(record),
-            **{name: F.max(name).over(record) for name in (names.MISFIT, names.PROBLEM)},
+            **{name: F.max(name).over(record) for name in problems},
             **{name: F.bool_or(name).over(record) for name in failed},
         }
     )
