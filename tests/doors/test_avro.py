@@ -124,7 +124,7 @@ def test_records_of_several_writers_in_one_topic(project):
         assert PASSWORD not in said
         assert project.rows() == ROWS
         mismatch = "the writer's schema does not resolve: Found boolean, expecting long"
-        magic = "the value does not begin with a zero and the id of a schema"
+        magic = "the value does not begin with a zero and the id of a schema, and no header __value_schema_id has one"
         unknown = "the schema registry has no Avro schema with the id {}"
         assert project.letters() == [
             (4, "WRONG_MAGIC", None, magic),

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
@@ -122,3 +122,66 @@ flows:
         ({"cents": 3}, None),
     ]
     assert [row["note"] for row in project.kept("avro")] == ["n", None]
+
+
+def test_schema_ids_in_headers_are_read(project, topic):
+    topics = {kind: topic() for kind in ("avro", "protobuf", "json")}
+    in_header = {"schema.id.serializer": header_schema_id_serializer}
+    key, made = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}, protobuf()
+    with SchemaRegistry() as registry, SchemaRegistryClient({"url": registry.url}) as client:
+
+        def send(kind, serializer, *values, key_serializer=None):
+            project.topic = topics[kind]
+            for value in values:
+                headers = []
+                of_value, of_key = (
+                    SerializationContext(project.topic, each, headers)
+                    for each in (MessageField.VALUE, MessageField.KEY)
+                )
+                told = {"key": key_serializer({"id": value["id"]}, of_key)} if key_serializer else {}
+                project.send(serializer(value, of_value), headers=headers, **told)
+
+        def order(number):
+            found = made(id=number)
+            found.at.FromDatetime(AT)
+            return found
+
+        for conf in (in_header, {}):
+            number = 2 if conf else 3
+            of_key = AvroSerializer(client, json.dumps(key), conf=conf)
+            of_avro = AvroSerializer(client, json.dumps(avro()), conf=conf)
+            send("avro", of_avro, {"id": 1, "at": AT}, {"id": number, "at": AT}, key_serializer=of_key)
+            send("protobuf", ProtobufSerializer(made, client, conf=conf), order(number))
+            of_json = JSONSerializer(json.dumps(json_schema()), client, conf=conf)
+            send("json", of_json, {"id": number, "at": "2026-01-31T12:00:00Z"})
+        project.save(f"""\
+lake: ./lake
+kafka: {{bootstrap_servers: "{project.servers}"}}
+schema_registry: {{url: "{registry.url}"}}
+flows:
+  avro:
+    topics: [{topics["avro"]}]
+    format: {{type: avro, framing: confluent, subject: {topics["avro"]}-value, version: 1}}
+    key_format: {{type: avro, framing: confluent, subject: {topics["avro"]}-key, version: 1}}
+    sink: {{type: upsert, keys: [{{key: kafka_key.id}}]}}
+    table: silver.avro
+  protobuf:
+    topics: [{topics["protobuf"]}]
+    format: {{type: protobuf, message: shop.Order, framing: confluent, subject: {topics["protobuf"]}-value, version: 1}}
+    table: silver.protobuf
+  json:
+    topics: [{topics["json"]}]
+    format: {{type: json, framing: confluent, schema: "id bigint, at timestamp"}}
+    table: silver.json
+""")
+        code, said = project.say("run")
+        assert code == 0, said
+        # In a keyed table the audit reads the records again.
+        code, said = project.say("audit")
+        assert code == 0, said
+    rows = {kind: [(row["id"], row["at"]) for row in project.kept(kind)] for kind in topics}
+    assert rows == {
+        "avro": [(2, AT), (1, AT), (3, AT)],
+        "protobuf": [(2, AT), (3, AT)],
+        "json": [(2, AT), (3, AT)],
+    }

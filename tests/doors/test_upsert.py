@@ -195,12 +195,12 @@ def test_a_table_with_other_keys_is_refused(made, sink, detail, hint, say, tmp_p
     assert f"  hint: {hint}\n" in err
 
 
-def test_a_keyed_flow_takes_no_table_over(say):
-    code, _out, err = say("{type: upsert, keys: id}", "run", "orders", "--adopt", "table")
+def test_a_history_takes_no_table_over(say):
+    code, _out, err = say("{type: history, keys: id, sequence_by: v}", "run", "orders", "--adopt", "table")
     assert code == 1
     assert (
-        "[ADOPTION_REFUSED] flow orders: its table cannot be taken over by --adopt table: sink upsert needs to know "
-        "which of two rows is newer, and another program's rows do not say; nothing was written\n"
+        "[ADOPTION_REFUSED] flow orders: its table cannot be taken over by --adopt table: sink history needs to know "
+        "since when a row is valid, and another program's rows do not say; nothing was written\n"
         "  at: rivermouth.yml:5\n"
         "  hint: name another table, and let the flow fill it from the topic\n"
     ) in err

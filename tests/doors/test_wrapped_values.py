@@ -59,7 +59,7 @@ def test_they_infer_evolve_and_bury_as_others_do(tmp_path, monkeypatch, broker, 
         3: ("WRONG_MAGIC", sent[3]),
     }
     assert [row["message"] for row in letters.values() if row["reason"] == "WRONG_MAGIC"] == [
-        "the value does not begin with a zero and the id of a schema"
+        "the value does not begin with a zero and the id of a schema, and no header __value_schema_id has one"
     ] * 2
     [letter] = rows_of(tmp_path / "lake/silver/stock__dead_letters")
     assert (letter["reason"], bytes(letter["kafka_value"])) == ("WRONG_MAGIC", b'[{"sku": "c"}]')

@@ -13,9 +13,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote
+from uuid import UUID
 
 USERNAME, PASSWORD = "river", "m:o uth"
 MISSING_SCHEMA, MISSING_SUBJECT, MISSING_VERSION = 40403, 40401, 40402
+
+
+def guid_of(number: int) -> str:
+    """The GUID of the schema with an id."""
+    return str(UUID(int=(0x0123456789ABCDEF << 64) | number))
 
 
 class SchemaRegistry:
@@ -146,6 +152,9 @@ class SchemaRegistry:
             case ["schemas", "ids", number]:
                 found = self._schemas.get(int(number))
                 return (200, found) if found else (404, {"error_code": MISSING_SCHEMA, "message": "Schema not found"})
+            case ["schemas", "guids", guid]:
+                found = next((each for number, each in self._schemas.items() if guid_of(number) == guid), None)
+                return (200, found) if found else (404, {"error_code": MISSING_SCHEMA, "message": "Schema not found"})
             case ["subjects"]:
                 return 200, list(self._subjects)
             case ["subjects", subject, "versions", version]:
@@ -167,7 +176,13 @@ class SchemaRegistry:
                 found = next((number for number in ids if self._schemas[number] == known), None)
                 if found is None:
                     return 404, {"error_code": MISSING_SCHEMA, "message": "Schema not found"}
-                return 200, {"subject": subject, "id": found, "version": ids.index(found) + 1, **known}
+                return 200, {
+                    "subject": subject,
+                    "id": found,
+                    "version": ids.index(found) + 1,
+                    "guid": guid_of(found),
+                    **known,
+                }
             case ["subjects", subject, "versions"]:
                 return 200, self._registered(subject, body)
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
@@ -187,4 +202,4 @@ class SchemaRegistry:
         versions = self._subjects.setdefault(subject, [])
         if number not in versions:
             versions.append(number)
-        return {"id": number}
+        return {"id": number, "guid": guid_of(number), "schema": known["schema"]}

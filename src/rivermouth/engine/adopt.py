@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.engine import adopt_keyed
 from rivermouth.engine.decide import found_of
 from rivermouth.engine.events import DecisionRecorded, Warned
 from rivermouth.engine.table import change_table, table_changes
@@ -107,8 +108,8 @@ def takeover(
     looked = _looked_at(_Wish(spark, flow, places, wanted, found_of(kafka, flow, topics)), shape)
     if looked is None:
         return None
-    _state, changes, start = looked
-    doubts = [start.doubt] if start.doubt else []
+    state, changes, start = looked
+    doubts = [each for each in (start.doubt, adopt_keyed.unwritten(flow, state, shape)) if each]
     return Takeover(start.offsets, start.basis, (*doubts, *([f"taking it over {changes}"] if changes else [])))
 
 
@@ -143,11 +144,13 @@ def adopt(
     state, changes, _first_look = looked
     if changes:
         change_table(spark, flow, places.table, changes)
-        state = delta.table_state(spark, places.table)
+    adopt_keyed.mark(spark, flow, places.table, state.properties)
+    state = delta.table_state(spark, places.table)
     # Once more: from here to entry 0 nobody else may write, but until now somebody may have.
     start = _start(wish, state)
-    if start.doubt:
-        listener(Warned(flow.name, start.doubt))
+    for doubt in (start.doubt, adopt_keyed.unwritten(flow, state, shape)):
+        if doubt:
+            listener(Warned(flow.name, doubt))
     entry = adopting.entry_zero(
         flow.name,
         start.offsets,
@@ -188,11 +191,8 @@ def _looked_at(wish: _Wish, shape: TableShape) -> tuple[delta.TableState, TableC
 def _foreign(wish: _Wish) -> delta.TableState | None:
     """The newest snapshot of the table that is to be taken over; None if it has a ledger already."""
     flow, places = wish.flow, wish.places
-    if flow.keyed is not None:
-        detail = (
-            f"sink {flow.sink.type} needs to know which of two rows is newer, and another program's rows do not say"
-        )
-        raise wish.refused(detail, "name another table, and let the flow fill it from the topic")
+    if unfit := adopt_keyed.unfit_sink(flow):
+        raise wish.refused(unfit, "name another table, and let the flow fill it from the topic")
     files = PlacedFiles(wish.spark)
     if not delta.exists(files, places.table):
         raise wish.refused(f"there is no table at {places.table}", f"in flow {flow.name}: places: {{table: ...}}")
@@ -205,6 +205,8 @@ def _foreign(wish: _Wish) -> delta.TableState | None:
 def _start(wish: _Wish, state: delta.TableState) -> _Start:
     """Where the flow begins behind what the table has in that state."""
     doubt = ""
+    if unfit := adopt_keyed.unfit_keys(wish.spark, wish.flow, wish.places.table, state):
+        raise wish.refused(*unfit)
     if wish.wanted.source == adopting.TABLE:
         offsets, basis = adopting.by_rows(_last_rows(wish, state), wish.found), "its rows"
     else:
@@ -250,12 +252,14 @@ def _progress(wish: _Wish, state: delta.TableState) -> tuple[Offsets, int, str]:
     # Delta's own sink leaves the number of its batch in the table; foreachBatch leaves nothing.
     written = state.transactions.get(query or "")
     if written is None:
-        if found.planned is not None:
+        if found.planned is not None and wish.flow.keyed is None:
             raise wish.refused(
                 f"batch {last + 1} of its query was begun and not ended, and nobody can say whether the table has it",
                 "start the old query once more, let it end that batch, and stop it",
             )
         doubt = f"nothing in the table says that the query of checkpoint {wish.wanted.source} wrote it"
+        if found.planned is not None:
+            doubt += f"; its batch {last + 1} was begun and not ended, so its records are merged again"
         return found.committed or {}, last, doubt
     if written == last:
         return found.committed or {}, last, ""

@@ -109,7 +109,7 @@ def audit_flow(spark: SparkSession, order: FlowOrder) -> FlowAudit:
     # Whatever the flow reads, a record that was not committed is none.
     with reading(session, order, {**order.options, **_COMMITTED}) as (kafka, source):
         for wait_s in _WAITS_S:
-            run = _standing(session, order, kafka, source.with_headers(headers=False))
+            run = _standing(session, order, kafka, source.with_headers(headers=order.flow.reads_headers))
             cause = _REPLAYING
             if not (run.standing.entry.kind in _UNFINISHED and run.standing.counts is None):
                 found, cause = _audited(run), _EXPIRING

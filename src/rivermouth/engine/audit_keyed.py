@@ -139,7 +139,7 @@ def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> 
     rest = told.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE)
     newest = changes.newest(changes.by_partition(rest, order), order)
     joined = newest.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
-    missing = F.col(f"t.{names.quoted(order.offset)}").isNull()
+    missing = ~F.expr(order.is_there("t"))
     newer = F.expr(order.newer("s", "t"))
     same = F.expr(order.same_record("s", "t"))
     gone = F.col(names.DELETE)

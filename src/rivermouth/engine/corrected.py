@@ -37,7 +37,7 @@ def forget_what_is_no_deletion(run: RunningFlow, again: Ranges) -> None:
     if facts is None or facts.isEmpty():
         return
     wanted = facts.select(*names.IN_TABLE).distinct()
-    whole = run.source.with_headers(headers=False)
+    whole = run.source.with_headers(headers=run.flow.reads_headers)
     held = envelope.read(whole.batch(run.spark, ranges)).join(F.broadcast(wanted), [*names.IN_TABLE], "left_semi")
     routed = judged(held, calmed(run)).localCheckpoint()
     told = table_rows(routed.where(F.col(names.ROUTE) == routing.TABLE), run)

@@ -275,7 +275,9 @@ def _with_same_key(run: RunningFlow, letters: DataFrame) -> DataFrame:
     form = run.flow.key_columns
     if form is None:
         return letters.withColumn(_SAME_KEY, F.col(_KAFKA_KEY))
-    decoded = record_keys.decode(letters.withColumn(names.KEY, F.col(_KAFKA_KEY)), form)
+    decoded = record_keys.decode(
+        letters.withColumns({names.KEY: F.col(_KAFKA_KEY), names.HEADERS: F.col("kafka_headers")}), form
+    )
     return decoded.select(*letters.columns, _as_text(F.col(names.KEY_DATA)).alias(_SAME_KEY))
 
 
@@ -360,7 +362,7 @@ def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
     ranges = _readable(run)
     if not ranges:
         return None
-    source = run.source.with_headers(headers=False)
+    source = run.source.with_headers(headers=run.flow.reads_headers)
     held = unerased(envelope.read(source.batch(run.spark, ranges)), run, ranges)
     routed = judged(held, calmed(run))
     marked = marked_changes(routed, run, ranges)

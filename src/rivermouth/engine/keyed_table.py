@@ -113,8 +113,13 @@ def keyed_properties(flow: Flow) -> dict[str, str]:
     return {name: json.dumps(parts) for name, parts in order.items()}
 
 
-def other_keys(flow: Flow, properties: Mapping[str, str]) -> str | None:
-    """How the table's keys and order differ from those of the flow, in words; None if they do not."""
+def other_keys(flow: Flow, properties: Mapping[str, str], *, adopting: bool = False) -> str | None:
+    """How the table's keys and order differ from those of the flow, in words; None if they do not.
+
+    A table that is taken over gets those of the flow.
+    """
+    if adopting and flow.keyed is not None:
+        return None
     mine = keyed_properties(flow)
     for name, words in (
         (_KEYS, "rows are told apart by"),

@@ -260,7 +260,7 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     if truncations is not None:
         rows, marks = (each.where(~truncations.older("s", names.SEQUENCE)) for each in (rows, marks))
     joined = rows.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
-    is_there, newer = F.col(f"t.{names.quoted(order.offset)}").isNotNull(), F.expr(order.newer("s", "t"))
+    is_there, newer = F.expr(order.is_there("t")), F.expr(order.newer("s", "t"))
     # Of a deletion that was merged no older row of its key is left.
     missing = joined.where((is_there & newer) | (~is_there & ~F.col(f"s.{names.DELETE}"))).select("s.*")
     late = run.tombstones.older(missing, order)

@@ -169,7 +169,7 @@ def table_changes(
     if list(state.partition_by) != shape.partition_by:
         detail = f"it is partitioned by {list(state.partition_by)}, the flow by {shape.partition_by}"
         raise TableMismatch(flow=flow.name, table=location, detail=detail)
-    if other := other_keys(flow, state.properties):
+    if other := other_keys(flow, state.properties, adopting=adopting):
         raise TableMismatch(flow=flow.name, table=location, detail=other, fix=keys_fix(flow, state.properties))
     if other := other_elements(flow, state.properties):
         fix = "write into a new table, or explode what the table was made of"

@@ -15,6 +15,8 @@ from rivermouth.rows.avro_document import Encoding
 from rivermouth.rows.writers_format import POLICED, WritersFormat, reason_of_change
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
@@ -31,7 +33,7 @@ class Avro(WritersFormat):
             fields are the table's columns. Keys may be of a schema that is no record: ``long``.
         framing: What stands before each record: nothing (``plain``), Avro's single-object header with the writer
             schema's fingerprint (``single_object``), or a zero and the writer schema's id in the schema registry
-            (``confluent``).
+            (``confluent``); instead of these a header of the record may have the id, or the schema's GUID.
         writer_schemas: Schemas that records were written with, if not with ``schema``: of plain records the one of
             all of them, of single objects those whose fingerprints may stand there.
         subject: Subject of the schema registry that has the table's schema, where no ``schema`` is given.
@@ -127,9 +129,12 @@ class Avro(WritersFormat):
         """The fields of the schema, in order, and what has grown out of them.
 
         Raises:
-            ValueError: The schema cannot be read, or a policy is for a column that there never is; the text says why.
+            ValueError: A schema cannot be read, or records of a writer's cannot be, or a policy is for a column that
+                there never is; the text says why.
         """
         found = self.grown(avro_document.columns(spark, self._schema(spark)))
+        if self.writer_schemas:
+            avro_document.check(spark, self._encoding(spark))
         if self._evolution is not None:
             column_policies.check(found, self._evolution)
         return json_types.nullable_columns(found)
@@ -146,7 +151,7 @@ class Avro(WritersFormat):
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns by the schemas of their writers, each resolved to the table's by Avro's rules."""
         spark = rows.sparkSession
-        column = avro_document.decoded(spark, self._encoding(spark), names.VALUE)
+        column = avro_document.decoded(spark, self._encoding(spark), *self._columns(rows.columns))
         return rows.select("*", column.alias("__made")).selectExpr(
             "* EXCEPT (__made)",
             f"__made.decoded AS {names.DECODED}",
@@ -168,7 +173,7 @@ class Avro(WritersFormat):
 
     def suspects(self, spark: SparkSession) -> Column:
         """Records by whose writers' schemas the table may grow; and those that are refused for what stops the flow."""
-        found = avro_document.growing(spark, self._encoding(spark), names.VALUE)
+        found = avro_document.growing(spark, self._encoding(spark), *self._columns())
         if self._evolution is None or not self._evolution.says("fail"):
             return found
         verdict = self._stopping(spark)
@@ -185,7 +190,12 @@ class Avro(WritersFormat):
         )
 
     def _stopping(self, spark: SparkSession) -> Column:
-        return avro_document.explained(spark, self._encoding(spark, only_fails=True), names.VALUE)
+        return avro_document.explained(spark, self._encoding(spark, only_fails=True), *self._columns())
+
+    def _columns(self, there: Sequence[str] = names.ENVELOPE) -> tuple[str, ...]:
+        """What is looked at of a record."""
+        by_header = self.reads_headers and names.HEADERS in there
+        return (names.VALUE, names.HEADERS) if by_header else (names.VALUE,)
 
     def written(self, spark: SparkSession, writer: int) -> StructType:
         """The fields of the writer's schema by the names that the table's aliases give them.
@@ -204,7 +214,7 @@ class Avro(WritersFormat):
             looked_at = self._looked_at
             policies = column_policies.policies_of(columns, self._evolution, looked_at=looked_at, only_fails=only_fails)
         registry = self.access() if self.reads_registry else None
-        return Encoding(schema, self.framing, writers, registry, policies, self.record_names)
+        return Encoding(schema, self.framing, writers, registry, policies, self.record_names, self._id_header)
 
     def _schema(self, spark: SparkSession) -> str:
         if self.declared is not None:

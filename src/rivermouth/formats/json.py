@@ -56,7 +56,7 @@ class Json(RegistryFormat, NamedFields):
             in UTC if it tells no offset, or ``epoch_s``, ``epoch_ms`` or ``epoch_us`` for whole numbers since 1970.
         date_format: How documents say dates, if not as ``yyyy-MM-dd``: one of Spark's datetime patterns.
         framing: What stands before each document: nothing (``plain``), or as Confluent's serializers write it a zero
-            and the id of a schema (``confluent``). The id is not looked up.
+            and the id of a schema (``confluent``), unless a header has the id. It is not looked up.
         subject: Subject of the schema registry that has the table's schema, a JSON Schema, where no ``schema`` is
             given.
         version: Its version.

@@ -17,6 +17,7 @@ from rivermouth.rows import (
     protobuf_registry,
     protobuf_values,
     protobuf_writers,
+    schema_headers,
 )
 from rivermouth.rows.protobuf_values import Encoding
 from rivermouth.rows.writers_format import POLICED, WritersFormat, reason_of_change
@@ -35,8 +36,9 @@ class Protobuf(WritersFormat):
             --descriptor_set_out`` writes it.
         message: Full name of the message that each value is: ``shop.Order``. Its fields are the table's columns.
         framing: What stands before each message: nothing (``plain``), or as Confluent's serializers write it a zero,
-            the id of the writer's schema and which message of its file it is (``confluent``). The id is looked up
-            where there are policies of ``evolution``; else fields are told apart by their numbers alone.
+            the id of the writer's schema and which message of its file it is (``confluent``), unless a header has
+            these. The id is looked up where there are policies of ``evolution``; else fields are told apart by their
+            numbers alone.
         subject: Subject of the schema registry that has the table's schema, where no ``descriptor`` is given.
         version: Its version.
     """
@@ -134,7 +136,7 @@ class Protobuf(WritersFormat):
 
         Where the table grows, each is read by the descriptor of its writer, for which the registry is asked.
         """
-        spark, value = rows.sparkSession, F.col(names.VALUE)
+        spark, value = rows.sparkSession, self._value(rows)
         if self._evolution is None:
             made = protobuf_values.decoder(Encoding(self._read(spark), self.message, self.framing))(value)
         else:
@@ -145,6 +147,11 @@ class Protobuf(WritersFormat):
         # Else Spark might decode once for each column that is taken out of it.
         told = rows.select("*", F.inline(F.array(made)).alias(names.DECODED, names.DATA, names.VERDICT))
         return told.withColumn(names.UNDECLARED, F.col(f"{names.VERDICT}.undeclared"))
+
+    def _value(self, rows: DataFrame) -> Column:
+        """The value as its framing has it, also where a header has the schema's id: where none is looked up."""
+        by_header = self.reads_headers and self._evolution is None and names.HEADERS in rows.columns
+        return F.expr(schema_headers.as_framed(self._id_header) if by_header else names.VALUE)
 
     def _encoding(self, spark: SparkSession) -> protobuf_writers.Encoding:
         """What workers need to read messages of whatever writer."""
@@ -193,7 +200,13 @@ class Protobuf(WritersFormat):
         """
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"{names.VERDICT}.{part} AS {name}" for name, part in parts.items())
-        return rows.selectExpr("*", *told)
+        explained = rows.selectExpr("*", *told)
+        if not self.reads_headers or self._evolution is None:
+            return explained
+        # Only ids before values are looked up for a table that grows.
+        unread = names.literal(f"; the header {self._id_header} has the schema's id, which evolution does not read")
+        in_header = f"{names.REASON} = 'WRONG_MAGIC' AND {schema_headers.found(self._id_header)} IS NOT NULL"
+        return explained.withColumn(names.MESSAGE, F.expr(f"concat({names.MESSAGE}, IF({in_header}, {unread}, ''))"))
 
     def _read(self, spark: SparkSession) -> bytes:
         if self._content is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import StructType
 
-from rivermouth.rows import our_classes, schema_registry
+from rivermouth.rows import our_classes, schema_headers, schema_registry
 from rivermouth.rows.our_classes import JAVA_ERRORS
 from rivermouth.rows.refused import unreadable
 from rivermouth.rows.schema_registry import RegistryAccess
@@ -36,6 +36,7 @@ class Encoding:
         policies: As ``column_policies`` writes them, of a table that grows; empty for others.
         record_names: Names of the writers' records that are the flow's, with their namespaces or without; others are
             skipped. Empty for those that have the name of the table's record.
+        id_header: The header that may have the id of a record's schema.
     """
 
     schema: str
@@ -44,6 +45,7 @@ class Encoding:
     registry: RegistryAccess | None = None
     policies: str = ""
     record_names: tuple[str, ...] = ()
+    id_header: str = schema_headers.OF_VALUES
 
 
 def columns(spark: SparkSession, schema: str) -> StructType:
@@ -66,8 +68,17 @@ def key_type(spark: SparkSession, schema: str) -> DataType:
     return StructType.fromJson({"type": "struct", "fields": [column]})["key"].dataType
 
 
-def decoded(spark: SparkSession, encoding: Encoding, column: str) -> Column:
-    """A struct, never null, for a binary column.
+def check(spark: SparkSession, encoding: Encoding) -> None:
+    """Nothing, if records can be read as that says.
+
+    Raises:
+        ValueError: A schema cannot be used; the text says why.
+    """
+    _decoder(spark, encoding)
+
+
+def decoded(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
+    """A struct, never null, for a binary column, and one of headers beside it where these may have ids of schemas.
 
     It has ``decoded`` (boolean), ``data`` (a struct of the columns), ``undeclared`` (int), which is how many of the
     record's own fields no column has, and ``verdict``, null where the value was read: a struct of ``skipped``
@@ -76,25 +87,25 @@ def decoded(spark: SparkSession, encoding: Encoding, column: str) -> Column:
     Raises:
         ValueError: A schema cannot be used; the text says why.
     """
-    return ClassicColumn(_decoder(spark, encoding).decoded(column))
+    return ClassicColumn(_decoder(spark, encoding).decoded(_names(spark, columns)))
 
 
-def explained(spark: SparkSession, encoding: Encoding, column: str) -> Column:
+def explained(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
     """The ``verdict`` of ``decoded`` alone.
 
     Raises:
         ValueError: A schema cannot be used; the text says why.
     """
-    return ClassicColumn(_decoder(spark, encoding).explained(column))
+    return ClassicColumn(_decoder(spark, encoding).explained(_names(spark, columns)))
 
 
-def growing(spark: SparkSession, encoding: Encoding, column: str) -> Column:
-    """Whether the table may grow by the schema that a binary value was written with; never null.
+def growing(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
+    """Whether the table may grow by the schema that a value was written with, of the same columns; never null.
 
     Raises:
         ValueError: A schema cannot be used; the text says why.
     """
-    return ClassicColumn(_decoder(spark, encoding).growing(column))
+    return ClassicColumn(_decoder(spark, encoding).growing(_names(spark, columns)))
 
 
 def written(spark: SparkSession, encoding: Encoding, writer: int) -> StructType:
@@ -168,9 +179,19 @@ def _decoder(spark: SparkSession, encoding: Encoding) -> Any:
             registry,
             encoding.policies,
             list(encoding.record_names),
+            encoding.id_header,
         )
     except JAVA_ERRORS as error:
         raise schema_registry.told(error) from None
+
+
+def _names(spark: SparkSession, columns: tuple[str, ...]) -> Any:
+    """Names as an array of Java's."""
+    gateway = spark.sparkContext._gateway  # noqa: SLF001
+    array = gateway.new_array(gateway.jvm.String, len(columns))  # type: ignore[union-attr]
+    for place, name in enumerate(columns):
+        array[place] = name
+    return array
 
 
 def _java(spark: SparkSession, name: str) -> Any:

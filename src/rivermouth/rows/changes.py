@@ -128,6 +128,10 @@ class Order:
         """SQL: whether two rows, by the names of their frames, have one key."""
         return " AND ".join(f"{one}.{names.quoted(name)} = {other}.{names.quoted(name)}" for name in self.keys)
 
+    def is_there(self, frame: str) -> str:
+        """SQL, never null: whether a left join by key found a row; one of another program has no coordinates."""
+        return f"{frame}.{names.quoted(self.keys[0])} IS NOT NULL"
+
     def newer(self, one: str, other: str, sequence: str | None = None) -> str:
         """SQL, never null: whether ``one``, a change, is newer than ``other`` or the same record.
 
@@ -155,7 +159,12 @@ class Order:
         place, time = (self.topic, self.partition), (self.timestamp, self.topic, self.partition)
         within = f"{self.in_partition(one)} >= {self.in_partition(other)}"
         between = f"{of(one, *time)} >= {of(other, *time)}"
-        return f"coalesce(CASE WHEN {of(one, *place)} = {of(other, *place)} THEN {within} ELSE {between} END, true)"
+        cases = f"WHEN {self.is_unplaced(other)} THEN true WHEN {of(one, *place)} = {of(other, *place)} THEN {within}"
+        return f"coalesce(CASE {cases} ELSE {between} END, true)"
+
+    def is_unplaced(self, frame: str) -> str:
+        """SQL, never null: whether nobody knows which record a row is of: another program wrote it."""
+        return " OR ".join(f"{frame}.{names.quoted(name)} IS NULL" for name in self.place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Self
 
 from pydantic import PrivateAttr, field_validator
 
+from rivermouth.rows import schema_headers
 from rivermouth.rows.schema_registry import RegistryAccess
 from rivermouth.spec import Format
 
@@ -17,6 +18,7 @@ class RegistryFormat(Format):
     """
 
     _registry: RegistryAccess | None = PrivateAttr(default=None)
+    _id_header: str = PrivateAttr(default=schema_headers.OF_VALUES)
 
     @field_validator("version", mode="before", check_fields=False)
     @classmethod
@@ -47,6 +49,17 @@ class RegistryFormat(Format):
     def reads_registry(self) -> bool:
         """Whether the table's schema is in the schema registry."""
         return getattr(self, "subject", None) is not None
+
+    @property
+    def reads_headers(self) -> bool:
+        """Where the schema's id may be in a header."""
+        return getattr(self, "framing", "plain") == "confluent"
+
+    def of_keys(self) -> Self:
+        """The same format for keys: the ids of their schemas are in another header."""
+        same = self.model_copy()
+        same._id_header = schema_headers.OF_KEYS  # noqa: SLF001
+        return same
 
     def reaching(self, registry: object) -> Self:
         """The same format; schemas are asked of this registry."""

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
-from rivermouth.rows import string_documents
+from rivermouth.rows import schema_headers, string_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 HEADER_BYTES: Final = 5
 """A zero, and four bytes with the id of a schema: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format"""
-WRONG_MAGIC: Final = "the value does not begin with a zero and the id of a schema"
+WRONG_MAGIC: Final = (
+    "the value does not begin with a zero and the id of a schema, and no header __value_schema_id has one"
+)
 
 _PARTS: Final = ("reason", "field", "message")
 
@@ -102,11 +104,15 @@ def _opened(rows: DataFrame, paths: Sequence[str]) -> Column:
 
 
 def _without_header() -> Column:
+    """The document alone: a header of the record may have the id instead."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - status needs no Spark
 
     there = f"length({names.VALUE}) >= {HEADER_BYTES} AND startswith({names.VALUE}, X'00')"
+    alone = f"{schema_headers.found(schema_headers.OF_VALUES)} IS NOT NULL"
+    wrong = f"NOT ({alone}) AND NOT ({there})"
+    document = f"substring({names.VALUE}, {HEADER_BYTES + 1})"
     return F.expr(
-        f"named_struct('made', IF({there}, substring({names.VALUE}, {HEADER_BYTES + 1}), NULL), "
-        f"'reason', IF(NOT ({there}), 'WRONG_MAGIC', NULL), 'field', CAST(NULL AS STRING), "
-        f"'message', IF(NOT ({there}), {names.literal(WRONG_MAGIC)}, NULL))"
+        f"named_struct('made', CASE WHEN {alone} THEN {names.VALUE} WHEN {there} THEN {document} END, "
+        f"'reason', IF({wrong}, 'WRONG_MAGIC', NULL), 'field', CAST(NULL AS STRING), "
+        f"'message', IF({wrong}, {names.literal(WRONG_MAGIC)}, NULL))"
     )

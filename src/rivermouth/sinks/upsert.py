@@ -275,7 +275,7 @@ def _what(changes: DataFrame, order: Order, found: _Found, truncated: of_keys.Tr
         update=f"NOT s.{names.DELETE} AND {newer}",
         insert=f"NOT s.{names.DELETE}",
         values={column: f"s.{column}" for column in columns},
-        sweep=None if truncated is None else truncated.older("t"),
+        sweep=None if truncated is None else truncated.older("t") | F.expr(order.is_unplaced("t")),
     )
 
 

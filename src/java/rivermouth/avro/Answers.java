@@ -4,7 +4,7 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
-import java.util.function.IntFunction;
+import java.util.function.Function;
 
 /**
  * What a registry said of the ids of records, for all tasks of a process. Who asks for an id that is being asked for
@@ -17,9 +17,9 @@ final class Answers<S> {
     // Bytes of others begin with any id: each is a question.
     private static final int MOST_ABSENT = 100;
 
-    private final Map<Integer, S> schemas = new ConcurrentHashMap<>();
-    private final Map<Integer, Answer<S>> absent = new ConcurrentHashMap<>();
-    private final Map<Integer, CompletableFuture<Answer<S>>> asking = new ConcurrentHashMap<>();
+    private final Map<SchemaId, S> schemas = new ConcurrentHashMap<>();
+    private final Map<SchemaId, Answer<S>> absent = new ConcurrentHashMap<>();
+    private final Map<SchemaId, CompletableFuture<Answer<S>>> asking = new ConcurrentHashMap<>();
 
     /** The schema of an id, or why there is none, for a while. */
     static final class Answer<S> {
@@ -44,7 +44,7 @@ final class Answers<S> {
      * @throws Refused there is none, or too many ids had none
      * @throws RegistryFailure the registry does not say
      */
-    S schema(int id, IntFunction<Answer<S>> ask) {
+    S schema(SchemaId id, Function<SchemaId, Answer<S>> ask) {
         S known = schemas.get(id);
         if (known != null) {
             return known;
@@ -65,7 +65,7 @@ final class Answers<S> {
         absent.clear();
     }
 
-    private Answer<S> known(int id) {
+    private Answer<S> known(SchemaId id) {
         S schema = schemas.get(id);
         if (schema != null) {
             return new Answer<>(schema, "");
@@ -74,7 +74,7 @@ final class Answers<S> {
         return none == null || none.isOld() ? null : none;
     }
 
-    private Answer<S> asked(int id, IntFunction<Answer<S>> ask, CompletableFuture<Answer<S>> mine) {
+    private Answer<S> asked(SchemaId id, Function<SchemaId, Answer<S>> ask, CompletableFuture<Answer<S>> mine) {
         Answer<S> found = null;
         try {
             // It may have been answered a moment ago.
@@ -106,7 +106,7 @@ final class Answers<S> {
         }
     }
 
-    private Answer<S> kept(int id, Answer<S> found) {
+    private Answer<S> kept(SchemaId id, Answer<S> found) {
         if (found.schema == null) {
             absent.put(id, found);
         } else {
@@ -122,8 +122,8 @@ final class Answers<S> {
         return absent.size() >= MOST_ABSENT;
     }
 
-    private static <S> Answer<S> unasked(int id) {
-        return new Answer<>(null, "the schema registry was not asked for the id " + id + ": it had none of "
+    private static <S> Answer<S> unasked(SchemaId id) {
+        return new Answer<>(null, "the schema registry was not asked for " + id + ": it had none of "
                 + MOST_ABSENT + " others within " + ABSENT_NANOS / 1_000_000_000 + " s");
     }
 }

@@ -18,6 +18,7 @@ import org.apache.avro.SchemaNormalization;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -42,6 +43,9 @@ public final class Decoder implements Serializable {
     private static final byte SINGLE_OBJECT_FIRST = (byte) 0xc3;
     private static final byte SINGLE_OBJECT_SECOND = 1;
     private static final int CONFLUENT_HEADER = 5;
+    private static final int VERDICT = 3;
+    private static final String FRAMED =
+            "it looks like a record behind a zero and the id of a schema, as framing: confluent reads it";
     private static final int MOST_KNOWN = 100;
     private static final Pattern LOGICAL = Pattern.compile("\"(?:logicalType|precision|scale)\":[^,}]*");
     // Each task gets a decoder of its own: what schemas come to is made once for all.
@@ -53,6 +57,7 @@ public final class Decoder implements Serializable {
     private final Registry registry;
     private final String policies;
     private final List<String> recordNames;
+    private final String idHeader;
 
     private transient volatile Known known;
 
@@ -68,6 +73,8 @@ public final class Decoder implements Serializable {
      * @param recordNames names of the writers' records that are the flow's, with their namespaces or without, and are read
      *     as the table's record; all others are skipped. Empty for those that have the name of the table's record, while
      *     others are refused
+     * @param idHeader name of the header that may say by which schema a value was written, instead of the bytes before
+     *     it; of the framing confluent
      * @throws IllegalArgumentException a schema cannot be read, or a table cannot have its columns
      */
     public Decoder(
@@ -76,13 +83,15 @@ public final class Decoder implements Serializable {
             List<String> writers,
             Registry registry,
             String policies,
-            List<String> recordNames) {
+            List<String> recordNames,
+            String idHeader) {
         this.schema = schema;
         this.framing = framing;
         this.writers = List.copyOf(writers);
         this.registry = registry;
         this.policies = policies;
         this.recordNames = List.copyOf(recordNames);
+        this.idHeader = idHeader;
         known();
         if (registry != null) {
             // Whoever begins anew, a replay say, wants to know what is there now.
@@ -117,28 +126,28 @@ public final class Decoder implements Serializable {
     }
 
     /**
-     * Of a column with values: {@code decoded boolean}, {@code data}, a struct of the columns, {@code undeclared}, how
-     * many of the record's own fields no column has, and {@code verdict}, null of a value that was read; never null. A
-     * schema that is no record, as keys have it, makes one column.
+     * Of a column with values, and one with the headers of their records if these may have ids of schemas: {@code decoded
+     * boolean}, {@code data}, a struct of the columns, {@code undeclared}, how many of the record's own fields no column
+     * has, and {@code verdict}, null of a value that was read; never null. A schema that is no record, as keys have it,
+     * makes one column.
      */
-    public Column decoded(String column) {
-        StructType columns = known().columns;
+    public Column decoded(String... columns) {
         DataType row = new StructType()
                 .add("decoded", DataTypes.BooleanType, false)
-                .add("data", columns, false)
+                .add("data", known().columns, false)
                 .add("undeclared", DataTypes.IntegerType, false)
                 .add("verdict", WHY);
-        return Calls.once(this, "decode", row, false, column);
+        return Calls.once(this, "decode", row, false, columns);
     }
 
-    /** Of a column with values: {@code reason}, {@code field} and {@code message} why one is refused, or null. */
-    public Column explained(String column) {
-        return Calls.once(this, "explain", WHY, true, column);
+    /** Of the same columns: {@code reason}, {@code field} and {@code message} why a value is refused, or null. */
+    public Column explained(String... columns) {
+        return Calls.once(this, "explain", WHY, true, columns);
     }
 
-    /** Of a column with values: whether the table may grow by the schema of the one who wrote it; never null. */
-    public Column growing(String column) {
-        return Calls.once(this, "grows", DataTypes.BooleanType, false, column);
+    /** Of the same columns: whether the table may grow by the schema of the one who wrote a value; never null. */
+    public Column growing(String... columns) {
+        return Calls.once(this, "grows", DataTypes.BooleanType, false, columns);
     }
 
     /**
@@ -150,8 +159,8 @@ public final class Decoder implements Serializable {
     public String found(int id) {
         Known state = known();
         try {
-            return Found.of(Grown.named(registry.schema(id), state.reader), state.reader, state.policies.columns)
-                    .json();
+            Schema writer = Grown.named(registry.schema(SchemaId.of(id)), state.reader);
+            return Found.of(writer, state.reader, state.policies.columns).json();
         } catch (Refused refused) {
             throw new IllegalArgumentException(refused.getMessage());
         }
@@ -159,11 +168,16 @@ public final class Decoder implements Serializable {
 
     /** Whether the table may grow by the schema of who wrote the value. */
     public boolean grows(byte[] value) {
-        if (value == null || value.length < CONFLUENT_HEADER || value[0] != 0) {
+        return grows(value, null);
+    }
+
+    /** The same of a record with headers; the engine looks for schemas by the ids before values alone. */
+    public boolean grows(byte[] value, ArrayData headers) {
+        if (value == null || header(headers) != null || SchemaId.before(value) == null) {
             return false;
         }
         try {
-            return known().writer(ByteBuffer.wrap(value).getInt(1), registry).grows;
+            return known().writer(SchemaId.before(value), registry).grows;
         } catch (Refused refused) {
             return false;
         }
@@ -171,6 +185,11 @@ public final class Decoder implements Serializable {
 
     /** A row for Spark: its columns, or why it is refused or left out. */
     public InternalRow decode(byte[] value) {
+        return decode(value, null);
+    }
+
+    /** The same of a record with headers. */
+    public InternalRow decode(byte[] value, ArrayData headers) {
         Known state = known();
         Object row = state.blank;
         InternalRow verdict = null;
@@ -178,16 +197,17 @@ public final class Decoder implements Serializable {
         int undeclared = 0;
         if (value != null) {
             try {
-                Grown.Made writer = writer(value, state);
+                byte[] header = header(headers);
+                Grown.Made writer = writer(value, header, state);
                 if (writer.isSkipped) {
                     verdict = told(true, null);
                 } else {
-                    row = read(value, writer);
+                    row = read(value, header == null ? begin() : 0, writer);
                     undeclared = writer.undeclared;
                 }
             } catch (Refused refused) {
                 decoded = false;
-                verdict = told(false, refused);
+                verdict = told(false, looksFramed(value, state) ? refused.because(FRAMED) : refused);
             }
         }
         return new GenericInternalRow(new Object[] {decoded, row, undeclared, verdict});
@@ -195,7 +215,25 @@ public final class Decoder implements Serializable {
 
     /** A row for Spark: why the value is refused; null for one that is not. */
     public InternalRow explain(byte[] value) {
-        return ((GenericInternalRow) decode(value)).getStruct(3, WHY.length());
+        return explain(value, null);
+    }
+
+    /** The same of a record with headers. */
+    public InternalRow explain(byte[] value, ArrayData headers) {
+        return decode(value, headers).getStruct(VERDICT, WHY.length());
+    }
+
+    /** Whether a value that is not read as a plain record is one in Confluent's framing. */
+    private boolean looksFramed(byte[] value, Known state) {
+        if (!framing.equals("plain") || SchemaId.before(value) == null) {
+            return false;
+        }
+        try {
+            read(value, CONFLUENT_HEADER, state.only);
+            return true;
+        } catch (Refused refused) {
+            return false;
+        }
     }
 
     private static InternalRow told(boolean isSkipped, Refused refused) {
@@ -226,12 +264,11 @@ public final class Decoder implements Serializable {
     }
 
     private List<Object> key() {
-        return List.of(schema, framing, writers, registry == null ? "" : registry, policies, recordNames);
+        return List.of(schema, framing, writers, registry == null ? "" : registry, policies, recordNames, idHeader);
     }
 
-    private Object read(byte[] value, Grown.Made writer) {
+    private Object read(byte[] value, int begin, Grown.Made writer) {
         try {
-            int begin = header();
             Input in = new Input(value, begin);
             Object row = writer.reader.read(in);
             if (!in.isAtEnd()) {
@@ -245,7 +282,12 @@ public final class Decoder implements Serializable {
         }
     }
 
-    private int header() {
+    /** What a header says of the schema of its record; null if none does. */
+    private byte[] header(ArrayData headers) {
+        return headers == null || !framing.equals("confluent") ? null : SchemaId.header(headers, idHeader);
+    }
+
+    private int begin() {
         switch (framing) {
             case "single_object":
                 return SINGLE_OBJECT_HEADER;
@@ -256,7 +298,7 @@ public final class Decoder implements Serializable {
         }
     }
 
-    private Grown.Made writer(byte[] value, Known state) {
+    private Grown.Made writer(byte[] value, byte[] header, Known state) {
         switch (framing) {
             case "single_object":
                 if (value.length < SINGLE_OBJECT_HEADER
@@ -266,10 +308,14 @@ public final class Decoder implements Serializable {
                 }
                 return state.byFingerprint(ByteBuffer.wrap(value).order(ByteOrder.LITTLE_ENDIAN).getLong(2));
             case "confluent":
-                if (value.length < CONFLUENT_HEADER || value[0] != 0) {
-                    throw new Refused("WRONG_MAGIC", "the value does not begin with a zero and the id of a schema");
+                SchemaId id = header == null ? SchemaId.before(value) : SchemaId.in(header, idHeader);
+                if (id == null) {
+                    throw new Refused("WRONG_MAGIC", header == null
+                            ? "the value does not begin with a zero and the id of a schema, and no header " + idHeader
+                                    + " has one"
+                            : "the header " + idHeader + " has neither the id of a schema nor its GUID");
                 }
-                return state.writer(ByteBuffer.wrap(value).getInt(1), registry);
+                return state.writer(id, registry);
             default:
                 return state.only;
         }
@@ -294,7 +340,7 @@ public final class Decoder implements Serializable {
         final Policies policies;
         private final List<String> recordNames;
         private final Map<Long, Grown.Made> byFingerprint = new HashMap<>();
-        private final Map<Integer, Grown.Made> byId = new ConcurrentHashMap<>();
+        private final Map<SchemaId, Grown.Made> byId = new ConcurrentHashMap<>();
 
         Known(Decoder said) {
             reader = parsed(said.schema);
@@ -379,7 +425,7 @@ public final class Decoder implements Serializable {
             return found;
         }
 
-        Grown.Made writer(int id, Registry registry) {
+        Grown.Made writer(SchemaId id, Registry registry) {
             Grown.Made found = byId.get(id);
             if (found == null) {
                 found = resolved(id, registry.schema(id));
@@ -389,7 +435,7 @@ public final class Decoder implements Serializable {
         }
 
         /** A schema that cannot be resolved is found out once, not for each of its records. */
-        private Grown.Made resolved(int id, Schema writer) {
+        private Grown.Made resolved(SchemaId id, Schema writer) {
             try {
                 if (policies == null || !isTaken(writer)) {
                     return row(writer);

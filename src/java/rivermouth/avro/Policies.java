@@ -24,7 +24,7 @@ final class Policies {
 
     private final JsonNode words;
     private final boolean onlyFails;
-    private final Set<Integer> lookedAt = new HashSet<>();
+    private final Set<SchemaId> lookedAt = new HashSet<>();
 
     /**
      * What {@code rows/column_policies.py} writes down.
@@ -39,7 +39,7 @@ final class Policies {
         }
         columns = (StructType) DataType.fromJson(words.path("schema").toString());
         onlyFails = words.path("only_fails").asBoolean();
-        words.path("looked_at").forEach(each -> lookedAt.add(each.asInt()));
+        words.path("looked_at").forEach(each -> lookedAt.add(SchemaId.of(each.asInt())));
     }
 
     /** The columns as a table has them. */
@@ -52,7 +52,7 @@ final class Policies {
     }
 
     /** Whether nothing more can be made of a writer's schema. */
-    boolean isLookedAt(int id) {
+    boolean isLookedAt(SchemaId id) {
         return lookedAt.contains(id);
     }
 

@@ -19,6 +19,11 @@ final class Refused extends RuntimeException {
         return this;
     }
 
+    /** The same of the value itself, with a further sentence. */
+    Refused because(String more) {
+        return new Refused(reason, getMessage() + "; " + more);
+    }
+
     /** Dotted path of the field; null for the record itself. */
     String field() {
         return path.isEmpty() ? null : path;

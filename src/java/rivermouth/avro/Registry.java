@@ -93,7 +93,7 @@ public final class Registry implements Serializable {
      * @throws Refused the registry has none, or none that can be used
      * @throws RegistryFailure the registry does not say
      */
-    Schema schema(int id) {
+    Schema schema(SchemaId id) {
         return answers(AVRO).schema(id, this::asked);
     }
 
@@ -103,7 +103,7 @@ public final class Registry implements Serializable {
      * @throws Refused the registry has none, or none that can be used
      * @throws RegistryFailure the registry does not say
      */
-    byte[] descriptors(int id) {
+    byte[] descriptors(SchemaId id) {
         return answers(PROTOBUF).schema(id, this::askedForDescriptors);
     }
 
@@ -117,10 +117,10 @@ public final class Registry implements Serializable {
         return all.computeIfAbsent(this, each -> new Answers<>());
     }
 
-    private Answers.Answer<byte[]> askedForDescriptors(int id) {
-        String none = "the schema registry has no Protobuf schema with the id " + id;
-        String what = "schema " + id;
-        JsonNode found = ask("/schemas/ids/" + id + "?format=serialized", what);
+    private Answers.Answer<byte[]> askedForDescriptors(SchemaId id) {
+        String none = "the schema registry has no Protobuf schema with " + id;
+        String what = id.schema();
+        JsonNode found = ask(id.path() + "?format=serialized", what);
         try {
             return new Answers.Answer<>(found == null ? null : new Descriptors(this).of(found, what), none);
         } catch (Unusable unusable) {
@@ -128,10 +128,10 @@ public final class Registry implements Serializable {
         }
     }
 
-    private Answers.Answer<Schema> asked(int id) {
-        String none = "the schema registry has no Avro schema with the id " + id;
-        String what = "schema " + id;
-        JsonNode found = ask("/schemas/ids/" + id, what);
+    private Answers.Answer<Schema> asked(SchemaId id) {
+        String none = "the schema registry has no Avro schema with " + id;
+        String what = id.schema();
+        JsonNode found = ask(id.path(), what);
         try {
             // A writer's defaults are used by nobody, and older registries took any.
             Schema.Parser parser = new Schema.Parser().setValidateDefaults(false);

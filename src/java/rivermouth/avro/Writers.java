@@ -52,7 +52,7 @@ public final class Writers implements Serializable {
         if (value != null && value.length >= HEADER && value[0] == 0) {
             int id = ByteBuffer.wrap(value).getInt(1);
             try {
-                answer[0] = known.contains(id) ? null : registry.descriptors(id);
+                answer[0] = known.contains(id) ? null : registry.descriptors(SchemaId.of(id));
             } catch (Refused refused) {
                 answer[1] = UTF8String.fromString(refused.getMessage());
             }
@@ -68,7 +68,7 @@ public final class Writers implements Serializable {
      */
     public byte[] descriptors(int id) {
         try {
-            return registry.descriptors(id);
+            return registry.descriptors(SchemaId.of(id));
         } catch (Refused refused) {
             throw new IllegalArgumentException(refused.getMessage());
         }
