@@ -53,6 +53,7 @@ from rivermouth.rows import (
     python_values,
     schema,
     snapshots,
+    time_ranges,
 )
 from rivermouth.rows.reasons import REASONS
 
@@ -411,6 +412,7 @@ def _reasons() -> Iterator[tuple[str, str, str]]:
         for path in (Path(__file__).parents[1] / "src/java/rivermouth" / folder).glob("*.java")
     ]
     found = {code for source in sources for code in re.findall(r"""["']([A-Z][A-Z0-9_]{5,})["']""", source)}
+    found |= {dead_letter.TIMESTAMP_REASON, time_ranges.TIME_REASON}
     reasons = _WORDS["reasons"]
     if not found == set(reasons) == REASONS:
         raise SystemExit(

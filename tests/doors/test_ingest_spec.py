@@ -251,7 +251,7 @@ def test_only_an_inferred_schema_is_updated():
         pytest.param(
             {"format": {"type": "python", "function": "decode:orders", "speed": "5"}, "schema": "id bigint"},
             "[UNKNOWN_KEY] unknown key 'speed' in flows.orders.format; nothing was run\n"
-            "  hint: known: arrow, function, schema, timeout_s, type",
+            "  hint: known: arrow, function, schema, timeout_s, timestamp_precision, type",
             id="an option that a format lacks",
         ),
         pytest.param(

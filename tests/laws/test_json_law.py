@@ -205,9 +205,9 @@ def decimal(item, declared):
 
 
 def time(item, *, zoned, exact):
-    form = r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?)?"
+    form = r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d{1,9})?(?:(Z|[+-]\d\d:\d\d)(?:\[[\w/]+\])?)?)?"
     match = re.fullmatch(form, item, re.ASCII)
-    if not match or (match[4] and not zoned) or ((match[3] or match[4]) and len(match[2]) == 5):
+    if not match or (match[4] and not zoned) or (match[3] and len(match[2]) == 5):
         refuse()
     if exact and (match[3] or "")[7:].strip("0"):
         refuse()
@@ -215,7 +215,10 @@ def time(item, *, zoned, exact):
     found = found.replace(microsecond=int((match[3] or ".0")[1:7].ljust(6, "0")))
     if match[4]:
         found = found.replace(tzinfo=dt.datetime.fromisoformat("2000-01-01T00:00:00" + match[4]).tzinfo)
-        found = found.astimezone(dt.UTC).replace(tzinfo=None)
+        try:
+            found = found.astimezone(dt.UTC).replace(tzinfo=None)
+        except OverflowError:
+            refuse()
     return found
 
 
@@ -289,7 +292,8 @@ NUMBERS = (
     )
     | st.sampled_from(["-0", "1.0", "1e3", "1E2", "0.10", "9.999", "1e400", "-1e39", "1e-400", "9" * 38, "3.4e38"])
 )
-TIMES = st.datetimes(dt.datetime(1600, 1, 1), dt.datetime(9000, 1, 1)).flatmap(
+# PySpark itself makes no datetime of the first day.
+TIMES = st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30)).flatmap(
     lambda t: st.sampled_from(
         [
             t.isoformat(),
@@ -297,6 +301,9 @@ TIMES = st.datetimes(dt.datetime(1600, 1, 1), dt.datetime(9000, 1, 1)).flatmap(
             t.isoformat(" ") + "+05:30",
             t.isoformat() + "123",
             t.isoformat("T", "minutes"),
+            t.isoformat("T", "minutes") + "-03:00",
+            t.isoformat() + "+05:30[Asia/Kolkata]",
+            t.isoformat() + " IST",
             str(t.date()),
             t.isoformat()[11:],
             str(t.year),
@@ -304,6 +311,11 @@ TIMES = st.datetimes(dt.datetime(1600, 1, 1), dt.datetime(9000, 1, 1)).flatmap(
             t.isoformat()[:7],
         ]
     )
+) | st.sampled_from(
+    [
+        *("0001-01-01T00:00:00+05:30", "9999-12-31T23:59:59-05:30", "10000-01-01T00:00:00Z", "0000-12-31T00:00:00"),
+        *("0000-12-31", "10000-01-01", "+10000-01-01", "+12026-01-31T10:00:00Z"),
+    ]
 )
 STRINGS = WORDS | TIMES | NUMBERS | st.binary(max_size=5).map(lambda b: base64.b64encode(b).decode()) | st.just("QQ")
 QUOTED = st.tuples(STRINGS, st.booleans()).map(lambda pair: json.dumps(pair[0], ensure_ascii=pair[1]))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.rows import checks, dead_letter, envelope, routing, schema
+from rivermouth.rows import changes, checks, dead_letter, envelope, routing, schema
 from rivermouth.rows.dead_letter import DeadLetterFilter
 from rivermouth.spec import Flow
 
@@ -162,3 +162,95 @@ def test_a_filter_is_the_same_after_it_was_json(wanted):
 def test_a_filter_means_those_that_fit_every_part(wanted, offsets, spark):
     found = letters(spark, a_flow(), *RECORDS).where(wanted.condition())
     assert sorted(row["kafka_offset"] for row in found.collect()) == offsets
+
+
+OUT_OF_RANGE = [253_402_300_800_000_000, -12_219_292_800_000_001, 2**63 - 1, -(2**63)]
+IN_RANGE = [253_402_300_799_999_999, -12_219_292_800_000_000, -1000, 0]
+
+
+def routed_at(spark, flow, values, micros):
+    """Judged rows of one value each at those timestamps, in microseconds."""
+    cases = [(value, at) for value in values for at in micros]
+    rows = [(b"k", value, "t", 0, offset, at, 0, HEADERS) for offset, (value, at) in enumerate(cases)]
+    source = spark.createDataFrame(rows, SOURCE.replace("timestamp timestamp", "timestamp bigint"))
+    source = source.selectExpr("* EXCEPT (timestamp)", "timestamp_micros(timestamp) AS timestamp")
+    rows = envelope.decode(envelope.read(source), flow)
+    return routing.route(checks.check(schema.conform(rows, flow), flow.expectations), flow)
+
+
+@pytest.mark.parametrize("form", ["raw", {"type": "json", "schema": "id bigint"}])
+def test_a_kafka_timestamp_that_no_reader_can_read_is_a_dead_letter_without_it(spark, form):
+    flow = a_flow(format=form, expectations=[], table={"name": "s.t", "partition_by": ["date(kafka_timestamp)"]})
+    values = [b'{"id": 1}', b"{bad", None]
+    routed = routed_at(spark, flow, values, [*IN_RANGE, *OUT_OF_RANGE])
+    told = {"target": "s.t", "entry": 1, "topic_ids": {}}
+    found = dead_letter.dead_letters(routed, flow, **told).where("reason = 'KAFKA_TIMESTAMP_RANGE'").collect()
+    assert {row["kafka_offset"] % 8 for row in found} == {4, 5, 6, 7}
+    assert len(found) == 4 * len(values)
+    assert {(row["stage"], row["field"], row["kafka_timestamp"], row["kafka_timestamp_type"]) for row in found} == {
+        ("decode", "kafka_timestamp", None, 0)
+    }
+    message = (
+        "Kafka's timestamp of the record is before 1582-10-15 or after the year 9999: does its producer count "
+        "microseconds where Kafka counts milliseconds? metadata_columns without kafka_timestamp takes the record"
+    )
+    assert {row["message"] for row in found} == {message}
+    assert routed.where("__route = 'table'").count() == 4 * (2 if form == "raw" else 1)
+
+
+def test_replay_refuses_such_a_timestamp_again_unless_the_table_lacks_it(spark):
+    flow = a_flow(expectations=[])
+    letters = dead_letter.dead_letters(
+        routed_at(spark, flow, [b'{"id": 1}'], OUT_OF_RANGE), flow, target="s.t", entry=1, topic_ids={}
+    )
+    again = dead_letter.as_envelope(letters)
+    without = a_flow(expectations=[], metadata_columns=["kafka_topic", "kafka_partition", "kafka_offset"])
+    routes = []
+    for each in (flow, without):
+        rows = checks.check(schema.conform(envelope.decode(again, each), each), ())
+        routes.append({row[names.ROUTE] for row in routing.route(rows, each).select(names.ROUTE).collect()})
+    assert routes == [{"dead_letter"}, {"table"}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "column"),
+    [
+        ({"table": {"name": "s.t", "partition_by": [{"day": "date(timestamp_millis(id))"}]}}, "day"),
+        ({"select": ["id", "array(named_struct('at', timestamp_seconds(id div 1000))) AS many"]}, "many"),
+        ({"select": ["id", "map('k', CAST(timestamp_seconds(id div 1000) AS timestamp_ntz)) AS named"]}, "named"),
+        ({"select": ["id AS day", "date_add(DATE '1970-01-01', CAST(id div 86400000 AS int)) AS `a b`"]}, "a b"),
+    ],
+)
+def test_a_time_that_an_expression_makes_is_in_the_years_1_to_9999_or_the_record_is_a_dead_letter(
+    spark, fields, column
+):
+    flow = a_flow(expectations=[], **fields)
+    ids = [0, 253_402_300_799_999, 253_402_300_800_000, -62_135_596_800_000, -62_135_683_200_000, None]
+    values = [b'{"id": %s}' % str("null" if each is None else each).encode() for each in ids]
+    found = letters(spark, flow, *((b"k", value) for value in values)).collect()
+    assert sorted(
+        (row["kafka_offset"], row["stage"], row["reason"], row["field"], row["message"]) for row in found
+    ) == [
+        (
+            place,
+            "decode",
+            "TIME_RANGE",
+            column,
+            f"its column {column} would be a date or a time that is not in the years 1 to 9999",
+        )
+        for place in (2, 4)
+    ]
+
+
+def test_a_sequence_that_is_no_time_of_a_table_is_none(spark):
+    sink = {"type": "upsert", "keys": ["id"], "sequence_by": "timestamp_millis(at)"}
+    form = {"type": "json", "schema": "id bigint, at bigint"}
+    flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": form, "table": "s.t", "sink": sink})
+    values = [b'{"id": 1, "at": 253402300799999}', b'{"id": 1, "at": 253402300800000}']
+    source = [(b"k", value, "t", 0, offset, AT, 0, HEADERS) for offset, value in enumerate(values)]
+    rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
+    told = changes.tell(schema.conform(rows, flow), flow)
+    assert {row[0]: row[1] for row in told.select(names.OFFSET, names.PROBLEM).collect()} == {
+        0: None,
+        1: "SEQUENCE_NULL",
+    }

@@ -319,7 +319,10 @@ def test_of_an_inferred_column_no_digit_is_lost(spark):
         (
             "FIELD_TYPE",
             "l[].t",
-            "field l[].t is declared timestamp_ntz and holds a time with digits behind the microsecond",
+            (
+                "field l[].t is declared timestamp_ntz and holds a time with digits behind the microsecond, which "
+                "timestamp_precision: truncate cuts off"
+            ),
         ),
         (
             "FIELD_TYPE",

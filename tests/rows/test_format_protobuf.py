@@ -142,7 +142,7 @@ def varint(number):
 BITS = "field x came with a number that has more bits than it"
 WIRE = "field x came with another wire type, or a number that its enum lacks"
 END = "the value ends before what a length in it announces"
-NANOS = "field x holds a time with nanoseconds, which a timestamp would cut off"
+NANOS = "field x holds a time with nanoseconds, which timestamp_precision: truncate cuts off"
 YEARS = "field x holds a time that is none of the years 1 to 9999"
 NO_JSON = "field x holds what JSON has no word for"
 FRAMED_ONE = "the value begins with a zero, and no message does: framing: confluent is for those of a schema registry"

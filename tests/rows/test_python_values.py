@@ -29,6 +29,7 @@ FLOAT, DOUBLE, TEXT, BYTES, BOOL = T.FloatType(), T.DoubleType(), T.StringType()
 MONEY, BIG = T.DecimalType(5, 2), T.DecimalType(38, 0)
 DATE, INSTANT, CLOCK = T.DateType(), T.TimestampType(), T.TimestampNTZType()
 PAIR = T.StructType([T.StructField("a", INT), T.StructField("b", TEXT, nullable=False)])
+NANOSECONDS = "a time with nanoseconds, which timestamp_precision: truncate cuts off"
 UTC, EAST = dt.UTC, dt.timezone(dt.timedelta(hours=5, minutes=30))
 WEST = dt.timezone(dt.timedelta(hours=-5))
 SLOW = dt.timezone(dt.timedelta(hours=1, microseconds=5))
@@ -136,7 +137,11 @@ MISFITS = [
     (INSTANT, dt.date(2026, 1, 31), "a date"),
     (INSTANT, 0, "an int"),
     (INSTANT, pd.NaT, "a NaTType"),
-    (INSTANT, pd.Timestamp("2026-01-31T12:00:00.000000001Z"), "a time with nanoseconds, which it would cut off"),
+    (
+        INSTANT,
+        pd.Timestamp("2026-01-31T12:00:00.000000001Z"),
+        NANOSECONDS,
+    ),
     (CLOCK, NOON.replace(tzinfo=UTC), "a datetime with a time zone"),
     (PAIR, [1], "a list"),
     (T.ArrayType(LONG), "12", "a str"),
@@ -325,7 +330,7 @@ def test_a_batch_may_be_all_of_one_kind(values):
         (
             pa.array([1000, 1], pa.timestamp("ns", "UTC")),
             INSTANT,
-            [dt.datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC), "a time with nanoseconds, which it would cut off"],
+            [dt.datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC), NANOSECONDS],
         ),
         (pa.array(["a", "b"]).dictionary_encode(), TEXT, ["a", "b"]),
         (pa.array([b"a", b"b"]), TEXT, ["a bytes"] * 2),

@@ -139,13 +139,15 @@ def test_blocks_grow_with_the_batch_so_that_their_number_is_bounded(offsets, siz
         (("drop", "warn", "fail"), {}, False),
         (("warn", "dead_letter"), {}, True),
         ((), {"null_values": "dead_letter"}, True),
-        ((), {"key_format": "text"}, True),
-        ((), {"key_format": "text", "metadata_columns": {"kafka_offset": None}}, False),
+        ((), {"metadata_columns": ["kafka_key"], "key_format": "text"}, True),
+        ((), {"key_format": "text"}, False),
+        ((), {"metadata_columns": ["kafka_timestamp"]}, True),
+        ((), {"table": {"name": "s.t", "partition_by": ["length(value)"]}}, True),
         ((), {"format": "text", "key_format": "raw"}, True),
     ],
 )
 def test_a_flow_that_can_have_no_dead_letters_looks_for_none(actions, fields, may):
-    flow = a_flow(actions, **{"format": "raw", **fields})
+    flow = a_flow(actions, **{"format": "raw", "metadata_columns": ["kafka_offset"], **fields})
     assert routing.may_bury(flow) == may
     looked_for = routing.counting(flow, 1).keys() & {"blocks", "dead_mark"}
     assert looked_for == ({"blocks", "dead_mark"} if may else set())

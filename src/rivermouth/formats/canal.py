@@ -10,7 +10,8 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.rows import text_types
-from rivermouth.rows.change_format import NEW, OLD, UNKNOWN, ChangeFormat, Read, of_milliseconds
+from rivermouth.rows.change_format import NEW, OLD, UNKNOWN, Read, of_milliseconds
+from rivermouth.rows.mysql_format import MySqlFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +26,7 @@ _OPERATIONS: Final = {
 _NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
 
 
-class Canal(ChangeFormat):
+class Canal(MySqlFormat):
     """Changes of MySQL tables as Canal writes them in flat messages.
 
     Attributes:
@@ -71,7 +72,7 @@ class Canal(ChangeFormat):
         """From text; bytes come as characters."""
         if isinstance(read.declared, T.BinaryType):
             return text_types.bytes_as_characters(read.sql)
-        return text_types.of_text(read.sql, read.declared)
+        return text_types.of_text(read.sql, read.declared, exact_times=self.refuses_finer_times)
 
     def misfits(self, read: Read, done: str) -> Mapping[str, str]:
         """What is there and became nothing."""

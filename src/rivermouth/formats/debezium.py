@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
@@ -21,8 +21,9 @@ from rivermouth.rows import (
     our_classes,
     record_keys,
 )
-from rivermouth.rows.change_format import NESTED, NEW, UNKNOWN, ChangeFormat, Read, binlog_file, of_milliseconds
+from rivermouth.rows.change_format import NESTED, NEW, UNKNOWN, Read, binlog_file, of_milliseconds
 from rivermouth.rows.connect_format import ConnectFormat
+from rivermouth.rows.mysql_format import MySqlFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,7 +69,7 @@ _ID: Final = (
 )
 
 
-class Debezium(ConnectFormat, ChangeFormat):
+class Debezium(ConnectFormat, MySqlFormat):
     """Changes of a database's table as Debezium's connectors write them with Kafka Connect's JSON converter.
 
     Attributes:
@@ -85,6 +86,18 @@ class Debezium(ConnectFormat, ChangeFormat):
     connector: Literal["relational", "mongodb"] = "relational"
     unavailable_value_placeholder: str | None = Field(default=None, min_length=1)
     _whole: frozenset[str] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self._has_documents and "zero_dates" in self.model_fields_set:
+            msg = "zero_dates is about dates of MySQL, and connector: mongodb has none: leave it out"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def nulls_zero_dates(self) -> bool | None:
+        """Whether NULL is stored for zero dates, else they are refused; None for documents, which have none."""
+        return None if self._has_documents else super().nulls_zero_dates
 
     def envelope(self, row: T.DataType) -> T.StructType:
         """The fields of an event, once at the top and once under ``payload``; and of the schema block."""
@@ -146,7 +159,11 @@ class Debezium(ConnectFormat, ChangeFormat):
         """What is there and became nothing; and what stands for a value that is not there."""
         if self._has_documents:
             made, declared = f"__of_{read.number}", read.declared
-            inner = json_types.misfit(made, declared) if isinstance(declared, NESTED) else None
+            inner = (
+                json_types.misfit(made, declared, exact_times=self.refuses_finer_times)
+                if isinstance(declared, NESTED)
+                else None
+            )
             lost = f"{debezium_types.is_there(read.sql)} AND {done} IS NULL"
             return {"FIELD_TYPE": f"{lost} OR ({inner})" if inner else lost}
         found = super().misfits(read, done)
@@ -189,6 +206,9 @@ class Debezium(ConnectFormat, ChangeFormat):
         some = " OR ".join(f"({sql})" for sql in gone.values() if sql)
         is_there = f"{names.OPERATION} <> '{names.DELETION}' AND ({some})"
         return f"CASE WHEN {is_there} THEN array_compact(array({told})) END"
+
+    def _misfit_inside(self, read: Read) -> str | None:
+        return json_types.misfit(f"__of_{read.number}", read.declared, exact_times=self.refuses_finer_times)
 
     def moved(self, schema: T.StructType) -> str:
         """SQL of the names of the columns that an update changed; a change of the record's own key is two records."""
@@ -242,12 +262,15 @@ class Debezium(ConnectFormat, ChangeFormat):
         wrapped = [(n, each) for n, each in enumerate(schema.fields) if self._is_wrapped(each.dataType)]
         reads = {number: f"{NEW}.{quoted(each.name)}" for number, each in wrapped}
         rows = rows.selectExpr("*", *(f"schema_of_variant({reads[n]}) AS __kind_{n}" for n, _ in wrapped))
-        values = (f"{bson_types.value(reads[n], f'__kind_{n}', each.dataType)} AS __of_{n}" for n, each in wrapped)
+        values = (f"{self._extended(reads[n], f'__kind_{n}', each)} AS __of_{n}" for n, each in wrapped)
         rows = rows.selectExpr("*", *values)
         for n, each in enumerate(schema.fields):
             if isinstance(each.dataType, NESTED):
                 rows = _with_parsed(rows, f"{NEW}.{quoted(each.name)}", json_types.read_as(each.dataType), f"__of_{n}")
         return rows
+
+    def _extended(self, read: str, kind: str, field: T.StructField) -> str:
+        return bson_types.value(read, kind, field.dataType, exact_times=self.refuses_finer_times)
 
 
 def _with_parsed(rows: DataFrame, read: str, kind: T.DataType, called: str) -> DataFrame:

@@ -215,7 +215,7 @@ class Json(RegistryFormat, NamedFields):
         if self._forms != TimeForms():
             session = {name: spark.conf.get(name, None) for name in json_times.SETTINGS}
             self._forms.check(self.schema_as_declared(), session)
-            self._forms.check_digits(each for each in self.schema_as_declared().fields if self._shall_keep(each))
+            self._check_digits()
         if self._evolution.scans or self._exact:
             our_classes.found(spark, "json.Undeclared")
         column_policies.check(self.schema_as_declared(), self._evolution)
@@ -225,6 +225,18 @@ class Json(RegistryFormat, NamedFields):
             msg = f"a column is named {undeclared.RESCUED}, and that is the column of rescued fields"
             raise ValueError(msg)
         return T.StructType([*found.fields, T.StructField(undeclared.RESCUED, T.StringType())])
+
+    def _check_digits(self) -> None:
+        fields = self.schema_as_declared().fields
+        if self.refuses_finer_times:
+            self._forms.check_digits(fields, "timestamp_precision: refuse")
+        elif not self.truncates_times:
+            self._forms.check_digits((each for each in fields if self._shall_keep(each)), "on_type_change")
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all columns are declared; else some are inferred."""
+        return not self._inferred
 
     @property
     def _forms(self) -> TimeForms:
@@ -256,7 +268,8 @@ class Json(RegistryFormat, NamedFields):
         """Where each digit counts: in columns that were inferred, and where it is said what else happens."""
         # Not in times of another form: it says itself how many digits it reads.
         schema = self._forms.marked(self.schema_as_declared())
-        return undeclared.exact_tree(schema, self._shall_keep, self._before)
+        times = None if self.timestamp_precision is None else self.refuses_finer_times
+        return undeclared.exact_tree(schema, self._shall_keep, self._before, times=times)
 
     def _shall_keep(self, column: T.StructField) -> bool:
         inferred = self._inferred and column.name.lower() not in self.pinned

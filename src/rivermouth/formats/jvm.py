@@ -121,7 +121,7 @@ class Jvm(DeclaredFormat):
 
     def _called(self) -> Deserializer:
         schema = json.dumps(self.schema_as_declared().jsonValue())
-        return Deserializer(self.class_name, self.files, self.config, schema, self._is_key)
+        return Deserializer(self.class_name, self.files, self.config, schema, self._is_key, self.truncates_times)
 
 
 def _check_keys(declared: T.DataType, path: str) -> None:

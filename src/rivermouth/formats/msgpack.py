@@ -34,7 +34,8 @@ class Msgpack(StepFormat, NamedFields):
 
     def step(self) -> tuple[Any, ...]:
         """The class that reads MessagePack, with the schema."""
-        return ("values.MessagePack", self.schema_as_declared().json(), not self.needs_declared_field)
+        schema, any_fields = self.schema_as_declared().json(), not self.needs_declared_field
+        return ("values.MessagePack", schema, any_fields, self.truncates_times)
 
 
 KIND = Msgpack

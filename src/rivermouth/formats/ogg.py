@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows import text_types
+from rivermouth.rows import text_types, time_texts
 from rivermouth.rows.change_format import NEW, OLD, UNKNOWN, ChangeFormat, Read
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Ogg(ChangeFormat):
         """Numbers and text alike."""
         if self.is_native(read.declared):
             return super().convert(read)
-        return text_types.of_text(f"CAST({read.sql} AS STRING)", read.declared)
+        return text_types.of_text(f"CAST({read.sql} AS STRING)", read.declared, exact_times=self.refuses_finer_times)
 
     def misfits(self, read: Read, done: str) -> Mapping[str, str]:
         """What is there and became nothing."""
@@ -67,7 +67,7 @@ class Ogg(ChangeFormat):
         return placed.selectExpr(
             "*",
             f"{self.of_tables(operation, '__in_table')} AS {names.OPERATION}",
-            f"try_cast(__in_op_ts AS TIMESTAMP) AS {names.SOURCE_TIMESTAMP}",
+            f"{time_texts.instant('__in_op_ts')} AS {names.SOURCE_TIMESTAMP}",
             f"__in_pos AS {names.SOURCE_POSITION}",
             f"{self.key_of(NEW, None, '__in_primary_keys', schema)} AS {names.PRIMARY_KEY}",
             f"{self.key_of(OLD, NEW, '__in_primary_keys', schema)} AS {names.OLD_PRIMARY_KEY}",

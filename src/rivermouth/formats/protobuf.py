@@ -41,6 +41,8 @@ class Protobuf(WritersFormat):
             numbers alone.
         subject: Subject of the schema registry that has the table's schema, where no ``descriptor`` is given.
         version: Its version.
+        timestamp_precision: What happens to a ``google.protobuf.Timestamp`` with nanoseconds, which no column keeps:
+            ``truncate`` cuts them off, toward the past, ``refuse`` refuses the record with ``FIELD_TYPE``.
     """
 
     model_config = ConfigDict(
@@ -53,6 +55,7 @@ class Protobuf(WritersFormat):
     framing: Literal["plain", "confluent"] = "plain"
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)
+    timestamp_precision: Literal["truncate", "refuse"] = "refuse"
     _content: bytes | None = PrivateAttr(default=None)
     _own_id: int | None = PrivateAttr(default=None)
 
@@ -138,7 +141,7 @@ class Protobuf(WritersFormat):
         """
         spark, value = rows.sparkSession, self._value(rows)
         if self._evolution is None:
-            made = protobuf_values.decoder(Encoding(self._read(spark), self.message, self.framing))(value)
+            made = protobuf_values.decoder(self._plain_encoding(spark))(value)
         else:
             encoding = self._encoding(spark)
             known = [number for number, _ in encoding.known]
@@ -153,6 +156,13 @@ class Protobuf(WritersFormat):
         by_header = self.reads_headers and self._evolution is None and names.HEADERS in rows.columns
         return F.expr(schema_headers.as_framed(self._id_header) if by_header else names.VALUE)
 
+    @property
+    def _truncates(self) -> bool:
+        return self.timestamp_precision == "truncate"
+
+    def _plain_encoding(self, spark: SparkSession) -> Encoding:
+        return Encoding(self._read(spark), self.message, self.framing, self._truncates)
+
     def _encoding(self, spark: SparkSession) -> protobuf_writers.Encoding:
         """What workers need to read messages of whatever writer."""
         if self._evolution is None:
@@ -166,7 +176,8 @@ class Protobuf(WritersFormat):
             known[self._own_id] = content
         policies = column_policies.policies_of(self._columns(spark), self._evolution, looked_at=self._looked_at)
         fails = self._evolution.says("fail")
-        return protobuf_writers.Encoding(content, self.message, policies, fails, tuple(sorted(known.items())))
+        writers = tuple(sorted(known.items()))
+        return protobuf_writers.Encoding(content, self.message, policies, fails, writers, self._truncates)
 
     def suspects(self, spark: SparkSession) -> Column:  # noqa: ARG002
         """Records by whose writers' schemas the table may grow; and those that are refused for what stops the flow."""

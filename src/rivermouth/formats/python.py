@@ -93,7 +93,7 @@ class Python(DeclaredFormat):
         where = python_function.reference(self.function, self._folder)
         asks = python_function.asked_for(where, arrow=self.arrow)
         schema = json.dumps(self.schema_as_declared().jsonValue())
-        return Call(where, schema, asks, self.arrow, self.timeout_s)
+        return Call(where, schema, asks, self.arrow, self.timeout_s, self.truncates_times)
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns by the function, called once for each; what it says of the others stands beside them."""

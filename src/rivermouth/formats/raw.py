@@ -12,7 +12,7 @@ from rivermouth.spec import Format
 
 
 class Raw(Format):
-    """One payload column ``value`` of type BINARY; nothing is ever refused.
+    """One payload column ``value`` of type BINARY; no value is ever refused.
 
     Attributes:
         type: ``raw``.

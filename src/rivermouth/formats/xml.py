@@ -43,7 +43,7 @@ class Xml(StepFormat, NamedFields):
     def step(self) -> tuple[Any, ...]:
         """The class that reads XML, with the schema and what else decides."""
         schema, any_fields = self.schema_as_declared().json(), not self.needs_declared_field
-        return ("values.Xml", schema, self.row_tag, self.null_value, any_fields)
+        return ("values.Xml", schema, self.row_tag, self.null_value, any_fields, self.truncates_times)
 
 
 def _check_arrays(declared: T.DataType, path: str) -> None:

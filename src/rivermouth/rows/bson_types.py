@@ -7,9 +7,9 @@ from typing import Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows import text_types
+from rivermouth.rows.time_bounds import limits
 
-# The years 1 to 9999, in milliseconds.
-_FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
+_FIRST_MS, _LAST_MS = limits(1000)
 _WRAPPED: Final = (
     ("number(?:Long|Int|Double|Decimal)", '"(-?[0-9]+(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?)"', "$1"),
     ("oid", '("[0-9a-f]{24}")', "$1"),
@@ -19,7 +19,7 @@ _WITH_EXPONENT: Final = r"^[+-]?[0-9]([.][0-9]{1,14})?[eE][+-]?[0-9]{1,2}\z"
 _NUMBERS: Final = ("$numberLong", "$numberInt", "$numberDouble", "$numberDecimal")
 
 
-def value(read: str, kind: str, declared: T.DataType) -> str:
+def value(read: str, kind: str, declared: T.DataType, *, exact_times: bool = False) -> str:
     """SQL of the declared type; null where the variant ``read``, of the kind in ``kind``, does not fit it."""
     text = f"CAST({read} AS STRING)"
     is_text, is_object = f"{kind} = 'STRING'", f"startswith({kind}, 'OBJECT')"
@@ -34,7 +34,8 @@ def value(read: str, kind: str, declared: T.DataType) -> str:
             encoded = f"coalesce({_part(read, '$binary', 'base64')}, {_part(read, '$binary')})"
             return f"try_to_binary(CASE WHEN {is_object} THEN {encoded} END, 'base64')"
         case T.DateType() | T.TimestampType() | T.TimestampNTZType():
-            return _time(read, declared, is_object=is_object, plain=f"CASE WHEN {is_text} THEN {text} END")
+            plain_text = f"CASE WHEN {is_text} THEN {text} END"
+            return _time(read, declared, is_object=is_object, plain=plain_text, exact=exact_times)
     named = ", ".join(_part(read, name) for name in _NUMBERS)
     number = f"CASE WHEN {is_number} THEN {text} WHEN {is_object} THEN coalesce({named}) END"
     if isinstance(declared, T.DecimalType):
@@ -63,13 +64,14 @@ def _part(read: str, *path: str) -> str:
     return f"try_variant_get({read}, '${names}', 'string')"
 
 
-def _time(read: str, declared: T.DataType, *, is_object: str, plain: str) -> str:
+def _time(read: str, declared: T.DataType, *, is_object: str, plain: str, exact: bool) -> str:
     """A date in extended JSON is milliseconds, alone or as a long, or text."""
     inner = f"coalesce({_part(read, '$date', '$numberLong')}, {_part(read, '$date')})"
     number = f"CASE WHEN {is_object} THEN try_cast({inner} AS BIGINT) END"
-    millis = f"timestamp_micros(CASE WHEN ({number}) BETWEEN {_FIRST} AND {_LAST} THEN ({number}) * 1000 END)"
+    millis = f"timestamp_micros(CASE WHEN ({number}) BETWEEN {_FIRST_MS} AND {_LAST_MS} THEN ({number}) * 1000 END)"
     if isinstance(declared, T.DateType):
         whole = f"CASE WHEN date_trunc('DAY', {millis}) = {millis} THEN CAST({millis} AS date) END"
         return f"coalesce({whole}, {text_types.of_text(plain, declared)})"
-    text = text_types.of_text(f"(CASE WHEN {is_object} THEN {_part(read, '$date')} ELSE {plain} END)", declared)
+    said = f"(CASE WHEN {is_object} THEN {_part(read, '$date')} ELSE {plain} END)"
+    text = text_types.of_text(said, declared, exact_times=exact)
     return f"coalesce(CAST({millis} AS {declared.simpleString()}), {text})"

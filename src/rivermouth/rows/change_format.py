@@ -12,8 +12,17 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.names import quoted
-from rivermouth.rows import json_document, json_fast_path, json_rounded, json_types, our_classes, row_reasons
-from rivermouth.rows.declared import DeclaredFormat
+from rivermouth.rows import (
+    json_document,
+    json_fast_path,
+    json_rounded,
+    json_types,
+    our_classes,
+    row_reasons,
+    time_bounds,
+    time_texts,
+)
+from rivermouth.rows.declared import DeclaredFormat, precision_hint
 from rivermouth.rows.json_document import SAMPLE_EVERY
 from rivermouth.rows.json_rounded import kept_type
 from rivermouth.rows.row_reasons import UNSOUND
@@ -30,6 +39,7 @@ UNKNOWN: Final = "?"
 _NAMELESS: Final = "? table"
 NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
 """Types whose values have values inside."""
+_DATES: Final = (T.DateType, T.TimestampType, T.TimestampNTZType)
 CHANGE: Final = (names.OPERATION, names.SOURCE_TIMESTAMP, names.SOURCE_POSITION, names.PRIMARY_KEY)
 
 _SENT: Final = "__sent"
@@ -43,6 +53,8 @@ _MESSAGES: Final = {
     "ROW_MISSING": "the change does not hold the row that it is about",
 }
 _FIELD_MESSAGES: Final = {
+    "FIELD_ZERO_DATE": "field {name} is declared {type} and holds a zero date of MySQL, which is no date: "
+    "zero_dates: null stores NULL for it",
     "FIELD_MISSING": "field {name} is declared NOT NULL and is null or missing",
     "VALUE_UNAVAILABLE": "the source did not send the value of field {name}, which the change left as it was: set "
     "REPLICA IDENTITY FULL in Postgres; only sink: upsert keeps the stored value, if no key and no order is made of it",
@@ -106,13 +118,24 @@ class RowFormat(DeclaredFormat):
         """Whether the parser itself refuses what does not fit that type."""
         return json_types.read_as(declared) == self.read_as(declared)
 
+    @property
+    def nulls_zero_dates(self) -> bool | None:
+        """Whether NULL is stored for zero dates, else they are refused; None where the source has none."""
+        return None
+
+    def nonzero(self, read: str, declared: T.DataType) -> str:
+        """SQL of a column as it was read, or null for a zero date that is stored as NULL."""
+        if not self.nulls_zero_dates or not isinstance(declared, _DATES):
+            return read
+        return f"CASE WHEN NOT {time_texts.is_zero(f'CAST({read} AS STRING)')} THEN {read} END"
+
     def convert(self, read: Read) -> str:
         """SQL of a column's value, null where what was read does not fit."""
         return json_types.convert(read.sql, read.declared)
 
     def misfits(self, read: Read, done: str) -> Mapping[str, str]:
         """By reason: SQL, true where a column's value, which ``convert`` made ``done`` of, is refused for it."""
-        found = json_types.misfit(read.sql, read.declared, done=done)
+        found = json_types.misfit(read.sql, read.declared, done=done, exact_times=self.refuses_finer_times)
         return {"FIELD_TYPE": found} if found else {}
 
     def beside(self, _schema: T.StructType, _reads: Sequence[Read]) -> Mapping[str, str]:
@@ -139,7 +162,7 @@ class RowFormat(DeclaredFormat):
             parsed = json_document.parsed(rows, document, called)
         sound = f"coalesce({json_document.SOUND}, false) AS __sound"
         told = self.told(parsed.selectExpr("*", sound), schema)
-        reads = [_read(NEW, number, field) for number, field in enumerate(schema.fields)]
+        reads = [self._read(NEW, number, field) for number, field in enumerate(schema.fields)]
         converted = told.selectExpr("*", *(f"{self.convert(read)} AS {_done(read)}" for read in reads))
         data = _struct({read.name: self._kept(read) for read in reads})
         kept = [*rows.columns, *self.told_columns]
@@ -147,6 +170,9 @@ class RowFormat(DeclaredFormat):
         made += (f"{sql} AS {name}" for name, sql in self.beside(schema, reads).items())
         judged = converted.selectExpr(*map(quoted, kept), *made)
         return judged.selectExpr("*", f"{names.MISFIT} IS NULL AS {names.DECODED}")
+
+    def _read(self, row: str, number: int, field: T.StructField) -> Read:
+        return Read(self.nonzero(f"{row}.{quoted(field.name)}", field.dataType), field.dataType, number, field.name)
 
     def row(self, schema: T.StructType) -> T.StructType:
         """The type by which a row of the source is read."""
@@ -161,8 +187,8 @@ class RowFormat(DeclaredFormat):
     def explain(self, rows: DataFrame) -> DataFrame:
         """What ``decode`` found, in words; what the parser refused is read again in Python.
 
-        Reasons: those of ``messages``, ``FIELD_TYPE``, ``FIELD_MISSING``, ``FIELD_AMBIGUOUS``, ``VALUE_UNAVAILABLE``,
-        and those of the format json.
+        Reasons: those of ``messages``, ``FIELD_TYPE``, ``FIELD_ZERO_DATE``, ``FIELD_MISSING``, ``FIELD_AMBIGUOUS``,
+        ``VALUE_UNAVAILABLE``, and those of the format json.
         """
         schema = self.schema_as_declared()
         kinds = {f.name: f.dataType if self.is_native(f.dataType) else self.read_as(f.dataType) for f in schema.fields}
@@ -178,13 +204,19 @@ class RowFormat(DeclaredFormat):
             for each in schema.fields
             for code, text in _FIELD_MESSAGES.items()
         )
+        hints = "".join(
+            f" WHEN {names.literal(f'FIELD_TYPE {each.name}')} THEN {names.literal(hint)}"
+            for each in schema.fields
+            if (hint := precision_hint(each.dataType, refused=self.refuses_finer_times))
+        )
+        hint = f"CASE {names.MISFIT}{hints} ELSE '' END" if hints else "''"
         space = f"instr({names.MISFIT}, ' ')"
         field = f"CASE WHEN {space} > 0 THEN substring({names.MISFIT}, {space} + 1) END"
         return rows.withColumn("__verdict", verdict).selectExpr(
             "* EXCEPT (__verdict)",
             f"coalesce(__verdict.reason, substring_index({names.MISFIT}, ' ', 1)) AS {names.REASON}",
             f"CASE WHEN __verdict IS NULL THEN {field} ELSE __verdict.field END AS {names.FIELD}",
-            f"coalesce(__verdict.message, CASE {whole} {words} END) AS {names.MESSAGE}",
+            f"coalesce(concat(__verdict.message, {hint}), CASE {whole} {words} END) AS {names.MESSAGE}",
         )
 
     def observations(self) -> dict[str, str]:
@@ -227,6 +259,8 @@ class RowFormat(DeclaredFormat):
     def _misfits(self, schema: T.StructType, reads: Sequence[Read], *, keeps: bool) -> Iterator[str]:
         for field, read in zip(schema.fields, reads, strict=True):
             found = dict(self.misfits(read, _done(read)))
+            if self.nulls_zero_dates is False and isinstance(read.declared, _DATES):
+                found = {"FIELD_ZERO_DATE": time_texts.is_zero(f"CAST({read.sql} AS STRING)"), **found}
             if not field.nullable:
                 found["FIELD_MISSING"] = f"NOT ({self.deletes}) AND {_done(read)} IS NULL"
             for reason, sql in found.items():
@@ -303,7 +337,7 @@ class ChangeFormat(RowFormat):
         """What is not known of the row before is as after it."""
         parts = {}
         for number, field in enumerate(schema.fields):
-            either = f"coalesce({_read(OLD, number, field).sql}, {_read(NEW, number, field).sql})"
+            either = f"coalesce({self._read(OLD, number, field).sql}, {self._read(NEW, number, field).sql})"
             parts[field.name] = self.convert(Read(either, field.dataType, number, field.name))
         update = f"{names.OPERATION} = '{names.UPDATE}' AND {OLD} IS NOT NULL"
         return f"CASE WHEN {update} THEN {_struct(parts)} END"
@@ -330,13 +364,8 @@ def of_seconds(text: str) -> str:
 
 
 def _time_since(number: str, micros: int) -> str:
-    """Within the years 1 to 9999: beyond them Spark fails, and readers do."""
-    first, last = (bound // micros for bound in (-62_135_596_800_000_000, 253_402_300_799_999_999))
+    first, last = time_bounds.limits(micros)
     return f"timestamp_micros(CASE WHEN {number} BETWEEN {first} AND {last} THEN {number} * {micros} END)"
-
-
-def _read(row: str, number: int, field: T.StructField) -> Read:
-    return Read(f"{row}.{quoted(field.name)}", field.dataType, number, field.name)
 
 
 def _done(read: Read) -> str:

@@ -12,6 +12,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.rows import json_types, record_keys, snapshots
 from rivermouth.rows.schema import derived_columns, key_columns, sequence_column
+from rivermouth.rows.time_bounds import within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -27,7 +28,7 @@ KEY_CHANGED: Final = "KEY_CHANGED"
 MESSAGES: Final = {
     **snapshots.MESSAGES,
     KEY_NULL: "a part of its key is null",
-    SEQUENCE_NULL: "its place in the order is null or not a number",
+    SEQUENCE_NULL: "its place in the order is null, not a number, or a time that is not in the years 1 to 9999",
     KEY_CHANGED: "it changes a key, and its format tells such a change of its own key alone",
 }
 
@@ -320,12 +321,13 @@ def sequence_sql(sequence_by: Sequence[str], columns: Collection[str]) -> str:
 
 
 def _is_no_sequence(schema: StructType) -> str:
-    """SQL: whether a sequence cannot be compared: it or a part of it is null or not a number."""
+    """SQL: whether a sequence cannot be kept: it or a part of it is null, not a number, or a time out of range."""
     kind = schema[names.SEQUENCE].dataType
     fields = [(f"{names.SEQUENCE}.{names.quoted(each.name)}", each.dataType) for each in getattr(kind, "fields", ())]
     parts = fields or [(names.SEQUENCE, kind)]
     tests = [f"{name} IS NULL" for name, _ in parts]
     tests += [f"isnan({name})" for name, each in parts if each.simpleString() in {"float", "double"}]
+    tests += [f"NOT ({within(name, each.simpleString())})" for name, each in parts if isinstance(each, _TIMES)]
     return f"({' OR '.join(tests)})"
 
 

@@ -86,7 +86,7 @@ class ConnectFormat(RowFormat):
 
     @property
     def _said(self) -> debezium_types.Said:
-        return debezium_types.Said(self.decimals, self.time_precision, self.binaries)
+        return debezium_types.Said(self.decimals, self.time_precision, self.binaries, self.refuses_finer_times)
 
     def of_rows(self, told: DataFrame, schema: T.StructType) -> DataFrame:
         """The columns whose values mean what the schema block says, made of both in a few steps.
@@ -109,7 +109,8 @@ class ConnectFormat(RowFormat):
 
     def _steps(self, number: int, column: T.StructField) -> Iterator[dict[str, str]]:
         """Columns to be added one step after the other; the last is the value."""
-        read, at, declared = f"{NEW}.{quoted(column.name)}", f"__of_{number}", column.dataType
+        at, declared = f"__of_{number}", column.dataType
+        read = self.nonzero(f"{NEW}.{quoted(column.name)}", declared)
         if not isinstance(declared, NESTED):
             yield from debezium_types.steps(read, declared, at, self._said)
             return

@@ -21,13 +21,14 @@ from pyspark.sql.types import (
 )
 
 from rivermouth import names
-from rivermouth.rows import envelope, number_keys, partition_values
+from rivermouth.rows import envelope, number_keys, partition_values, time_ranges
 from rivermouth.rows.changes import MESSAGES
 from rivermouth.rows.checks import JUDGEABLE, failed_column
 from rivermouth.rows.generated_code import by_reference
 from rivermouth.rows.routing import DEAD_LETTER
-from rivermouth.rows.schema import HEADERS_TYPE
+from rivermouth.rows.schema import HEADERS_TYPE, made_columns
 from rivermouth.rows.splitting import once
+from rivermouth.rows.time_ranges import TIME_MESSAGE, TIME_REASON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,6 +84,13 @@ _SOURCES: Final = {
 
 _WHAT_CHANGES_LACK: Final = (
     f"CASE {names.PROBLEM} {' '.join(f'WHEN {code!r} THEN {text!r}' for code, text in MESSAGES.items())} END"
+)
+
+
+TIMESTAMP_REASON: Final = "KAFKA_TIMESTAMP_RANGE"
+_TIMESTAMP_MESSAGE: Final = (
+    "Kafka's timestamp of the record is before 1582-10-15 or after the year 9999: does its producer count microseconds "
+    "where Kafka counts milliseconds? metadata_columns without kafka_timestamp takes the record"
 )
 
 
@@ -162,7 +170,12 @@ _KEYS_BY_SIZE: Final = {
 def as_envelope(letters: DataFrame, *more: str) -> DataFrame:
     """Dead letters as envelope rows again, for another try, with the columns in ``more`` as ``__<name>``."""
     beside = (F.col(name).alias(f"__{name.removeprefix('__')}") for name in more)
-    return letters.select(*(F.col(column).alias(source) for column, source in _SOURCES.items()), *beside)
+    # Their own timestamp could not be kept; what stands for it here is refused for the same reason.
+    kept = F.when(F.col("reason") == TIMESTAMP_REASON, F.expr(envelope.OUT_OF_RANGE)).otherwise(
+        F.col("kafka_timestamp")
+    )
+    columns = {**{source: F.col(column) for column, source in _SOURCES.items()}, names.TIMESTAMP: kept}
+    return letters.select(*(column.alias(source) for source, column in columns.items()), *beside)
 
 
 def dead_letters(
@@ -186,15 +199,32 @@ def dead_letters(
     """
     dead = envelope.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}' AND {once(flow)}"), flow)
     refused = f"NOT {names.DECODED}"
+    made = time_ranges.outside(routed.schema, made_columns(flow, routed.columns))
     told = {
         **_SOURCES,
+        "kafka_timestamp": f"CASE WHEN NOT {envelope.TIMESTAMP_OUT_OF_RANGE} THEN {names.TIMESTAMP} END",
         "topic_id": _topic_id(topic_ids),
         "flow": names.literal(flow.name),
         "target": names.literal(target),
         "stage": f"CASE {_stage(flow)} ELSE 'decode' END",
-        "reason": f"CASE WHEN {refused} THEN {names.REASON} {_reason(flow)} END",
-        "field": f"CASE WHEN {refused} THEN {names.FIELD} {_field(flow)} END",
-        "message": f"CASE WHEN {refused} THEN {names.MESSAGE} {_message(flow)} END",
+        "reason": _case(
+            _if_timestamp(flow, TIMESTAMP_REASON),
+            f"WHEN {refused} THEN {names.REASON}",
+            *(f"WHEN {sql} THEN '{TIME_REASON}'" for sql in made.values()),
+            _reason(flow),
+        ),
+        "field": _case(
+            _if_timestamp(flow, "kafka_timestamp"),
+            f"WHEN {refused} THEN {names.FIELD}",
+            *(f"WHEN {sql} THEN {names.literal(name)}" for name, sql in made.items()),
+            _field(flow),
+        ),
+        "message": _case(
+            _if_timestamp(flow, _TIMESTAMP_MESSAGE),
+            f"WHEN {refused} THEN {names.MESSAGE}",
+            *(f"WHEN {sql} THEN {names.literal(TIME_MESSAGE.format(column=name))}" for name, sql in made.items()),
+            _message(flow),
+        ),
         "failed_expectations": _failed_names(flow),
         "schema_version": "1",
         "batch": by_reference(f"CAST({entry} AS BIGINT)"),
@@ -205,6 +235,16 @@ def dead_letters(
     if flow.explosion is not None:
         told[POSITION.name] = f"CASE WHEN {names.POSITION} >= 0 THEN {names.POSITION} END"
     return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in told.items()), *beside)
+
+
+def _case(*branches: str) -> str:
+    return f"CASE {' '.join(branches)} END"
+
+
+def _if_timestamp(flow: Flow, then: str) -> str:
+    """A branch for records whose Kafka timestamp the table cannot hold; it comes first, or replay would not know it."""
+    out = f"WHEN {envelope.TIMESTAMP_OUT_OF_RANGE} THEN {names.literal(then)}"
+    return out if envelope.stores_timestamp(flow) else ""
 
 
 def _of_key(flow: Flow) -> tuple[str, str, str]:

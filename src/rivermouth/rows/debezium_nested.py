@@ -107,7 +107,7 @@ def judged(read: str, declared: T.DataType, hint: str, said: Said, numbers: Iter
     """
     numbers = numbers if numbers is not None else itertools.count()
     if not is_hinted(declared):
-        return _plain(read, declared)
+        return _plain(read, declared, said)
     at = f"n{next(numbers)}"
     match declared:
         case T.StructType():
@@ -176,9 +176,9 @@ def _wrong_part(part: str, declared: T.DataType, may_be_null: bool, reason: str,
     return f"({found} OR {empty})"
 
 
-def _plain(read: str, declared: T.DataType) -> str:
+def _plain(read: str, declared: T.DataType, said: Said) -> str:
     """Of what no schema block explains: as in plain JSON."""
-    misfit = json_types.misfit(read, declared)
+    misfit = json_types.misfit(read, declared, exact_times=said.exact_times)
     reason = f"CASE WHEN {misfit} THEN '{MISFIT}' END" if misfit else "CAST(NULL AS STRING)"
     return f"struct({json_types.convert(read, declared)} AS v, {reason} AS wrong)"
 

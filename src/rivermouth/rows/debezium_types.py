@@ -13,28 +13,27 @@ from typing import Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows import text_types
+from rivermouth.rows.time_bounds import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 
 HINTED: Final = (T.BinaryType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType)
 """Declared types of columns whose values mean what the schema block says."""
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _DAYS: Final = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
+_NANOS: Final = "io.debezium.time.NanoTimestamp"
 # In microseconds: of how many one of the unit is made, or how many of it make one.
 _UNITS: Final = {
     "io.debezium.time.Timestamp": "{n} * 1000",
     "org.apache.kafka.connect.data.Timestamp": "{n} * 1000",
     "io.debezium.time.MicroTimestamp": "{n}",
-    "io.debezium.time.NanoTimestamp": "({n} - pmod({n}, 1000)) DIV 1000",
+    _NANOS: "{n} DIV 1000 - IF({n} % 1000 < 0, 1, 0)",
 }
 _BY_SETTING: Final = {
     "millis": "io.debezium.time.Timestamp",
     "micros": "io.debezium.time.MicroTimestamp",
-    "nanos": "io.debezium.time.NanoTimestamp",
+    "nanos": _NANOS,
 }
-# From the first day of year 1 to the last of 9999, so that every reader can show it.
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-_FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
-_LARGEST: Final = {"millis": 253_402_300_799_999, "micros": 253_402_300_799_999_999, "nanos": 2**63 - 1}
+_LARGEST: Final = {"millis": LAST_US // 1000, "micros": LAST_US, "nanos": 2**63 - 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,13 @@ class Said:
         decimals: What text is for a decimal: base64 or string.
         unit: What a number is for a time: millis, micros or nanos.
         binaries: What text is for bytes: base64 or hex.
+        exact_times: Whether times with digits behind the microsecond do not fit; else they are cut.
     """
 
     decimals: str | None = None
     unit: str | None = None
     binaries: str | None = None
+    exact_times: bool = False
 
 
 def steps(read: str, declared: T.DataType, at: str, said: Said) -> Iterator[dict[str, str]]:
@@ -71,8 +72,8 @@ def steps(read: str, declared: T.DataType, at: str, said: Said) -> Iterator[dict
     elif isinstance(declared, T.DateType):
         yield {at: _date(read, declared, hint, at)}
     else:
-        yield {f"{at}_micros": _micros(read, hint, at, said.unit)}
-        yield {at: _timestamp(read, declared, at)}
+        yield {f"{at}_micros": _micros(read, hint, at, said)}
+        yield {at: _timestamp(read, declared, at, said)}
 
 
 def ambiguous(declared: T.DataType, at: str, said: Said) -> str | None:
@@ -155,7 +156,7 @@ def _date(read: str, declared: T.DataType, hint: str, at: str) -> str:
     listed = ", ".join(f"'{name}'" for name in _DAYS)
     days = f"try_variant_get({read}, '$', 'bigint')"
     is_days = f"{at}_kind = 'BIGINT' AND coalesce({hint}.name IN ({listed}), {hint} IS NULL)"
-    in_range = f"{days} BETWEEN {_FIRST_DAY} AND {_LAST_DAY}"
+    in_range = f"{days} BETWEEN {FIRST_DAY} AND {LAST_DAY}"
     text = text_types.of_text(f"rtrim('Z', CAST({read} AS STRING))", declared)
     return (
         f"CASE WHEN {is_days} AND {in_range} THEN date_add(DATE '1970-01-01', CAST({days} AS INT)) "
@@ -163,23 +164,25 @@ def _date(read: str, declared: T.DataType, hint: str, at: str) -> str:
     )
 
 
-def _micros(read: str, hint: str, at: str, unit: str | None) -> str:
+def _micros(read: str, hint: str, at: str, said: Said) -> str:
     number = f"try_variant_get({read}, '$', 'bigint')"
     largest = {_BY_SETTING[name]: value for name, value in _LARGEST.items()}
     cases = []
     for name, sql in _UNITS.items():
         bound = largest.get(name, _LARGEST["millis"])
         is_unit = f"{hint}.name = '{name}'"
-        if unit is not None and _BY_SETTING[unit] == name:
+        if said.unit is not None and _BY_SETTING[said.unit] == name:
             is_unit = f"coalesce({is_unit}, {hint} IS NULL)"
+        if said.exact_times and name == _NANOS:
+            is_unit = f"{is_unit} AND {number} % 1000 = 0"
         cases.append(f"WHEN {is_unit} AND {number} BETWEEN -{bound} AND {bound} THEN {sql.format(n=number)}")
     return f"CASE WHEN {at}_kind = 'BIGINT' THEN CASE {' '.join(cases)} END END"
 
 
-def _timestamp(read: str, declared: T.DataType, at: str) -> str:
+def _timestamp(read: str, declared: T.DataType, at: str, said: Said) -> str:
     micros = f"timestamp_micros({at}_micros)"
     if isinstance(declared, T.TimestampNTZType):
         micros = f"CAST({micros} AS timestamp_ntz)"
-    in_range = f"{at}_micros BETWEEN {_FIRST_MICRO} AND {_LAST_MICRO}"
-    text = text_types.of_text(f"CAST({read} AS STRING)", declared)
+    in_range = f"{at}_micros BETWEEN {FIRST_US} AND {LAST_US}"
+    text = text_types.of_text(f"CAST({read} AS STRING)", declared, exact_times=said.exact_times)
     return f"CASE WHEN {in_range} THEN {micros} WHEN {at}_kind = 'STRING' THEN {text} END"

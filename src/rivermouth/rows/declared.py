@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType, TimestampNTZType, TimestampType
 
 from rivermouth.rows import json_schema_document, json_types
 from rivermouth.rows.refused import SchemaRefused, unreadable
@@ -32,6 +32,10 @@ class DeclaredFormat(Format):
         declared: ``schema`` in YAML: DDL (``"id bigint, at timestamp"``), the path of a file with Spark's JSON
             form of a schema, or with a JSON Schema (``.json``), or either as a mapping. A NOT NULL column refuses
             records that lack it. ``infer``, in the format json, infers it at the first run and keeps it.
+        timestamp_precision: What happens to a time with digits behind the microsecond, which no column keeps:
+            ``truncate`` cuts them off, toward the past, ``refuse`` refuses the record with ``FIELD_TYPE``. If it is
+            not given, they are cut off of times in text and of Debezium's numbers, except in columns of the format
+            json that were inferred or may evolve; and refused in MessagePack, XML, and what Python or Java return.
     """
 
     renames: ClassVar[bool] = False
@@ -39,6 +43,17 @@ class DeclaredFormat(Format):
     variants: ClassVar[bool] = False
     """Whether a column may be a VARIANT."""
     declared: str | dict[str, Any] = Field(alias="schema")
+    timestamp_precision: Literal["truncate", "refuse"] | None = None
+
+    @property
+    def truncates_times(self) -> bool:
+        """Whether it is said that what is less than a microsecond is cut off of times."""
+        return self.timestamp_precision == "truncate"
+
+    @property
+    def refuses_finer_times(self) -> bool:
+        """Whether it is said that times with digits behind the microsecond are refused."""
+        return self.timestamp_precision == "refuse"
 
     def below(self, base: Path) -> Self:
         """The same format; a schema file's relative path is resolved against ``base``."""
@@ -53,8 +68,22 @@ class DeclaredFormat(Format):
         return self.model_copy(update={"declared": _from_file(self.declared)})
 
     def columns(self, spark: SparkSession) -> StructType:  # noqa: ARG002 - Spark's parser is the process's own
-        """The declared columns, in order, all nullable: NOT NULL is judged per record, not by the table."""
-        return json_types.nullable_columns(self.schema_as_declared())
+        """The declared columns, in order, all nullable: NOT NULL is judged per record, not by the table.
+
+        Raises:
+            ValueError: The schema cannot be read, or a setting is about columns that it lacks; the text says why.
+        """
+        found = json_types.nullable_columns(self.schema_as_declared())
+        times = (TimestampType, TimestampNTZType)
+        if self.timestamp_precision is not None and self.is_fixed and not json_types.holds(found, times):
+            msg = "timestamp_precision is about timestamps, and no column is one: declare one, or leave it out"
+            raise ValueError(msg)
+        return found
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all columns are declared; else some are inferred."""
+        return True
 
     def schema_as_declared(self) -> StructType:
         """The schema as declared, NOT NULL included.
@@ -82,6 +111,13 @@ class DeclaredFormat(Format):
             ValueError: They cannot; the text says which, and why.
         """
         json_types.check(schema, renames=self.renames, variants=self.variants)
+
+
+def precision_hint(declared: DataType, *, refused: bool) -> str:
+    """The end of a message that a value does not fit, where that may be for its digits; else empty."""
+    if not refused or not isinstance(declared, TimestampType | TimestampNTZType):
+        return ""
+    return " (timestamp_precision: truncate cuts off digits behind the microsecond, refuse does not)"
 
 
 def hinted_columns(schema: StructType, hints: str | None) -> StructType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
-from rivermouth.rows import record_keys, wrapping
+from rivermouth.rows import record_keys, time_bounds, wrapping
 from rivermouth.rows.ledger import Ranges, flat, size
 from rivermouth.rows.utf8 import is_utf8
 
@@ -31,6 +31,14 @@ _SOURCE_COLUMNS = {
 _TASK_OFFSETS: Final = 1_000
 _TASK_PARTITIONS: Final = 8
 _LOOK: Final = "RIVERMOUTH_SCHEMA_NEEDS_A_LOOK"
+
+# 1582-10-15: Spark's Kafka source moves earlier timestamps by days, to where the Julian calendar had them.
+_FIRST_US: Final = -12_219_292_800_000_000
+_IN_RANGE: Final = f"BETWEEN timestamp_micros({_FIRST_US}) AND timestamp_micros({time_bounds.LAST_US})"
+TIMESTAMP_OUT_OF_RANGE: Final = f"coalesce({names.TIMESTAMP} NOT {_IN_RANGE}, false)"
+"""SQL over envelope rows, never null: whether Kafka's timestamp is before 1582-10-15, or after the year 9999."""
+OUT_OF_RANGE: Final = f"timestamp_micros({time_bounds.LAST_US + 1})"
+"""SQL of a timestamp that stands for any that is out of range."""
 
 
 def read(batch: DataFrame, within: Ranges | None = None, beside: Sequence[str] = ()) -> DataFrame:
@@ -78,8 +86,9 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
 
     Returns:
         ``rows`` with ``__data`` (struct of the payload), ``__decoded`` (boolean, never null; true for a null
-        value) and ``__key_valid`` (boolean, never null); with ``__key_data`` where keys become columns. Wrapped values
-        are unwrapped from here on, and two columns stand beside them that ``wrapping`` knows.
+        value) and ``__key_valid`` (boolean, never null), false also where the table shall hold Kafka's timestamp and
+        cannot; with ``__key_data`` where keys become columns. Wrapped values are unwrapped from here on, and two
+        columns stand beside them that ``wrapping`` knows.
     """
     if flow.wraps:
         decoded = wrapping.refused(flow.value_format.decode(wrapping.unwrapped(rows, flow)))
@@ -91,10 +100,20 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
         taken = f"{names.DECODED} OR coalesce({spared}, false) AS {names.DECODED}"
         decoded = decoded.selectExpr(f"* EXCEPT ({names.DECODED})", taken)
     if flow.key_columns is not None:
-        return record_keys.decode(decoded, flow.key_columns)
-    checked = flow.key_as_text and "kafka_key" in flow.metadata_columns
-    valid = f"coalesce({is_utf8(names.KEY)}, true)" if checked else "true"
-    return decoded.selectExpr("*", f"{valid} AS {names.KEY_VALID}")
+        read = record_keys.decode(decoded, flow.key_columns)
+        if not stores_timestamp(flow):
+            return read
+        valid = f"{names.KEY_VALID} AND NOT {TIMESTAMP_OUT_OF_RANGE} AS {names.KEY_VALID}"
+        return read.selectExpr(f"* EXCEPT ({names.KEY_VALID})", valid)
+    parts = [f"NOT {TIMESTAMP_OUT_OF_RANGE}"] if stores_timestamp(flow) else []
+    if flow.key_as_text and "kafka_key" in flow.metadata_columns:
+        parts.append(f"coalesce({is_utf8(names.KEY)}, true)")
+    return decoded.selectExpr("*", f"{' AND '.join(parts) or 'true'} AS {names.KEY_VALID}")
+
+
+def stores_timestamp(flow: Flow) -> bool:
+    """Whether the flow's table has Kafka's timestamp, so that one that no reader can read is refused."""
+    return "kafka_timestamp" in flow.metadata_columns
 
 
 def explain(rows: DataFrame, flow: Flow) -> DataFrame:

@@ -28,17 +28,26 @@ def form_of(text: str) -> int:
     if match is None:
         return OTHER
     try:
-        dt.datetime.fromisoformat(text[:19].replace(" ", "T"))
-    except ValueError:
+        found = dt.datetime.fromisoformat(text[:19].replace(" ", "T"))
+        if match[2] is None:
+            return DATE
+        if match[4] is None:
+            return LOCAL
+        return INSTANT if match[5] is None or _is_offset(match, found) else OTHER
+    except (ValueError, OverflowError):
         return OTHER
-    if match[2] is None:
-        return DATE
-    if match[4] is None:
-        return LOCAL
-    if match[5] is None:
-        return INSTANT
-    near = int(match[6]) < 60 and dt.timedelta(hours=int(match[5]), minutes=int(match[6])) <= _FARTHEST_OFFSET  # noqa: PLR2004 - minutes
-    return INSTANT if near else OTHER
+
+
+def _is_offset(match: re.Match[str], local: dt.datetime) -> bool:
+    """Whether there is such an offset.
+
+    Raises:
+        OverflowError: There is, and the instant is not in the years 1 to 9999.
+    """
+    offset = dt.timedelta(hours=int(match[5]), minutes=int(match[6]))
+    if int(match[6]) >= 60 or offset > _FARTHEST_OFFSET:  # noqa: PLR2004 - minutes
+        return False
+    return isinstance(local + offset if match[4][0] == "-" else local - offset, dt.datetime)
 
 
 def joined(some: int, others: int) -> int:

@@ -31,6 +31,7 @@ class Deserializer:
         config: What its ``configure`` gets.
         schema: The declared columns in Spark's JSON form.
         is_key: Whether it reads keys; its ``configure`` gets to know.
+        truncates_times: Whether what is less than a microsecond is cut off of times.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Deserializer:
     config: Mapping[str, Any] = field(repr=False)
     schema: str
     is_key: bool = False
+    truncates_times: bool = False
 
 
 def check(spark: SparkSession, called: Deserializer) -> None:
@@ -81,7 +83,8 @@ def failure(error_text: str) -> DeserializerLost | None:
 
 
 def _made(spark: SparkSession, called: Deserializer) -> Any:
-    return our_classes.made(spark, _CLASS, called.name, dict(called.config), called.schema, called.is_key)
+    settings = (called.schema, called.is_key, called.truncates_times)
+    return our_classes.made(spark, _CLASS, called.name, dict(called.config), *settings)
 
 
 def _has_all(spark: SparkSession, jars: Sequence[str]) -> bool:

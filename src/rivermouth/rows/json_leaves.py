@@ -19,9 +19,11 @@ from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL
 _RANGES: Final = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIMESTAMP: Final = re.compile(
-    r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d*)?(Z|[+-]\d{2}(:?\d{2})?)?)?)?", re.ASCII
+    r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d*)?)?(Z|[+-]\d{2}(:?\d{2})?)?)?", re.ASCII
 )
-_OFFSET: Final = re.compile(r"[+-](\d{2}):?(\d{2})?$", re.ASCII)
+_CLOCK: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?", re.ASCII)
+_DATE_LENGTH: Final = len("2026-01-31")
+_OFFSET: Final = re.compile(r"([+-])(\d{2}):?(\d{2})?$", re.ASCII)
 _HOUR_MINUTES: Final = 60
 # As Java has it.
 _MOST_OFFSET_MINUTES: Final = 18 * _HOUR_MINUTES
@@ -64,7 +66,7 @@ def lost_digits(value: Any) -> str | None:
     if isinstance(value, Number):
         return None if exact_values.is_double(value.text) else "a number with more digits than a double keeps"
     if isinstance(value, str) and not exact_values.is_micros(value):
-        return "a time with digits behind the microsecond"
+        return "a time with digits behind the microsecond, which timestamp_precision: truncate cuts off"
     return None
 
 
@@ -167,13 +169,17 @@ def _by_form(value: Any, declared: TimeByForm) -> str | None:
 
 
 def _is_in_the_calendar(text: str) -> bool:
-    """Whether there is such a day, time and offset; ``text`` has the form of one."""
+    """Whether there is such a day, time and offset in the years 1 to 9999; ``text`` has the form of one."""
+    clock = _CLOCK.match(text)
+    offset = _OFFSET.search(text[_DATE_LENGTH:])
     try:
-        dt.datetime.fromisoformat(text[:19].replace(" ", "T"))
-    except ValueError:
+        found = dt.datetime.fromisoformat(clock[0].replace(" ", "T") if clock else text)
+        if offset is None:
+            return True
+        hours, minutes = int(offset[2]), int(offset[3] or 0)
+        if minutes >= _HOUR_MINUTES or hours * _HOUR_MINUTES + minutes > _MOST_OFFSET_MINUTES:
+            return False
+        shift = dt.timedelta(hours=hours, minutes=minutes)
+        return isinstance(found + shift if offset[1] == "-" else found - shift, dt.datetime)
+    except (ValueError, OverflowError):
         return False
-    offset = _OFFSET.search(text[19:])
-    if offset is None:
-        return True
-    hours, minutes = int(offset[1]), int(offset[2] or 0)
-    return minutes < _HOUR_MINUTES and hours * _HOUR_MINUTES + minutes <= _MOST_OFFSET_MINUTES

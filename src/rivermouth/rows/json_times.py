@@ -9,15 +9,13 @@ from typing import Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import below, literal
-from rivermouth.rows import datetime_pattern
+from rivermouth.rows import datetime_pattern, time_bounds
 
 EPOCHS: Final = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
 """Words in the place of a pattern of timestamps, and how many microseconds their number counts."""
 SETTINGS: Final = {"spark.sql.legacy.timeParserPolicy": "CORRECTED", "spark.sql.timestampType": "TIMESTAMP_LTZ"}
 """What a session must say, so that patterns are read strictly and keep their offsets."""
 _LESS_THAN_MICROS: Final = "SSSSSSS"
-_FIRST_US: Final = -62_135_596_800_000_000
-_LAST_US: Final = 253_402_300_799_999_999
 
 
 class TimeByForm(T.DataType):
@@ -41,14 +39,6 @@ class TimeByForm(T.DataType):
         """The type that the parser is told."""
         return T.LongType() if self.form in EPOCHS else T.StringType()
 
-    @property
-    def _first(self) -> str:
-        return f"CAST('0001-01-01' AS {self.simpleString()})"
-
-    @property
-    def _end(self) -> str:
-        return f"CAST('+10000-01-01' AS {self.simpleString()})"
-
     def convert(self, read: str) -> str:
         """SQL of the declared type; null where there is no such time; ``misfit`` says whether it fits."""
         if self.form in EPOCHS:
@@ -60,8 +50,7 @@ class TimeByForm(T.DataType):
     def misfit(self, read: str, done: str) -> str:
         """SQL that is true where what was read does not fit."""
         # Spark takes signs before years, and more than four digits behind them.
-        within = f"{done} >= {self._first} AND {done} < {self._end}"
-        return f"{read} IS NOT NULL AND NOT coalesce({within}, false)"
+        return f"{read} IS NOT NULL AND NOT coalesce({time_bounds.within(done, self.simpleString())}, false)"
 
     def fits(self, text: str) -> bool:
         """Whether a string, or the digits of a whole number, fit."""
@@ -86,8 +75,7 @@ def check_form(form: str, *, of_dates: bool) -> None:
 
 def bounds(epoch: str) -> tuple[int, int]:
     """The least and the greatest number of an epoch that lie in the years 1 to 9999."""
-    each = EPOCHS[epoch]
-    return -(-_FIRST_US // each), _LAST_US // each
+    return time_bounds.limits(EPOCHS[epoch])
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +120,12 @@ class TimeForms:
             msg = "date_format is about dates, and no column is one: declare one, or leave it out"
             raise ValueError(msg)
 
-    def check_digits(self, exact: Iterable[T.StructField]) -> None:
+    def check_digits(self, exact: Iterable[T.StructField], because: str) -> None:
         """Makes sure that nothing is cut off of timestamps in columns that shall keep all that is said.
+
+        Args:
+            exact: Those columns.
+            because: The setting that says so.
 
         Raises:
             ValueError: A form has digits for less than a microsecond; the text says what to do.
@@ -144,7 +136,7 @@ class TimeForms:
         leaves = (leaf for each in exact for leaf in _leaves(each.dataType, each.name))
         column = next((path for path, leaf in leaves if isinstance(leaf, times)), None)
         if column is not None:
-            msg = f"timestamp_format reads more digits of a second than column {column} keeps, and on_type_change says "
+            msg = f"timestamp_format reads more digits of a second than column {column} keeps, and {because} says "
             msg += "that none is cut off: write SSSSSS, or declare the column string"
             raise ValueError(msg)
 

@@ -16,6 +16,7 @@ from typing import Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import below, folded, quoted
+from rivermouth.rows import time_texts
 from rivermouth.rows.json_document import TEXT
 from rivermouth.rows.json_times import TimeByForm
 
@@ -25,11 +26,11 @@ EXACT_IN_DOUBLE: Final = 15
 _EXPONENT: Final = "^[^eE]*[eE][+-]?[0-9]{1,3}$"
 LONGEST_DECIMAL: Final = 400
 _UNDERFLOW: Final = "[1-9][0-9.]*[eE]-[0-9]{3}"
-_SHORTEST_TIMESTAMP: Final = len("2026-01-31")
-_NTZ: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
+_DATE_LENGTH: Final = len("2026-01-31")
 NAME_IN_JSON: Final = "json_name"
 """In a column's metadata: the name that its field has in the documents, where it is another one."""
 
+_TIMES: Final = (T.TimestampType, T.TimestampNTZType)
 _AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
 
 
@@ -176,21 +177,24 @@ def _convert_leaf(read: str, declared: T.DataType) -> str:
             text = _decimal_text(read)
             return f"CASE WHEN {_castable(text)} THEN try_cast({text} AS {sql}) END"
         case T.TimestampType():
-            # Only what begins with a date: a bare time would become one of today, a bare year a first of January.
-            # Two dashes where a date has them are found sooner than a date is parsed.
-            dated = f"(instr({read}, '-') = 5 AND locate('-', {read}, 6) = 8) OR try_cast({read} AS date) IS NOT NULL"
-            form = f"octet_length({read}) >= {_SHORTEST_TIMESTAMP} AND ({dated})"
-            return f"CASE WHEN {form} THEN try_cast({read} AS timestamp) END"
+            return time_texts.instant(read, blanks=True)
         case T.VariantType():
             return f"try_parse_json({read})"
         case T.TimestampNTZType():
-            return f"CASE WHEN {read} RLIKE r'{_NTZ}' THEN try_cast({read} AS timestamp_ntz) END"
+            return time_texts.local(read)
         case TimeByForm():
             return declared.convert(read)
     return read
 
 
-def misfit(read: str, declared: T.DataType, names: Iterator[int] | None = None, done: str | None = None) -> str | None:
+def misfit(
+    read: str,
+    declared: T.DataType,
+    names: Iterator[int] | None = None,
+    done: str | None = None,
+    *,
+    exact_times: bool = False,
+) -> str | None:
     """SQL that is true where a value does not fit its declared type, else false or null; None: all fit.
 
     The parser itself refuses the other kinds of JSON value (an object as a BIGINT, ``"1"`` as a DOUBLE).
@@ -200,21 +204,24 @@ def misfit(read: str, declared: T.DataType, names: Iterator[int] | None = None, 
         declared: The type that it should have.
         names: Numbers for the variables of nested lambdas.
         done: SQL of the column as ``convert`` made it, where it is at hand already.
+        exact_times: Whether times with digits behind the microsecond do not fit.
     """
     names = names or count()
     match declared:
         case T.StructType():
-            parts = [_field_misfit(f"{read}.{quoted(f.name)}", f, names, read) for f in declared.fields]
+            parts = [_field_misfit(f"{read}.{quoted(f.name)}", f, names, read, exact_times) for f in declared.fields]
             return any_of(parts)
         case T.ArrayType():
             item = f"y{next(names)}"
-            inner = _item_misfit(item, declared.elementType, declared.containsNull, names)
+            inner = _item_misfit(item, declared.elementType, declared.containsNull, names, exact_times)
             return inner and f"exists({read}, {item} -> {inner})"
         case T.MapType():
             item = f"y{next(names)}"
-            inner = _item_misfit(item, declared.valueType, declared.valueContainsNull, names)
+            inner = _item_misfit(item, declared.valueType, declared.valueContainsNull, names, exact_times)
             return inner and f"exists(map_values({read}), {item} -> {inner})"
-    return _leaf_misfit(read, declared, done or _convert_leaf(read, declared))
+    wrong = _leaf_misfit(read, declared, done or _convert_leaf(read, declared))
+    finer = time_texts.is_finer(read) if exact_times and isinstance(declared, _TIMES) else None
+    return any_of([wrong, finer]) if finer else wrong
 
 
 def field_misfit(read: str, field: T.StructField, done: str | None = None) -> str | None:
@@ -228,15 +235,17 @@ def any_of(parts: Iterable[str | None]) -> str | None:
     return " OR ".join(f"({part})" for part in parts if part) or None
 
 
-def _field_misfit(read: str, field: T.StructField, names: Iterator[int], inside: str) -> str | None:
-    parts = [misfit(read, field.dataType, names)]
+def _field_misfit(read: str, field: T.StructField, names: Iterator[int], inside: str, exact_times: bool) -> str | None:
+    parts = [misfit(read, field.dataType, names, exact_times=exact_times)]
     if not field.nullable:
         parts.append(f"{inside} IS NOT NULL AND {read} IS NULL")
     return any_of(parts)
 
 
-def _item_misfit(item: str, declared: T.DataType, may_be_null: bool, names: Iterator[int]) -> str | None:
-    parts = [misfit(item, declared, names), None if may_be_null else f"{item} IS NULL"]
+def _item_misfit(
+    item: str, declared: T.DataType, may_be_null: bool, names: Iterator[int], exact_times: bool
+) -> str | None:
+    parts = [misfit(item, declared, names, exact_times=exact_times), None if may_be_null else f"{item} IS NULL"]
     inner = any_of(parts)
     return inner and f"coalesce({inner}, false)"
 
@@ -247,7 +256,9 @@ def _leaf_misfit(read: str, declared: T.DataType, done: str) -> str | None:
             sql = declared.simpleString()
             return f"{read} = {sql}('Infinity') OR {read} = {sql}('-Infinity')"
         case T.DateType():
-            return f"{read} IS NOT NULL AND NOT coalesce(CAST({done} AS STRING) = {read}, false)"
+            # Spark writes and reads +10000-01-01, and a year 0.
+            fits = f"CAST({done} AS STRING) = {read} AND octet_length({read}) = {_DATE_LENGTH} AND {read} >= '0001'"
+            return f"{read} IS NOT NULL AND NOT coalesce({fits}, false)"
         case T.DecimalType():
             text = _decimal_text(read)
             return f"{text} IS NOT NULL AND NOT coalesce({_unrounded(read, text, done, declared)}, false)"
@@ -313,6 +324,20 @@ def _changes(declared: T.DataType) -> bool:
         case T.MapType():
             return True
     return read_as(declared) != declared
+
+
+def holds(declared: T.DataType, kinds: tuple[type[T.DataType], ...]) -> bool:
+    """Whether a type, or one within it, is of some kinds; keys of maps count."""
+    match declared:
+        case T.StructType():
+            inner = [field.dataType for field in declared.fields]
+        case T.ArrayType():
+            inner = [declared.elementType]
+        case T.MapType():
+            inner = [declared.keyType, declared.valueType]
+        case _:
+            return isinstance(declared, kinds)
+    return any(holds(each, kinds) for each in inner)
 
 
 def variant_in(declared: T.DataType, path: str = "") -> str | None:

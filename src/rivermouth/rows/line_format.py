@@ -10,7 +10,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.names import literal, quoted
 from rivermouth.rows import our_classes, text_types
-from rivermouth.rows.declared import DeclaredFormat
+from rivermouth.rows.declared import DeclaredFormat, precision_hint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class LineFormat(DeclaredFormat):
         """Values to texts in one pass, and texts to columns."""
         fields = list(enumerate(self.schema_as_declared().fields))
         read = self._read(rows)
-        typed = read.selectExpr("*", *(f"{_typed(number, field)} AS __done_{number}" for number, field in fields))
+        typed = read.selectExpr("*", *(f"{self._typed(number, field)} AS __done_{number}" for number, field in fields))
         misfits = [sql for number, field in fields for sql, _ in _misfits(number, field, f"__done_{number}")]
         fits = f"__texts IS NOT NULL AND NOT coalesce({' OR '.join(misfits) or 'false'}, false)"
         data = ", ".join(f"__done_{number} AS {quoted(field.name)}" for number, field in fields)
@@ -82,12 +82,16 @@ class LineFormat(DeclaredFormat):
         found = [
             (sql, reason, field)
             for number, field in fields
-            for sql, reason in _misfits(number, field, _typed(number, field))
+            for sql, reason in _misfits(number, field, self._typed(number, field))
         ]
         parts = {
             names.REASON: ("__why", "'UNEXPLAINED'", [literal(reason) for _, reason, _ in found]),
             names.FIELD: ("__where", "NULL", [literal(field.name) for _, _, field in found]),
-            names.MESSAGE: ("__told", literal(_NOW), [literal(_message(reason, field)) for _, reason, field in found]),
+            names.MESSAGE: (
+                "__told",
+                literal(_NOW),
+                [literal(self._message(reason, field)) for _, reason, field in found],
+            ),
         }
         read = self._read(rows).withColumn("__first", F.expr(_first([sql for sql, *_ in found])))
         told = (
@@ -105,13 +109,18 @@ class LineFormat(DeclaredFormat):
         told = (f"__made.{part} AS {name}" for part, name in parts)
         return rows.select("*", made.alias("__made")).selectExpr("* EXCEPT (__made)", *told)
 
+    def _typed(self, number: int, field: T.StructField) -> str:
+        return text_types.of_text(_text(number), field.dataType, exact_times=self.refuses_finer_times)
+
+    def _message(self, reason: str, field: T.StructField) -> str:
+        if reason == "FIELD_MISSING":
+            return f"field {field.name} is declared NOT NULL and is null"
+        message = f"field {field.name} is declared {field.dataType.simpleString()} and holds a text that does not fit"
+        return message + precision_hint(field.dataType, refused=self.refuses_finer_times)
+
 
 def _text(number: int) -> str:
     return f"get(__texts, {number})"
-
-
-def _typed(number: int, field: T.StructField) -> str:
-    return text_types.of_text(_text(number), field.dataType)
 
 
 def _misfits(number: int, field: T.StructField, done: str) -> list[tuple[str, str]]:
@@ -129,9 +138,3 @@ def _first(misfits: Sequence[str]) -> str:
     """SQL: the number of the first misfit that is true; null if none is."""
     cases = " ".join(f"WHEN {sql} THEN {number}" for number, sql in enumerate(misfits))
     return f"CASE {cases} END" if cases else "CAST(NULL AS INT)"
-
-
-def _message(reason: str, field: T.StructField) -> str:
-    if reason == "FIELD_MISSING":
-        return f"field {field.name} is declared NOT NULL and is null"
-    return f"field {field.name} is declared {field.dataType.simpleString()} and holds a text that does not fit"

@@ -41,9 +41,9 @@ class GrownReader:
         read: A function from a message to a dict of the table's columns; it raises a ``Misfit`` for what does not fit.
     """
 
-    def __init__(self, writer: Any, declared: Any, policies: Policies) -> None:
+    def __init__(self, writer: Any, declared: Any, policies: Policies, *, truncates: bool = False) -> None:
         """Makes it of the writer's descriptor, the table's, and the columns that the table has by now."""
-        self._policies = policies
+        self._policies, self._truncates = policies, truncates
         self._ignored: list[Callable[[Any], bool]] = []
         self._unread: Callable[[Any], int] = lambda _: 0
         whole = self._message(writer, declared, policies.columns, "", None)
@@ -196,7 +196,12 @@ class GrownReader:
             return None
         if descriptors.is_enum(field):
             return self._symbols(field, declared, path, column) if isinstance(target, T.StringType) else None
-        return _as(target, descriptors.single_type(field, (), path), reading.value_reader(field, path), path)
+        return _as(
+            target,
+            descriptors.single_type(field, (), path),
+            reading.value_reader(field, path, truncates=self._truncates),
+            path,
+        )
 
     def _symbols(self, field: Any, declared: Any, path: str, column: str) -> Read:
         """A function from an enum's number to its name: the table's own, or where it may take more the writer's."""

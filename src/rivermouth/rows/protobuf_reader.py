@@ -15,9 +15,10 @@ from typing import Any, Final
 from rivermouth.names import below
 from rivermouth.rows import protobuf_descriptor as descriptors
 from rivermouth.rows.python_scalars import Misfit
+from rivermouth.rows.time_bounds import limits
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
+_FIRST_S, _LAST_S = limits(1_000_000)
 _NANOS_OF_A_MICRO: Final = 1000
 _NANOS_OF_A_SECOND: Final = 10**9
 
@@ -25,13 +26,16 @@ Read = Callable[[Any], Any]
 
 
 @functools.lru_cache(maxsize=32)
-def reader(content: bytes, name: str) -> Read:
-    """A function from a message to a dict of its columns; it raises a ``Misfit`` for what does not fit."""
-    return _message(descriptors.message_class(content, name).DESCRIPTOR, "")
+def reader(content: bytes, name: str, *, truncates: bool = False) -> Read:
+    """A function from a message to a dict of its columns; it raises a ``Misfit`` for what does not fit.
+
+    What is less than a microsecond is cut off of times where it ``truncates``.
+    """
+    return _message(descriptors.message_class(content, name).DESCRIPTOR, "", truncates=truncates)
 
 
-def _message(descriptor: Any, path: str) -> Read:
-    parts = [(field.name, _reading(field, below(path, field.name))) for field in descriptor.fields]
+def _message(descriptor: Any, path: str, *, truncates: bool) -> Read:
+    parts = [(field.name, _reading(field, below(path, field.name), truncates=truncates)) for field in descriptor.fields]
     check = known_fields(descriptor, {field.number: below(path, field.name) for field in descriptor.fields})
 
     def read(message: Any) -> dict[str, Any]:
@@ -79,14 +83,14 @@ def other_type(path: str) -> Misfit:
     return Misfit("FIELD_TYPE", path, text)
 
 
-def _reading(field: Any, path: str) -> Read:
+def _reading(field: Any, path: str, *, truncates: bool) -> Read:
     """A function from a message to the value of one of its fields, None where it is not set."""
     name = field.name
     if descriptors.is_map(field):
-        key, item = (value_reader(each, f"{path}[]") for each in descriptors.map_parts(field))
+        key, item = (value_reader(each, f"{path}[]", truncates=truncates) for each in descriptors.map_parts(field))
         return lambda message: {key(each): item(value) for each, value in getattr(message, name).items()}
     repeated = descriptors.is_repeated(field)
-    convert = value_reader(field, f"{path}[]" if repeated else path)
+    convert = value_reader(field, f"{path}[]" if repeated else path, truncates=truncates)
     plain = not (descriptors.is_message(field) or descriptors.is_enum(field) or descriptors.is_string(field))
     if repeated:
         if plain:
@@ -100,7 +104,7 @@ def _reading(field: Any, path: str) -> Read:
     return lambda message: convert(getattr(message, name))
 
 
-def value_reader(field: Any, path: str) -> Read:
+def value_reader(field: Any, path: str, *, truncates: bool = False) -> Read:
     """A function from a value of the field to one that its column takes, or that raises a ``Misfit``."""
     if descriptors.is_enum(field):
         known = {number: value.name for number, value in field.enum_type.values_by_number.items()}
@@ -119,14 +123,14 @@ def value_reader(field: Any, path: str) -> Read:
     name = descriptors.standard(field.message_type)
     check = known_fields(field.message_type, defaultdict(lambda: path))
     if name == descriptors.TIMESTAMP:
-        return functools.partial(_instant, path, check)
+        return functools.partial(_instant, path, check, truncates)
     if name in descriptors.JSON:
         return functools.partial(_json, path)
     if name in descriptors.WRAPPERS:
         return functools.partial(_boxed, check, value_reader(field.message_type.fields_by_name["value"], path))
     if not field.message_type.fields:
         return lambda _message: True
-    return _message(field.message_type, path)
+    return _message(field.message_type, path, truncates=truncates)
 
 
 def _itself(value: Any) -> Any:
@@ -145,13 +149,15 @@ def _boxed(check: Callable[[Any], None], inner: Read, message: Any) -> Any:
     return inner(message.value)
 
 
-def _instant(path: str, check: Callable[[Any], None], message: Any) -> dt.datetime:
+def _instant(path: str, check: Callable[[Any], None], truncates: bool, message: Any) -> dt.datetime:
     check(message)
     seconds, nanos = message.seconds, message.nanos
     if not (_FIRST_S <= seconds <= _LAST_S and 0 <= nanos < _NANOS_OF_A_SECOND):
         raise Misfit("FIELD_TYPE", path, f"field {path} holds a time that is none of the years 1 to 9999")
-    if nanos % _NANOS_OF_A_MICRO:
-        raise Misfit("FIELD_TYPE", path, f"field {path} holds a time with nanoseconds, which a timestamp would cut off")
+    if nanos % _NANOS_OF_A_MICRO and not truncates:
+        text = f"field {path} holds a time with nanoseconds, which timestamp_precision: truncate cuts off"
+        raise Misfit("FIELD_TYPE", path, text)
+    # Nanoseconds count from the second on: before 1970 too they are cut toward the past.
     return _EPOCH + dt.timedelta(seconds=seconds, microseconds=nanos // _NANOS_OF_A_MICRO)
 
 

@@ -29,11 +29,13 @@ class Encoding:
         content: What the descriptor file holds.
         message: Full name of the message.
         framing: plain or confluent.
+        truncates_times: Whether what is less than a microsecond is cut off of times.
     """
 
     content: bytes = field(repr=False)
     message: str
     framing: str = "plain"
+    truncates_times: bool = False
 
 
 def decoder(encoding: Encoding) -> Callable[..., Any]:
@@ -50,7 +52,7 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
     """What becomes of the values of one batch."""
     check_library()
     kind = protobuf_descriptor.message_class(encoding.content, encoding.message)
-    read = protobuf_reader.reader(encoding.content, encoding.message)
+    read = protobuf_reader.reader(encoding.content, encoding.message, truncates=encoding.truncates_times)
     outcome, found = Outcome(len(values)), []
     undeclared, unread = [0] * len(values), protobuf_reader.unread(kind.DESCRIPTOR)
     parse = functools.partial(message_of, kind=kind, framing=encoding.framing)

@@ -43,6 +43,7 @@ class Encoding:
         policies: As ``column_policies`` writes them, with the columns as they are now.
         fails: Whether a policy may stop the flow.
         known: Of writers that the plan knows, their ids and descriptor files.
+        truncates_times: Whether what is less than a microsecond is cut off of times.
     """
 
     content: bytes = field(repr=False)
@@ -50,6 +51,7 @@ class Encoding:
     policies: str = field(repr=False)
     fails: bool = False
     known: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)
+    truncates_times: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +174,13 @@ def _writer(encoding: Encoding, number: int, content: bytes) -> Writer | Misfit:
         return Misfit("SCHEMA_MISMATCH", None, text)
     declared = protobuf_descriptor.message_class(encoding.content, encoding.message).DESCRIPTOR
     found = protobuf_found.of_message(kind.DESCRIPTOR, policies.columns)
-    is_new = number not in policies.looked_at
+    is_new, truncates = number not in policies.looked_at, encoding.truncates_times
     return Writer(
         parse=functools.partial(protobuf_values.message_of, kind=kind, framing="confluent"),
-        reader=GrownReader(kind.DESCRIPTOR, declared, policies),
-        strict=GrownReader(kind.DESCRIPTOR, declared, _policies(encoding.policies, only_fails=True))
+        reader=GrownReader(kind.DESCRIPTOR, declared, policies, truncates=truncates),
+        strict=GrownReader(
+            kind.DESCRIPTOR, declared, _policies(encoding.policies, only_fails=True), truncates=truncates
+        )
         if encoding.fails
         else None,
         grows=is_new and bool(evolution.grown(policies.columns, found, {}, policies).changes),

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import HEADERS, KEY, TOPIC
-from rivermouth.rows import python_function, python_values
+from rivermouth.rows import python_function, python_precision, python_values
 from rivermouth.rows.json_types import nullable
 from rivermouth.rows.python_arrays import NotPlain, as_declared, rows_of
 from rivermouth.rows.python_function import Reference
@@ -49,6 +49,7 @@ class Call:
         asks: What it gets besides the value.
         arrow: Whether it takes whole Arrow arrays.
         timeout_s: Bound on one call.
+        truncates_times: Whether what is less than a microsecond is cut off of times.
     """
 
     function: Reference
@@ -56,6 +57,7 @@ class Call:
     asks: tuple[str, ...]
     arrow: bool
     timeout_s: float
+    truncates_times: bool = False
 
 
 def decoder(call: Call) -> Callable[..., Any]:
@@ -160,9 +162,10 @@ def _decoded(call: Call, values: pa.Array, *beside: pa.Array) -> Outcome:
     with _limited(call.timeout_s) as limit:
         asked = dict(zip(call.asks, beside, strict=True))
         if call.arrow:
-            made = _by_arrays(_Limited(function, limit), values, asked, schema)
+            cut = python_precision.cut_arrays if call.truncates_times else _itself
+            made = _by_arrays(_Limited(function, limit, cut), values, asked, schema)
         else:
-            copied = python_values.copier(schema) or _itself
+            copied = _copied(call, schema)
             made = _one_by_one(_Limited(function, limit, copied), values, asked, schema)
     outcome.rows = made.rows
     outcome.places = [present[place] for place in made.places]
@@ -191,6 +194,13 @@ def _one_by_one(call: _Limited, values: pa.Array, asked: Mapping[str, pa.Array],
             outcome.places.append(place)
             found.append(result)
     return outcome.fitted(found, schema)
+
+
+def _copied(call: Call, schema: T.StructType) -> Callable[[Any], Any]:
+    """What becomes of a dict that was returned before it is looked at."""
+    copied = python_values.copier(schema) or _itself
+    cut = python_precision.cutter(schema) if call.truncates_times else None
+    return copied if cut is None else lambda found: cut(copied(found))
 
 
 def _headers(array: pa.Array) -> list[list[tuple[str, bytes | None]]]:

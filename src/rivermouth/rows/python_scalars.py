@@ -202,7 +202,7 @@ def _datetime(value: Any, declared: T.DataType, path: str) -> dt.datetime | None
     if not isinstance(value, dt.datetime) or value != value:  # noqa: PLR0124
         raise wrong(path, declared, kind_of(value))
     if getattr(value, "nanosecond", 0):
-        raise wrong(path, declared, "a time with nanoseconds, which it would cut off")
+        raise wrong(path, declared, "a time with nanoseconds, which timestamp_precision: truncate cuts off")
     plain = getattr(value, "to_pydatetime", None)
     return plain() if plain is not None else value
 

@@ -9,10 +9,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.errors import ExpectationFailed
-from rivermouth.rows import exploding, partition_values
+from rivermouth.rows import envelope, exploding, partition_values
 from rivermouth.rows.aggregates import BETWEEN_MEMBERS, Aggregate
 from rivermouth.rows.checks import failed_column
 from rivermouth.rows.ledger import Counts
+from rivermouth.rows.schema import derived_columns
 from rivermouth.rows.splitting import once
 
 if TYPE_CHECKING:
@@ -99,8 +100,9 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
 def may_bury(flow: Flow) -> bool:
     """Whether a record of the flow can become a dead letter."""
     by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.expectations}
+    by_envelope = flow.keys_are_judged or envelope.stores_timestamp(flow) or bool(derived_columns(flow) or flow.select)
     by_place = flow.keyed is not None or partition_values.are_judged(flow)
-    return flow.format.refuses or flow.keys_are_judged or by_rule or by_place
+    return flow.format.refuses or by_envelope or by_rule or by_place
 
 
 def _of_values(flow: Flow, summand: str) -> str:

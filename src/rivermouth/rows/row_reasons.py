@@ -19,6 +19,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.rows import json_leaves, json_reasons, json_types, text_types
 from rivermouth.rows.json_parts import Number, Object, kind
 from rivermouth.rows.json_reasons import VERDICT
+from rivermouth.rows.time_bounds import FIRST_US, LAST_US
 
 UNSOUND: Final = "unsound"
 """In the place of a reason: the parser refused the document."""
@@ -36,7 +37,6 @@ _FITS: Final[tuple[tuple[tuple[type[T.DataType], ...], str], ...]] = (
 
 
 _DAY_US: Final = 86_400_000_000
-_FIRST_US, _LAST_US = -719_162 * _DAY_US, 2_932_897 * _DAY_US - 1
 _UNITS: Final = {".NanoTimestamp": 1 / 1000, ".MicroTimestamp": 1, ".Timestamp": 1000}
 
 
@@ -226,7 +226,7 @@ def _connect_leaf(value: Any, declared: T.DataType, called: str | None) -> str |
     unit = _unit(declared, called) if isinstance(value, Number) and value.whole else None
     if unit is None:
         return what
-    return None if _FIRST_US <= int(value.text) * unit <= _LAST_US else "a number beyond the years 1 to 9999"
+    return None if FIRST_US <= int(value.text) * unit <= LAST_US else "a number beyond the years 1 to 9999"
 
 
 def _unit(declared: T.DataType, called: str | None) -> float | None:

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved
-from rivermouth.rows import reserved_names, selecting, snapshots
+from rivermouth.rows import reserved_names, selecting, snapshots, time_ranges
 from rivermouth.rows.generated_code import by_reference
 from rivermouth.rows.undeclared import RESCUED
 
@@ -237,6 +237,8 @@ def _number_widens(old: DataType, new: DataType) -> bool:
 def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
     """Decoded rows in the table's shape; the columns of the way (``__…``) stay beside them.
 
+    ``__key_valid`` is false from here on also where an expression makes a time that a table cannot hold.
+
     Args:
         rows: As ``envelope.decode`` returns them.
         flow: Names the metadata and derived columns.
@@ -255,7 +257,19 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
     derived = {
         name: F.expr(names.as_sql(expression, shaped.columns)) for name, expression in derived_columns(flow).items()
     }
-    return shaped.withColumns(derived) if derived else shaped
+    shaped = shaped.withColumns(derived) if derived else shaped
+    return time_ranges.judged(shaped, made_columns(flow, shaped.columns))
+
+
+def made_columns(flow: Flow, columns: Collection[str]) -> list[str]:
+    """Those of the columns of conformed rows that the flow's expressions make."""
+    derived = derived_columns(flow)
+    if not flow.select:
+        return [name for name in columns if name in derived]
+    others = {*flow.metadata_columns.values(), names.START_AT, names.END_AT}
+    return [
+        name for name in columns if name in derived or (name not in others and not reserved_names.is_of_the_way(name))
+    ]
 
 
 def _metadata(column: str, flow: Flow) -> str:

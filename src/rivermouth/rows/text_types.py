@@ -6,18 +6,14 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.rows import json_types
+from rivermouth.rows import json_types, time_texts
 
 # Not $, which also stands before a line break at the end.
 _WHOLE: Final = r"^[+-]?[0-9]{1,40}\z"
 # Oracle, for one, writes no zero before the point.
 _DECIMAL: Final = r"^[+-]?([0-9]{1,60}([.][0-9]{0,60})?|[.][0-9]{1,60})\z"
 _FLOATING: Final = r"^[+-]?([0-9]{1,400}([.][0-9]{0,400})?|[.][0-9]{1,400})([eE][+-]?[0-9]{1,3})?\z"
-_DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _ISO_8859_1: Final = r"^[\x00-\xFF]*\z"
-
-_BLANK: Final = 0x20
-_DELETE: Final = 0x7F
 
 WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 FLOATING: Final = (T.FloatType, T.DoubleType)
@@ -41,8 +37,13 @@ def check(schema: T.StructType) -> None:
     json_types.check(schema)
 
 
-def of_text(text: str, declared: T.DataType) -> str:
-    """SQL of the declared type; null where ``text`` does not fit it. Binary is base64."""
+def of_text(text: str, declared: T.DataType, *, exact_times: bool = False) -> str:
+    """SQL of the declared type; null where ``text`` does not fit it. Binary is base64.
+
+    Times with digits behind the microsecond do not fit where times are ``exact_times``, else they are cut.
+    """
+    if exact_times and isinstance(declared, T.TimestampType | T.TimestampNTZType):
+        return f"CASE WHEN NOT {time_texts.is_finer(text)} THEN {of_text(text, declared)} END"
     sql = declared.simpleString()
     match declared:
         case T.StringType():
@@ -58,12 +59,11 @@ def of_text(text: str, declared: T.DataType) -> str:
         case T.DecimalType():
             return decimal(text, declared)
         case T.DateType():
-            return f"CASE WHEN {text} RLIKE r'{_DATE}' THEN try_cast({text} AS date) END"
+            return time_texts.date(text)
         case T.TimestampType():
-            # Spark takes signs away that nobody sees, at both ends.
-            return f"CASE WHEN {_bare(text)} THEN {json_types.convert(text, declared)} END"
+            return time_texts.instant(text)
         case T.TimestampNTZType():
-            return json_types.convert(text, declared)
+            return time_texts.local(text)
         case _ if isinstance(declared, FLOATING):
             finite = f"nullif(nullif(try_cast({text} AS {sql}), {sql}('Infinity')), {sql}('-Infinity'))"
             return f"CASE WHEN {text} RLIKE r'{_FLOATING}' THEN {finite} END"
@@ -76,11 +76,6 @@ def decimal(text: str, declared: T.DecimalType) -> str:
     unrounded = f"{point} = 0 OR octet_length(rtrim('0', {text})) - {point} <= {declared.scale}"
     fits = f"{text} RLIKE r'{_DECIMAL}' AND ({unrounded})"
     return f"CASE WHEN {fits} THEN try_cast({text} AS {declared.simpleString()}) END"
-
-
-def _bare(text: str) -> str:
-    ends = (f"ascii({text})", f"ascii(right({text}, 1))")
-    return " AND ".join(f"{end} > {_BLANK} AND {end} != {_DELETE}" for end in ends)
 
 
 def bytes_as_characters(text: str) -> str:

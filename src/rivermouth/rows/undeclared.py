@@ -192,7 +192,11 @@ def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def exact_tree(
-    declared: T.StructType, said: Callable[[T.StructField], bool], before: T.StructType | None
+    declared: T.StructType,
+    said: Callable[[T.StructField], bool],
+    before: T.StructType | None,
+    *,
+    times: bool | None = None,
 ) -> dict[str, Any]:
     """Where in documents each digit of a number, and each part of a second, counts; empty where nowhere.
 
@@ -201,31 +205,37 @@ def exact_tree(
         said: Whether a column was inferred, or shall keep each digit because a policy says so.
         before: The schema as it was declared; what it lacks has grown out of it, and counts as inferred. None: nothing
             has grown.
+        times: Whether each part of a second counts in all columns, or in none; None: as digits of numbers do.
     """
     base = declared if before is None else before
     known = {folded(each.name): each.dataType for each in base.fields}
     parts = {}
     for each in declared.fields:
-        part = _exact_in(each.dataType, None if said(each) else known.get(folded(each.name)))
+        part = _exact_in(each.dataType, None if said(each) else known.get(folded(each.name)), times)
         if part:
             parts[name_in_json(each)] = part
     return {"fields": parts} if parts else {}
 
 
-def _exact_in(declared: T.DataType, before: T.DataType | None) -> dict[str, Any]:
+def _exact_in(declared: T.DataType, before: T.DataType | None, times: bool | None) -> dict[str, Any]:
     match declared:
         case T.StructType():
             known = {folded(f.name): f.dataType for f in before.fields} if isinstance(before, T.StructType) else {}
-            members = {each.name: _exact_in(each.dataType, known.get(folded(each.name))) for each in declared.fields}
+            inner = ((each.name, each.dataType, known.get(folded(each.name))) for each in declared.fields)
+            members = {name: _exact_in(kind, was, times) for name, kind, was in inner}
             members = {name: part for name, part in members.items() if part}
             return {"fields": members} if members else {}
         case T.ArrayType():
-            items = _exact_in(declared.elementType, before.elementType if isinstance(before, T.ArrayType) else None)
+            item_before = before.elementType if isinstance(before, T.ArrayType) else None
+            items = _exact_in(declared.elementType, item_before, times)
             return {"items": items} if items else {}
         case T.MapType():
-            values = _exact_in(declared.valueType, before.valueType if isinstance(before, T.MapType) else None)
+            value_before = before.valueType if isinstance(before, T.MapType) else None
+            values = _exact_in(declared.valueType, value_before, times)
             return {"values": values} if values else {}
     what = _EXACT.get(type(declared))
+    if times is not None and what == "timestamp":
+        return {"exact": what} if times else {}
     return {"exact": what} if what is not None and declared != before else {}
 
 

@@ -12,14 +12,12 @@ import org.apache.avro.Schema;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
 
+import rivermouth.times.Bounds;
+
 /** Values without parts: numbers, texts, bytes, and what their logical types make of them. Nothing is rounded. */
 final class Leaves {
     private static final String NOT_EXACT = "a number is not exactly one of the column's type";
 
-    // What Delta's readers agree on: the years 1 to 9999.
-    private static final int FIRST_DAY = -719_162;
-    private static final int LAST_DAY = 2_932_896;
-    private static final long DAY_MICROS = 86_400_000_000L;
     private static final long MILLI_MICROS = 1_000;
     // Every number of 38 digits has fewer bits.
     private static final int MOST_BITS = 127;
@@ -110,7 +108,7 @@ final class Leaves {
 
     private static Object day(Input in) {
         int day = in.readInt();
-        if (day < FIRST_DAY || day > LAST_DAY) {
+        if (!Bounds.holdDay(day)) {
             throw Refused.unfit("a date is not in the years 1 to 9999");
         }
         return day;
@@ -124,8 +122,8 @@ final class Leaves {
         // The writer knows the unit of its numbers, and the column has microseconds whichever it is.
         String unit = isTimestamp(Columns.logical(writer)) ? Columns.logical(writer) : Columns.logical(reader);
         long factor = unit.endsWith("millis") ? MILLI_MICROS : 1;
-        long first = FIRST_DAY * DAY_MICROS / factor;
-        long last = ((LAST_DAY + 1) * DAY_MICROS - 1) / factor;
+        long first = Bounds.FIRST_MICROS / factor;
+        long last = Bounds.LAST_MICROS / factor;
         return in -> {
             long sent = ints ? in.readInt() : in.readLong();
             if (sent < first || sent > last) {

@@ -1,5 +1,7 @@
 package rivermouth.json;
 
+import rivermouth.times.Bounds;
+
 /** Dates and times as ISO 8601 has them, of the years 1 to 9999; every other form is unsure. */
 final class Times {
     private static final int DATE = "2026-01-31".length();
@@ -47,22 +49,19 @@ final class Times {
         if (end - begin == DATE && local) {
             return day(in, begin) * DAY;
         }
-        if (end - begin < SECONDS && (end - begin != MINUTES || !local)) {
-            throw Unsure.IT_IS;
-        }
+        sign(end - begin >= MINUTES);
         int at = begin + DATE;
         sign(in[at] == 'T' || in[at] == ' ');
         sign(in[at + 3] == ':');
         long micros = day(in, begin) * DAY
                 + two(in, at + 1, LAST_HOUR) * HOUR
                 + two(in, at + 4, LAST_MINUTE) * MINUTE;
-        if (end - begin == MINUTES) {
-            return micros;
+        at = begin + MINUTES;
+        if (end - begin >= SECONDS && in[at] == ':') {
+            micros += two(in, at + 1, LAST_MINUTE) * SECOND;
+            at = begin + SECONDS;
         }
-        sign(in[at + 6] == ':');
-        micros += two(in, at + 7, LAST_MINUTE) * SECOND;
-        at = begin + SECONDS;
-        if (at < end && in[at] == '.') {
+        if (at == begin + SECONDS && at < end && in[at] == '.') {
             int first = ++at;
             int parts = 0;
             while (at < end && in[at] >= '0' && in[at] <= '9') {
@@ -83,7 +82,30 @@ final class Times {
             return micros;
         }
         sign(zoned);
-        return micros - offset(in, at, end);
+        long instant = micros - offset(in, at, withoutZone(in, at, end));
+        sign(Bounds.hold(instant));
+        return instant;
+    }
+
+    /** The end of an offset without the name of a zone in brackets behind it: the offset alone says the instant. */
+    private static int withoutZone(byte[] in, int at, int end) {
+        if (in[end - 1] != ']') {
+            return end;
+        }
+        int bracket = at;
+        while (in[bracket] != '[') {
+            bracket++;
+            sign(bracket < end);
+        }
+        // An offset before it, and a name in it.
+        sign(bracket > at && bracket < end - 2);
+        for (int place = bracket + 1; place < end - 1; place++) {
+            byte each = in[place];
+            boolean letter = each >= 'a' && each <= 'z' || each >= 'A' && each <= 'Z' || each == '_';
+            boolean other = each >= '0' && each <= '9' || each == '/' || each == '+' || each == '-' || each == '.';
+            sign(letter || other);
+        }
+        return bracket;
     }
 
     /** Z, or hours and minutes with a colon or without, or hours alone. */

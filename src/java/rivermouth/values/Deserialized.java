@@ -37,6 +37,7 @@ public final class Deserialized implements Serializable {
     private final HashMap<String, Object> config;
     private final String schema;
     private final boolean isKey;
+    private final boolean truncatesTimes;
     private transient Shape shape;
     private transient Held held;
 
@@ -47,13 +48,16 @@ public final class Deserialized implements Serializable {
      * @param config handed to its {@code configure}
      * @param schema Spark's JSON form of the declared columns
      * @param isKey whether it is for the keys of records, as {@code configure} hears
+     * @param truncatesTimes whether what is less than a microsecond is cut off of times
      * @throws IllegalArgumentException no Java object becomes one of the types
      */
-    public Deserialized(String name, Map<String, Object> config, String schema, boolean isKey) {
+    public Deserialized(
+            String name, Map<String, Object> config, String schema, boolean isKey, boolean truncatesTimes) {
         this.name = name;
         this.config = new HashMap<>(config);
         this.schema = schema;
         this.isKey = isKey;
+        this.truncatesTimes = truncatesTimes;
         shape();
     }
 
@@ -122,7 +126,7 @@ public final class Deserialized implements Serializable {
     }
 
     private List<Object> key() {
-        return List.of(name, config, schema, isKey);
+        return List.of(name, config, schema, isKey, truncatesTimes);
     }
 
     private Object deserialized(byte[] value, String topic, Headers headers) {
@@ -193,20 +197,21 @@ public final class Deserialized implements Serializable {
 
     private Shape shape() {
         if (shape == null) {
-            shape = new Shape(columns());
+            shape = new Shape(columns(), truncatesTimes);
         }
         return shape;
     }
 
     /** What is made of the schema. */
     private static final class Shape {
-        final View view = new JavaView();
+        final View view;
         final DataType type;
         final Fitting.Columns columns;
         final Fitting only;
         final InternalRow blank;
 
-        Shape(StructType schema) {
+        Shape(StructType schema, boolean truncatesTimes) {
+            view = new JavaView(truncatesTimes);
             type = schema;
             columns = new Fitting.Columns(schema, "", view);
             boolean single = schema.length() == 1;

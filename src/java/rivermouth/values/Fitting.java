@@ -197,7 +197,7 @@ abstract class Fitting {
 
         OfLeaf(DataType declared, String path, boolean required, View view) {
             super(declared, path, required, view);
-            leaf = Leaf.of(declared);
+            leaf = Leaf.of(declared, view.truncatesTimes());
             if (leaf == null) {
                 throw new IllegalArgumentException(
                         "column " + path + ": type " + declared.simpleString() + " is not known here");

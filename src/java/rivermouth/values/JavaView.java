@@ -22,6 +22,17 @@ import com.fasterxml.jackson.databind.node.POJONode;
 
 /** Objects of any Java library: maps, Avro's records, Jackson's trees, and whatever has getters. */
 final class JavaView implements View {
+    private final boolean truncatesTimes;
+
+    JavaView(boolean truncatesTimes) {
+        this.truncatesTimes = truncatesTimes;
+    }
+
+    @Override
+    public boolean truncatesTimes() {
+        return truncatesTimes;
+    }
+
     @Override
     public Object plain(Object value, DataType declared) {
         Object found = value;

@@ -7,7 +7,6 @@ import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.ZoneOffset;
-import java.time.temporal.ChronoField;
 import java.util.List;
 import java.util.Map;
 
@@ -17,6 +16,8 @@ import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.unsafe.types.UTF8String;
 
+import rivermouth.times.Bounds;
+
 /** Values without parts as a declared type has them: nothing is cast, rounded or cut off. */
 @FunctionalInterface
 interface Leaf {
@@ -24,16 +25,18 @@ interface Leaf {
     int MOST_BITS = 4096;
 
     int NAME_LENGTH = 100;
-    // What Delta's readers agree on.
-    int LAST_YEAR = 9999;
     long MICRO_NANOS = 1_000;
     long SECOND_MICROS = 1_000_000;
 
     /** The plain value in Spark's own form. */
     Object of(Object plain);
 
-    /** That of a declared type; null if there is none. */
-    static Leaf of(DataType declared) {
+    /**
+     * That of a declared type; null if there is none.
+     *
+     * @param truncatesTimes whether what is less than a microsecond is cut off of times; else they are refused
+     */
+    static Leaf of(DataType declared, boolean truncatesTimes) {
         if (declared instanceof DecimalType) {
             DecimalType type = (DecimalType) declared;
             return value -> decimal(value, type.precision(), type.scale());
@@ -50,8 +53,8 @@ interface Leaf {
                         Map.entry(DataTypes.StringType, Leaf::text),
                         Map.entry(DataTypes.BinaryType, Leaf::bytes),
                         Map.entry(DataTypes.DateType, Leaf::day),
-                        Map.entry(DataTypes.TimestampType, Leaf::instant),
-                        Map.entry(DataTypes.TimestampNTZType, Leaf::local))
+                        Map.entry(DataTypes.TimestampType, value -> instant(value, truncatesTimes)),
+                        Map.entry(DataTypes.TimestampNTZType, value -> local(value, truncatesTimes)))
                 .get(declared);
     }
 
@@ -201,37 +204,38 @@ interface Leaf {
         if (!(value instanceof LocalDate)) {
             throw new Unfit(kind(value));
         }
-        LocalDate day = (LocalDate) value;
-        checkYear(day.getYear());
-        return (int) day.toEpochDay();
+        long day = ((LocalDate) value).toEpochDay();
+        checkBounds(Bounds.holdDay(day));
+        return (int) day;
     }
 
-    private static Object instant(Object value) {
+    private static Object instant(Object value, boolean truncates) {
         if (!(value instanceof Instant)) {
             throw new Unfit(kind(value));
         }
-        return micros((Instant) value);
+        return micros((Instant) value, truncates);
     }
 
-    private static Object local(Object value) {
+    private static Object local(Object value, boolean truncates) {
         if (!(value instanceof LocalDateTime)) {
             throw new Unfit(kind(value));
         }
-        return micros(((LocalDateTime) value).toInstant(ZoneOffset.UTC));
+        return micros(((LocalDateTime) value).toInstant(ZoneOffset.UTC), truncates);
     }
 
-    private static long micros(Instant at) {
-        // Not every instant has a year that Java knows.
-        boolean far = Math.abs(at.getEpochSecond() / SECOND_MICROS) > SECOND_MICROS;
-        checkYear(far ? 0 : at.atOffset(ZoneOffset.UTC).get(ChronoField.YEAR));
-        if (at.getNano() % MICRO_NANOS != 0) {
-            throw new Unfit("a time with nanoseconds, which it would cut off");
+    private static long micros(Instant at, boolean truncates) {
+        long second = at.getEpochSecond();
+        // Seconds first: not every instant has microseconds that a long holds.
+        checkBounds(second >= Bounds.FIRST_MICROS / SECOND_MICROS && second <= Bounds.LAST_MICROS / SECOND_MICROS);
+        if (!truncates && at.getNano() % MICRO_NANOS != 0) {
+            throw new Unfit("a time with nanoseconds, which timestamp_precision: truncate cuts off");
         }
-        return at.getEpochSecond() * SECOND_MICROS + at.getNano() / MICRO_NANOS;
+        // Nanoseconds count from the second on: before 1970 too they are cut toward the past.
+        return second * SECOND_MICROS + at.getNano() / MICRO_NANOS;
     }
 
-    private static void checkYear(int year) {
-        if (year < 1 || year > LAST_YEAR) {
+    private static void checkBounds(boolean inside) {
+        if (!inside) {
             throw new Unfit("a time that is not in the years 1 to 9999");
         }
     }

@@ -14,6 +14,7 @@ public final class MessagePack extends Step {
 
     private final String declared;
     private final boolean anyFields;
+    private final boolean truncatesTimes;
     private transient Fitting.Columns columns;
 
     /**
@@ -21,18 +22,20 @@ public final class MessagePack extends Step {
      *
      * @param declared the schema, as JSON
      * @param anyFields whether a map may have none of its columns
+     * @param truncatesTimes whether what is less than a microsecond is cut off of times
      * @throws IllegalArgumentException no value becomes one of its types
      */
-    public MessagePack(String declared, boolean anyFields) {
+    public MessagePack(String declared, boolean anyFields, boolean truncatesTimes) {
         this.declared = declared;
         this.anyFields = anyFields;
+        this.truncatesTimes = truncatesTimes;
         columns();
     }
 
     @Override
     Object of(byte[] value) {
         Object found = new PackedInput(value).all();
-        View.Fields fields = Seen.IT.fields(found);
+        View.Fields fields = Seen.fieldsOf(found);
         if (fields == null) {
             throw new Refused("NOT_AN_OBJECT", "the value is no map");
         }
@@ -46,7 +49,7 @@ public final class MessagePack extends Step {
 
     @Override
     List<Object> key() {
-        return List.of(declared, anyFields);
+        return List.of(declared, anyFields, truncatesTimes);
     }
 
     private StructType schema() {
@@ -55,14 +58,23 @@ public final class MessagePack extends Step {
 
     private Fitting.Columns columns() {
         if (columns == null) {
-            columns = new Fitting.Columns(schema(), "", Seen.IT);
+            columns = new Fitting.Columns(schema(), "", new Seen(truncatesTimes));
         }
         return columns;
     }
 
     /** Types that MessagePack lacks are read from strings that say them as ISO 8601, or a decimal, does. */
-    private enum Seen implements View {
-        IT;
+    private static final class Seen implements View {
+        private final boolean truncatesTimes;
+
+        Seen(boolean truncatesTimes) {
+            this.truncatesTimes = truncatesTimes;
+        }
+
+        @Override
+        public boolean truncatesTimes() {
+            return truncatesTimes;
+        }
 
         @Override
         public Object plain(Object value, DataType declared) {
@@ -72,6 +84,10 @@ public final class MessagePack extends Step {
 
         @Override
         public Fields fields(Object value) {
+            return fieldsOf(value);
+        }
+
+        static Fields fieldsOf(Object value) {
             return value instanceof Map ? new MapFields((Map<?, ?>) value) : null;
         }
     }

@@ -8,6 +8,7 @@ import java.time.LocalDateTime;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.Base64;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 import org.apache.spark.sql.types.DataType;
@@ -21,7 +22,9 @@ final class Texts {
     private static final Pattern DECIMAL = Pattern.compile("-?[0-9]{1,38}([.][0-9]{1,38})?");
     private static final Pattern DATE = Pattern.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}");
     private static final Pattern LOCAL = Pattern.compile(DATE + "T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?");
-    private static final Pattern ZONED = Pattern.compile(LOCAL + "(Z|[+-][0-9]{2}:[0-9]{2})");
+    // The offset says the instant, whichever zone is named behind it.
+    private static final Pattern ZONED =
+            Pattern.compile("(" + LOCAL + "(?:Z|[+-][0-9]{2}:[0-9]{2}))(?:\\[[A-Za-z0-9_./+-]+\\])?");
     private static final Pattern WHOLE = Pattern.compile("[+-]?[0-9]{1,40}");
     // Those of XML Schema: https://www.w3.org/TR/xmlschema11-2/#decimal
     private static final String NUMBER = "[+-]?([0-9]{1,400}([.][0-9]{0,400})?|[.][0-9]{1,400})";
@@ -46,8 +49,9 @@ final class Texts {
         if (declared.equals(DataTypes.DateType)) {
             return DATE.matcher(text).matches() ? LocalDate.parse(text) : null;
         }
-        if (declared.equals(DataTypes.TimestampType) && ZONED.matcher(text).matches()) {
-            return OffsetDateTime.parse(text).toInstant();
+        Matcher zoned = ZONED.matcher(text);
+        if (declared.equals(DataTypes.TimestampType) && zoned.matches()) {
+            return OffsetDateTime.parse(zoned.group(1)).toInstant();
         }
         boolean local = LOCAL.matcher(text).matches();
         if (declared.equals(DataTypes.TimestampType)) {

@@ -14,6 +14,11 @@ interface View {
      */
     Object plain(Object value, DataType declared);
 
+    /** Whether what is less than a microsecond is cut off of times; else they are refused. */
+    default boolean truncatesTimes() {
+        return false;
+    }
+
     /** The fields of a plain value; null if it has none. */
     Fields fields(Object value);
 

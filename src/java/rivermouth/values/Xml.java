@@ -33,6 +33,7 @@ public final class Xml extends Step {
     private final String rowTag;
     private final String nullText;
     private final boolean anyFields;
+    private final boolean truncatesTimes;
     private transient Fitting.Columns columns;
     private transient XMLInputFactory parsers;
 
@@ -43,13 +44,15 @@ public final class Xml extends Step {
      * @param rowTag the name that the root must have; null if any will do
      * @param nullText what an element or attribute that is null has as its text; null if nothing is
      * @param anyFields whether a document may have none of the declared columns
+     * @param truncatesTimes whether what is less than a microsecond is cut off of times
      * @throws IllegalArgumentException no value becomes one of its types
      */
-    public Xml(String declared, String rowTag, String nullText, boolean anyFields) {
+    public Xml(String declared, String rowTag, String nullText, boolean anyFields, boolean truncatesTimes) {
         this.declared = declared;
         this.rowTag = rowTag;
         this.nullText = nullText;
         this.anyFields = anyFields;
+        this.truncatesTimes = truncatesTimes;
         columns();
     }
 
@@ -66,7 +69,7 @@ public final class Xml extends Step {
 
     @Override
     List<Object> key() {
-        return Arrays.asList(declared, rowTag, nullText, anyFields);
+        return Arrays.asList(declared, rowTag, nullText, anyFields, truncatesTimes);
     }
 
     private StructType schema() {
@@ -75,7 +78,7 @@ public final class Xml extends Step {
 
     private Fitting.Columns columns() {
         if (columns == null) {
-            columns = new Fitting.Columns(schema(), "", new Seen(nullText));
+            columns = new Fitting.Columns(schema(), "", new Seen(nullText, truncatesTimes));
         }
         return columns;
     }
@@ -180,9 +183,16 @@ public final class Xml extends Step {
         private static final Said UNFIT = () -> "a text that does not fit";
 
         private final String nullText;
+        private final boolean truncatesTimes;
 
-        Seen(String nullText) {
+        Seen(String nullText, boolean truncatesTimes) {
             this.nullText = nullText;
+            this.truncatesTimes = truncatesTimes;
+        }
+
+        @Override
+        public boolean truncatesTimes() {
+            return truncatesTimes;
         }
 
         @Override
