@@ -148,7 +148,10 @@ def test_a_topic_that_is_missing(here, capsys, broker, topic, dev_port):
 def test_a_project_file_that_cannot_be_read(here, capsys):
     code, lines, err = said(capsys, "-f", "other.yml")
     assert (code, lines) == (1, [])
-    assert err == "[PROJECT_NOT_FOUND] no project file at other.yml; nothing was read\n  hint: rivermouth init\n"
+    assert (
+        err
+        == "[PROJECT_NOT_FOUND] no project file at other.yml; nothing was read\n  hint: rivermouth init -f other.yml\n"
+    )
 
 
 def test_jars_that_are_missing_are_not_fetched(here, capsys, dev_port, monkeypatch):

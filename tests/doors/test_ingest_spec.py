@@ -286,8 +286,8 @@ def test_only_an_inferred_schema_is_updated():
         pytest.param(
             {"key_format": "hex"},
             "[UNKNOWN_KIND] unknown format 'hex'; nothing was run\n"
-            "  hint: known: avro, canal, connect_json, csv, debezium, json, jvm, key_value, maxwell, msgpack, ogg, "
-            "protobuf, python, raw, regex, text, xml",
+            "  hint: known: avro, canal, connect_json, csv, debezium, int, json, jvm, key_value, long, maxwell, "
+            "msgpack, ogg, protobuf, python, raw, regex, text, xml",
             id="an unknown key_format",
         ),
     ],

@@ -85,9 +85,10 @@ def test_columns_come_from_the_registry_or_a_file(tmp_path, monkeypatch, broker,
     assert {(row["kafka_offset"], row["id"]) for row in rows_of(tmp_path / "lake/silver/files")} == {
         (0, 1),
         (1, 2),
-        (2, None),
         (3, 4),
     }
+    letters = rows_of(tmp_path / "lake/silver/files__dead_letters")
+    assert [(row["kafka_offset"], row["reason"]) for row in letters] == [(2, "NO_DECLARED_FIELD")]
 
 
 def orders(folder):

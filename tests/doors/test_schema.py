@@ -94,7 +94,7 @@ def test_a_topic_is_inferred_without_spark_and_without_a_trace(shop):
     lines = out.replace(shop.topic, "t").splitlines()
     assert [line.rstrip() for line in lines[:12]] == [
         "field         type           in",
-        '""            void           33.33 %  column unnamed, only null: no column until a value comes',
+        '""            string         33.33 %  column unnamed, only null',
         "ID            boolean        33.33 %",
         "at            timestamp      100 %",
         "big           decimal(38,0)  33.33 %",

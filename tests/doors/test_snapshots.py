@@ -125,7 +125,7 @@ def test_the_table_is_the_newest_snapshot(say, send, rows, orders):
     send({"at": 80, "items": [{"id": "x"}]}, {"items": []}, {"at": 90, "items": [{"v": 1}]})
     code, _out, err = say(SINK, "run")
     assert code == 0, err
-    assert "10 consumed, 2 written, 1 dropped, 7 dead-lettered" in err
+    assert "10 consumed, 2 written, 1 dropped (null value 1), 7 dead-lettered" in err
     now = [(3, 4, 30, 4), (5, 4, 30, 4)]
     assert rows("id", "v", "__sequence", "kafka_offset") == now
     _code, out, _err = say(SINK, "dead-letters", "list", "stock")

@@ -486,6 +486,9 @@ def test_without_our_classes_no_text_of_a_number_loses_a_digit(number, spark, mo
         long = any(
             len(re.sub(r"\D", "", each)) > 15 or "e" in each.lower() for each in re.findall(r"[0-9.eE+-]+", str(raw))
         )
+        if outcome.reason == "NO_DECLARED_FIELD":
+            assert not {key for key, _ in json.loads(raw, object_pairs_hook=Members)} & {*schema.names}, raw
+            continue
         assert outcome.data is not None or long, f"{raw!r} {outcome}"
         assert outcome.data is None or worth(outcome.data) == worth(wanted), raw
         # Where a fraction stands in a text, and a long number in another, nobody can tell.

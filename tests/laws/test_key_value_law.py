@@ -83,6 +83,8 @@ class Reader:
                 break
         if rest not in ("", "\n", "\r", "\r\n"):
             raise Refuse
+        if not found.keys() & {*COLUMNS}:
+            raise Refuse
         return tuple(found.get(name) for name in COLUMNS)
 
     def stripped(self, text):
@@ -185,6 +187,6 @@ def test_columns_hold_what_python_reads(spark):
         if (None if outcome.data is None else tuple(outcome.data.values())) != expected
     ]
     assert wrong[:5] == []
-    assert {each.reason for each in found} == {None, "INVALID_LINE", "FIELD_TWICE"}
+    assert {each.reason for each in found} == {None, "INVALID_LINE", "FIELD_TWICE", "NO_DECLARED_FIELD"}
     assert sum(each is not None for each in wanted) > 400
     assert wanted.count(None) > 400

@@ -83,7 +83,7 @@ def oracle(raw):
         found = msgpack.unpackb(raw, timestamp=0, strict_map_key=False, object_pairs_hook=pairs)
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException):
         return REFUSED
-    if type(found) is not dict:
+    if type(found) is not dict or not found.keys() & {*FITTING}:
         return REFUSED
     try:
         return {name: None if found.get(name) is None else FIELDS[name](found[name]) for name in FITTING}

@@ -173,6 +173,8 @@ def oracle(raw):
         root = ET.fromstring(raw)
     except (ET.ParseError, ValueError, LookupError):
         return REFUSED
+    if root.get("n") is None and not any(root.findall(name) for name in COLUMNS):
+        return REFUSED
     try:
         number = None if root.get("n") is None else INT(of_text(root.get("n")))
         return {"_n": number} | {name: read(root.findall(name)) for name, read in COLUMNS.items()}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.rows import changes, checks, dead_letter, envelope, routing, schema
+from rivermouth.rows import changes, checks, dead_letter, envelope, partition_values, routing, schema
 from rivermouth.rows.dead_letter import DeadLetterFilter
 from rivermouth.spec import Flow
 
@@ -43,7 +43,7 @@ def a_flow(**fields):
 def letters(spark, flow, *records):
     source = [(key, value, "t", 0, offset, AT, 0, HEADERS) for offset, (key, value) in enumerate(records)]
     rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
-    rows = checks.check(schema.conform(rows, flow), flow.expectations)
+    rows = checks.check(partition_values.judge(schema.conform(rows, flow), flow), flow.expectations)
     return dead_letter.dead_letters(
         routing.route(rows, flow), flow, target="s.t", entry=7, topic_ids={"t": "id-of-t", "other": None}
     )
@@ -175,7 +175,8 @@ def routed_at(spark, flow, values, micros):
     source = spark.createDataFrame(rows, SOURCE.replace("timestamp timestamp", "timestamp bigint"))
     source = source.selectExpr("* EXCEPT (timestamp)", "timestamp_micros(timestamp) AS timestamp")
     rows = envelope.decode(envelope.read(source), flow)
-    return routing.route(checks.check(schema.conform(rows, flow), flow.expectations), flow)
+    rows = partition_values.judge(schema.conform(rows, flow), flow)
+    return routing.route(checks.check(rows, flow.expectations), flow)
 
 
 @pytest.mark.parametrize("form", ["raw", {"type": "json", "schema": "id bigint"}])

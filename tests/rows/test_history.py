@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from rivermouth.engine.keyed_table import keyed_properties
 from rivermouth.extend import find_kind
-from rivermouth.rows import changes, envelope, history, schema
+from rivermouth.rows import changes, envelope, history, reserved_names, schema
 from rivermouth.rows.changes import Order
 from rivermouth.spec import Flow
 
@@ -194,7 +194,7 @@ def test_no_name_of_the_fold_may_be_that_of_a_column():
     words = set(re.findall(r"\b__[a-z_]+", inspect.getsource(history).lower())) - {"__future__"}
     payload = StructType([StructField(word, StringType()) for word in ("a", *words)])
     flow = Flow(name="f", topics="t", format={"type": "json", "schema": "a int"}, table="a.t", sink={"type": "append"})
-    of_all = {word for word in words if schema._is_reserved(word)}
+    of_all = {word for word in words if reserved_names.is_of_the_way(word)}
     assert words - of_all <= history.RESERVED
     # Other tables may have them.
     others = StructType([field for field in payload if field.name not in of_all])

@@ -361,12 +361,12 @@ class Supervisor:
         began_at, letters = time.monotonic(), LetterWatch(run)
 
         def between() -> None:
-            letters.look_now_and_then()
             if time.monotonic() - began_at > _WELL_AFTER_S:
                 self.failures.works(run.flow.name)
             self._between_batches(run)
             retry.between_batches(run)
             between_batches(run)
+            letters.look_now_and_then()
 
         if order.flow.source is None:
             follow(run, between)

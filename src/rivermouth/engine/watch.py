@@ -17,6 +17,7 @@ from rivermouth.engine.events import BrokerAway, BrokerBack, DeadLettersMany, Ev
 from rivermouth.errors import RivermouthError
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.session import has_ended
+from rivermouth.rows.generated_code import by_reference
 
 if TYPE_CHECKING:
     from rivermouth.engine.orders import Order
@@ -138,7 +139,9 @@ def _reasons(run: RunningFlow, since: int) -> tuple[LetterReason, ...]:
     """The most frequent reasons of the dead letters after an entry; none where they cannot be read."""
     columns = ("reason", "field", "failed_expectations")
     try:
-        letters = run.dead_letters.frame().where(F.col("batch") > since)
+        letters = run.dead_letters.frame().where(
+            f"batch > {by_reference(f'CAST({since} AS BIGINT)', 'kafka_partition')}"
+        )
         found = letters.groupBy(*columns).count().orderBy(F.desc("count"), *columns).limit(_REASONS).collect()
     except (PySparkException, Py4JJavaError):
         # The next batch says what is wrong with the lake; the share is told all the same.

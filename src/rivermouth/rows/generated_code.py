@@ -5,8 +5,8 @@ from __future__ import annotations
 from rivermouth import names
 
 
-def by_reference(constant: str) -> str:
-    """SQL of a constant of the batch, for envelope rows.
+def by_reference(constant: str, column: str = names.PARTITION) -> str:
+    """SQL of a constant of the batch, for envelope rows, or for others that have Kafka's partition.
 
     Spark writes numbers and times into the code of a query as they are, so that with another time the next batch
     is other code: generated, compiled and interpreted until the JVM has compiled it again, which takes longer
@@ -15,5 +15,6 @@ def by_reference(constant: str) -> str:
 
     Args:
         constant: SQL that does not depend on the row.
+        column: The column with the partition, an int that is never negative.
     """
-    return f"get(array({constant}), CASE WHEN {names.PARTITION} < 0 THEN 1 ELSE 0 END)"
+    return f"get(array({constant}), CASE WHEN {column} < 0 THEN 1 ELSE 0 END)"

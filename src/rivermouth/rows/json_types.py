@@ -294,7 +294,11 @@ def _unrounded(read: str, text: str, done: str, declared: T.DecimalType) -> str:
     shifted = f"CASE WHEN {point} = 0 THEN 0 ELSE octet_length({mantissa}) - {point} END - {exponent}"
     # Numbers with an exponent, or of more than 38 digits, are read as doubles: only the first digits are sure, and
     # what comes out as 0 may have been too small for one.
-    long = f"octet_length({mantissa}) > {EXACT_IN_DOUBLE + 1} OR {TEXT} RLIKE '[0-9][0-9.]{{38}}'"
+    # A long number elsewhere in the document is no doubt about this one, unless both have the same double.
+    sent = f"regexp_extract_all({TEXT}, '-?[0-9][0-9.]{{38,}}([eE][+-]?[0-9]+)?', 0)"
+    same = f"exists({sent}, of_long -> coalesce(try_cast(of_long AS DOUBLE) = try_cast({text} AS DOUBLE), true))"
+    is_long = f"({TEXT} RLIKE '[0-9][0-9.]{{38}}' AND {same})"
+    long = f"octet_length({mantissa}) > {EXACT_IN_DOUBLE + 1} OR {is_long}"
     small = f"{done} = 0 AND {TEXT} RLIKE '{_UNDERFLOW}'"
     unsure = f"schema_of_variant({read}) = 'DOUBLE' AND ({long} OR {small})"
     counted = f"CASE WHEN {_plain(text)} THEN {digits} ELSE {shifted} END"
