@@ -114,7 +114,7 @@ class LetterWatch:
         self._totals = run.standing.entry.totals
         if run.standing.counts is not None:
             self._totals += run.standing.counts
-        self._looked_at = -_LETTERS_EVERY_S
+        self._looked_at = time.monotonic()
 
     def look_now_and_then(self) -> None:
         """Looks if that was long ago and something came; costs nothing else."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from rivermouth import names
 from rivermouth.ports.storage import PlacedFiles
 
 if TYPE_CHECKING:
@@ -176,12 +177,17 @@ def create(spark: SparkSession, location: str, layout: TableLayout, *, metadata:
     if layout.partition_by:
         builder = builder.partitionedBy(*layout.partition_by)
     if layout.cluster_by:
-        builder = builder.clusterBy(*layout.cluster_by)
+        builder = builder.clusterBy(*map(_parsed_name, layout.cluster_by))
     spark.conf.set(METADATA_CONF, metadata)
     try:
         builder.execute()
     finally:
         spark.conf.unset(METADATA_CONF)
+
+
+def _parsed_name(name: str) -> str:
+    """A column's name for Delta's parser, which takes words, and paths of words, as they are."""
+    return name if re.fullmatch(r"\w+([.]\w+)*", name, re.ASCII) else names.quoted(name)
 
 
 def _clear(files: LakeFiles, log: str) -> None:
