@@ -21,7 +21,7 @@ flows:
     format: raw
     table:
       name: bronze.events
-      partition_by: [{{event: "get_json_object(CAST(value AS STRING), '$.event')"}}]
+      partition_by: [{{event: "nullif(get_json_object(CAST(value AS STRING), '$.event'), '')"}}]
     trigger: {{every: 500 ms}}
   events:
     source: {{table: bronze.events{where}}}
