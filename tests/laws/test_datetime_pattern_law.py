@@ -95,6 +95,10 @@ def texts(draw):
         else:
             text += part.replace("''", "\0").replace("'", "").replace("\0", "'")
     kept = {"year": local.year % 100 + 2000 if "yy" in parts else local.year, "month": local.month, "day": local.day}
+    if any(part[0] == "D" for part in parts):
+        # Two digits of the year may be those of a year with another number of days.
+        day = dt.date(kept["year"], 1, 1) + dt.timedelta(days=local.timetuple().tm_yday - 1)
+        kept |= {"year": day.year, "month": day.month, "day": day.day}
     if {"HH", "H", "kk", "hh", "K"} & set(parts):
         kept["hour"] = local.hour
     kept |= {"minute": local.minute} if {"mm"} & set(parts) else {}

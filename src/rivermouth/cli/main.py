@@ -116,9 +116,10 @@ def invoke(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         _show_usage(error, output)
         return error.exit_code
-    except click.Abort:
+    except click.Abort as error:
+        # click makes this of Ctrl-C, too.
         output.note("stopped")
-        return FAILED
+        return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else FAILED
     except (KeyboardInterrupt, Interrupted) as error:
         output.note("stopped")
         return error.exit_code if isinstance(error, Interrupted) else INTERRUPTED
