@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -119,7 +120,10 @@ def invoke(arguments: Sequence[str]) -> int:
     except click.Abort as error:
         # click makes this of Ctrl-C, too.
         output.note("stopped")
-        return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else FAILED
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            return FAILED
+        _end_children()
+        return INTERRUPTED
     except (KeyboardInterrupt, Interrupted) as error:
         output.note("stopped")
         return error.exit_code if isinstance(error, Interrupted) else INTERRUPTED
@@ -129,6 +133,14 @@ def invoke(arguments: Sequence[str]) -> int:
         output.unexpected(error)
         return FAILED
     return code if isinstance(code, int) else DONE
+
+
+def _end_children() -> None:
+    """Ends what this process started: a JVM that is only just starting would outlive it."""
+    for listed in Path("/proc/self/task").glob("*/children"):
+        for child in listed.read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
 
 
 def _terminated(number: int, _frame: FrameType | None) -> None:
