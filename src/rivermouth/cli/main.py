@@ -96,8 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and ends the process with its exit code."""
     _quiet_libraries()
     signal.signal(signal.SIGTERM, _terminated)
-    # A closed pipe shows only when the rest is flushed.
     code = invoke(sys.argv[1:] if arguments is None else arguments)
+    if code == INTERRUPTED:
+        _end_children()
+    # A closed pipe shows only when the rest is flushed.
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -120,10 +122,7 @@ def invoke(arguments: Sequence[str]) -> int:
     except click.Abort as error:
         # click makes this of Ctrl-C, too.
         output.note("stopped")
-        if not isinstance(error.__cause__, KeyboardInterrupt):
-            return FAILED
-        _end_children()
-        return INTERRUPTED
+        return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else FAILED
     except (KeyboardInterrupt, Interrupted) as error:
         output.note("stopped")
         return error.exit_code if isinstance(error, Interrupted) else INTERRUPTED
