@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from rivermouth.engine.audit import FlowAudit, audit_flow
 from rivermouth.project.families import where_there
-from rivermouth.project.load import Project
 from rivermouth.project.operate import NOBODY, Door, Spark
 from rivermouth.project.orders import orders
+from rivermouth.project.resolved import ResolvedProject
 
 
-def audited(project: Project, names: Sequence[str], door: Door = NOBODY) -> list[FlowAudit]:
+def audited(project: ResolvedProject, names: Sequence[str], door: Door = NOBODY) -> list[FlowAudit]:
     """What an audit of these flows, or of all, finds, in the order of the file; changes nothing.
 
     Raises:

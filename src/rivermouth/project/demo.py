@@ -17,7 +17,8 @@ from rivermouth.ports.broker import Broker
 from rivermouth.ports.dev_server import HOST
 from rivermouth.ports.kafka_produce import Record, produce
 from rivermouth.project import operate
-from rivermouth.project.load import FILE_NAME, Project
+from rivermouth.project.reading import FILE_NAME
+from rivermouth.project.resolved import ResolvedProject
 
 if TYPE_CHECKING:
     from rivermouth.engine.orders import FlowOutcome
@@ -46,7 +47,7 @@ class Demo:
     """
 
     folder: Path
-    project: Project
+    project: ResolvedProject
     bootstrap_servers: str
     sent: dict[str, int]
     again: bool
@@ -79,24 +80,24 @@ def demo(folder: Path, door: operate.Door = operate.NOBODY) -> Demo:
     folder = folder.absolute()
     file = folder / FILE_NAME
     again = _prepared(folder, file)
-    port = port_of(Project.load(file)) if again else None
+    port = port_of(ResolvedProject.load(file)) if again else None
     with door.waits("starting a Kafka broker"):
         started = Broker.start(port, folder / BROKER_FOLDER, heap=_HEAP)
     with started as broker:
-        project = Project.load(file) if again else write_project(folder, broker.bootstrap_servers)
+        project = ResolvedProject.load(file) if again else write_project(folder, broker.bootstrap_servers)
         sent = {topic: _send(broker, topic, records, door) for topic, records in topics().items()}
         outcomes = operate.run(project, door=door)
     return Demo(folder, project, broker.bootstrap_servers, sent, again, outcomes)
 
 
-def write_project(folder: Path, bootstrap_servers: str) -> Project:
+def write_project(folder: Path, bootstrap_servers: str) -> ResolvedProject:
     """The demonstration's project, written into ``folder`` in the place of what was there."""
     file = folder / FILE_NAME
     file.write_text(_template().format(address=bootstrap_servers), encoding="utf-8")
-    return Project.load(file)
+    return ResolvedProject.load(file)
 
 
-def port_of(project: Project) -> int | None:
+def port_of(project: ResolvedProject) -> int | None:
     """The port of the demonstration's broker in its project file; None if it names another machine by now."""
     host, _, port = project.bootstrap_servers.rpartition(":")
     return int(port) if host == HOST and port.isdigit() else None

@@ -26,13 +26,13 @@ from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.mounts import served_by
 from rivermouth.ports.storage import is_local, local_path
-from rivermouth.project.resolved import standing
+from rivermouth.project.settings import standing
 from rivermouth.project.validate import validate_static
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rivermouth.project.load import Project
+    from rivermouth.project.resolved import ResolvedProject
 
 FREE_BYTES: Final = 1 << 30
 """Less room than this is told as a problem: one large batch may need it."""
@@ -57,7 +57,10 @@ class Finding:
 
 
 def examine(
-    project: Project | None = None, *, timeout_s: float = 1.0, stores: Callable[[Project], list[str]] | None = None
+    project: ResolvedProject | None = None,
+    *,
+    timeout_s: float = 1.0,
+    stores: Callable[[ResolvedProject], list[str]] | None = None,
 ) -> list[Finding]:
     """Looks at the machine and, if there is one, at the project.
 
@@ -115,13 +118,13 @@ def _java() -> str:
     return f"{found.version}, from {found.origin}: {found.home}"
 
 
-def _jars(project: Project | None) -> str:
+def _jars(project: ResolvedProject | None) -> str:
     groups = ["spark", *([jars.S3] if project is not None and "s3a" in _schemes(project) else [])]
     there = [path for group in groups for path in jars.classpath(group, fetch=False)]
     return f"all {len(there)} of Spark's are here, in {there[0].parent}"
 
 
-def _schemes(project: Project) -> frozenset[str]:
+def _schemes(project: ResolvedProject) -> frozenset[str]:
     try:
         return project.schemes
     except RivermouthError:
@@ -135,13 +138,13 @@ def _room(folder: Path) -> str:
     return f"{free >> 30} GiB free at {folder}"
 
 
-def _project(project: Project) -> str:
+def _project(project: ResolvedProject) -> str:
     validate_static(project)
     names = ", ".join(flow.name for flow in project.flows())
     return f"{project.file or 'made in Python'}, flows: {names or 'none'}"
 
 
-def _lake(project: Project, timeout_s: float, *, tried: bool) -> str:
+def _lake(project: ResolvedProject, timeout_s: float, *, tried: bool) -> str:
     lake = project.lake
     if not is_local(lake):
         with standing(project.at("lake")):
@@ -168,7 +171,7 @@ def _stores(tried: list[str]) -> str:
     return f"{', '.join(tried)}: can be written, and of two who make one file the second is refused"
 
 
-def _broker(project: Project, timeout_s: float) -> str:
+def _broker(project: ResolvedProject, timeout_s: float) -> str:
     servers = project.bootstrap_servers
     with (
         standing(project.at("kafka", "bootstrap_servers")),

@@ -12,7 +12,7 @@ from rivermouth.ports.families import read_kept
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.ports.table_values import TableValues
-from rivermouth.project.load import Project
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.rows.families import STAND_IN, Kept, child_of, is_child, named_topics
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Done = TypeVar("Done")
 TIMEOUT_S: Final = 10.0
 
 
-def with_children(project: Project, *, ask: bool = False, timeout_s: float = TIMEOUT_S) -> Project:
+def with_children(project: ResolvedProject, *, ask: bool = False, timeout_s: float = TIMEOUT_S) -> ResolvedProject:
     """The project, in which each family stands for the children that are known of it.
 
     Known are the topics that are kept in the lake or named in the file, and with ``ask`` those that Kafka has, or the
@@ -44,13 +44,13 @@ def with_children(project: Project, *, ask: bool = False, timeout_s: float = TIM
     return replace(project, kept=kept)
 
 
-def state_of(project: Project, family: Flow) -> FlowPlaces:
+def state_of(project: ResolvedProject, family: Flow) -> FlowPlaces:
     """Places by which the lake and the state of a family are known."""
     topic = next(iter(named_topics(family)), STAND_IN)
     return project.places_of(child_of(family, topic))
 
 
-def names_of(project: Project, name: str) -> list[str]:
+def names_of(project: ResolvedProject, name: str) -> list[str]:
     """The flow of this name, or the children of a family that are known.
 
     Raises:
@@ -60,7 +60,7 @@ def names_of(project: Project, name: str) -> list[str]:
     return [flow.name for flow in with_children(project).flows((name,))]
 
 
-def flows_called(project: Project | None, name: str) -> list[str]:
+def flows_called(project: ResolvedProject | None, name: str) -> list[str]:
     """As ``names_of``, with the topics that Kafka has; none where the project has no such flow."""
     if project is None:
         return []
@@ -87,7 +87,7 @@ def where_there(flows: Iterable[str], named: str | Sequence[str], work: Callable
     return done
 
 
-def check_one(project: Project, name: str, argument: str = "FLOW") -> None:
+def check_one(project: ResolvedProject, name: str, argument: str = "FLOW") -> None:
     """Nothing, unless this is the name of a family, where one flow is meant.
 
     Raises:
@@ -101,7 +101,7 @@ def check_one(project: Project, name: str, argument: str = "FLOW") -> None:
         raise ArgumentInvalid(at=project.at("flows", name), argument=argument, detail=detail, fix=fix)
 
 
-def _asked(project: Project, family: Flow, kept: Kept, timeout_s: float) -> Kept:
+def _asked(project: ResolvedProject, family: Flow, kept: Kept, timeout_s: float) -> Kept:
     try:
         source = project.source_of(family)
         if source is not None and family.routed_by is not None:

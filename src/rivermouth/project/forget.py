@@ -11,9 +11,9 @@ from rivermouth.engine.decide import now
 from rivermouth.errors import ArgumentInvalid, ForgetRefused
 from rivermouth.ports import delta
 from rivermouth.ports.storage import files_for
-from rivermouth.project.load import Project
 from rivermouth.project.operate import NOBODY, Door, Spark, reach
 from rivermouth.project.orders import orders
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.tables import chosen_one
 from rivermouth.project.who import who
 from rivermouth.project.writer import performed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def forgotten(
-    project: Project,
+    project: ResolvedProject,
     name: str,
     *,
     where: str | None = None,

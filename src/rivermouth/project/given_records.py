@@ -12,8 +12,8 @@ from rivermouth.errors import ArgumentInvalid, RecordsRefused
 from rivermouth.ports.kafka_produce import numbered_lines
 from rivermouth.ports.session import for_flow
 from rivermouth.project.families import check_one, with_children
-from rivermouth.project.load import Project
 from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.rows.given_records import MAX_RECORDS, RecordVerdict, placed, record_of_line
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 REFUSED: Final = ("dead_letter", "fail")
 
 
-def judge_records(project: Project, name: str, records: Iterable[Any], door: Door = NOBODY) -> list[RecordVerdict]:
+def judge_records(
+    project: ResolvedProject, name: str, records: Iterable[Any], door: Door = NOBODY
+) -> list[RecordVerdict]:
     """What the rules of one flow say of these records: format, schema, keys, expectations.
 
     Which records a flow reads (``starting_offsets``, ``where`` of a source) is not asked: all of them are judged.
@@ -98,7 +100,7 @@ def raise_refused(name: str, verdicts: Iterable[RecordVerdict]) -> None:
         raise RecordsRefused(flow=name, refused=refused, records=len(seen))
 
 
-def _topic(project: Project, flow: Flow) -> str:
+def _topic(project: ResolvedProject, flow: Flow) -> str:
     """The first topic that the flow reads; its own name where it reads those that a pattern finds."""
     if flow.source is not None and (source := project.source_of(flow)) is not None:
         flow = source.flow

@@ -11,8 +11,9 @@ from rivermouth.errors import ArgumentInvalid
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project.dump import plain
 from rivermouth.project.judge import judge
-from rivermouth.project.load import Project, raise_all
 from rivermouth.project.locate import Document
+from rivermouth.project.reading import raise_all
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.validate import topic_problem
 from rivermouth.rows.declared import INFER
 from rivermouth.rows.places import name_of_topic
@@ -63,7 +64,7 @@ def ingest_spec(
     maintenance: str | Mapping[str, Any] = AFTER_RUN,
     base: str | Path | None = None,
     environ: Mapping[str, str] | None = None,
-) -> Project:
+) -> ResolvedProject:
     """The project that one topic makes.
 
     The values are JSON (or ``format``) and the table is ``silver.<topic>``; without a schema it is inferred at the
@@ -135,7 +136,7 @@ def ingest_spec(
         "kafka": {"bootstrap_servers": bootstrap_servers, "options": dict(kafka_options or {})},
         "flows": {_flow_name(name): {key: value for key, value in flow.items() if value is not None}},
     }
-    project = Project.from_spec(_spec(body), base=base, environ=environ)
+    project = ResolvedProject.from_spec(_spec(body), base=base, environ=environ)
     return project.asked(
         debug=bool(parse_switch("debug", debug)), follow=_follow(follow=follow, once=once, streaming=streaming)
     )
@@ -158,7 +159,7 @@ def parse_switch(argument: str, value: Switch) -> bool | None:
     raise ArgumentInvalid(argument=argument, detail=f"{str(value)!r} is none of {allowed}", fix=f"{argument}=true")
 
 
-def derived(project: Project, why: str | None = None) -> list[tuple[str, str]]:
+def derived(project: ResolvedProject, why: str | None = None) -> list[tuple[str, str]]:
     """What was derived from the arguments, as (name, text) in the order of a printout; no secrets.
 
     ``why`` is the reason for the format, where that was no argument.
@@ -208,7 +209,7 @@ def _ways(flow: Flow) -> list[tuple[str, str]]:
     ]
 
 
-def derived_text(project: Project, why: str | None = None) -> str:
+def derived_text(project: ResolvedProject, why: str | None = None) -> str:
     """``derived`` as aligned lines."""
     lines = derived(project, why)
     width = max(len(name) for name, _ in lines) + 2

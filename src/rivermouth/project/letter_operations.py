@@ -32,7 +32,7 @@ class LetterOperations(Operations):
         """
         from rivermouth.project import letters  # noqa: PLC0415
 
-        return letters.listed(self._project, names, _filter("list_dead_letters", {"status": None, **chosen}))
+        return letters.listed(self, names, _filter("list_dead_letters", {"status": None, **chosen}))
 
     @checked
     def show_dead_letters(self, *names: str, limit: int = 20, **chosen: Any) -> list[Letter]:
@@ -48,7 +48,7 @@ class LetterOperations(Operations):
         """
         from rivermouth.project import letters  # noqa: PLC0415
 
-        return letters.shown(self._project, names, _filter("show_dead_letters", chosen), limit=limit)
+        return letters.shown(self, names, _filter("show_dead_letters", chosen), limit=limit)
 
     @checked
     def replay_dead_letters(self, *names: str, dry_run: bool = False, **chosen: Any) -> list[Replayed]:
@@ -70,7 +70,7 @@ class LetterOperations(Operations):
         from rivermouth.project import letters  # noqa: PLC0415
 
         wanted = _filter("replay_dead_letters", chosen, opens=True)
-        return letters.replayed(self._project, names, wanted, dry_run=dry_run)
+        return letters.replayed(self, names, wanted, dry_run=dry_run)
 
     @checked
     def discard_dead_letters(self, *names: str, dry_run: bool = False, **chosen: Any) -> dict[str, int]:
@@ -91,7 +91,7 @@ class LetterOperations(Operations):
         from rivermouth.project import letters  # noqa: PLC0415
 
         wanted = _filter("discard_dead_letters", chosen, opens=True)
-        return letters.discarded(self._project, names, wanted, dry_run=dry_run)
+        return letters.discarded(self, names, wanted, dry_run=dry_run)
 
 
 def _filter(function: str, chosen: dict[str, Any], *, opens: bool = False) -> DeadLetterFilter:

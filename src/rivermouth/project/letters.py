@@ -13,9 +13,9 @@ from rivermouth.ports import delta
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import files_for
 from rivermouth.project.families import where_there
-from rivermouth.project.load import Project
 from rivermouth.project.operate import NOBODY, Door, Spark
 from rivermouth.project.orders import orders
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.writer import performed
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 
-def listed(project: Project, names: Sequence[str], wanted: DeadLetterFilter, door: Door = NOBODY) -> list[LetterGroup]:
+def listed(
+    project: ResolvedProject, names: Sequence[str], wanted: DeadLetterFilter, door: Door = NOBODY
+) -> list[LetterGroup]:
     """The dead letters of these flows, or of all, by flow, status, stage, reason and field.
 
     Raises:
@@ -37,7 +39,7 @@ def listed(project: Project, names: Sequence[str], wanted: DeadLetterFilter, doo
 
 
 def shown(
-    project: Project, names: Sequence[str], wanted: DeadLetterFilter, *, limit: int, door: Door = NOBODY
+    project: ResolvedProject, names: Sequence[str], wanted: DeadLetterFilter, *, limit: int, door: Door = NOBODY
 ) -> list[Letter]:
     """At most ``limit`` dead letters of each of these flows, whole: what they hold is handed out.
 
@@ -50,7 +52,7 @@ def shown(
 
 
 def replayed(
-    project: Project,
+    project: ResolvedProject,
     names: Sequence[str],
     wanted: DeadLetterFilter,
     *,
@@ -75,7 +77,7 @@ def replayed(
 
 
 def discarded(
-    project: Project,
+    project: ResolvedProject,
     names: Sequence[str],
     wanted: DeadLetterFilter,
     *,
@@ -101,7 +103,9 @@ def _replayed(answer: dict[str, Any]) -> Replayed:
     return Replayed(**{**answer, "reasons": reasons})
 
 
-def _performed(project: Project, names: Sequence[str], request: requests.Request, door: Door) -> list[dict[str, Any]]:
+def _performed(
+    project: ResolvedProject, names: Sequence[str], request: requests.Request, door: Door
+) -> list[dict[str, Any]]:
     chosen = {order.flow.name: order for order in orders(project, names)}
     with Spark(project, door) as spark:
         done = where_there(chosen, names, lambda flow: _one(spark, chosen[flow], request, door))

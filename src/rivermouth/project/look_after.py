@@ -16,8 +16,8 @@ from rivermouth.ports.fencing import check_fenced
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import files_for, is_local, is_local_disk
-from rivermouth.project.load import Project
 from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.tables import chosen, chosen_one, reader_of
 from rivermouth.rows.places import name_of_topic
 
@@ -44,13 +44,15 @@ class TableRows:
     rows: list[list[Any]]
 
 
-def read_table(project: Project, name: str, spark: SparkSession | None = None, **asked: Any) -> DataFrame:
+def read_table(project: ResolvedProject, name: str, spark: SparkSession | None = None, **asked: Any) -> DataFrame:
     """One table as a frame; see ``engine.read_table.frame_of`` for what may be asked."""
     table = chosen_one(project, name)
     return frame_of(project.spark() if spark is None else spark, table, **asked)
 
 
-def create_temp_views(project: Project, names: Sequence[str] = (), spark: SparkSession | None = None) -> dict[str, str]:
+def create_temp_views(
+    project: ResolvedProject, names: Sequence[str] = (), spark: SparkSession | None = None
+) -> dict[str, str]:
     """Makes temporary views of these tables, or of all that are there, in one session; the view's name by table.
 
     Raises:
@@ -72,7 +74,7 @@ def create_temp_views(project: Project, names: Sequence[str] = (), spark: SparkS
 
 
 def rows(
-    project: Project,
+    project: ResolvedProject,
     name: str,
     *,
     columns: Sequence[str] | None,
@@ -97,7 +99,7 @@ def rows(
 
 
 def optimized(
-    project: Project,
+    project: ResolvedProject,
     names: Sequence[str] = (),
     *,
     where: str | None = None,
@@ -137,7 +139,7 @@ def optimized(
 
 
 def vacuumed(
-    project: Project,
+    project: ResolvedProject,
     names: Sequence[str] = (),
     *,
     retain_s: float,
@@ -195,7 +197,7 @@ Work = Callable[["SparkSession", "FlowTable", maintain.Look], "MaintenanceReport
 
 
 def _each(
-    project: Project,
+    project: ResolvedProject,
     names: Sequence[str],
     work: Work,
     door: Door,

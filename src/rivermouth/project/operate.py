@@ -28,7 +28,6 @@ from rivermouth.ports.spark_errors import outlasting
 from rivermouth.ports.storage import files_for
 from rivermouth.project.arguments import check, checked, kinds_of, known
 from rivermouth.project.ingest import Switch, ingest_spec, parse_switch
-from rivermouth.project.load import Project, raise_all
 from rivermouth.project.orders import (
     DEBUG_OFFSETS,
     check_decision,
@@ -38,7 +37,8 @@ from rivermouth.project.orders import (
     run_orders,
     updating,
 )
-from rivermouth.project.resolved import standing
+from rivermouth.project.reading import raise_all
+from rivermouth.project.resolved import ResolvedProject, standing
 from rivermouth.project.unstarted import TIMEOUT_S, noting
 from rivermouth.rows import families, ledger, worker_failures
 from rivermouth.spec import EndingOffsets
@@ -138,7 +138,7 @@ NOBODY: Final = Door()
 class Spark:
     """The session of a door's work: the one that this process has already, or one that ends with the work."""
 
-    def __init__(self, project: Project, door: Door = NOBODY) -> None:
+    def __init__(self, project: ResolvedProject, door: Door = NOBODY) -> None:
         self._project = project
         self._door = door
         self._owned = False
@@ -183,7 +183,7 @@ class Spark:
         return self._session
 
 
-def reach(project: Project, chosen: Sequence[Order] | None = None) -> None:
+def reach(project: ResolvedProject, chosen: Sequence[Order] | None = None) -> None:
     """Nothing, if the project's cluster answers: a broker that is not there is told before Spark is started.
 
     For flows that are all over tables it is not asked.
@@ -200,7 +200,7 @@ def reach(project: Project, chosen: Sequence[Order] | None = None) -> None:
 
 
 def run(
-    project: Project,
+    project: ResolvedProject,
     names: Sequence[str] = (),
     *,
     follow: bool = False,
@@ -252,7 +252,7 @@ def run(
     return outcomes
 
 
-def carried_alone(project: Project, order: FlowOrder, door: Door) -> tuple[FlowOutcome, int | None]:
+def carried_alone(project: ResolvedProject, order: FlowOrder, door: Door) -> tuple[FlowOutcome, int | None]:
     """One flow drained, and the rows of its table afterwards; None if there is no table.
 
     Raises:
@@ -272,7 +272,7 @@ def carried_alone(project: Project, order: FlowOrder, door: Door) -> tuple[FlowO
     return outcome, rows
 
 
-def _supervisor(project: Project, door: Door, engine: Spark, spark: SparkSession) -> Supervisor:
+def _supervisor(project: ResolvedProject, door: Door, engine: Spark, spark: SparkSession) -> Supervisor:
     lake = LakeWriter(project.spark_conf, timeout_s=TIMEOUT_S)
     return Supervisor(spark, _without_echo(door), serve, restart=engine.restart, lake=lake)
 
@@ -289,7 +289,7 @@ def raise_failures(outcomes: Sequence[FlowOutcome]) -> None:
         raise FlowsFailed(failed=len(failed), total=len(outcomes), names=names) from failed[0].error
 
 
-def validate(project: Project, names: Sequence[str] = (), door: Door = NOBODY) -> list[Flow]:
+def validate(project: ResolvedProject, names: Sequence[str] = (), door: Door = NOBODY) -> list[Flow]:
     """The flows, after everything was checked that needs no broker: by ourselves first, then by Spark.
 
     Raises:
@@ -328,7 +328,7 @@ def _check_shape(spark: SparkSession, order: FlowOrder) -> None:
 
 
 def plan(
-    project: Project, names: Sequence[str] = (), door: Door = NOBODY, *, adoption: Adoption | None = None
+    project: ResolvedProject, names: Sequence[str] = (), door: Door = NOBODY, *, adoption: Adoption | None = None
 ) -> list[FlowPlan]:
     """What a run would do now, a plan a flow; what would stop a flow is its plan's ``problem``.
 
@@ -396,7 +396,7 @@ def ingest(topic: str | None = None, *, widgets: bool = False, door: Door = NOBO
     return outcome
 
 
-def wants_update(project: Project, switch: Switch) -> bool:
+def wants_update(project: ResolvedProject, switch: Switch) -> bool:
     """Whether a run shall infer the schema again; a topic whose values stay bytes has none."""
     return bool(parse_switch("update_schema", switch)) and any(flow.format.infers for flow in project.flows())
 

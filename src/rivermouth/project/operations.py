@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rivermouth.project.arguments import checked
 from rivermouth.project.resolved import ResolvedProject
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rivermouth.engine.schemas import SchemaUpdate
     from rivermouth.engine.status import FlowStatus
     from rivermouth.project.doctor import Finding
-    from rivermouth.project.load import Project
     from rivermouth.project.operate import Door
     from rivermouth.project.rebuild import Rebuilt
+    from rivermouth.project.resolved import ResolvedProject
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.given_records import RecordVerdict
     from rivermouth.rows.gone import LossDecision
@@ -33,11 +33,6 @@ class Operations(ResolvedProject):
     Names of flows and tables are arguments of their own; without any, all are meant. Where Spark is needed, a session
     that is there already is used, in a clone; else one is started and ended.
     """
-
-    @property
-    def _project(self) -> Project:
-        """Itself: each instance is a project."""
-        return cast("Project", self)
 
     @checked
     def run(
@@ -73,7 +68,7 @@ class Operations(ResolvedProject):
         from rivermouth.project import operate  # noqa: PLC0415
 
         outcomes = operate.run(
-            self._project,
+            self,
             names,
             follow=follow,
             door=_door(listener),
@@ -105,7 +100,7 @@ class Operations(ResolvedProject):
         from rivermouth.project import operate  # noqa: PLC0415
         from rivermouth.project.rebuild import rebuild  # noqa: PLC0415
 
-        done = rebuild(self._project, name, why=why, door=_door(listener))
+        done = rebuild(self, name, why=why, door=_door(listener))
         operate.raise_failures([done.outcome])
         return done
 
@@ -119,7 +114,7 @@ class Operations(ResolvedProject):
         """
         from rivermouth.project import operate  # noqa: PLC0415
 
-        operate.validate(self._project, names)
+        operate.validate(self, names)
 
     @checked
     def plan(self, *names: str, adoption: Adoption | None = None) -> list[FlowPlan]:
@@ -130,7 +125,7 @@ class Operations(ResolvedProject):
         """
         from rivermouth.project import operate  # noqa: PLC0415
 
-        return operate.plan(self._project, names, adoption=adoption)
+        return operate.plan(self, names, adoption=adoption)
 
     @checked
     def judge_records(self, flow: str, records: Iterable[Any]) -> list[RecordVerdict]:
@@ -154,7 +149,7 @@ class Operations(ResolvedProject):
         """
         from rivermouth.project import given_records  # noqa: PLC0415
 
-        return given_records.judge_records(self._project, flow, records)
+        return given_records.judge_records(self, flow, records)
 
     @checked
     def infer_schema(
@@ -187,7 +182,7 @@ class Operations(ResolvedProject):
         from rivermouth.project import schema  # noqa: PLC0415
 
         asked = schema.Asked(sample, whole, infer_times, max_fields, latest_per_key)
-        return schema.of_flow(self._project, name, asked)
+        return schema.of_flow(self, name, asked)
 
     @checked
     def update_schema(
@@ -220,7 +215,7 @@ class Operations(ResolvedProject):
         from rivermouth.project import schema  # noqa: PLC0415
 
         asked = schema.Asked(sample, whole, infer_times, max_fields, latest_per_key)
-        return schema.update(self._project, name, asked)
+        return schema.update(self, name, asked)
 
     @checked
     def schema_versions(self, name: str) -> list[KeptSchema]:
@@ -233,7 +228,7 @@ class Operations(ResolvedProject):
         """
         from rivermouth.project import schema  # noqa: PLC0415
 
-        return schema.history(self._project, name)
+        return schema.history(self, name)
 
     @checked
     def status(self, *names: str) -> list[FlowStatus]:
@@ -244,7 +239,7 @@ class Operations(ResolvedProject):
         """
         from rivermouth.project import overview  # noqa: PLC0415
 
-        return overview.status(self._project, names)
+        return overview.status(self, names)
 
     @checked
     def checkpoints(self, name: str) -> list[CheckpointReport]:
@@ -257,7 +252,7 @@ class Operations(ResolvedProject):
         """
         from rivermouth.project import overview  # noqa: PLC0415
 
-        return overview.checkpoints(self._project, name)
+        return overview.checkpoints(self, name)
 
     @checked
     def audit(self, *names: str) -> list[FlowAudit]:
@@ -268,7 +263,7 @@ class Operations(ResolvedProject):
         """
         from rivermouth.project import audit  # noqa: PLC0415
 
-        return audit.audited(self._project, names)
+        return audit.audited(self, names)
 
     @checked
     def doctor(self, *, no_spark: bool = False) -> list[Finding]:
@@ -283,7 +278,7 @@ class Operations(ResolvedProject):
         from rivermouth.project.doctor import examine  # noqa: PLC0415
         from rivermouth.project.stores import tried  # noqa: PLC0415
 
-        return examine(self._project, stores=None if no_spark else tried)
+        return examine(self, stores=None if no_spark else tried)
 
     @checked
     def create_topics(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine.orders import FamilyOrder, FlowOrder, Order
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.project.families import state_of, with_children
-from rivermouth.project.load import Project
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.validate import validate_static
 from rivermouth.rows import families
 
@@ -22,7 +22,7 @@ DEBUG_OFFSETS: Final = 1000
 """A trial (``debug``) reads at most so many offsets: in one run, or in one batch where it follows."""
 
 
-def orders(project: Project, names: Sequence[str] = ()) -> list[FlowOrder]:
+def orders(project: ResolvedProject, names: Sequence[str] = ()) -> list[FlowOrder]:
     """The flows of these names, or all, with everything resolved that their work needs.
 
     A family stands for its children that are kept in the lake or named in the file.
@@ -36,7 +36,7 @@ def orders(project: Project, names: Sequence[str] = ()) -> list[FlowOrder]:
     return [order_of(known, flow) for flow in known.flows(tuple(names))]
 
 
-def run_orders(project: Project, names: Sequence[str] = (), *, follow: bool = False) -> list[Order]:
+def run_orders(project: ResolvedProject, names: Sequence[str] = (), *, follow: bool = False) -> list[Order]:
     """The same for a run, which finds the children of families itself; of those that are named only these.
 
     Raises:
@@ -65,7 +65,7 @@ def run_orders(project: Project, names: Sequence[str] = (), *, follow: bool = Fa
     return chosen
 
 
-def check_static(project: Project, names: Sequence[str] = ()) -> None:
+def check_static(project: ResolvedProject, names: Sequence[str] = ()) -> None:
     """Nothing, if the project is right as far as can be said without Spark and a broker, and has these flows.
 
     Raises:
@@ -76,7 +76,7 @@ def check_static(project: Project, names: Sequence[str] = ()) -> None:
     validate_static(project)
 
 
-def order_of(project: Project, flow: Flow) -> FlowOrder:
+def order_of(project: ResolvedProject, flow: Flow) -> FlowOrder:
     """A flow that the project gave, with everything resolved that its work needs.
 
     Raises:
@@ -96,12 +96,12 @@ def order_of(project: Project, flow: Flow) -> FlowOrder:
     )
 
 
-def _place(project: Project, flow: Flow) -> Callable[[SettingPath], str | None]:
+def _place(project: ResolvedProject, flow: Flow) -> Callable[[SettingPath], str | None]:
     """Where the settings of a flow stand in the project's file."""
     return lambda path: project.at("flows", flow.name, *path)
 
 
-def _family(project: Project, flow: Flow, topics: Collection[str] | None) -> FamilyOrder:
+def _family(project: ResolvedProject, flow: Flow, topics: Collection[str] | None) -> FamilyOrder:
     return FamilyOrder(
         flow,
         state_of(project, flow),
@@ -142,7 +142,7 @@ def updating(chosen: Sequence[Order]) -> list[Order]:
     return each_of(chosen, lambda order: replace(order, update_schema=order.flow.format.infers))
 
 
-def check_decision(project: Project, chosen: Sequence[Order]) -> None:
+def check_decision(project: ResolvedProject, chosen: Sequence[Order]) -> None:
     """Nothing, if one flow would run, and no trial of it.
 
     Raises:

@@ -12,14 +12,14 @@ from rivermouth.engine.status import FlowStatus, failed_then, project_status
 from rivermouth.errors import LakeNotReadable
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.project.families import state_of, with_children
-from rivermouth.project.load import Project
 from rivermouth.project.orders import check_static
+from rivermouth.project.resolved import ResolvedProject
 
 if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 
-def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.0) -> list[FlowStatus]:
+def status(project: ResolvedProject, names: Sequence[str] = (), *, timeout_s: float = 1.0) -> list[FlowStatus]:
     """How the flows of these names, or all, are doing, in the order of the file; changes nothing.
 
     Args:
@@ -51,7 +51,7 @@ def status(project: Project, names: Sequence[str] = (), *, timeout_s: float = 1.
     return [*found, *_of_families(known, families, timeout_s)]
 
 
-def _of_families(known: Project, families: Sequence[Flow], timeout_s: float) -> Iterator[FlowStatus]:
+def _of_families(known: ResolvedProject, families: Sequence[Flow], timeout_s: float) -> Iterator[FlowStatus]:
     """Of families themselves: of those that have no table, and those that failed to look for their topics."""
     reader = LakeReader(known.spark_conf, timeout_s=timeout_s)
     for family in families:
@@ -73,7 +73,7 @@ def _childless(family: Flow) -> str:
     return f"no {what} has a table yet"
 
 
-def checkpoints(project: Project, name: str) -> list[CheckpointReport]:
+def checkpoints(project: ResolvedProject, name: str) -> list[CheckpointReport]:
     """What lies at the checkpoint of one flow beside its ledger, and what a start would do; changes nothing.
 
     Of a family a report for each child.

@@ -11,9 +11,9 @@ from rivermouth.engine.events import Event, TableEmptied
 from rivermouth.errors import ArgumentInvalid, RebuildRefused
 from rivermouth.project import operate
 from rivermouth.project.families import check_one
-from rivermouth.project.load import Project
 from rivermouth.project.operate import NOBODY, Door
 from rivermouth.project.orders import orders
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.rows.rebuilding import Rebuild
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Rebuilt:
     outcome: FlowOutcome
 
 
-def order_of(project: Project, name: str) -> FlowOrder:
+def order_of(project: ResolvedProject, name: str) -> FlowOrder:
     """The one flow, which can be made anew as far as can be said without Spark.
 
     Raises:
@@ -68,7 +68,7 @@ def order_of(project: Project, name: str) -> FlowOrder:
     return order
 
 
-def rebuild(project: Project, name: str, *, who: str = "", why: str = "", door: Door = NOBODY) -> Rebuilt:
+def rebuild(project: ResolvedProject, name: str, *, who: str = "", why: str = "", door: Door = NOBODY) -> Rebuilt:
     """Empties the table of one flow, and carries all that its source has into it.
 
     Args:

@@ -1,87 +1,31 @@
-"""What a project's texts mean here: flows, places and options, with the environment's values in them."""
+"""The flows of a project as they are meant here: what they read, where they write, what they need."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import os
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from rivermouth.errors import FlowUnknown, PlaceInvalid, ProjectInvalid, RivermouthError
-from rivermouth.names import STATE_FOLDER, did_you_mean
-from rivermouth.project import locate
+from rivermouth.errors import FlowUnknown, PlaceInvalid
+from rivermouth.names import did_you_mean
 from rivermouth.project.arguments import checked
-from rivermouth.project.secrets import Environment
-from rivermouth.rows import (
-    broker_presets,
-    families,
-    kafka_client_options,
-    kafka_options,
-    places,
-    schema_registry,
-    snapshot_place,
-    source_table,
-)
-from rivermouth.rows.catalog import metastore_conf
-from rivermouth.rows.environment import expand, expand_flow
-from rivermouth.rows.families import Kept
+from rivermouth.project.settings import ProjectSettings, standing
+from rivermouth.rows import families, places, snapshot_place, source_table
+from rivermouth.rows.environment import expand_flow
 from rivermouth.rows.places import FlowPlaces
-from rivermouth.rows.schema_registry import RegistryAccess
 from rivermouth.rows.snapshot_place import SnapshotPlace
 from rivermouth.rows.source_table import SourceTable
-from rivermouth.spec import Flow, Format, ProjectSpec
+from rivermouth.spec import Flow, Format
 
 if TYPE_CHECKING:
-    from rivermouth.spec import SparkSettings
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
-class ResolvedProject:
-    """A project with what surrounds it: the folder, the file and the environment that resolve its texts.
-
-    Attributes:
-        spec: What the user wrote; references to variables and secrets stand in it as written.
-        base: Absolute folder against which relative local places are resolved.
-        file: The file's name as it is told in messages; None for a project made in Python.
-        environ: The environment variables, and secrets by ``provider:reference``; never printed.
-        debug: Whether all places bear ``_debug`` and reads are limited.
-        follow: What the door asked for: go on at each flow's trigger, or drain and stop.
-        kept: What is known of families, by name: flows with a table for each of their topics. None as long as nobody
-            looked: then a family stands for itself.
-    """
-
-    spec: ProjectSpec
-    base: Path
-    file: str | None = None
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    debug: bool = False
-    follow: bool = False
-    kept: Mapping[str, Kept] | None = field(default=None, repr=False, compare=False)
-    lines: Mapping[locate.Path, int] = field(default_factory=dict, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Secrets are read like variables from here on."""
-        if not isinstance(self.environ, Environment):
-            object.__setattr__(self, "environ", Environment(self.environ, self.base))
-
-    def with_debug(self, *, debug: bool = True) -> Self:
-        """The same project as a trial: every table and state folder bears ``_debug``."""
-        return replace(self, debug=debug)
-
-    def asked(self, *, debug: bool, follow: bool) -> Self:
-        """The same project with what a door was asked for."""
-        return replace(self, debug=debug, follow=follow)
-
-    def at(self, *path: str | int) -> str | None:
-        """``rivermouth.yml:12`` of the field at ``path``, or of what holds it; None without a file.
-
-        What a child has stands at its family.
-        """
-        if self.file is None:
-            return None
-        if path[:1] == ("flows",) and len(path) > 1:
-            path = ("flows", families.parted(str(path[1]))[0], *path[2:])
-        return f"{self.file}:{locate.Document(None, self.lines).line(path)}"
+class ResolvedProject(ProjectSettings):
+    """A project's settings, and its flows with everything resolved; a pure value, from which the commands work."""
 
     @checked
     def flow(self, name: str) -> Flow:
@@ -235,77 +179,6 @@ class ResolvedProject:
         return SnapshotPlace(location, text, is_table, source.max_bytes)
 
     @property
-    def lake(self) -> str:
-        """The root of the lake, absolute.
-
-        Raises:
-            PlaceInvalid: The text cannot be a place.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        with standing(self.at("lake")):
-            return places.lake_location(self.spec, base=self.base, environ=self.environ)
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """Where the brokers are, references resolved.
-
-        Raises:
-            EnvironmentMissing: A variable without default is not set.
-        """
-        with standing(self.at("kafka", "bootstrap_servers")):
-            return expand(self.spec.kafka.bootstrap_servers, self.environ)
-
-    @property
-    def schema_registry(self) -> RegistryAccess | None:
-        """How to reach the schema registry, references resolved; None where there is none.
-
-        Raises:
-            ProjectInvalid: The file with certificates cannot be read, or the address or login is none.
-            EnvironmentMissing: A variable without default is not set.
-            SecretMissing: A provider does not have the secret.
-        """
-        spec = self.spec.schema_registry
-        if spec is None:
-            return None
-        said = {}
-        for name in ("url", "username", "password", "ca_file"):
-            with standing(self.at("schema_registry", name)):
-                said[name] = expand(getattr(spec, name) or "", self.environ)
-        for setting, detail, fix in schema_registry.problems(spec, said["url"]):
-            at = self.at("schema_registry", setting)
-            raise ProjectInvalid(at=at, detail=f"schema_registry.{setting}: {detail}", fix=fix)
-        pem = ""
-        if said["ca_file"]:
-            try:
-                pem = (self.base / said["ca_file"]).read_text(encoding="ascii")
-            except (OSError, ValueError) as error:
-                why = error.strerror if isinstance(error, OSError) else "it is no PEM"
-                at, detail = self.at("schema_registry", "ca_file"), f"the file {said['ca_file']} cannot be read: {why}"
-                fix = "ca_file: ca.pem, a file with certificates in PEM"
-                raise ProjectInvalid(at=at, detail=f"schema_registry.ca_file: {detail}", fix=fix) from None
-        login = {"username": said["username"], "password": said["password"], "authorities": pem}
-        return RegistryAccess(url=said["url"], **login, timeout_s=spec.timeout_s, max_bytes=spec.max_bytes)
-
-    def kafka_options(self) -> dict[str, str]:
-        """Options of Kafka's Java client, checked, references resolved: secrets, so never print them.
-
-        Raises:
-            KafkaOptionRefused: An option that may not be set.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        return kafka_options.checked(self.expanded_options())
-
-    def client_options(self) -> dict[str, str]:
-        """The same options in librdkafka's words: secrets, so never print them.
-
-        Raises:
-            KafkaOptionRefused: An option that may not be set.
-            KafkaClientUnable: A security option that librdkafka cannot take.
-            EnvironmentMissing: A variable without default is not set.
-        """
-        return kafka_client_options.client_options(self.expanded_options())
-
-    @property
     def schemes(self) -> frozenset[str]:
         """Those of the places of all flows, and of the lake, that are not on this machine: ``s3a``, for example.
 
@@ -326,60 +199,21 @@ class ResolvedProject:
         found = (jar for form in forms for jar in form.below(self.base).jars)
         return [Path(jar).absolute() for jar in dict.fromkeys(found)]
 
-    @property
-    def spark_settings(self) -> SparkSettings:
-        """Spark's settings, with the references in ``conf`` resolved, and those of the project's catalog.
+    def spark(self) -> SparkSession:
+        """The Spark session of this process, started with the project's settings if there is none, to look at tables.
+
+        What its JVM says goes to a file in the folder for temporary files. The session is the caller's to stop.
 
         Raises:
-            EnvironmentMissing: A variable without default is not set.
-            SecretMissing: A provider does not have the secret.
+            JavaNotFound: No usable Java on this machine.
+            JarsMissing: The jars are neither cached nor to be had.
+            SparkNotStarted: The JVM or its session did not come up.
         """
-        state = ""
-        if self.spec.catalog:
-            state = f"{self.lake.rstrip('/')}/{STATE_FOLDER}{places.DEBUG_SUFFIX * self.debug}"
-        conf: dict[str, str | float | bool] = {**metastore_conf(self.spec.catalog, state)}
-        for name, value in self.spec.spark.conf.items():
-            with standing(self.at("spark", "conf", name)):
-                conf[name] = expand(kafka_options.text(value), self.environ)
-        return self.spec.spark.model_copy(update={"conf": conf})
+        from rivermouth.ports import session  # noqa: PLC0415
 
-    @property
-    def spark_conf(self) -> dict[str, str]:
-        """Spark's options as text, with references resolved.
-
-        Raises:
-            EnvironmentMissing: A variable without default is not set.
-            SecretMissing: A provider does not have the secret.
-        """
-        return {name: str(value) for name, value in self.spark_settings.conf.items()}
-
-    def expanded_options(self) -> dict[str, str]:
-        """Options of Kafka's Java client with those of the preset and the login, references resolved, not checked.
-
-        Raises:
-            ProjectInvalid: User name and password do not make a login.
-            EnvironmentMissing: A variable without default is not set.
-            SecretMissing: A provider does not have the secret.
-        """
-        if (wrong := broker_presets.login_problem(self.spec.kafka)) is not None:
-            raise ProjectInvalid(at=self.at("kafka"), detail=f"kafka: {wrong[0]}", fix=wrong[1])
-        options: dict[str, str] = {}
-        for name, value in broker_presets.options_of(self.spec.kafka).items():
-            with standing(self.at("kafka", "options", name)):
-                options[name] = kafka_options.resolve(name, value, self.environ)
-        with standing(self.at("kafka")):
-            return options | broker_presets.login_of(self.spec.kafka, self.environ)
-
-
-class standing:  # noqa: N801 - reads as a word of the with statement
-    """Gives an error of ours that leaves the block the place at which it stands."""
-
-    def __init__(self, at: str | None) -> None:
-        self._at = at
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, RivermouthError) and error.at is None and self._at is not None:
-            raise error.located(self._at) from error.__cause__
+        handle, log = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
+        os.close(handle)
+        name = f"rivermouth {self.spec.name}"
+        return session.start(
+            self.spark_settings, app_name=name, schemes=self.schemes, users_jars=self.jars, log=Path(log)
+        )

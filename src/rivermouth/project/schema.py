@@ -22,7 +22,7 @@ from rivermouth.ports.storage import LocalFiles, is_local
 from rivermouth.project.arguments import check, checked, kinds_of, known
 from rivermouth.project.families import with_children
 from rivermouth.project.ingest import ingest_spec
-from rivermouth.project.load import Project
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.validate import validate_static
 from rivermouth.rows.schema import derived_columns
 
@@ -74,7 +74,7 @@ class Asked:
         )
 
 
-def ingest_project(topic: str, **arguments: Any) -> tuple[Project, str | None]:
+def ingest_project(topic: str, **arguments: Any) -> tuple[ResolvedProject, str | None]:
     """The project that one topic makes, and why it has its format where neither that nor a schema is given.
 
     Then the values are JSON with an inferred schema if most of a few records are JSON objects, and stay bytes if not;
@@ -122,7 +122,7 @@ def ingest_project(topic: str, **arguments: Any) -> tuple[Project, str | None]:
     return raw, f"{few}, and {topic}-{partition} offset {offset} is not ({reason})"
 
 
-def _is_raw(reader: LakeReader, raw: Project) -> bool:
+def _is_raw(reader: LakeReader, raw: ResolvedProject) -> bool:
     """Whether the table that the topic would have as bytes is there, and one of bytes."""
     (flow,) = raw.flows()
     found = read_snapshot(reader, raw.places(flow.name).table)
@@ -154,7 +154,7 @@ def infer_schema(topic: str, **arguments: Any) -> Inference:
     return of_topic(topic, asked, **arguments)
 
 
-def of_topic(topic: str, asked: Asked, *, beside: Project | None = None, **arguments: Any) -> Inference:
+def of_topic(topic: str, asked: Asked, *, beside: ResolvedProject | None = None, **arguments: Any) -> Inference:
     """As ``infer_schema``, with what was asked in one piece; ``beside`` is a project whose cluster has the topic."""
     project = ingest_spec(topic, **arguments)
     if beside is not None:
@@ -164,7 +164,7 @@ def of_topic(topic: str, asked: Asked, *, beside: Project | None = None, **argum
         return infer(flow, kafka, asked.look(flow))
 
 
-def of_flow(project: Project, name: str, asked: Asked, door: Door | None = None) -> Inference:
+def of_flow(project: ResolvedProject, name: str, asked: Asked, door: Door | None = None) -> Inference:
     """The schema of what a flow reads, whatever its format says; nothing is kept.
 
     Raises:
@@ -177,7 +177,7 @@ def of_flow(project: Project, name: str, asked: Asked, door: Door | None = None)
         return infer(flow, topics, asked.look(flow))
 
 
-def update(project: Project, name: str, asked: Asked, door: Door | None = None) -> SchemaUpdate:
+def update(project: ResolvedProject, name: str, asked: Asked, door: Door | None = None) -> SchemaUpdate:
     """Infers the schema of a flow again, and keeps what is different as a new version; its next run uses it.
 
     Raises:
@@ -199,7 +199,7 @@ def update(project: Project, name: str, asked: Asked, door: Door | None = None) 
         return schemas.keep(flow, files, places, inference)
 
 
-def history(project: Project, name: str) -> list[KeptSchema]:
+def history(project: ResolvedProject, name: str) -> list[KeptSchema]:
     """The versions of a flow's kept schema, the newest first; without Spark.
 
     Raises:
@@ -258,7 +258,7 @@ def _there_already(path: Path) -> ArgumentInvalid:
     return ArgumentInvalid(argument="--save", detail=detail, fix="name another file")
 
 
-def _check_infers(project: Project, flow: Flow) -> None:
+def _check_infers(project: ResolvedProject, flow: Flow) -> None:
     if not flow.format.infers:
         detail = f"flow {flow.name} does not infer its schema, so none is kept"
         at = project.at("flows", flow.name, "format")
@@ -266,13 +266,13 @@ def _check_infers(project: Project, flow: Flow) -> None:
 
 
 @contextmanager
-def _cluster(project: Project) -> Iterator[Kafka]:
+def _cluster(project: ResolvedProject) -> Iterator[Kafka]:
     with Kafka(project.bootstrap_servers, project.kafka_options()) as kafka:
         yield kafka
 
 
 @contextmanager
-def _topics(project: Project, flow: Flow, door: Door | None) -> Iterator[Topics]:
+def _topics(project: ResolvedProject, flow: Flow, door: Door | None) -> Iterator[Topics]:
     """What the flow reads; a table is read by Spark."""
     if flow.source is None:
         with _cluster(project) as kafka:
@@ -288,7 +288,7 @@ def _topics(project: Project, flow: Flow, door: Door | None) -> Iterator[Topics]
 
 
 @contextmanager
-def _writable(project: Project, lake: str, door: Door | None) -> Iterator[LakeFiles]:
+def _writable(project: ResolvedProject, lake: str, door: Door | None) -> Iterator[LakeFiles]:
     """The files of the lake; those that are elsewhere are written by Spark."""
     if is_local(lake):
         yield LocalFiles()

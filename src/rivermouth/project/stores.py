@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from rivermouth.ports.fencing import check_fenced, stores_of
 from rivermouth.project.operate import NOBODY, Door, Spark
-from rivermouth.project.resolved import standing
+from rivermouth.project.settings import standing
 
 if TYPE_CHECKING:
-    from rivermouth.project.load import Project
+    from rivermouth.project.resolved import ResolvedProject
 
 
-def tried(project: Project, door: Door = NOBODY) -> list[str]:
+def tried(project: ResolvedProject, door: Door = NOBODY) -> list[str]:
     """The stores that are not on this machine: each can be written, and of two writers it refuses the second.
 
     Args:

@@ -33,7 +33,7 @@ class TableOperations(LetterOperations):
         """
         from rivermouth.project import tables  # noqa: PLC0415
 
-        return tables.described(self._project, names)
+        return tables.described(self, names)
 
     @checked
     def read_table(
@@ -60,9 +60,7 @@ class TableOperations(LetterOperations):
         """
         from rivermouth.project import look_after  # noqa: PLC0415
 
-        return look_after.read_table(
-            self._project, name, columns=columns, spark=spark, version=version, timestamp=timestamp
-        )
+        return look_after.read_table(self, name, columns=columns, spark=spark, version=version, timestamp=timestamp)
 
     @checked
     def create_temp_views(self, *names: str, spark: SparkSession | None = None) -> dict[str, str]:
@@ -79,7 +77,7 @@ class TableOperations(LetterOperations):
         """
         from rivermouth.project import look_after  # noqa: PLC0415
 
-        return look_after.create_temp_views(self._project, names, spark)
+        return look_after.create_temp_views(self, names, spark)
 
     @checked
     def optimize_tables(
@@ -101,7 +99,7 @@ class TableOperations(LetterOperations):
         """
         from rivermouth.project import look_after  # noqa: PLC0415
 
-        return look_after.optimized(self._project, names, where=where, zorder=zorder)
+        return look_after.optimized(self, names, where=where, zorder=zorder)
 
     @checked
     def vacuum_tables(
@@ -124,7 +122,7 @@ class TableOperations(LetterOperations):
         from rivermouth.project import look_after  # noqa: PLC0415
 
         return look_after.vacuumed(
-            self._project, names, retain_s=retain_s, even_below_168_hours=even_below_168_hours, dry_run=dry_run
+            self, names, retain_s=retain_s, even_below_168_hours=even_below_168_hours, dry_run=dry_run
         )
 
     @checked
@@ -156,4 +154,4 @@ class TableOperations(LetterOperations):
         """
         from rivermouth.project import forget  # noqa: PLC0415
 
-        return forget.forgotten(self._project, name, where=where, dead_letters=dead_letters, why=why, dry_run=dry_run)
+        return forget.forgotten(self, name, where=where, dead_letters=dead_letters, why=why, dry_run=dry_run)

@@ -10,7 +10,7 @@ from rivermouth.errors import TableUnknown
 from rivermouth.names import did_you_mean
 from rivermouth.ports.lake_reader import LakeReader
 from rivermouth.project.families import check_one, with_children
-from rivermouth.project.load import Project
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.validate import validate_static
 from rivermouth.rows.families import is_child_of
 
@@ -18,7 +18,7 @@ TIMEOUT_S: Final = 20.0
 """Bound on each answer of an object store; listing a large table takes its time."""
 
 
-def chosen(project: Project, names: Sequence[str] = ()) -> list[FlowTable]:
+def chosen(project: ResolvedProject, names: Sequence[str] = ()) -> list[FlowTable]:
     """The tables of these names, in the order of the file; all, with those of dead letters, where none is named.
 
     Args:
@@ -46,7 +46,7 @@ def chosen(project: Project, names: Sequence[str] = ()) -> list[FlowTable]:
     return [table for table in tables if table.name in wanted]
 
 
-def chosen_one(project: Project, name: str) -> FlowTable:
+def chosen_one(project: ResolvedProject, name: str) -> FlowTable:
     """The one table of this name.
 
     Raises:
@@ -59,7 +59,7 @@ def chosen_one(project: Project, name: str) -> FlowTable:
     return table
 
 
-def described(project: Project, names: Sequence[str] = ()) -> list[TableDescription]:
+def described(project: ResolvedProject, names: Sequence[str] = ()) -> list[TableDescription]:
     """What the tables of these names, or all, consist of, and what would help them; changes nothing.
 
     Where no table is named, dead letters that there never were are left out.
@@ -73,7 +73,7 @@ def described(project: Project, names: Sequence[str] = ()) -> list[TableDescript
     return [each for each in found if each.exists or names or each.kind == "rows"]
 
 
-def reader_of(project: Project) -> LakeReader:
+def reader_of(project: ResolvedProject) -> LakeReader:
     """What reads the project's lake."""
     return LakeReader(project.spark_conf, timeout_s=TIMEOUT_S)
 

@@ -22,7 +22,7 @@ from rivermouth.project.validate import topic_problem
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.project.load import Project
+    from rivermouth.project.resolved import ResolvedProject
 
 
 _ARGUMENTS: Final = frozenset(
@@ -128,7 +128,7 @@ def rows(
         return TableRows(frame.columns, rows_of(frame, limit, as_json=as_json))
 
 
-def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> Project:
+def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> ResolvedProject:
     for name in () if latest_per_key else ("keys", "sequence_by"):
         if arguments.get(name):
             detail = "without latest_per_key each record is a row, whatever its key"
@@ -145,6 +145,6 @@ def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> 
     return ingest_spec(topic, sink=sink, maintenance=NEVER, **arguments)
 
 
-def _frame(project: Project, spark: SparkSession, columns: Sequence[str] | None) -> DataFrame:
+def _frame(project: ResolvedProject, spark: SparkSession, columns: Sequence[str] | None) -> DataFrame:
     (order,) = orders(project)
     return picked(engine.frame_of(spark, order), order.flow.topics[0], columns)

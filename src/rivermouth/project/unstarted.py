@@ -12,13 +12,13 @@ from rivermouth.ports.lake_writer import LakeWriter
 
 if TYPE_CHECKING:
     from rivermouth.engine.orders import Order
-    from rivermouth.project.load import Project
+    from rivermouth.project.resolved import ResolvedProject
 
 TIMEOUT_S: Final = 5.0
 
 
 @contextmanager
-def noting(project: Project, chosen: Sequence[Order]) -> Iterator[None]:
+def noting(project: ResolvedProject, chosen: Sequence[Order]) -> Iterator[None]:
     """Keeps an error of ours that leaves the block as the last failure of each of these flows, and raises it again."""
     try:
         yield

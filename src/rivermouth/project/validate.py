@@ -18,8 +18,9 @@ from rivermouth.errors import (
 )
 from rivermouth.names import did_you_mean
 from rivermouth.project.judge import words
-from rivermouth.project.load import Project, raise_all
 from rivermouth.project.locate import Path
+from rivermouth.project.reading import raise_all
+from rivermouth.project.resolved import ResolvedProject
 from rivermouth.rows import families, kafka_options, source_table
 from rivermouth.rows.environment import expand, references, texts_with_references
 from rivermouth.rows.places import FlowPlaces, check_apart, check_distinct, schemes
@@ -40,7 +41,7 @@ _DRIVER_MEMORY: Final = "spark.driver.memory"
 _LOWEST: Final = {"starting_offsets": -2, "ending_offsets": -1}
 
 
-def validate_static(project: Project) -> None:
+def validate_static(project: ResolvedProject) -> None:
     """Nothing, if the project can be run as far as can be said without Spark and without a broker.
 
     Raises:
@@ -50,7 +51,7 @@ def validate_static(project: Project) -> None:
     raise_all(static_problems(project), project.file)
 
 
-def static_problems(project: Project) -> list[RivermouthError]:
+def static_problems(project: ResolvedProject) -> list[RivermouthError]:
     """All that is wrong, each with its place; in the order of the checks, the environment first."""
     missing = list(_environment(project))
     if missing:
@@ -78,7 +79,7 @@ def topic_problem(name: str, where: str) -> RivermouthError | None:
     return TopicNameInvalid(where=where, name=name, reason=reason, fix=fix)
 
 
-def _environment(project: Project) -> Iterator[RivermouthError]:
+def _environment(project: ResolvedProject) -> Iterator[RivermouthError]:
     resolved = set()
     for path, text in texts_with_references(project.spec):
         resolved.add(path)
@@ -107,7 +108,7 @@ def _texts(path: Path, value: object) -> Iterator[tuple[Path, str]]:
             yield from _texts((*path, index), part)
 
 
-def _flows(project: Project) -> Iterator[RivermouthError]:
+def _flows(project: ResolvedProject) -> Iterator[RivermouthError]:
     flows = project.spec.flows
     if not flows:
         yield _invalid(project, ("flows",), "the project has no flow", _A_FLOW)
@@ -120,7 +121,7 @@ def _flows(project: Project) -> Iterator[RivermouthError]:
             yield _invalid(project, ("flows", name, "previously"), detail, "remove previously:, or the other flow")
 
 
-def _kafka(project: Project) -> Iterator[RivermouthError]:
+def _kafka(project: ResolvedProject) -> Iterator[RivermouthError]:
     wrong = _wrong_servers([server.strip() for server in project.bootstrap_servers.split(",")])
     if wrong is not None:
         yield _invalid(project, ("kafka", "bootstrap_servers"), *wrong)
@@ -148,7 +149,7 @@ def _wrong_servers(servers: list[str]) -> tuple[str, str] | None:
     return "kafka.bootstrap_servers: each broker is written as host:port", fix
 
 
-def _spark(project: Project) -> Iterator[RivermouthError]:
+def _spark(project: ResolvedProject) -> Iterator[RivermouthError]:
     """The heap of the driver, where it is written as Spark's own option."""
     size = project.spark_conf.get(_DRIVER_MEMORY)
     try:
@@ -160,7 +161,7 @@ def _spark(project: Project) -> Iterator[RivermouthError]:
         yield _invalid(project, path, f"{words(path)}: {detail}", fix)
 
 
-def _registry(project: Project) -> Iterator[RivermouthError]:
+def _registry(project: ResolvedProject) -> Iterator[RivermouthError]:
     """The schema registry's address and login, and flows that need one where there is none."""
     try:
         registry = project.schema_registry
@@ -182,8 +183,8 @@ def _registry(project: Project) -> Iterator[RivermouthError]:
             yield _invalid(project, path, detail, fix)
 
 
-def _each_flow(project: Project) -> Iterator[RivermouthError]:
-    checks: tuple[Callable[[Project, Flow], Iterator[RivermouthError]], ...] = (
+def _each_flow(project: ResolvedProject) -> Iterator[RivermouthError]:
+    checks: tuple[Callable[[ResolvedProject, Flow], Iterator[RivermouthError]], ...] = (
         _topics,
         _pattern,
         _assigned,
@@ -197,7 +198,7 @@ def _each_flow(project: Project) -> Iterator[RivermouthError]:
             yield from check(project, flow)
 
 
-def _topics(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+def _topics(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
     seen: set[str] = set()
     for index, topic in enumerate(flow.topics):
         path = ("flows", flow.name, "topics", index)
@@ -209,13 +210,13 @@ def _topics(project: Project, flow: Flow) -> Iterator[RivermouthError]:
         yield from _topic_name(project, ("flows", flow.name, "assign", topic), topic)
 
 
-def _topic_name(project: Project, path: Path, topic: str) -> Iterator[RivermouthError]:
+def _topic_name(project: ResolvedProject, path: Path, topic: str) -> Iterator[RivermouthError]:
     problem = topic_problem(topic, words(path))
     if problem is not None:
         yield problem.located(project.at(*path))
 
 
-def _pattern(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+def _pattern(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
     if flow.topic_pattern is None:
         return
     at = project.at("flows", flow.name, "topic_pattern")
@@ -225,7 +226,7 @@ def _pattern(project: Project, flow: Flow) -> Iterator[RivermouthError]:
         yield TopicPatternInvalid(at=at, flow=flow.name, pattern=flow.topic_pattern, detail=str(error))
 
 
-def _assigned(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+def _assigned(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
     for topic, partitions in flow.assign.items():
         path = ("flows", flow.name, "assign", topic)
         fix = f"assign: {{{topic}: [0, 1]}}"
@@ -237,7 +238,7 @@ def _assigned(project: Project, flow: Flow) -> Iterator[RivermouthError]:
             yield _invalid(project, path, f"{words(path)}: a partition stands twice", "name each partition once")
 
 
-def _offset_values(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+def _offset_values(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
     known = {*flow.topics, *flow.assign}
     for setting, lowest in _LOWEST.items():
         offsets = getattr(getattr(flow, setting), "offsets", {})
@@ -263,7 +264,7 @@ def _offset_values(project: Project, flow: Flow) -> Iterator[RivermouthError]:
                     yield _invalid(project, here, detail, f"write an offset from 0 on; {also}")
 
 
-def _offset_order(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+def _offset_order(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
     start, end = flow.starting_offsets, flow.ending_offsets
     if end is None:
         return
@@ -278,7 +279,7 @@ def _offset_order(project: Project, flow: Flow) -> Iterator[RivermouthError]:
                 yield _invalid(project, (*path, topic, partition), detail, "exchange the two")
 
 
-def _metadata(project: Project, flow: Flow) -> Iterator[RivermouthError]:
+def _metadata(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
     path = ("flows", flow.name, "metadata_columns")
     seen: dict[str, str] = {}
     for metadata, column in flow.metadata_columns.items():
@@ -292,7 +293,7 @@ def _metadata(project: Project, flow: Flow) -> Iterator[RivermouthError]:
         seen[column.lower()] = metadata
 
 
-def _places(project: Project) -> Iterator[RivermouthError]:
+def _places(project: ResolvedProject) -> Iterator[RivermouthError]:
     resolved: list[FlowPlaces] = []
     real: list[FlowPlaces] = []
     # A broken lake or template of the whole project is one problem, not one for each flow.
@@ -319,7 +320,7 @@ def _places(project: Project) -> Iterator[RivermouthError]:
         yield error.located(project.at("flows", owner, "table"))
 
 
-def _sources(project: Project) -> Iterator[RivermouthError]:
+def _sources(project: ResolvedProject) -> Iterator[RivermouthError]:
     """Flows that read tables: of this project, and such as hold all that they need."""
     try:
         tables = project.tables
@@ -332,7 +333,7 @@ def _sources(project: Project) -> Iterator[RivermouthError]:
             yield _invalid(project, path, f"{words(path)}: {each.detail}", each.fix)
 
 
-def _groups(project: Project) -> Iterator[RivermouthError]:
+def _groups(project: ResolvedProject) -> Iterator[RivermouthError]:
     """Two flows that commit one topic under one group would overwrite each other's progress."""
     flows = [flow for flow in project.flows() if flow.group_id]
     for first, second in itertools.combinations(flows, 2):
@@ -343,5 +344,5 @@ def _groups(project: Project) -> Iterator[RivermouthError]:
             yield _invalid(project, path, detail, "give each flow a group_id of its own")
 
 
-def _invalid(project: Project, path: Path, detail: str, fix: str) -> ProjectInvalid:
+def _invalid(project: ResolvedProject, path: Path, detail: str, fix: str) -> ProjectInvalid:
     return ProjectInvalid(at=project.at(*path), detail=detail, fix=fix)
