@@ -27,7 +27,7 @@ from pydantic import BaseModel
 from pyspark.sql.types import StructType
 
 from rivermouth import errors, names, spec
-from rivermouth.cli import progress
+from rivermouth.cli import event_text, progress
 from rivermouth.cli.main import cli
 from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
@@ -298,7 +298,7 @@ def event_page() -> str:
         _PROSE["event_1"],
         _PROSE["event_2"],
     ]
-    for cls, kind in progress._KINDS.items():
+    for cls, kind in event_text._KINDS.items():
         more = [_row("`rows_per_s`", "number", "Records consumed a second.")] if cls is events.BatchDone else []
         parts.append(f"## `{kind}`\n\n{_summary(cls)}\n\n" + "\n".join([_fields(cls), *more]))
     finished = progress.summary_json([], stopped=False)["event"]
@@ -325,7 +325,7 @@ def event_page() -> str:
 
 def _fields(cls: type) -> str:
     meanings: dict[str, str] = dict(_WORDS["fields"])
-    for base in (*progress._KINDS, *reversed(cls.__mro__[:-1])):
+    for base in (*event_text._KINDS, *reversed(cls.__mro__[:-1])):
         # What one event says of a field holds for the others that have it and say nothing.
         meanings = {**meanings, **_attributes(base)}
     rows = [

@@ -40,7 +40,7 @@ def imports_of(source: str, modules: Iterable[str]) -> set[str]:
 
 
 def circles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
-    """Yields each largest group of modules that all import each other, sorted (Tarjan's strongly connected components)."""
+    """Yields each largest group of modules that all import each other, sorted (strongly connected components)."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

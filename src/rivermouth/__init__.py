@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rivermouth.errors import RivermouthError
+    from rivermouth.project.ingest_run import ingest
     from rivermouth.project.load import Project
-    from rivermouth.project.operate import ingest
     from rivermouth.project.schema import infer_schema
     from rivermouth.project.topics import read_topic
     from rivermouth.rows.given_records import Record, RecordVerdict

@@ -17,7 +17,7 @@ from unittest import mock
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.engine import follow, microbatch, recovery, supervisor
+from rivermouth.engine import follow, microbatch, recovery, run_flow
 from rivermouth.ports import delta, delta_append
 from rivermouth.ports.kafka_source import KafkaSource
 from rivermouth.ports.lease import Lease
@@ -291,4 +291,4 @@ def _no_fencing() -> Patches:
 def _no_fencing_on_s3() -> Patches:
     """Delta's own log store looks whether a commit is there, and then overwrites it."""
     unfenced = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore"}
-    return [mock.patch.dict(CONF_OF_A_SLEEPER, unfenced), mock.patch.object(supervisor, "check_fenced")]
+    return [mock.patch.dict(CONF_OF_A_SLEEPER, unfenced), mock.patch.object(run_flow, "check_fenced")]

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from tests.crashes.deciding import GOOD, NOBODY
 
-from rivermouth.engine import follow, microbatch, supervisor
+from rivermouth.engine import follow, microbatch, run_flow
 from rivermouth.engine.events import FlowFailed
 from rivermouth.engine.steps import settled
 from rivermouth.engine.supervisor import Supervisor
@@ -40,7 +40,7 @@ def test_rows_that_were_not_counted_stop_the_flow_and_the_next_run_settles_them(
 
     with monkeypatch.context() as lying:
         lying.setattr(microbatch, "written", one_more)
-        lying.setattr(supervisor, "_DRAIN_RESTARTS", 0)
+        lying.setattr(run_flow, "_DRAIN_RESTARTS", 0)
         outcome = scene.drain(spark)
     assert str(outcome.error) == (
         "[COUNTS_DISAGREE] flow shop: ledger entry 1: 4 rows in the table, 3 were counted; is an expectation or "
@@ -69,8 +69,8 @@ def test_what_nobody_has_a_word_for_is_told_as_it_came(scene, spark, monkeypatch
         raise OSError("the network is down\nsince noon")
 
     with monkeypatch.context() as broken:
-        broken.setattr(supervisor, "drain", away)
-        broken.setattr(supervisor, "_FIRST_DELAY_S", 0.01)
+        broken.setattr(run_flow, "drain", away)
+        broken.setattr(run_flow, "_FIRST_DELAY_S", 0.01)
         outcome = scene.drain(spark)
     text = (
         "[FLOW_BROKEN] flow shop: the network is down; the batch in hand was not written, or will be found at the next "
@@ -87,8 +87,8 @@ def test_what_spark_said_is_there_after_its_jvm(scene, spark, monkeypatch):
         spark.read.format("delta").load("/no/table")
 
     with monkeypatch.context() as broken:
-        broken.setattr(supervisor, "drain", away)
-        broken.setattr(supervisor, "_DRAIN_RESTARTS", 0)
+        broken.setattr(run_flow, "drain", away)
+        broken.setattr(run_flow, "_DRAIN_RESTARTS", 0)
         outcome = scene.drain(spark)
     with monkeypatch.context() as ended:
         ended.setattr(SparkContext, "_jvm", None)

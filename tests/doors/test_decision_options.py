@@ -10,8 +10,8 @@ import pytest
 
 from rivermouth import LossDecision, Project
 from rivermouth.cli.decisions import adoption, decision
+from rivermouth.cli.event_text import event_json, event_text
 from rivermouth.cli.main import invoke
-from rivermouth.cli.progress import event_json, event_text
 from rivermouth.cli.status import status_text
 from rivermouth.engine.events import DecisionRecorded
 from rivermouth.engine.status import FlowStatus

@@ -11,7 +11,7 @@ from rivermouth.project.dump import to_yaml
 from rivermouth.project.ingest import derived, derived_text, ingest_spec, parse_switch
 from rivermouth.project.judge import judge
 from rivermouth.project.validate import validate_static
-from rivermouth.rows.schema import key_columns
+from rivermouth.rows.table_columns import key_columns
 from rivermouth.spec import Maintenance
 
 

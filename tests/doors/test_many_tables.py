@@ -15,7 +15,7 @@ from tests.crashes.oracle import rows_of
 from rivermouth import LossDecision, Project
 from rivermouth.engine.events import FlowOpened, StepReached, Warned
 from rivermouth.errors import ArgumentInvalid, FlowUnknown, RebuildRefused
-from rivermouth.project import operate
+from rivermouth.project import managed_session, operate
 from rivermouth.project.families import with_children
 
 PROJECT = """\
@@ -217,8 +217,8 @@ def test_a_flow_of_one_topic_goes_on_when_it_gets_another(shop, topic, prefix, s
 
 def test_a_topic_that_appears_while_the_flow_follows_is_read_from_its_beginning(shop, topic, prefix, send, delete, ids):
     first, later = f"{prefix}.first", f"{prefix}.later"
-    heard, outcomes, stop = [], [], operate.Stop()
-    door = operate.Door(listener=heard.append, stop=stop)
+    heard, outcomes, stop = [], [], managed_session.Stop()
+    door = managed_session.Door(listener=heard.append, stop=stop)
     project = shop(start="latest")
     run = threading.Thread(target=lambda: outcomes.extend(operate.run(project, follow=True, door=door)), daemon=True)
     run.start()

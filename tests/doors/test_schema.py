@@ -36,7 +36,7 @@ from rivermouth.formats.json import Json
 from rivermouth.ports.kafka import Kafka
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.ports.table_source import TableSource
-from rivermouth.project import operate
+from rivermouth.project import managed_session, operate
 from rivermouth.project.ingest import ingest_spec
 from rivermouth.project.schema import ingest_project
 from rivermouth.rows.kept_schema import KeptSchema
@@ -297,8 +297,8 @@ def test_a_table_that_was_made_with_a_declared_schema_is_not_taken_over(shop, mo
 @pytest.mark.long
 def test_a_flow_that_follows_waits_for_the_first_records(spark, shop):
     project = shop.write()
-    stop, heard, done = operate.Stop(), [], []
-    door = operate.Door(listener=heard.append, stop=stop)
+    stop, heard, done = managed_session.Stop(), [], []
+    door = managed_session.Door(listener=heard.append, stop=stop)
     thread = threading.Thread(target=lambda: done.extend(operate.run(project, follow=True, door=door)))
     thread.start()
     try:

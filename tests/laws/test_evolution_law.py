@@ -19,12 +19,11 @@ from rivermouth.engine.table import table_changes, table_shape
 from rivermouth.formats.json import Json
 from rivermouth.names import folded
 from rivermouth.ports.delta import TableState
+from rivermouth.rows.column_types import RESCUED, name_in_json
 from rivermouth.rows.evolution import grown
 from rivermouth.rows.inference import Limits
 from rivermouth.rows.inferred import schema_of
-from rivermouth.rows.json_types import name_in_json
-from rivermouth.rows.schema import widens
-from rivermouth.rows.undeclared import RESCUED
+from rivermouth.rows.type_widening import widens
 from rivermouth.spec import Evolution, Flow
 
 GROWS = Evolution(on_new_column="evolve", on_type_change="widen", max_columns=5000)

@@ -17,11 +17,11 @@ from tests.laws.gathering import gathered
 from tests.rows.formats import outcomes
 
 from rivermouth.formats.json import Json
+from rivermouth.rows.column_types import name_in_json
 from rivermouth.rows.evolution import difference
 from rivermouth.rows.inference import Corrupt, Limits, Shape, parsed
 from rivermouth.rows.inferred import schema_of
 from rivermouth.rows.json_parts import Object
-from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows.undeclared import fields_tree, first_pointer
 from rivermouth.spec import Evolution
 

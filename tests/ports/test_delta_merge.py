@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from tests.ways import WAYS, merging_by
 
 from rivermouth.ports import delta_single_pass
-from rivermouth.ports.delta_merge import Merge, merge
+from rivermouth.ports.delta_merge import merge
+from rivermouth.rows.merge_plan import Merge
 
 KEYS = 300
 VALUES = {"`id`": "s.`id`", "`na-me`": "s.`na-me`", "`part`": "s.`part`", "`v`": "s.`v`"}

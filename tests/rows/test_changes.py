@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from rivermouth.engine.steps import judge
 from rivermouth.rows import changes, envelope, routing, schema
 from rivermouth.rows.checks import check
-from rivermouth.rows.schema import kept_columns, key_columns, sequence_column
+from rivermouth.rows.schema import kept_columns
+from rivermouth.rows.table_columns import key_columns, sequence_column
 from rivermouth.spec import Flow
 
 AT = dt.datetime(2026, 1, 1)

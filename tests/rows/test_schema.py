@@ -9,7 +9,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved
-from rivermouth.rows import record_keys, schema
+from rivermouth.rows import record_keys, schema, table_columns
 from rivermouth.spec import Flow
 
 PAYLOAD = StructType([StructField("id", LongType()), StructField("odd name", StringType())])
@@ -90,8 +90,8 @@ def test_other_names_with_two_underscores_are_the_users():
 def test_partition_columns_are_plain_derived_by_name_or_named_after_their_expression():
     table = {"name": "s.t", "partition_by": ["id", {"day": "date(kafka_timestamp)"}, "date(kafka_timestamp)"]}
     flow = a_flow(table=table)
-    assert schema.partition_columns(flow) == ["id", "day", "date_kafka_timestamp"]
-    assert schema.derived_columns(flow) == {
+    assert table_columns.partition_columns(flow) == ["id", "day", "date_kafka_timestamp"]
+    assert table_columns.derived_columns(flow) == {
         "day": "date(kafka_timestamp)",
         "date_kafka_timestamp": "date(kafka_timestamp)",
     }

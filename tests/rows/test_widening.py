@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from rivermouth.rows.schema import widens
+from rivermouth.rows.type_widening import widens
 
 WIDER = [
     (ByteType(), ShortType()),

@@ -118,7 +118,7 @@ def replay(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, 
     Those that pass go into the table once and are marked as replayed; the others stay open. A flow that runs is asked
     to do it between two batches.
     """
-    from rivermouth.cli.progress import replayed_text
+    from rivermouth.cli.event_text import replayed_text
     from rivermouth.project import letters
     from rivermouth.project.load import Project
 

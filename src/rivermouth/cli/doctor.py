@@ -15,6 +15,7 @@ from rivermouth.errors import NotReady
 
 if TYPE_CHECKING:
     from rivermouth.project.doctor import Finding
+    from rivermouth.project.resolved import ResolvedProject
 
 
 @click.command(short_help="Check what a run needs: Java, jars, disk, lake, broker.")
@@ -30,7 +31,7 @@ def doctor(output: Output, file: str, *, no_spark: bool) -> None:
     from rivermouth.project.doctor import examine
     from rivermouth.project.load import Project
 
-    def stores(project: Project) -> list[str]:
+    def stores(project: ResolvedProject) -> list[str]:
         from rivermouth.project.stores import tried
 
         with door(output) as given:

@@ -49,7 +49,7 @@ def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, *
     """
     from rivermouth.cli.run import carry
     from rivermouth.project.ingest import derived, derived_text
-    from rivermouth.project.operate import wants_update
+    from rivermouth.project.ingest_run import wants_update
     from rivermouth.project.schema import ingest_project
 
     options, keys = pairs(arguments.pop("kafka_options")), listed(arguments.pop("keys"))

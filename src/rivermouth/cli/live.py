@@ -48,7 +48,7 @@ class LiveTable:
 
     def hear(self, event: events.Event) -> None:
         """See ``Progress``."""
-        from rivermouth.cli.progress import event_text
+        from rivermouth.cli.event_text import event_text
 
         if event.flow:
             _update(self._rows.setdefault(event.flow, _Row()), event)

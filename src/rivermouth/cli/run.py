@@ -17,7 +17,7 @@ from rivermouth.errors import FlowBroken
 
 if TYPE_CHECKING:
     from rivermouth.engine.orders import FlowOutcome
-    from rivermouth.project.load import Project
+    from rivermouth.project.resolved import ResolvedProject
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
 
@@ -70,7 +70,7 @@ def run(
 
 
 def carry(
-    project: Project,
+    project: ResolvedProject,
     flows: Sequence[str],
     *,
     follow: bool,
@@ -119,7 +119,8 @@ def carry(
 
 def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output) -> None:
     """Says what the run came to; errors that are none of ours with the place of their traces."""
-    from rivermouth.cli.progress import SUMMARY_HEAD, dropped_text, summary_json, summary_row
+    from rivermouth.cli.event_text import dropped_text
+    from rivermouth.cli.progress import SUMMARY_HEAD, summary_json, summary_row
 
     if output.json:
         say_json(to_json(summary_json(outcomes, stopped=stopped)))

@@ -103,7 +103,7 @@ def status_text(status: FlowStatus) -> str:
 
 
 def _batches(status: FlowStatus) -> list[str]:
-    from rivermouth.cli.progress import dropped_text
+    from rivermouth.cli.event_text import dropped_text
 
     totals = status.totals
     lines = []

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.events import Listener
-    from rivermouth.engine.table import TableChanges, TableShape
-    from rivermouth.ports.sources import Topic, Topics
+    from rivermouth.engine.table_shape import TableChanges, TableShape
+    from rivermouth.ports.sources import Topics
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import Found
+    from rivermouth.rows.kafka_topics import Topic
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.spec import Flow
 

@@ -9,14 +9,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.engine.keyed_table import columns_left, keyed_properties
 from rivermouth.ports import delta_ddl
-from rivermouth.rows import schema
+from rivermouth.rows import table_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.table import TableShape
+    from rivermouth.engine.table_shape import TableShape
     from rivermouth.ports.delta import TableState
     from rivermouth.spec import Flow
 
@@ -46,7 +46,7 @@ def unfit_keys(spark: SparkSession, flow: Flow, location: str, state: TableState
     """
     if flow.keyed is None:
         return None
-    keys, there = schema.key_columns(flow), {field.name.lower() for field in state.columns}
+    keys, there = table_columns.key_columns(flow), {field.name.lower() for field in state.columns}
     listed = ", ".join(keys)
     sink = f"sink: {{type: {flow.sink.type}, keys: [...]}}"
     other = f"in flow {flow.name}: {sink}, with the columns that the old job merged by"

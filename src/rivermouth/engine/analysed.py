@@ -11,7 +11,7 @@ from rivermouth import names
 from rivermouth.engine.problems import condition_over, fix_of
 from rivermouth.errors import ExpectationInvalid, LayoutInvalid, first_line
 from rivermouth.ports.expressions import forbidden, forbidden_within
-from rivermouth.rows import checks, partition_values, schema
+from rivermouth.rows import checks, partition_values, table_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ _OWN_COLUMNS: Final = "write it with the record's own columns"
 def with_derived_columns(spark: SparkSession, flow: Flow, columns: StructType, problems: Problems) -> StructType:
     """``columns``, and behind them those that the flow derives, as far as Spark can make them."""
     derived = []
-    for name, expression in schema.derived_columns(flow).items():
+    for name, expression in table_columns.derived_columns(flow).items():
         with problems.kept(name):
             derived.append(StructField(name, _derived(spark, flow, columns, name, expression)))
     return StructType([*columns.fields, *derived])
@@ -101,7 +101,7 @@ def _check_condition(spark: SparkSession, condition: str, empty: Any, refused: A
 
 def check_layout(flow: Flow, columns: StructType, problems: Problems) -> None:
     """Keeps in ``problems`` each column of the table's layout that it does not have or cannot use."""
-    parted = schema.partition_columns(flow)
+    parted = table_columns.partition_columns(flow)
     for at, wanted, there in (
         (_PARTITIONS, parted, columns.names),
         (("table", "cluster_by"), flow.table.cluster_by, columns.names),

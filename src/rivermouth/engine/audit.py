@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.engine import audit_exploded, audit_keyed
+from rivermouth.engine import audit_exploded, audit_keyed, steps
 from rivermouth.engine.decide import found_of
 from rivermouth.engine.opening import standing_flow
 from rivermouth.engine.schemas import settled
@@ -187,9 +187,7 @@ def _compared_by_key(run: RunningFlow, window: Window, told: FlowAudit) -> FlowA
 
     @cache
     def look(compacted: tuple[str, ...]) -> Tally:
-        return audit_keyed.tally(
-            audit_keyed.calmed(run), _held(run, window), letters, window, compacted=bool(compacted)
-        )
+        return audit_keyed.tally(steps.calmed(run), _held(run, window), letters, window, compacted=bool(compacted))
 
     return _with_findings(run, window, told, look)
 
@@ -292,7 +290,7 @@ def _examples(
     wrong = places.where(f"{_DOUBLED} OR {_BACK} OR {_made_up(compacted)}").select(*keys)
     if found.in_neither > window.counts.dropped:
         # Of what is in neither table, that which today's rules would not drop; nor shall they stop the audit.
-        kept = judged(_held(run, window), audit_keyed.calmed(run)).where(F.col(names.ROUTE) != routing.DROPPED)
+        kept = judged(_held(run, window), steps.calmed(run)).where(F.col(names.ROUTE) != routing.DROPPED)
         wrong = wrong.unionByName(kept.select(*keys).join(places.where(_IN_NEITHER).select(*keys), keys))
     some = wrong.orderBy(*keys).limit(_EXAMPLES).collect()
     return tuple(_shown(row) for row in some)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -202,12 +201,3 @@ def _fine_versions(
     wrong = F.expr(f"{history.HAS_UPDATE} OR {history.HAS_DELETE}")
     counted = points.groupBy(*map(names.quoted, order.keys))
     return counted.agg(F.sum(history.RECORDS).alias(changes.RECORDS), (~F.bool_or(wrong)).alias(_FINE))
-
-
-def calmed(run: RunningFlow) -> RunningFlow:
-    """The flow with expectations that stop nothing."""
-    expectations = tuple(
-        each.model_copy(update={"action": "warn"}) if each.action == "fail" else each for each in run.flow.expectations
-    )
-    flow = run.flow.model_copy(update={"expectations": expectations})
-    return dataclasses.replace(run, flow=flow, prepared={})

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.engine.audit_keyed import calmed
-from rivermouth.engine.steps import first_held, judged, table_order, table_rows
+from rivermouth.engine.steps import calmed, first_held, judged, table_order, table_rows
 from rivermouth.rows import envelope, ledger, routing
 from rivermouth.rows.epochs import epoch_now
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.ports.sources import Topic, Topics
+    from rivermouth.ports.sources import Topics
+    from rivermouth.rows.kafka_topics import Topic
     from rivermouth.rows.ledger import Counts, Offsets
     from rivermouth.rows.ruling import Ruling
     from rivermouth.spec import Flow

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import BinaryType
 
 from rivermouth import names
-from rivermouth.engine.audit_keyed import calmed
 from rivermouth.engine.steps import (
     as_coordinates,
+    calmed,
     first_held,
     judged,
     marked_changes,

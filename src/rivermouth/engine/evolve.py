@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.engine.column_starts import keep_column_starts
 from rivermouth.engine.events import SchemaEvolved
 from rivermouth.engine.fitting import Room, marked
-from rivermouth.engine.keyed_table import column_starts, columns_left, keep_column_starts
+from rivermouth.engine.keyed_table import column_starts, columns_left
 from rivermouth.engine.schemas import look_of, newest, with_columns
 from rivermouth.engine.steps import unerased
 from rivermouth.engine.table import change_table, table_changes, table_shape
@@ -21,10 +22,10 @@ from rivermouth.engine.writers import grown_by, writers_of
 from rivermouth.errors import SchemaChanged
 from rivermouth.ports import delta
 from rivermouth.rows import envelope, exploding, open_fields, schema
+from rivermouth.rows.column_types import name_in_json
 from rivermouth.rows.evolution import Growth, grown, narrowed
 from rivermouth.rows.inference import Limits, Shape, ShapesExplode
 from rivermouth.rows.inferred import MAX_COLUMNS, SchemaTooWide, schema_of
-from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows.kept_schema import KeptSchema, file_name, versions_of
 from rivermouth.rows.undeclared import column_of
 

@@ -11,7 +11,7 @@ from rivermouth import names
 from rivermouth.engine.problems import fix_of
 from rivermouth.errors import ExplodeInvalid, first_line
 from rivermouth.ports.expressions import forbidden, forbidden_within, repeatable, star_within
-from rivermouth.rows import exploding, json_types
+from rivermouth.rows import column_types, exploding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ def exploded_columns(spark: SparkSession, flow: Flow, payload: StructType) -> St
             found = spark.createDataFrame([], payload).selectExpr(f"(\n{sql}\n) AS elements")
             detail = _refused(found)
         if not detail:
-            return json_types.nullable_columns(exploding.columns(explosion, payload, found.schema[0].dataType))
+            return column_types.nullable_columns(exploding.columns(explosion, payload, found.schema[0].dataType))
     except (PySparkException, ValueError) as error:
         detail = first_line(error)
         fix = fix_of(error, payload.names, fix) if isinstance(error, PySparkException) else fix

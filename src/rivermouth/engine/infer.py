@@ -24,7 +24,8 @@ from rivermouth.rows.unwrapped_values import unwrap_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rivermouth.ports.sources import Topic, Topics
+    from rivermouth.ports.sources import Topics
+    from rivermouth.rows.kafka_topics import Topic
     from rivermouth.rows.ledger import Ranges
     from rivermouth.rows.sampling import Window
     from rivermouth.spec import Flow

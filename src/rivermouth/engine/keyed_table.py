@@ -10,15 +10,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
 
 from rivermouth import names
+from rivermouth.engine.column_starts import COLUMN_STARTS
 from rivermouth.engine.problems import condition_over, fix_of
 from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
-from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.expressions import columns_in, forbidden, forbidden_within
-from rivermouth.rows import history, partial, record_keys, schema, snapshots
+from rivermouth.rows import history, partial, record_keys, schema, snapshots, table_columns
 from rivermouth.rows.changes import keys_of_values, order_of, sequence_sql
 from rivermouth.rows.column_starts import ColumnStarts
-from rivermouth.rows.json_types import nullable
+from rivermouth.rows.column_types import nullable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,15 +26,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.problems import Problems
-    from rivermouth.engine.running import RunningFlow
     from rivermouth.ports.delta import TableState
     from rivermouth.rows.ledger import Entry
     from rivermouth.spec import Flow, KeyedSink, Sink
 
 _KEYS, _SEQUENCE, _VERSIONS = "rivermouth.keys", "rivermouth.sequence_by", "rivermouth.versions"
 _UPDATES = "rivermouth.partial_updates"
-COLUMN_STARTS: Final = "rivermouth.column_starts"
-"""Table property: since when the flow reads columns that it has not read all the time."""
 _NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
 _NO_ORDER: Final = (ArrayType, MapType, VariantType)
 _NOT_COMPARED: Final = (MapType, VariantType)
@@ -93,7 +90,7 @@ def keyed_columns(
             _check_versions(flow, sink, payload, known)
             _check_tracked(spark, flow, schema.kept_columns(flow, payload), order_by)
             fields += [StructField(name, nullable(kind)) for name in (names.START_AT, names.END_AT)]
-        if schema.sequence_column(flow, [field.name for field in fields]) == names.SEQUENCE:
+        if table_columns.sequence_column(flow, [field.name for field in fields]) == names.SEQUENCE:
             fields.append(StructField(names.SEQUENCE, nullable(kind)))
     order = order_of(flow, [field.name for field in fields])
     if sink.partial_updates and order is not None:
@@ -105,7 +102,7 @@ def keyed_columns(
 
 def keyed_properties(flow: Flow) -> dict[str, str]:
     """Table properties that say by what a keyed table orders its rows."""
-    order = {_KEYS: schema.key_columns(flow), _SEQUENCE: flow.keyed.sequence_by if flow.keyed else ()}
+    order = {_KEYS: table_columns.key_columns(flow), _SEQUENCE: flow.keyed.sequence_by if flow.keyed else ()}
     if flow.keyed and flow.keyed.versions:
         order[_VERSIONS] = _made_by(flow.keyed)
     if flow.keyed and flow.keyed.partial_updates:
@@ -159,19 +156,6 @@ def column_starts(
     return known.now(order.partial, state.columns.names, set(updated.partial) - set(order.partial), entry)
 
 
-def keep_column_starts(run: RunningFlow) -> None:
-    """The table says since when the flow reads its columns.
-
-    Guarantees:
-        Run twice: the second time finds it said. No row changes.
-    """
-    if run.flow.keyed is None or not run.flow.keyed.partial_updates:
-        return
-    properties = delta.table_state(run.spark, run.places.table).properties
-    if run.starts != ColumnStarts.from_json(properties.get(COLUMN_STARTS)):
-        delta_ddl.set_property(run.spark, run.places.table, COLUMN_STARTS, run.starts.to_json())
-
-
 def _made_by(sink: KeyedSink) -> list[str]:
     """What makes a version of a key, in words."""
     for setting, words in (
@@ -210,8 +194,8 @@ def _check_partial(spark: SparkSession, flow: Flow, payload: StructType, updated
     if listed is not None and (kind := payload[listed].dataType.simpleString()) != "array<string>":
         detail = f"columns_to_update names {listed!r} of type {kind}, not array<string>"
         raise _invalid(flow, detail, f"declare it as a list of names: {names.quoted(listed)} array<string>")
-    keys = schema.key_columns(flow)
-    for name, expression in schema.derived_columns(flow).items():
+    keys = table_columns.key_columns(flow)
+    for name, expression in table_columns.derived_columns(flow).items():
         made_of = {each.casefold() for each in columns_in(spark, names.as_sql(expression, payload.names))}
         if name not in keys and (of := [each for each in updated if each.casefold() in made_of]):
             detail = f"column {name!r} is derived from {of[0]!r}, which a record need not bring"
@@ -273,7 +257,7 @@ def _check_version(spark: SparkSession, flow: Flow, payload: StructType, order_b
 
 
 def _check_reserved(flow: Flow, payload: StructType, columns: Iterable[str]) -> None:
-    keys, metadata = schema.key_columns(flow), {name: told for told, name in flow.metadata_columns.items()}
+    keys, metadata = table_columns.key_columns(flow), {name: told for told, name in flow.metadata_columns.items()}
     for name in sorted(columns):
         if name.lower() not in history.RESERVED:
             continue
@@ -292,7 +276,7 @@ def _check_names(flow: Flow, sink: KeyedSink, payload: StructType, known: Struct
     beside = {field.name for field in payload if snapshots.is_beside(field)}
     of_rows = [name for name in payload.names if name not in beside]
     for setting, wanted, there in (
-        ("keys", schema.key_columns(flow), [name for name in known.names if name not in beside]),
+        ("keys", table_columns.key_columns(flow), [name for name in known.names if name not in beside]),
         ("columns", sink.columns, of_rows),
         ("except_columns", sink.except_columns, of_rows),
     ):
@@ -304,7 +288,7 @@ def _check_names(flow: Flow, sink: KeyedSink, payload: StructType, known: Struct
     twice = [name for name in known.names if known.names.count(name) > 1]
     if twice:
         raise _invalid(flow, f"a derived key has the name of column {twice[0]!r}", "keys: [{another_name: ...}]")
-    for name in schema.key_columns(flow):
+    for name in table_columns.key_columns(flow):
         if isinstance(known[name].dataType, _NO_KEYS):
             detail = f"key {name!r} is of type {known[name].dataType.simpleString()}, by which no rows are told apart"
             raise _invalid(flow, detail, _simple_keys(flow, known, name))

@@ -6,10 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 from rivermouth import names
+from rivermouth.engine.batch_part import Part
 from rivermouth.engine.events import BatchDone, BatchSkipped
 from rivermouth.engine.recovery import recount, recover
 from rivermouth.engine.steps import judged, kept_changes, letters_of, settled, table_rows, unerased, written
-from rivermouth.engine.together import Part, added_part
+from rivermouth.engine.together import added_part
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.observed import Observed
 from rivermouth.ports.table_ledger import Standing

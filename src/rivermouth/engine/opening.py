@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.adopt import adopt
+from rivermouth.engine.column_starts import keep_column_starts
 from rivermouth.engine.decide import add_epoch_column, check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached, Warned
-from rivermouth.engine.keyed_table import column_starts, columns_left, keep_column_starts
+from rivermouth.engine.keyed_table import column_starts, columns_left
 from rivermouth.engine.rebuild import empty
 from rivermouth.engine.recovery import recover
 from rivermouth.engine.running import RunningFlow
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.events import Listener
-    from rivermouth.engine.table import TableShape
+    from rivermouth.engine.table_shape import TableShape
     from rivermouth.engine.together import Together
-    from rivermouth.ports.sources import Records, Topic, Topics
+    from rivermouth.ports.sources import Records, Topics
     from rivermouth.ports.storage import LakeFiles
     from rivermouth.rows.adoption import Adoption
     from rivermouth.rows.gone import LossDecision
+    from rivermouth.rows.kafka_topics import Topic
     from rivermouth.rows.places import FlowPlaces
     from rivermouth.rows.rebuilding import Rebuild
     from rivermouth.spec import Flow

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from rivermouth.engine.infer import Inference
     from rivermouth.engine.orders import Order
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.engine.table import TableShape
-    from rivermouth.ports.sources import Records, Topic, Topics
+    from rivermouth.engine.table_shape import TableShape
+    from rivermouth.ports.sources import Records, Topics
     from rivermouth.rows.gone import Found
+    from rivermouth.rows.kafka_topics import Topic
     from rivermouth.rows.ledger import Entry, Offsets, Ranges
     from rivermouth.spec import Flow
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.ports.sources import Topic
+    from rivermouth.rows.kafka_topics import Topic
     from rivermouth.rows.ledger import Entry
     from rivermouth.rows.rebuilding import Rebuild
 

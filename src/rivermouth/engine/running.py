@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rivermouth.engine.events import Event, Listener, StepReached, Warned
 from rivermouth.rows.column_starts import ColumnStarts
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.table import TableChanges
-    from rivermouth.engine.together import Together
+    from rivermouth.engine.batch_part import Part
+    from rivermouth.engine.table_shape import TableChanges
     from rivermouth.errors import LedgerVoid
     from rivermouth.ports.lease import Lease
     from rivermouth.ports.prepared import Prepared
@@ -31,6 +31,22 @@ if TYPE_CHECKING:
     from rivermouth.sinks.tombstones import Tombstones
     from rivermouth.sinks.upsert import Upsert
     from rivermouth.spec import Flow
+
+
+class SharedBatches(Protocol):
+    """The flows over one table that carry their batches together.
+
+    Attributes:
+        commits: Held by a flow that commits its part.
+    """
+
+    commits: threading.Semaphore
+
+    def part(self, run: RunningFlow, ranges: Ranges) -> Part | None:
+        """The flow's part of a batch of ``ranges`` that was carried with others; None where it carries it alone."""
+
+    def leave(self, flow: str) -> None:
+        """The others no longer wait for this flow."""
 
 
 @dataclass(slots=True)
@@ -94,7 +110,7 @@ class RunningFlow:
     left: tuple[str, ...] = ()
     starts: ColumnStarts = field(default_factory=ColumnStarts)
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
-    together: Together | None = None
+    together: SharedBatches | None = None
     looked_at: Ranges | None = None
 
     def watches(self, ranges: Ranges) -> bool:

@@ -12,8 +12,8 @@ from rivermouth import names
 from rivermouth.engine.problems import condition_over, fix_of
 from rivermouth.errors import ProjectInvalid, SelectInvalid, first_line
 from rivermouth.ports.expressions import forbidden, forbidden_within, star_within
-from rivermouth.rows import json_types, record_keys, schema, selecting
-from rivermouth.rows.undeclared import RESCUED
+from rivermouth.rows import column_types, record_keys, schema, selecting
+from rivermouth.rows.column_types import RESCUED
 from rivermouth.spec.selection import is_star
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def selected_columns(spark: SparkSession, flow: Flow, payload: StructType, probl
             found += fields
     if flow.policies.rescues and RESCUED not in (field.name for field in found):
         found.append(payload[RESCUED])
-    return json_types.nullable_columns(StructType(found))
+    return column_types.nullable_columns(StructType(found))
 
 
 class _Refused(Exception):
@@ -105,7 +105,7 @@ def _columns(rows: DataFrame, expression: str) -> list[StructField]:
 def _check_new_columns(flow: Flow, payload: StructType) -> None:
     if flow.gains_columns:
         return
-    there = {name.lower() for field in payload for name in (field.name, json_types.name_in_json(field))}
+    there = {name.lower() for field in payload for name in (field.name, column_types.name_in_json(field))}
     for name, policy in flow.policies.columns.items():
         if policy.on_new_column == "evolve" and name.lower() not in there:
             what = f"evolution.columns lets {name!r} in, and new columns have no place in a select without *"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -15,13 +14,14 @@ from rivermouth.engine.exploded import exploded_columns, exploded_properties, ot
 from rivermouth.engine.keyed_table import columns_of_rows, keyed_columns, keyed_properties, keys_fix, other_keys
 from rivermouth.engine.problems import Problems
 from rivermouth.engine.selected import selected_columns
+from rivermouth.engine.table_shape import TableChanges, TableShape
 from rivermouth.errors import (
     MetastoreUnavailable,
     TableMismatch,
     first_line,
 )
 from rivermouth.ports import delta, delta_ddl
-from rivermouth.rows import reserved_names, schema
+from rivermouth.rows import reserved_names, schema, table_columns, type_widening
 from rivermouth.rows.kafka_options import text
 
 if TYPE_CHECKING:
@@ -40,21 +40,6 @@ _TABLE_DEFAULTS = {
     # A checkpoint of the table's log costs about a second: not at every tenth commit.
     "delta.checkpointInterval": "100",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TableShape:
-    """The columns that a flow writes.
-
-    Attributes:
-        payload: Names of the payload columns.
-        columns: All columns of the table, derived ones last.
-        partition_by: Names of the partition columns.
-    """
-
-    payload: list[str]
-    columns: StructType
-    partition_by: list[str]
 
 
 def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
@@ -87,7 +72,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         with problems.kept():
             reserved_names.check(flow, columns.names, payload.names)
     problems.report()
-    return TableShape(payload.names, _commented(columns, flow), schema.partition_columns(flow))
+    return TableShape(payload.names, _commented(columns, flow), table_columns.partition_columns(flow))
 
 
 def create_table(spark: SparkSession, flow: Flow, places: FlowPlaces, shape: TableShape, entry: Entry) -> None:
@@ -131,26 +116,6 @@ def register_table(spark: SparkSession, flow: Flow, places: FlowPlaces) -> None:
         raise TableMismatch(flow=flow.name, table=name, detail=detail)
 
 
-@dataclass(frozen=True, slots=True)
-class TableChanges:
-    """What a declared schema asks of a table that was made with an older one.
-
-    Attributes:
-        added: Columns that the table does not have yet.
-        widened: Columns whose type becomes one that holds every value of the old one.
-    """
-
-    added: list[StructField]
-    widened: list[StructField]
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.widened)
-
-    def __str__(self) -> str:
-        added = [f"adds column {field.name} {field.dataType.simpleString()}" for field in self.added]
-        return ", ".join([*added, *(f"widens {f.name} to {f.dataType.simpleString()}" for f in self.widened)])
-
-
 def table_changes(
     flow: Flow, location: str, state: delta.TableState, shape: TableShape, *, adopting: bool = False
 ) -> TableChanges:
@@ -183,7 +148,7 @@ def table_changes(
         column = found.get(field.name.lower())
         if column is None:
             changes.added.append(field)
-        elif schema.widens(column.dataType, field.dataType):
+        elif type_widening.widens(column.dataType, field.dataType):
             changes.widened.append(field)
         elif column.dataType.simpleString() != field.dataType.simpleString():
             detail = (
@@ -240,7 +205,7 @@ def _statistics(flow: Flow, shape: TableShape) -> list[str]:
     """Columns that readers skip by: offset, Kafka's time, and the payload's own times."""
     wanted = {flow.metadata_columns.get(name) for name in ("kafka_offset", "kafka_timestamp")}
     # A merge looks for its keys.
-    searched = {*schema.key_columns(flow), names.START_AT, names.END_AT}
+    searched = {*table_columns.key_columns(flow), names.START_AT, names.END_AT}
     wanted |= {field.name for field in shape.columns if field.name in searched and _ordered(field)}
     times = {"timestamp", "date", "timestamp_ntz"}
     return [

@@ -11,9 +11,10 @@ import threading
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
+from rivermouth.engine.batch_part import Part
 from rivermouth.engine.steps import judged, of_the_day, table_rows
 from rivermouth.engine.table import table_shape
 from rivermouth.errors import CommitLost
@@ -25,12 +26,12 @@ from rivermouth.sinks._target import Target
 from rivermouth.sinks.append import Append
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.running import RunningFlow
-    from rivermouth.engine.table import TableShape
+    from rivermouth.engine.table_shape import TableShape
     from rivermouth.ports.delta import Commit
     from rivermouth.rows.ledger import Entry, Ranges
     from rivermouth.spec import Flow
@@ -42,21 +43,6 @@ _GATHER_FOLLOWING_S: Final = 1.0
 _COMMITS: Final = 8
 # So many files of a task stand open at a time: with fewer, Spark sorts all rows by their table first.
 _OPEN_FILES: Final = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A flow's part of a batch that was carried together.
-
-    Attributes:
-        files: Of all of them.
-        number: Whose of them are the flow's.
-        seen: What was counted of the flow's records.
-    """
-
-    files: PartedFiles
-    number: int
-    seen: Mapping[str, Any]
 
 
 @dataclass(slots=True)

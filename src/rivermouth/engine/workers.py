@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine.events import BatchDone, Event, FlowFinished, Warned
 from rivermouth.engine.families import PASSING, look
 from rivermouth.engine.orders import FamilyOrder, FlowOrder, FlowOutcome, Order, located
+from rivermouth.engine.run_flow import run_flow
 from rivermouth.engine.sources import finding
 from rivermouth.engine.together import Together
 from rivermouth.errors import (
@@ -31,7 +32,7 @@ from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
     from rivermouth.engine.families import Finder, Look
-    from rivermouth.engine.supervisor import Supervisor
+    from rivermouth.engine.run_state import RunState
     from rivermouth.ports.storage import LakeFiles
 
 SIDE_BY_SIDE: Final = 8
@@ -45,7 +46,7 @@ class Worker(threading.Thread):
 
     def __init__(
         self,
-        supervisor: Supervisor,
+        state: RunState,
         order: FlowOrder,
         *,
         keep_following: bool,
@@ -53,7 +54,7 @@ class Worker(threading.Thread):
         together: Together | None = None,
     ) -> None:
         super().__init__(name=f"flow-{order.flow.name}", daemon=True)
-        self._supervisor = supervisor
+        self._state = state
         self._order = order
         self._keep_following = keep_following
         self._may_vanish = may_vanish
@@ -95,20 +96,18 @@ class Worker(threading.Thread):
         name = self._order.flow.name
         try:
             if self.source is not None:
-                _wait_for(self.source, self._order, self._supervisor, keep_following=self._keep_following)
+                _wait_for(self.source, self._order, self._state, keep_following=self._keep_following)
             self._began_at = time.monotonic()
-            self._supervisor.carry(
-                self._order, self._hear, keep_following=self._keep_following, together=self._together
-            )
+            run_flow(self._state, self._order, self._hear, keep_following=self._keep_following, together=self._together)
         except TopicMissing as error:
             if self._may_vanish:
                 self.vanished = True
-                self._supervisor.tell(Warned(name, f"{families.gone(self._order.flow)}; its table stays as it is"))
+                self._state.tell(Warned(name, f"{families.gone(self._order.flow)}; its table stays as it is"))
             else:
                 self._error = located(error, self._order)
         except RivermouthError as error:
             # Told to stop while it waited for its table, it has not failed.
-            if not (isinstance(error, TableBusy) and self._supervisor.stopped):
+            if not (isinstance(error, TableBusy) and self._state.stopped):
                 self._error = located(error, self._order)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
             outlasting(error)
@@ -119,13 +118,13 @@ class Worker(threading.Thread):
         self._ended_at = time.monotonic()
         if self._error is not None:
             # The other flows may go on for days. Where the JVM is gone this one starts again with it.
-            if not has_ended(self._supervisor.spark):
-                self._supervisor.tell_failed(name, self._error)
+            if not has_ended(self._state.spark):
+                self._state.tell_failed(name, self._error)
             return
         outcome = self.outcome
-        stopped = self._supervisor.stopped and not self._keep_following
-        if not self._supervisor.stopped:
-            self._supervisor.failures.works(name)
+        stopped = self._state.stopped and not self._keep_following
+        if not self._state.stopped:
+            self._state.failures.works(name)
         self._hear(FlowFinished(name, outcome.counts, outcome.batches, outcome.duration_s, stopped=stopped))
 
     def _hear(self, event: Event) -> None:
@@ -133,18 +132,18 @@ class Worker(threading.Thread):
             self._counts += event.counts
             self._dropped_by.update(event.dropped_by)
             self._batches += 1
-            self._supervisor.failures.works(event.flow)
-        self._supervisor.tell(event)
+            self._state.failures.works(event.flow)
+        self._state.tell(event)
 
 
-def _wait_for(writer: Worker, order: Order, supervisor: Supervisor, *, keep_following: bool) -> None:
+def _wait_for(writer: Worker, order: Order, state: RunState, *, keep_following: bool) -> None:
     """Returns when what a drain should carry is in the table that the flow reads, or when it is there at all.
 
     A flow that follows waits for the table only; where its writer fails, it carries what it finds.
     """
     while order.source is not None and not writer.ended.is_set():
-        made = keep_following and delta.exists(PlacedFiles(supervisor.spark), order.source.places.table)
-        if made or supervisor.stopped:
+        made = keep_following and delta.exists(PlacedFiles(state.spark), order.source.places.table)
+        if made or state.stopped:
             return
         writer.ended.wait(0.2)
 
@@ -152,9 +151,9 @@ def _wait_for(writer: Worker, order: Order, supervisor: Supervisor, *, keep_foll
 class FamilyWorker(threading.Thread):
     """The thread of a family: finds its topics, runs a flow for each, and waits for all of them."""
 
-    def __init__(self, supervisor: Supervisor, order: FamilyOrder, *, keep_following: bool) -> None:
+    def __init__(self, state: RunState, order: FamilyOrder, *, keep_following: bool) -> None:
         super().__init__(name=f"family-{order.flow.name}", daemon=True)
-        self._supervisor = supervisor
+        self._state = state
         self._order = order
         self._keep_following = keep_following
         self._workers: dict[str, Worker] = {}
@@ -187,8 +186,8 @@ class FamilyWorker(threading.Thread):
             outlasting(error)
             self._error = located(FlowBroken(flow=self._order.flow.name, detail=first_line(error)), self._order)
             self._error.__cause__ = error
-        if self._error is not None and not has_ended(self._supervisor.spark):
-            self._supervisor.tell_failed(self._order.flow.name, self._error)
+        if self._error is not None and not has_ended(self._state.spark):
+            self._state.tell_failed(self._order.flow.name, self._error)
         for worker in self._workers.values():
             while worker.is_alive():
                 worker.join(0.5)
@@ -199,15 +198,15 @@ class FamilyWorker(threading.Thread):
         return self._order
 
     def _carry(self) -> None:
-        order, stopping = self._order, self._supervisor.stopping
+        order, stopping = self._order, self._state.stopping
         if self.source is not None:
-            _wait_for(self.source, order, self._supervisor, keep_following=self._keep_following)
+            _wait_for(self.source, order, self._state, keep_following=self._keep_following)
         least_s, most_s = LOOK_EVERY_S
         every_s = max(least_s, min(order.flow.trigger.every, most_s))
-        files = files_for(order.places.lake, self._supervisor.spark)
-        begun = any(families.is_child_of(name, order.flow.name) for name in self._supervisor.smaller)
-        with finding(self._supervisor.spark, order) as place:
-            while not stopping.is_set() and not has_ended(self._supervisor.spark):
+        files = files_for(order.places.lake, self._state.spark)
+        begun = any(families.is_child_of(name, order.flow.name) for name in self._state.smaller)
+        with finding(self._state.spark, order) as place:
+            while not stopping.is_set() and not has_ended(self._state.spark):
                 try:
                     found = self._look(files, place)
                 except (TopicPatternEmpty, SourceNotMade, *PASSING) as error:
@@ -230,8 +229,8 @@ class FamilyWorker(threading.Thread):
 
     def _look(self, files: LakeFiles, place: Finder) -> Look:
         """What is found now; a table that another family has found in this run is that one's."""
-        with self._supervisor.looking:
-            claimed = self._supervisor.claimed
+        with self._state.looking:
+            claimed = self._state.claimed
             others = (
                 places for name, places in claimed.items() if not families.is_child_of(name, self._order.flow.name)
             )
@@ -239,29 +238,29 @@ class FamilyWorker(threading.Thread):
             found = look(order, files, place, known=self._known(), waits=self._keep_following)
             claimed.update((each.flow.name, each.places) for each in found.orders)
         if found.problem is None:
-            self._supervisor.failures.works(self._order.flow.name)
+            self._state.failures.works(self._order.flow.name)
         return found
 
     def _known(self) -> set[str]:
         """Topics that are being read, or were refused; of those that vanished another may come."""
         for name in [name for name, worker in self._workers.items() if worker.vanished and not worker.is_alive()]:
             del self._workers[name]
-        names = {*self._workers, *self._refused, *self._supervisor.carried}
+        names = {*self._workers, *self._refused, *self._state.carried}
         return {families.parted(name)[1] for name in names if families.parted(name)[0] == self._order.flow.name}
 
     def _start(self, orders: list[FlowOrder]) -> None:
         if self._together is not None:
             self._together.expect(found.flow.name for found in orders)
         for found in orders:
-            order = self._supervisor.smaller.get(found.flow.name, found)
+            order = self._state.smaller.get(found.flow.name, found)
             while not self._keep_following and self._at_work() >= SIDE_BY_SIDE:
                 time.sleep(0.05)
-            if self._supervisor.stopping.is_set():
+            if self._state.stopping.is_set():
                 return
             # Of a topic that somebody named, it is an error that it is not there.
             vanishes = self._order.flow.topic_pattern is not None and self._order.only is None
             worker = Worker(
-                self._supervisor,
+                self._state,
                 order,
                 keep_following=self._keep_following,
                 may_vanish=vanishes,
@@ -278,9 +277,9 @@ class FamilyWorker(threading.Thread):
     def _refuse(self, name: str, error: RivermouthError) -> None:
         error = located(error, self._order)
         self._refused[name] = FlowOutcome(name, Counts(), 0, 0.0, error)
-        self._supervisor.tell_failed(name, error)
+        self._state.tell_failed(name, error)
 
     def _say(self, words: str) -> None:
         if words != self._told:
             self._told = words
-            self._supervisor.tell(Warned(self._order.flow.name, words))
+            self._state.tell(Warned(self._order.flow.name, words))

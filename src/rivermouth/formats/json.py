@@ -16,6 +16,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.rows import (
     column_policies,
+    column_types,
     evolution,
     json_document,
     json_fast_path,
@@ -29,7 +30,7 @@ from rivermouth.rows import (
 )
 from rivermouth.rows.declared import INFER, hinted_columns, names_in_ddl, variants_as_declared
 from rivermouth.rows.json_decoding import KEPT, REFUSED, JsonDecoding, kept_names
-from rivermouth.rows.json_document import SAMPLE_EVERY
+from rivermouth.rows.json_limits import SAMPLE_EVERY
 from rivermouth.rows.json_times import TimeForms
 from rivermouth.rows.named_fields import NamedFields
 from rivermouth.rows.refused import SchemaRefused
@@ -221,10 +222,10 @@ class Json(RegistryFormat, NamedFields):
         column_policies.check(self.schema_as_declared(), self._evolution)
         if not self._evolution.rescues:
             return found
-        if undeclared.RESCUED in (name.lower() for name in found.names):
-            msg = f"a column is named {undeclared.RESCUED}, and that is the column of rescued fields"
+        if column_types.RESCUED in (name.lower() for name in found.names):
+            msg = f"a column is named {column_types.RESCUED}, and that is the column of rescued fields"
             raise ValueError(msg)
-        return T.StructType([*found.fields, T.StructField(undeclared.RESCUED, T.StringType())])
+        return T.StructType([*found.fields, T.StructField(column_types.RESCUED, T.StringType())])
 
     def _check_digits(self) -> None:
         fields = self.schema_as_declared().fields
@@ -280,7 +281,7 @@ class Json(RegistryFormat, NamedFields):
         schema, policies = self.schema_as_declared(), self._evolution
         looked = ~F.col(names.DECODED)
         if policies.rescues:
-            looked |= F.col(f"{names.DATA}.{undeclared.RESCUED}").isNotNull()
+            looked |= F.col(f"{names.DATA}.{column_types.RESCUED}").isNotNull()
         signs = [undeclared.wider_numbers(spark, schema, policies, names.VALUE, pinned=self.pinned)]
         if evolution.size(schema) < policies.max_columns:
             signs.append(undeclared.fields(spark, schema, policies, _GROWN, names.VALUE).isNotNull())
@@ -322,7 +323,7 @@ class Json(RegistryFormat, NamedFields):
         if self._evolution.on_new_column in KEPT:
             return True
         spared = [each for each in self.schema_as_declared() if undeclared.is_rescued(each, self._evolution)]
-        return [*(json_types.name_in_json(each) for each in spared), *kept_names(self._evolution)]
+        return [*(column_types.name_in_json(each) for each in spared), *kept_names(self._evolution)]
 
     def stops(self, rows: DataFrame) -> DataFrame:
         """Of refused documents all that is wrong with them, a row each: ``__reason`` and ``__field`` beside ``rows``.
@@ -347,7 +348,7 @@ class Json(RegistryFormat, NamedFields):
         if self._evolution.on_new_column != "ignore":
             return {}
         declared = ", ".join(
-            names.literal(json_types.name_in_json(field)) for field in self.schema_as_declared().fields
+            names.literal(column_types.name_in_json(field)) for field in self.schema_as_declared().fields
         )
         extra = f"size(array_except(json_object_keys({json_document.TEXT}), array({declared})))"
         sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"

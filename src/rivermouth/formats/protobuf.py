@@ -12,7 +12,7 @@ from rivermouth import names
 from rivermouth.errors import DescriptorUnusable
 from rivermouth.rows import (
     column_policies,
-    json_types,
+    column_types,
     protobuf_descriptor,
     protobuf_registry,
     protobuf_values,
@@ -124,7 +124,7 @@ class Protobuf(WritersFormat):
         found = self._columns(spark)
         if self._evolution is not None:
             column_policies.check(found, self._evolution)
-        return json_types.nullable_columns(found)
+        return column_types.nullable_columns(found)
 
     def _columns(self, spark: SparkSession) -> StructType:
         protobuf_descriptor.check_library()

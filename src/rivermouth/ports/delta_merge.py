@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -12,6 +11,7 @@ from rivermouth.names import folded
 from rivermouth.ports.delta import METADATA_CONF
 from rivermouth.ports.delta_single_pass import merge_once
 from rivermouth.rows.key_ranges import within
+from rivermouth.rows.merge_plan import Merge
 from rivermouth.rows.reserved_names import VECTORS
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from delta.tables import DeltaTable
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from rivermouth.rows.key_ranges import Ranges
     from rivermouth.rows.merging import Looked
 
 _TXN: Final = "spark.databricks.delta.write."
@@ -31,29 +30,6 @@ _ALONE: Final = {"spark.databricks.delta.autoCompact.enabled": "false"}
 # Up to so many files stand in a version's checksum, so that the next merge need not look for them in the log.
 _LISTED: Final = {"spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "400"}
 _WHOLE_FILES: Final = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """What becomes of a table's rows ``t`` and of changes ``s``; every part is an expression over the two.
-
-    Attributes:
-        on: When a change is about a row.
-        ranges: Between which values all such rows lie, by column of ``t``: files that have none such are skipped.
-        delete: When such a row goes.
-        update: When such a row becomes the change's.
-        insert: When a change that is about no row becomes one.
-        values: What a column is set to, by its quoted name; over ``s`` alone.
-        sweep: When a row that no change is about goes too; None if never.
-    """
-
-    on: Column
-    ranges: Ranges
-    delete: str
-    update: str
-    insert: str
-    values: Mapping[str, str]
-    sweep: Column | None = None
 
 
 def merge(

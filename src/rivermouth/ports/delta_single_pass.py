@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from rivermouth.ports.delta_merge import Merge
+    from rivermouth.rows.merge_plan import Merge
 
 LARGE_BYTES: Final = 16 << 20
 """So much to read is worth a look at each key of the changes, where least and greatest key leave that much."""

@@ -30,16 +30,16 @@ from rivermouth.errors import (
 )
 from rivermouth.names import did_you_mean
 from rivermouth.ports.kafka_client import KafkaClient
-from rivermouth.ports.kafka_groups import GroupCommit, commit_offsets, group_offsets
+from rivermouth.ports.kafka_groups import commit_offsets, group_offsets
 from rivermouth.ports.kafka_offsets import check_range, completed, flat_offsets, given_end, given_start
 from rivermouth.ports.kafka_sample import read_windows
-from rivermouth.ports.sources import Topic
 from rivermouth.rows.kafka_options import isolation_level
+from rivermouth.rows.kafka_topics import GroupCommit, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from rivermouth.ports.sources import Isolation
+    from rivermouth.rows.kafka_topics import Isolation
     from rivermouth.rows.ledger import Offsets, Ranges
     from rivermouth.rows.sampling import Record, Window
     from rivermouth.spec import Flow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
@@ -12,6 +11,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicParti
 from rivermouth.errors import RivermouthError
 from rivermouth.ports.kafka_client import KafkaClient, plain
 from rivermouth.ports.kafka_offsets import flat_offsets
+from rivermouth.rows.kafka_topics import GroupCommit
 
 if TYPE_CHECKING:
     from rivermouth.rows.ledger import Offsets
@@ -22,21 +22,6 @@ _LOG = logging.getLogger(__name__)
 _STARTING: Final = frozenset({"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
 _RETRY_S: Final = 0.1
 _ACTIVE: Final = frozenset({"UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "REBALANCE_IN_PROGRESS"})
-
-
-@dataclass(frozen=True, slots=True)
-class GroupCommit:
-    """What became of offsets that were to be committed to a consumer group.
-
-    Attributes:
-        group: The group.
-        committed: Whether the group now has these offsets.
-        detail: Why not, in one sentence; empty if committed.
-    """
-
-    group: str
-    committed: bool
-    detail: str = ""
 
 
 def group_offsets(client: KafkaClient, group: str, partitions: list[TopicPartition]) -> Offsets:

@@ -11,7 +11,7 @@ from rivermouth.rows.ledger import EARLIEST
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rivermouth.ports.sources import Topic
+    from rivermouth.rows.kafka_topics import Topic
     from rivermouth.rows.ledger import Offsets
     from rivermouth.spec import EndingOffsets, Flow
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Self
 
-from rivermouth.ports.kafka_groups import GroupCommit
 from rivermouth.ports.kafka_offsets import given_end, given_start
 from rivermouth.ports.snapshot_feeds import Feed, Files, TableVersions
-from rivermouth.ports.sources import Topic
+from rivermouth.rows.kafka_topics import GroupCommit, Topic
 from rivermouth.rows.ledger import flat
 from rivermouth.rows.sampling import Record
 
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.ports.sources import Isolation
     from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.kafka_topics import Isolation
     from rivermouth.rows.ledger import Offsets, Ranges
     from rivermouth.rows.sampling import Window
     from rivermouth.rows.snapshot_place import SnapshotPlace

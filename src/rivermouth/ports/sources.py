@@ -5,36 +5,19 @@ Offset vectors are ``{topic: {partition: offset}}`` with concrete offsets, as in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
+
+from rivermouth.rows.kafka_topics import Isolation, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.ports.kafka_groups import GroupCommit
+    from rivermouth.rows.kafka_topics import GroupCommit
     from rivermouth.rows.ledger import Offsets, Ranges
     from rivermouth.rows.sampling import Record, Window
     from rivermouth.spec import Flow
-
-Isolation = Literal["read_committed", "read_uncommitted"]
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic as a flow reads it.
-
-    Attributes:
-        name: Its name.
-        id: Kafka's UUID of it in Kafka's own notation; a topic that is created again gets another one. None
-            where the service has no ids.
-        partitions: The partitions that the flow reads, ascending; all of them unless it assigns some.
-    """
-
-    name: str
-    id: str | None
-    partitions: tuple[int, ...]
 
 
 class Topics(Protocol):

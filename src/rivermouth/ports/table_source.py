@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final, Self
 from rivermouth import names
 from rivermouth.errors import SourceBehind, SourceNotMade, SourceUnfit, TableForeign
 from rivermouth.ports import delta
-from rivermouth.ports.kafka_groups import GroupCommit
 from rivermouth.ports.kafka_offsets import flat_offsets, given_end, given_start
-from rivermouth.ports.sources import Topic
 from rivermouth.ports.table_ledger import Standing, TableLedger
 from rivermouth.rows import auditing, envelope
+from rivermouth.rows.kafka_topics import GroupCommit, Topic
 from rivermouth.rows.ledger import filled, flat
 from rivermouth.rows.sampling import Record
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.ports.sources import Isolation
     from rivermouth.ports.storage import LakeFiles
+    from rivermouth.rows.kafka_topics import Isolation
     from rivermouth.rows.ledger import Entry, Offsets, Ranges
     from rivermouth.rows.sampling import Window
     from rivermouth.rows.source_table import SourceTable

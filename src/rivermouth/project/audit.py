@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rivermouth.engine.audit import FlowAudit, audit_flow
 from rivermouth.project.families import where_there
-from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.managed_session import NOBODY, Door, Spark
 from rivermouth.project.orders import orders
 from rivermouth.project.resolved import ResolvedProject
 

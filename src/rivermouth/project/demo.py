@@ -16,7 +16,7 @@ from rivermouth.errors import DemoFolderTaken, LakeNotWritable
 from rivermouth.ports.broker import Broker
 from rivermouth.ports.dev_server import HOST
 from rivermouth.ports.kafka_produce import Record, produce
-from rivermouth.project import operate
+from rivermouth.project import managed_session, operate
 from rivermouth.project.reading import FILE_NAME
 from rivermouth.project.resolved import ResolvedProject
 
@@ -59,7 +59,7 @@ class Demo:
         return int(self.bootstrap_servers.rpartition(":")[2])
 
 
-def demo(folder: Path, door: operate.Door = operate.NOBODY) -> Demo:
+def demo(folder: Path, door: managed_session.Door = managed_session.NOBODY) -> Demo:
     """Starts a broker, sends real records and a few broken ones, and carries them into tables.
 
     Args:
@@ -128,7 +128,7 @@ def topics() -> dict[str, Iterator[Record]]:
     return {"zeek": zeek_records(), "github": github_records()}
 
 
-def _send(broker: Broker, topic: str, records: Iterator[Record], door: operate.Door) -> int:
+def _send(broker: Broker, topic: str, records: Iterator[Record], door: managed_session.Door) -> int:
     door.say(f"sending records to topic {topic}")
     return produce(broker.bootstrap_servers, {}, topic, records, partitions=_PARTITIONS).delivered
 

@@ -11,7 +11,7 @@ from rivermouth.engine.decide import now
 from rivermouth.errors import ArgumentInvalid, ForgetRefused
 from rivermouth.ports import delta
 from rivermouth.ports.storage import files_for
-from rivermouth.project.operate import NOBODY, Door, Spark, reach
+from rivermouth.project.managed_session import NOBODY, Door, Spark, reach
 from rivermouth.project.orders import orders
 from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.tables import chosen_one

@@ -12,7 +12,7 @@ from rivermouth.errors import ArgumentInvalid, RecordsRefused
 from rivermouth.ports.kafka_produce import numbered_lines
 from rivermouth.ports.session import for_flow
 from rivermouth.project.families import check_one, with_children
-from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.managed_session import NOBODY, Door, Spark
 from rivermouth.project.resolved import ResolvedProject
 from rivermouth.rows.given_records import MAX_RECORDS, RecordVerdict, placed, record_of_line
 

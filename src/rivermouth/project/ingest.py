@@ -17,7 +17,7 @@ from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.validate import topic_problem
 from rivermouth.rows.declared import INFER
 from rivermouth.rows.places import name_of_topic
-from rivermouth.rows.schema import key_columns
+from rivermouth.rows.table_columns import key_columns
 from rivermouth.spec import Flow, ProjectSpec
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rivermouth.ports import delta
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import files_for
 from rivermouth.project.families import where_there
-from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.managed_session import NOBODY, Door, Spark
 from rivermouth.project.orders import orders
 from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.writer import performed

@@ -16,7 +16,7 @@ from rivermouth.ports.fencing import check_fenced
 from rivermouth.ports.lease import Lease
 from rivermouth.ports.session import for_flow
 from rivermouth.ports.storage import files_for, is_local, is_local_disk
-from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.managed_session import NOBODY, Door, Spark
 from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.tables import chosen, chosen_one, reader_of
 from rivermouth.rows.places import name_of_topic

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.schemas import SchemaUpdate
     from rivermouth.engine.status import FlowStatus
     from rivermouth.project.doctor import Finding
-    from rivermouth.project.operate import Door
+    from rivermouth.project.managed_session import Door
     from rivermouth.project.rebuild import Rebuilt
     from rivermouth.project.resolved import ResolvedProject
     from rivermouth.rows.adoption import Adoption
@@ -317,6 +317,6 @@ class Operations(ResolvedProject):
 
 
 def _door(listener: Listener | None) -> Door:
-    from rivermouth.project import operate  # noqa: PLC0415
+    from rivermouth.project import managed_session  # noqa: PLC0415
 
-    return operate.NOBODY if listener is None else operate.Door(listener=listener)
+    return managed_session.NOBODY if listener is None else managed_session.Door(listener=listener)

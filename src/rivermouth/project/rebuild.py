@@ -11,7 +11,7 @@ from rivermouth.engine.events import Event, TableEmptied
 from rivermouth.errors import ArgumentInvalid, RebuildRefused
 from rivermouth.project import operate
 from rivermouth.project.families import check_one
-from rivermouth.project.operate import NOBODY, Door
+from rivermouth.project.managed_session import NOBODY, Door
 from rivermouth.project.orders import orders
 from rivermouth.project.resolved import ResolvedProject
 from rivermouth.rows.rebuilding import Rebuild

@@ -24,12 +24,12 @@ from rivermouth.project.families import with_children
 from rivermouth.project.ingest import ingest_spec
 from rivermouth.project.resolved import ResolvedProject
 from rivermouth.project.validate import validate_static
-from rivermouth.rows.schema import derived_columns
+from rivermouth.rows.table_columns import derived_columns
 
 if TYPE_CHECKING:
     from rivermouth.ports.sources import Topics
     from rivermouth.ports.storage import LakeFiles
-    from rivermouth.project.operate import Door
+    from rivermouth.project.managed_session import Door
     from rivermouth.rows.kept_schema import KeptSchema
     from rivermouth.spec import Flow
 
@@ -279,7 +279,7 @@ def _topics(project: ResolvedProject, flow: Flow, door: Door | None) -> Iterator
             yield kafka
         return
     from rivermouth.engine.sources import reading  # noqa: PLC0415 - loads Spark, as below
-    from rivermouth.project.operate import NOBODY, Spark  # noqa: PLC0415
+    from rivermouth.project.managed_session import NOBODY, Spark  # noqa: PLC0415
     from rivermouth.project.orders import orders  # noqa: PLC0415
 
     (order,) = orders(project, [flow.name])
@@ -294,7 +294,7 @@ def _writable(project: ResolvedProject, lake: str, door: Door | None) -> Iterato
         yield LocalFiles()
         return
     from rivermouth.ports.storage import files_for  # noqa: PLC0415
-    from rivermouth.project.operate import NOBODY, Spark  # noqa: PLC0415
+    from rivermouth.project.managed_session import NOBODY, Spark  # noqa: PLC0415
 
     with Spark(project, door or NOBODY) as spark:
         yield files_for(lake, spark)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rivermouth.ports.fencing import check_fenced, stores_of
-from rivermouth.project.operate import NOBODY, Door, Spark
+from rivermouth.project.managed_session import NOBODY, Door, Spark
 from rivermouth.project.settings import standing
 
 if TYPE_CHECKING:

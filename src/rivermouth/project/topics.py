@@ -15,7 +15,7 @@ from rivermouth.ports.session import for_flow
 from rivermouth.project.arguments import check, checked, kinds_of, known
 from rivermouth.project.ingest import NEVER, format_of, ingest_spec
 from rivermouth.project.look_after import TableRows
-from rivermouth.project.operate import NOBODY, Door, Spark, reach
+from rivermouth.project.managed_session import NOBODY, Door, Spark, reach
 from rivermouth.project.orders import orders
 from rivermouth.project.validate import topic_problem
 

@@ -12,7 +12,7 @@ from rivermouth.engine.events import BatchDone, Event
 from rivermouth.ports import class_archive, session, session_conf
 from rivermouth.ports.broker import Broker
 from rivermouth.ports.kafka_produce import produce
-from rivermouth.project import operate
+from rivermouth.project import managed_session, operate
 from rivermouth.project.demo import topics, write_project
 from rivermouth.spec import SparkSettings
 
@@ -47,7 +47,7 @@ def warm_up() -> Path | None:
 
 
 def _carry(folder: Path) -> None:
-    stop = operate.Stop()
+    stop = managed_session.Stop()
 
     def end_after_a_batch(event: Event) -> None:
         if isinstance(event, BatchDone):
@@ -58,7 +58,9 @@ def _carry(folder: Path) -> None:
         _send(broker, 0)
         operate.raise_failures(operate.run(project))
         _send(broker, _RECORDS)
-        operate.raise_failures(operate.run(project, follow=True, door=operate.Door(end_after_a_batch, stop=stop)))
+        operate.raise_failures(
+            operate.run(project, follow=True, door=managed_session.Door(end_after_a_batch, stop=stop))
+        )
 
 
 def _send(broker: Broker, first: int) -> None:

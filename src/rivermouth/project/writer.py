@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.orders import FlowOrder
-    from rivermouth.project.operate import Door
+    from rivermouth.project.managed_session import Door
 
 
 def performed(spark: SparkSession, order: FlowOrder, request: requests.Request, door: Door) -> dict[str, Any]:

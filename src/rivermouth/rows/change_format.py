@@ -23,7 +23,7 @@ from rivermouth.rows import (
     time_texts,
 )
 from rivermouth.rows.declared import DeclaredFormat, precision_hint
-from rivermouth.rows.json_document import SAMPLE_EVERY
+from rivermouth.rows.json_limits import SAMPLE_EVERY
 from rivermouth.rows.json_rounded import kept_type
 from rivermouth.rows.row_reasons import UNSOUND
 

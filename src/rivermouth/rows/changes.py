@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.rows import json_types, record_keys, snapshots
-from rivermouth.rows.schema import derived_columns, key_columns, sequence_column
+from rivermouth.rows.table_columns import derived_columns, key_columns, sequence_column
 from rivermouth.rows.time_bounds import within
 
 if TYPE_CHECKING:

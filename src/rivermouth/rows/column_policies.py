@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.types import StructType
 
 from rivermouth.names import did_you_mean
-from rivermouth.rows.json_types import name_in_json
+from rivermouth.rows.column_types import name_in_json
 from rivermouth.spec.evolution import WIDENS
 
 if TYPE_CHECKING:

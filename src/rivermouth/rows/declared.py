@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType, TimestampNTZType, TimestampType
 
-from rivermouth.rows import json_schema_document, json_types
+from rivermouth.rows import column_types, json_schema_document, json_types
 from rivermouth.rows.refused import SchemaRefused, unreadable
 from rivermouth.spec import Format
 
@@ -73,7 +73,7 @@ class DeclaredFormat(Format):
         Raises:
             ValueError: The schema cannot be read, or a setting is about columns that it lacks; the text says why.
         """
-        found = json_types.nullable_columns(self.schema_as_declared())
+        found = column_types.nullable_columns(self.schema_as_declared())
         times = (TimestampType, TimestampNTZType)
         if self.timestamp_precision is not None and self.is_fixed and not json_types.holds(found, times):
             msg = "timestamp_precision is about timestamps, and no column is one: declare one, or leave it out"
@@ -164,7 +164,9 @@ def variants_as_declared(declared: object) -> frozenset[str]:
             found = [name for name, kind in _columns_in_ddl(declared) if kind.lower() == "variant"]
         case {"fields": [*fields]}:
             variants = (each for each in fields if isinstance(each, dict) and each.get("type") == "variant")
-            found = [str(each.get("metadata", {}).get(json_types.NAME_IN_JSON, each.get("name"))) for each in variants]
+            found = [
+                str(each.get("metadata", {}).get(column_types.NAME_IN_JSON, each.get("name"))) for each in variants
+            ]
         case _:
             found = []
     return frozenset(name.lower() for name in found)

@@ -13,10 +13,10 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import folded
 from rivermouth.rows import open_fields
+from rivermouth.rows.column_types import name_in_json, read_from
 from rivermouth.rows.inference import ARRAY, NULL, NUMBER, OBJECT, Node
 from rivermouth.rows.inferred import settled
-from rivermouth.rows.json_types import name_in_json, read_from
-from rivermouth.rows.schema import widens
+from rivermouth.rows.type_widening import widens
 from rivermouth.rows.wider_types import Numbers, takes, wider_number
 from rivermouth.spec import Evolution
 from rivermouth.spec.evolution import WIDENS

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import StructType
 
 from rivermouth import names
-from rivermouth.rows.json_types import nullable
+from rivermouth.rows.column_types import nullable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import folded
-from rivermouth.rows import inferred_times, json_types, open_fields
+from rivermouth.rows import column_types, inferred_times, open_fields
 from rivermouth.rows.inference import ARRAY, DEEP, NULL, OBJECT, Node, Seen, Shape
 from rivermouth.rows.inferred_numbers import NumberBounds
 
@@ -143,7 +143,7 @@ def schema_of(
         column = called[name]
         maker.is_open = is_open(name, column)
         found = maker.type_of(top[name], (name,), column=None if column == name else column)
-        fields.append(T.StructField(column, found, True, json_types.read_from(name) if column != name else None))
+        fields.append(T.StructField(column, found, True, column_types.read_from(name) if column != name else None))
     if len(maker.fields) > MAX_COLUMNS:
         raise SchemaTooWide
     return Inferred(T.StructType(fields), tuple(maker.fields), tuple(maker.conflicts), maker.numbers, is_open)

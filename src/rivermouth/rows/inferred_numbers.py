@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.rows.column_types import EXACT_IN_DOUBLE
 from rivermouth.rows.exact_values import is_double
-from rivermouth.rows.json_types import EXACT_IN_DOUBLE
 
 MAX_DIGITS: Final = 38
 """Digits of the widest decimal."""

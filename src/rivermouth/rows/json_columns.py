@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rivermouth import names
-from rivermouth.rows import json_document, json_rounded, json_types
+from rivermouth.rows import column_types, json_document, json_rounded, json_types
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -51,7 +51,7 @@ def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int], *, 
         *(f"{json_types.convert(reads[place], field.dataType)} AS __done_{place}" for place, field in fields),
     )
     misfits = {place: json_types.field_misfit(reads[place], field, f"__done_{place}") for place, field in fields}
-    texts = ((reads[place], json_types.name_in_json(field), field.dataType) for place, field in fields)
+    texts = ((reads[place], column_types.name_in_json(field), field.dataType) for place, field in fields)
     rounded = None if kept else json_rounded.rounded_texts(texts)
     wrong = json_types.any_of([*(misfit for place, misfit in misfits.items() if place not in spared), rounded])
     return converted.selectExpr(
@@ -86,6 +86,6 @@ def in_one_column(rows: DataFrame, declared: T.StructType) -> DataFrame:
 
 def _is_any_named(reads: Sequence[str], declared: T.StructType) -> str:
     """SQL: whether a document has one of the declared fields; its names are read only where all of these are null."""
-    listed = ", ".join(names.literal(json_types.name_in_json(field)) for field in declared.fields)
+    listed = ", ".join(names.literal(column_types.name_in_json(field)) for field in declared.fields)
     there = f"arrays_overlap(json_object_keys({json_document.TEXT}), array({listed}))"
     return f"({' OR '.join(f'{read} IS NOT NULL' for read in reads)} OR coalesce({there}, true))"

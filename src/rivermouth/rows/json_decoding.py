@@ -9,7 +9,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.names import quoted
-from rivermouth.rows import json_columns, json_document, json_fast_path, json_types, our_classes, undeclared
+from rivermouth.rows import (
+    column_types,
+    json_columns,
+    json_document,
+    json_fast_path,
+    our_classes,
+    undeclared,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,7 +96,7 @@ class JsonDecoding:
 
     def _exactly(self, judged: DataFrame, spared: set[int]) -> DataFrame:
         """``judged`` rows, of which those do not fit that say something more exactly than a column keeps it."""
-        told = {json_types.name_in_json(self.schema.fields[place]) for place in spared}
+        told = {column_types.name_in_json(self.schema.fields[place]) for place in spared}
         others = {name: part for name, part in self.exact["fields"].items() if name not in told}
         if not others:
             return judged
@@ -126,13 +133,13 @@ class JsonDecoding:
             found["__surplus"] = undeclared.fields(spark, self.schema, self.policies, REFUSED, sent)
         if self.policies.rescues:
             told = (
-                f"CASE WHEN __not_{place} THEN {names.literal(json_types.name_in_json(field))} END"
+                f"CASE WHEN __not_{place} THEN {names.literal(column_types.name_in_json(field))} END"
                 for place, field in enumerate(self.schema.fields)
                 if place in spared
             )
             misfits = f"CAST(array_compact(array({', '.join(told)})) AS array<string>)"
             found["__rescued"] = undeclared.rescued(spark, self.schema, self.policies, sent, misfits, self.exact)
-            data.append(f"__rescued AS {quoted(undeclared.RESCUED)}")
+            data.append(f"__rescued AS {quoted(column_types.RESCUED)}")
         looked = F.col("__fits") if spared else F.expr("__fits AND __others")
         scanned = judged.withColumns({name: F.when(looked, column) for name, column in found.items()})
         complete = "__fits AND __surplus IS NULL" if "__surplus" in found else "__fits"

@@ -19,8 +19,6 @@ from rivermouth.rows import json_limits
 from rivermouth.rows.utf8 import is_utf8
 
 TEXT: Final = f"CAST({names.VALUE} AS STRING)"
-# One offset in so many is looked at for fields that the schema does not have.
-SAMPLE_EVERY: Final = 1024
 # Escapes of half a character: Java would store a question mark. Only documents with the rare ``\ud`` are
 # searched; escaped backslashes go first, so that what follows them is not taken for an escape.
 _LONE_HALF: Final = r"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"

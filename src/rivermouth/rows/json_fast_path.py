@@ -10,7 +10,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth import names
-from rivermouth.rows import json_columns, json_types, our_classes
+from rivermouth.rows import column_types, json_columns, our_classes
 from rivermouth.rows.json_times import TimeByForm
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _only(declared: T.DataType, kinds: tuple[type[T.DataType], ...]) -> T.DataTy
 
 def _in_documents(declared: T.StructType) -> T.StructType:
     """The schema with the names that fields have in the documents."""
-    fields = (T.StructField(json_types.name_in_json(each), each.dataType, each.nullable) for each in declared.fields)
+    fields = (T.StructField(column_types.name_in_json(each), each.dataType, each.nullable) for each in declared.fields)
     return T.StructType([*fields])
 
 

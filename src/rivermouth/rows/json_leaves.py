@@ -12,9 +12,10 @@ from typing import Any, Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows import exact_values
+from rivermouth.rows.column_types import EXACT_IN_DOUBLE
 from rivermouth.rows.json_parts import Number, kind, parts
 from rivermouth.rows.json_times import EPOCHS, TimeByForm
-from rivermouth.rows.json_types import EXACT_IN_DOUBLE, LONGEST_DECIMAL
+from rivermouth.rows.json_types import LONGEST_DECIMAL
 
 _RANGES: Final = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)

@@ -35,3 +35,7 @@ def deeper_than(limit: int, text: str) -> bool:
 def characters(text: str) -> int:
     """How long a text is to Jackson, in units of UTF-16; too few are counted only where that is far from the limit."""
     return len(text) if 2 * len(text) <= MAX_STRING else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+# One offset in so many is looked at for fields that the schema does not have.
+SAMPLE_EVERY: Final = 1024

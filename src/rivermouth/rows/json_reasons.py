@@ -17,9 +17,9 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import below
 from rivermouth.rows import json_leaves, json_limits, named_fields
+from rivermouth.rows.column_types import name_in_json
 from rivermouth.rows.json_parts import Number, Object, kind, parts, texts
 from rivermouth.rows.json_times import TimeForms
-from rivermouth.rows.json_types import name_in_json
 from rivermouth.rows.undeclared import first_pointer
 
 MAX_POINTER: Final = 200

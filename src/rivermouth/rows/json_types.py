@@ -17,38 +17,18 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import below, folded, quoted
 from rivermouth.rows import time_texts
+from rivermouth.rows.column_types import EXACT_IN_DOUBLE, NAME_IN_JSON, name_in_json
 from rivermouth.rows.json_document import TEXT
 from rivermouth.rows.json_times import TimeByForm
 
-# A double keeps every decimal of so many digits, so a number of that size survives being read as one.
-EXACT_IN_DOUBLE: Final = 15
 # Casting 1e-999999999 to a decimal takes hours, so exponents have at most three digits, as doubles have.
 _EXPONENT: Final = "^[^eE]*[eE][+-]?[0-9]{1,3}$"
 LONGEST_DECIMAL: Final = 400
 _UNDERFLOW: Final = "[1-9][0-9.]*[eE]-[0-9]{3}"
 _DATE_LENGTH: Final = len("2026-01-31")
-NAME_IN_JSON: Final = "json_name"
-"""In a column's metadata: the name that its field has in the documents, where it is another one."""
 
 _TIMES: Final = (T.TimestampType, T.TimestampNTZType)
 _AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
-
-
-def nullable(declared: T.DataType) -> T.DataType:
-    """The same type, all of it nullable, without metadata other than comments: what the table gets."""
-    match declared:
-        case T.StructType():
-            return T.StructType([_nullable_field(field) for field in declared.fields])
-        case T.ArrayType():
-            return T.ArrayType(nullable(declared.elementType), True)
-        case T.MapType():
-            return T.MapType(declared.keyType, nullable(declared.valueType), True)
-    return declared
-
-
-def _nullable_field(field: T.StructField) -> T.StructField:
-    comment = {"comment": field.metadata["comment"]} if "comment" in field.metadata else None
-    return T.StructField(field.name, nullable(field.dataType), True, comment)
 
 
 def check(declared: T.StructType, path: str = "", *, renames: bool = False, variants: bool = False) -> None:
@@ -355,21 +335,6 @@ def variant_in(declared: T.DataType, path: str = "") -> str | None:
     return path if isinstance(declared, T.VariantType) else None
 
 
-def nullable_columns(declared: T.StructType) -> T.StructType:
-    """``nullable`` for a whole schema."""
-    return T.StructType([_nullable_field(field) for field in declared.fields])
-
-
 def read_columns(declared: T.StructType) -> T.StructType:
     """``read_as`` for a whole schema."""
     return T.StructType([T.StructField(name_in_json(field), read_as(field.dataType)) for field in declared.fields])
-
-
-def name_in_json(field: T.StructField) -> str:
-    """The name that a column's field has in the documents, which a table cannot always have."""
-    return str(field.metadata.get(NAME_IN_JSON, field.name))
-
-
-def read_from(name: str) -> dict[str, str]:
-    """The metadata of a column that is read from the field ``name`` of the documents."""
-    return {NAME_IN_JSON: name}

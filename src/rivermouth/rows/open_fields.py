@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.rows.json_types import name_in_json
+from rivermouth.rows.column_types import name_in_json
 
 if TYPE_CHECKING:
     from rivermouth.spec import Flow

@@ -16,8 +16,8 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.rows.changes import RECORDS, Order, order_of
+from rivermouth.rows.column_types import nullable
 from rivermouth.rows.history import ENTRY
-from rivermouth.rows.json_types import nullable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

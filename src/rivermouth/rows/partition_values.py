@@ -10,7 +10,7 @@ from pyspark.sql.types import BinaryType, StringType
 
 from rivermouth import names
 from rivermouth.rows import exploding
-from rivermouth.rows.schema import derived_columns, partition_columns
+from rivermouth.rows.table_columns import derived_columns, partition_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,7 +16,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.errors import DescriptorUnusable
 from rivermouth.rows import evolution, protobuf_descriptor, protobuf_found, protobuf_values, protobuf_wire
 from rivermouth.rows.column_policies import Policies
-from rivermouth.rows.json_types import nullable_columns
+from rivermouth.rows.column_types import nullable_columns
 from rivermouth.rows.protobuf_grown import GrownReader
 from rivermouth.rows.python_decoding import Outcome, python_udf
 from rivermouth.rows.python_scalars import Misfit

@@ -21,7 +21,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import HEADERS, KEY, TOPIC
 from rivermouth.rows import python_function, python_precision, python_values
-from rivermouth.rows.json_types import nullable
+from rivermouth.rows.column_types import nullable
 from rivermouth.rows.python_arrays import NotPlain, as_declared, rows_of
 from rivermouth.rows.python_function import Reference
 from rivermouth.rows.python_scalars import Misfit, arrow_type

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.pandas.types import to_arrow_type
 
-from rivermouth.rows.json_types import nullable
+from rivermouth.rows.column_types import nullable
 
 NAME_LENGTH: Final = 100
 _ENDS: Final = (dt.MINYEAR, dt.MAXYEAR)

@@ -13,8 +13,8 @@ from rivermouth.rows import envelope, exploding, partition_values
 from rivermouth.rows.aggregates import BETWEEN_MEMBERS, Aggregate
 from rivermouth.rows.checks import failed_column
 from rivermouth.rows.ledger import Counts
-from rivermouth.rows.schema import derived_columns
 from rivermouth.rows.splitting import once
+from rivermouth.rows.table_columns import derived_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,6 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
-    DecimalType,
     IntegerType,
     LongType,
     MapType,
@@ -22,8 +21,9 @@ from pyspark.sql.types import (
 from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved
 from rivermouth.rows import reserved_names, selecting, snapshots, time_ranges
+from rivermouth.rows.column_types import RESCUED
 from rivermouth.rows.generated_code import by_reference
-from rivermouth.rows.undeclared import RESCUED
+from rivermouth.rows.table_columns import derived_columns, key_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -47,12 +47,6 @@ _METADATA_TYPES: dict[str, DataType] = {
     "source_timestamp": TimestampType(),
     "source_position": StringType(),
     "primary_key": StringType(),
-}
-_WIDENINGS = {
-    ("tinyint", "double"),
-    ("smallint", "double"),
-    ("int", "double"),
-    ("float", "double"),
 }
 _METADATA_SOURCES = {
     "kafka_topic": names.TOPIC,
@@ -126,51 +120,6 @@ def is_taken(flow: Flow, name: str) -> bool:
     return names.folded(name) in {names.folded(each) for each in ours}
 
 
-def derived_columns(flow: Flow) -> dict[str, str]:
-    """Name to SQL expression of the key and partition columns that are computed, in the YAML's order.
-
-    A bare expression such as ``date(kafka_timestamp)`` is named after itself: ``date_kafka_timestamp``.
-    """
-    derived: dict[str, str] = {}
-    for part in (*(flow.keyed.keys if flow.keyed else ()), *flow.table.partition_by):
-        if isinstance(part, dict):
-            derived.update(part)
-        elif "(" in part:
-            derived[names.expression_name(part)] = part
-    return derived
-
-
-def partition_columns(flow: Flow) -> list[str]:
-    """The names of the table's partition columns, in order."""
-    return names.named(flow.table.partition_by)
-
-
-def key_columns(flow: Flow) -> list[str]:
-    """The names of the columns by which the table's rows are told apart; none for a table without keys."""
-    if flow.keyed is None:
-        return []
-    return names.named(flow.keyed.keys) if flow.keyed.keys else [flow.metadata_columns[flow.default_key]]
-
-
-def sequence_column(flow: Flow, columns: Collection[str]) -> str | None:
-    """The column in which a keyed table keeps the place of each row in the order.
-
-    None without ``sequence_by``; the column that it names if the table has that, else ``__sequence``. In a table with
-    every version of a key the start of the version.
-
-    Args:
-        flow: The flow.
-        columns: The columns that the table has anyway.
-    """
-    if flow.keyed is None or not flow.keyed.sequence_by:
-        return None
-    if flow.keyed.versions:
-        # Where records change a version in place, that of the last one is another than the version's start.
-        return names.START_AT if flow.keyed.tracked(()) is None else names.SEQUENCE
-    first, *more = flow.keyed.sequence_by
-    return first if not more and first in columns else names.SEQUENCE
-
-
 def kept_columns(flow: Flow, payload: StructType) -> list[str]:
     """The payload columns that the table has, in order."""
     if flow.keyed is None:
@@ -193,45 +142,6 @@ def ddl(data_type: DataType) -> str:
         case MapType():
             return f"map<{ddl(data_type.keyType)}, {ddl(data_type.valueType)}>"
     return data_type.simpleString()
-
-
-_WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-
-
-def widens(old: DataType, new: DataType) -> bool:
-    """Whether Delta can change a column from ``old`` to ``new``, a wider type that holds each of its values.
-
-    The rules are those of Delta's type widening: https://docs.delta.io/delta-type-widening/. A struct is wider with
-    further fields, and whatever is nested with wider types in it.
-    """
-    return _holds(old, new) and not _holds(new, old)
-
-
-def _holds(old: DataType, new: DataType) -> bool:
-    match old, new:
-        case StructType(), StructType():
-            mine = {each.name: each.dataType for each in new.fields}
-            return all(each.name in mine and _holds(each.dataType, mine[each.name]) for each in old.fields)
-        case ArrayType(), ArrayType():
-            return _holds(old.elementType, new.elementType)
-        case MapType(), MapType():
-            return _holds(old.keyType, new.keyType) and _holds(old.valueType, new.valueType)
-    return old.simpleString() == new.simpleString() or _number_widens(old, new)
-
-
-def _number_widens(old: DataType, new: DataType) -> bool:
-    before, after = old.simpleString(), new.simpleString()
-    whole = list(_WHOLE_DIGITS)
-    if before in whole and after in whole:
-        return whole.index(before) < whole.index(after)
-    if isinstance(new, DecimalType):
-        if before in whole:
-            return new.precision - new.scale >= _WHOLE_DIGITS[before]
-        if isinstance(old, DecimalType):
-            more_scale = new.scale >= old.scale
-            more_whole = new.precision - new.scale >= old.precision - old.scale
-            return more_scale and more_whole and before != after
-    return (before, after) in _WIDENINGS
 
 
 def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:

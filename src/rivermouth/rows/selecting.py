@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rivermouth import names
-from rivermouth.rows.undeclared import RESCUED
+from rivermouth.rows.column_types import RESCUED
 from rivermouth.spec.selection import STAR
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rivermouth import names
 from rivermouth.names import quoted
 from rivermouth.rows import partition_values, snapshots
 from rivermouth.rows.checks import failed_column
-from rivermouth.rows.schema import key_columns
+from rivermouth.rows.table_columns import key_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

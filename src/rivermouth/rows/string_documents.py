@@ -63,7 +63,7 @@ def check(paths: Sequence[str], schema: StructType) -> None:
 def _step(kind: DataType, step: str, path: str) -> DataType:
     from pyspark.sql.types import ArrayType, MapType, StructType  # noqa: PLC0415 - status needs no Spark
 
-    from rivermouth.rows.json_types import name_in_json  # noqa: PLC0415
+    from rivermouth.rows.column_types import name_in_json  # noqa: PLC0415
 
     found: DataType | None = None
     known: list[str] = []

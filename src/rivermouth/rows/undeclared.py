@@ -11,7 +11,8 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth.names import folded
 from rivermouth.rows import our_classes
-from rivermouth.rows.json_types import name_in_json, read_as
+from rivermouth.rows.column_types import name_in_json
+from rivermouth.rows.json_types import read_as
 from rivermouth.spec.evolution import RESCUES, WIDENS
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from rivermouth.spec.evolution import Evolution
 
-RESCUED: Final = "_rescued"
-"""The column for fields that the schema does not have: text of a JSON object, from JSON pointers to values."""
 _EVOLVE: Final = "evolve"
 _NUMBERS: Final[dict[type[T.DataType], str]] = {
     T.ByteType: "tinyint",

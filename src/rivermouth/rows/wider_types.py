@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.rows.inferred_numbers import MAX_DIGITS, NumberBounds
-from rivermouth.rows.schema import widens
+from rivermouth.rows.type_widening import widens
 
 Numbers = Mapping[tuple[str, ...], NumberBounds]
 """Bounds of the numbers at each path: as ``Inferred.numbers``."""

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.rows import evolution
-from rivermouth.rows.json_document import SAMPLE_EVERY
+from rivermouth.rows.json_limits import SAMPLE_EVERY
 from rivermouth.rows.registry_format import RegistryFormat
 
 if TYPE_CHECKING:

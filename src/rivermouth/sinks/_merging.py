@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.errors import CommitLost
-from rivermouth.ports.delta_merge import Merge, merge
+from rivermouth.ports.delta_merge import merge
 from rivermouth.ports.spent import spent
 from rivermouth.ports.table_ledger import app_id
 from rivermouth.rows import merging
+from rivermouth.rows.merge_plan import Merge
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

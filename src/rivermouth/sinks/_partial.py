@@ -9,10 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.ports.computed import computed, held_bytes
-from rivermouth.ports.delta_merge import Merge
 from rivermouth.rows import key_ranges, partial
 from rivermouth.rows.changes import RECORDS
 from rivermouth.rows.history import ENTRY
+from rivermouth.rows.merge_plan import Merge
 from rivermouth.rows.merging import way
 from rivermouth.sinks import _merging
 from rivermouth.sinks._merging import Ready

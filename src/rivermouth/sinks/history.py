@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.ports.computed import computed, held_bytes
-from rivermouth.ports.delta_merge import Merge
 from rivermouth.rows import history, key_ranges
+from rivermouth.rows.merge_plan import Merge
 from rivermouth.rows.merging import way
 from rivermouth.rows.splitting import FIRST
 from rivermouth.sinks._merging import Ready, merged

@@ -11,8 +11,8 @@ from rivermouth import names
 from rivermouth.ports import delta, delta_ddl
 from rivermouth.ports.delta_merge import delete_alone
 from rivermouth.rows.changes import Truncations
+from rivermouth.rows.column_types import nullable_columns
 from rivermouth.rows.history import ENTRY
-from rivermouth.rows.json_types import nullable_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

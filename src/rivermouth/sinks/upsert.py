@@ -13,9 +13,9 @@ from pyspark.sql.types import StructField
 from rivermouth import names
 from rivermouth.ports import delta_ddl
 from rivermouth.ports.computed import computed, held_bytes
-from rivermouth.ports.delta_merge import Merge
 from rivermouth.rows import changes as of_keys
 from rivermouth.rows import key_ranges, partial
+from rivermouth.rows.merge_plan import Merge
 from rivermouth.rows.splitting import FIRST
 from rivermouth.sinks._merging import Ready, merged
 from rivermouth.sinks._partial import merge_parts
