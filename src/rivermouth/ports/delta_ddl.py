@@ -26,7 +26,7 @@ def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], w
         widened: Columns with their new, wider type: other numbers, or structs with further fields. With other numbers
             the table then needs readers that know Delta's type widening.
     """
-    from rivermouth.rows.schema import ddl  # noqa: PLC0415 - loads Spark, which reading a log does not need
+    from rivermouth.rows.column_types import ddl  # noqa: PLC0415 - loads Spark, which reading a log does not need
 
     table = f"delta.{quoted(location)}"
     if needs_mapping((*added, *widened)) and table_state(spark, location).properties.get(MAPPING, "none") == "none":

@@ -5,6 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructType,
+)
+
+from rivermouth import names
+
+if TYPE_CHECKING:
+    pass
 
 if TYPE_CHECKING:
     pass
@@ -52,3 +63,16 @@ def read_from(name: str) -> dict[str, str]:
 
 RESCUED: Final = "_rescued"
 """The column for fields that the schema does not have: text of a JSON object, from JSON pointers to values."""
+
+
+def ddl(data_type: DataType) -> str:
+    """A type as SQL, whatever the names in it."""
+    match data_type:
+        case StructType():
+            fields = (f"{names.quoted(field.name)}: {ddl(field.dataType)}" for field in data_type.fields)
+            return f"struct<{', '.join(fields)}>"
+        case ArrayType():
+            return f"array<{ddl(data_type.elementType)}>"
+        case MapType():
+            return f"map<{ddl(data_type.keyType)}, {ddl(data_type.valueType)}>"
+    return data_type.simpleString()

@@ -15,8 +15,8 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import literal, quoted
 from rivermouth.rows import json_types, text_types
+from rivermouth.rows.column_types import ddl
 from rivermouth.rows.debezium_types import HINTED
-from rivermouth.rows.schema import ddl
 
 PLACEHOLDER: Final = "__debezium_unavailable_value"
 """Debezium's ``unavailable.value.placeholder``, if the connector sets no other."""

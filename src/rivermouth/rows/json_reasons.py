@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import below
-from rivermouth.rows import json_leaves, json_limits, named_fields
+from rivermouth.rows import json_leaves, json_limits, no_declared_field
 from rivermouth.rows.column_types import name_in_json
 from rivermouth.rows.json_parts import Number, Object, kind, parts, texts
 from rivermouth.rows.json_times import TimeForms
@@ -134,7 +134,7 @@ def _without_fields(value: bytes, schema: T.StructType, named: list[str] | bool)
     others = named if isinstance(named, list) else there if named else []
     if {*there} & {*declared, *others}:
         return None
-    return Verdict(named_fields.REASON, *named_fields.verdict(declared, there))
+    return Verdict(no_declared_field.REASON, *no_declared_field.verdict(declared, there))
 
 
 def _verdicts(
@@ -236,7 +236,7 @@ def _object(members: Object, schema: T.StructType, path: str, exact: dict[str, A
         in_json = name_in_json(field)
         found = [value for key, value in members if key == in_json]
         if not field.nullable and (not found or found[-1] is None):
-            told = "null" if found else f"missing{named_fields.spelling(in_json, (key for key, _ in members))}"
+            told = "null" if found else f"missing{no_declared_field.spelling(in_json, (key for key, _ in members))}"
             yield Verdict("FIELD_MISSING", name, f"field {name} is declared NOT NULL and is {told}")
         for value in found:
             yield from _value(value, field.dataType, name, exact.get("fields", {}).get(in_json, {}))

@@ -11,7 +11,6 @@ from pyspark.sql.types import (
     DataType,
     IntegerType,
     LongType,
-    MapType,
     StringType,
     StructField,
     StructType,
@@ -129,19 +128,6 @@ def kept_columns(flow: Flow, payload: StructType) -> list[str]:
     # What is rescued stands nowhere else.
     keys = (*key_columns(flow), *([RESCUED] if flow.policies.rescues and RESCUED not in unwanted else []))
     return [name for name in of_rows if name in keys or (name in wanted and name not in unwanted)]
-
-
-def ddl(data_type: DataType) -> str:
-    """A type as SQL, whatever the names in it."""
-    match data_type:
-        case StructType():
-            fields = (f"{names.quoted(field.name)}: {ddl(field.dataType)}" for field in data_type.fields)
-            return f"struct<{', '.join(fields)}>"
-        case ArrayType():
-            return f"array<{ddl(data_type.elementType)}>"
-        case MapType():
-            return f"map<{ddl(data_type.keyType)}, {ddl(data_type.valueType)}>"
-    return data_type.simpleString()
 
 
 def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
