@@ -18,7 +18,7 @@ from bench.groups import Bench, Sizes
 from bench.results import Results
 from bench.routing_group import routing
 from bench.upsert_group import upserts
-from rivermouth.ports.broker import Broker
+from rivermouth.ports.dev.broker import Broker
 
 GROUPS = ("bronze", "json", "formats", "wide", "inference", "routing", "small", "upserts", "memory")
 FUNCTIONS = {"formats": formats, "wide": wide, "inference": inference, "routing": routing, "upserts": upserts}

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.groups import Series
-from rivermouth.ports import jars, java
+from rivermouth.ports import java
+from rivermouth.ports.spark import jars
 
 
 @dataclass(slots=True)

@@ -12,12 +12,13 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from tests.crashes.deciding import GOOD, NOBODY
 
-from rivermouth.engine import follow, microbatch, run_flow
+from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.engine.batch import microbatch
+from rivermouth.engine.batch.pipeline import settled
 from rivermouth.engine.events import FlowFailed
-from rivermouth.engine.steps import settled
-from rivermouth.engine.supervisor import Supervisor
+from rivermouth.engine.run import follow, run_flow
+from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import CountsDisagree
-from rivermouth.rows.ledger import Counts
 
 AGAIN = (
     "rivermouth run shop, which settles it by what the table has; if that stops alike, report it: this must not happen"

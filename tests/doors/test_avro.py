@@ -15,7 +15,7 @@ from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
 
 from rivermouth import Project
 from rivermouth.engine.events import Replayed
-from rivermouth.project import managed_session, operate
+from rivermouth.project.commands import managed_session, run_flows
 
 FIRST = {
     "type": "record",
@@ -182,7 +182,7 @@ def test_records_whose_schema_comes_later_are_tried_again_by_themselves(project)
         stop, seen = managed_session.Stop(), []
         door = managed_session.Door(listener=seen.append, stop=stop)
         run = threading.Thread(
-            target=operate.run, args=(Project.load("rivermouth.yml"),), kwargs={"follow": True, "door": door}
+            target=run_flows.run, args=(Project.load("rivermouth.yml"),), kwargs={"follow": True, "door": door}
         )
         run.start()
         try:

@@ -10,7 +10,7 @@ from tests.crashes.oracle import rows_of
 
 from rivermouth import Project
 from rivermouth.engine.events import FlowOpened
-from rivermouth.project import managed_session, operate
+from rivermouth.project.commands import managed_session, run_flows
 
 PROJECT = """\
 lake: ./lake
@@ -153,7 +153,7 @@ def test_a_value_that_appears_while_the_flow_follows_is_read_from_its_beginning(
     heard, outcomes, stop = [], [], managed_session.Stop()
     door = managed_session.Door(listener=heard.append, stop=stop)
     project = Project.load("rivermouth.yml")
-    run = threading.Thread(target=lambda: outcomes.extend(operate.run(project, follow=True, door=door)), daemon=True)
+    run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
     run.start()
 
     def until(condition):

@@ -17,7 +17,7 @@ from tests.crashes.oracle import rows_of
 from rivermouth import Project
 from rivermouth.cli.main import invoke
 from rivermouth.engine.events import BatchDone
-from rivermouth.project import managed_session, operate
+from rivermouth.project.commands import managed_session, run_flows
 
 PROJECT = """\
 lake: ./lake
@@ -122,7 +122,7 @@ def test_a_flow_that_follows_carries_versions_as_they_come(stock):
     door = managed_session.Door(listener=heard.append, stop=stop)
     project = Project.load("rivermouth.yml")
     outcomes = []
-    run = threading.Thread(target=lambda: outcomes.extend(operate.run(project, follow=True, door=door)), daemon=True)
+    run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
     run.start()
 
     def until(number):

@@ -15,8 +15,8 @@ from tests.crashes.oracle import counted, ledger_of, rows_of
 from rivermouth.cli.main import invoke
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import FlowsFailed, TableBusy
-from rivermouth.project import letters, managed_session, operate
-from rivermouth.project.load import Project
+from rivermouth.project.api import Project
+from rivermouth.project.commands import dead_letters, managed_session, run_flows
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 # No broker listens there, and nobody shall ask for one.
@@ -289,12 +289,12 @@ def test_following_a_table_needs_no_query_and_answers_requests(shop, spark):
     with ThreadPoolExecutor(1) as pool:
         # The table of bronze is made meanwhile.
         running = pool.submit(
-            operate.run, project, ["orders", "raw"], follow=True, door=managed_session.Door(hear, stop=stop)
+            run_flows.run, project, ["orders", "raw"], follow=True, door=managed_session.Door(hear, stop=stop)
         )
         try:
             wait_until(lambda: sum(event.counts.consumed for event in batches) == 6, running)
             assert [event.counts.consumed for event in batches] == [2, 2, 2]
-            assert letters.discarded(project, ["orders"], DeadLetterFilter()) == {"orders": 1}
+            assert dead_letters.discarded(project, ["orders"], DeadLetterFilter()) == {"orders": 1}
             with pytest.raises(FlowsFailed) as caught:
                 project.rebuild("orders")
             assert isinstance(caught.value.__cause__, TableBusy)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger.ledger import Counts, Decision, Entry, first_entry
 from rivermouth.errors import LedgerGap
-from rivermouth.rows import ledger
-from rivermouth.rows.ledger import Counts, Decision, Entry, first_entry
 
 TOPICS = st.sampled_from(["orders", "clicks", "a.b-c_d"])
 OFFSET = st.integers(0, 60)

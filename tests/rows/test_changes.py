@@ -9,11 +9,12 @@ from operator import itemgetter
 import pytest
 from pyspark.sql import functions as F
 
-from rivermouth.engine.steps import judge
-from rivermouth.rows import changes, envelope, routing, schema
+from rivermouth.engine.batch.pipeline import judge
+from rivermouth.rows import conform, envelope, routing
 from rivermouth.rows.checks import check
-from rivermouth.rows.schema import kept_columns
-from rivermouth.rows.table_columns import key_columns, sequence_column
+from rivermouth.rows.columns.table_columns import key_columns, sequence_column
+from rivermouth.rows.conform import kept_columns
+from rivermouth.rows.keyed import changes
 from rivermouth.spec import Flow
 
 AT = dt.datetime(2026, 1, 1)
@@ -33,7 +34,7 @@ def told(spark, flow, *records):
         for offset, (key, value) in enumerate(records)
     ]
     read = envelope.read(spark.createDataFrame(rows, SOURCE))
-    rows = changes.tell(schema.conform(envelope.decode(read, flow), flow), flow)
+    rows = changes.tell(conform.conform(envelope.decode(read, flow), flow), flow)
     routed = routing.route(check(rows, flow.expectations), flow)
     return sorted((row.asDict() for row in routed.collect()), key=itemgetter("__offset"))
 

@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.engine.steps import judge
-from rivermouth.rows import dead_letter, envelope, exploding, routing
-from rivermouth.rows.aggregates import struct_of
+from rivermouth.engine.batch.pipeline import judge
+from rivermouth.rows import dead_letter, envelope, routing
+from rivermouth.rows import explode as exploding
+from rivermouth.rows.columns.aggregates import struct_of
 from rivermouth.spec import Flow
 from rivermouth.spec.explosion import Explosion, parsed
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.engine.steps import judge, judged, of_the_day
+from rivermouth.engine.batch.pipeline import judge, judged, of_the_day
 from rivermouth.rows import envelope
 from rivermouth.spec import Flow
 

@@ -9,7 +9,7 @@ import pytest
 from tests.rows.formats import Outcome, outcomes
 
 from rivermouth.extend import find_kind
-from rivermouth.rows import no_declared_field
+from rivermouth.schemas import no_declared_field
 from rivermouth.spec import Evolution
 
 SCHEMA = "Id bigint, Amount double"

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tests.crashes.oracle import rows_of as read_by_rust
 
 from rivermouth import names
-from rivermouth.engine.steps import judge
+from rivermouth.engine.batch.pipeline import judge
 from rivermouth.rows import dead_letter, envelope, partition_values, routing
 from rivermouth.spec import Flow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from rivermouth.engine.steps import judge
+from rivermouth.engine.batch.pipeline import judge
 from rivermouth.rows import dead_letter, envelope
 from rivermouth.spec import Flow
 

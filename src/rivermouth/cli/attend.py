@@ -19,7 +19,7 @@ from rivermouth.errors import BatchFailed, EngineLost, FlowBroken, FlowsFailed, 
 if TYPE_CHECKING:
     from rivermouth.cli.progress import Progress
     from rivermouth.engine.events import Event, Listener
-    from rivermouth.project.managed_session import Door, Stop
+    from rivermouth.project.commands.managed_session import Door, Stop
 
 Result = TypeVar("Result")
 
@@ -53,7 +53,7 @@ def door(output: Output, shown: Progress | None = None) -> Iterator[Door]:
         output: How the command speaks.
         shown: Hears events, and shows what goes on; where None, a line or a spinner does.
     """
-    from rivermouth.project.managed_session import Door
+    from rivermouth.project.commands.managed_session import Door
 
     handle, name = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
     os.close(handle)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.cli.output import count, plain
 from rivermouth.cli.reports import report_json, report_text
+from rivermouth.domain.ledger import decisions
 from rivermouth.engine import events
 from rivermouth.names import printable
-from rivermouth.rows import decisions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

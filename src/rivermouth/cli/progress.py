@@ -13,7 +13,7 @@ from rivermouth.engine import events
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rivermouth.engine.orders import FlowOutcome
+    from rivermouth.engine.flow.orders import FlowOutcome
 
 
 class Progress(Protocol):

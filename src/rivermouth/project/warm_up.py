@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from rivermouth.engine.events import BatchDone, Event
-from rivermouth.ports import class_archive, session, session_conf
-from rivermouth.ports.broker import Broker
-from rivermouth.ports.kafka_produce import produce
-from rivermouth.project import managed_session, operate
-from rivermouth.project.demo import topics, write_project
+from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.kafka.kafka_produce import produce
+from rivermouth.ports.spark import class_archive, session, session_conf
+from rivermouth.project.commands import managed_session, run_flows
+from rivermouth.project.commands.demo import topics, write_project
 from rivermouth.spec import SparkSettings
 
 _RECORDS: Final = 300
@@ -56,10 +56,10 @@ def _carry(folder: Path) -> None:
     with Broker.start(data_dir=folder / "broker", heap="512m") as broker:
         project = write_project(folder, broker.bootstrap_servers)
         _send(broker, 0)
-        operate.raise_failures(operate.run(project))
+        run_flows.raise_failures(run_flows.run(project))
         _send(broker, _RECORDS)
-        operate.raise_failures(
-            operate.run(project, follow=True, door=managed_session.Door(end_after_a_batch, stop=stop))
+        run_flows.raise_failures(
+            run_flows.run(project, follow=True, door=managed_session.Door(end_after_a_batch, stop=stop))
         )
 
 
