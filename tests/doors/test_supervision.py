@@ -203,16 +203,16 @@ def test_a_jvm_that_ends_again_and_again_is_given_up(monkeypatch, tmp_path):
         sessions.append(SimpleNamespace(ended=False))
         return sessions[-1]
 
-    def carry(order, _listener, **_):
+    def carry(_state, order, _listener, **_):
         carried.append(order.flow.trigger.max_offsets)
         sessions[-1].ended = True
         raise RuntimeError
 
-    for module in (workers, supervision):
+    for module in (workers, supervision, run_state):
         monkeypatch.setattr(module, "has_ended", lambda spark: spark.ended)
     monkeypatch.setattr(supervision, "abandon", lambda _: None)
     found = Supervisor(start(), events.append, lambda _: None, restart=start)
-    monkeypatch.setattr(found, "carry", carry)
+    monkeypatch.setattr(workers, "run_flow", carry)
     trigger = {"max_offsets": 1000}
     flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": "text", "table": "s.t", "trigger": trigger})
     (outcome,) = found.run([FlowOrder(flow, SimpleNamespace(lake="", failures=""), "s", {})], keep_following=True)
