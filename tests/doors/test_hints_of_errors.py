@@ -16,9 +16,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable, write_deltalake
 from tests.doors.test_cli_run import Shop
 
-from rivermouth.ports.lease import Lease
-from rivermouth.ports.storage import LocalFiles
-
 PROJECT = """\
 lake: ./lake
 kafka: {{bootstrap_servers: "{servers}"}}

@@ -279,7 +279,8 @@ def test_only_an_inferred_schema_is_updated():
         ),
         pytest.param(
             {"table": "orders"},
-            "[PROJECT_INVALID] flows.orders.table: 'orders' is no table name (schema.table or catalog.schema.table); nothing was run\n"
+            "[PROJECT_INVALID] flows.orders.table: 'orders' is no table name (schema.table or catalog.schema.table); "
+            "nothing was run\n"
             "  hint: table: bronze.orders",
             id="a table without schema",
         ),

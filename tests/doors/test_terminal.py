@@ -364,7 +364,8 @@ def test_ordinary_lines_are_broken_between_words_on_a_terminal_alone(terminal, m
     _, said = terminal.seen(lambda: say(SAID))
     assert said == (
         "  hint: correct the rules of flow orders, or what sends such records; then\n    check it again\n"
-        "  hint: known: avro, canal, connect_json, csv, debezium, int, json, jvm,\n    key_value, long, maxwell, msgpack\n"
+        "  hint: known: avro, canal, connect_json, csv, debezium, int, json, jvm,\n"
+        "    key_value, long, maxwell, msgpack\n"
     )
 
 
