@@ -174,7 +174,7 @@ def _update(row: _Row, event: events.Event) -> None:
         case events.FlowOpened():
             row.state = "opened"
         case events.BatchDone():
-            row.state = "looking for more"
+            row.state = "reading"
             row.counts += event.counts
             row.backlog = event.backlog
             row.rows_per_s = event.rows_per_s

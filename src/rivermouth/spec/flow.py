@@ -32,6 +32,7 @@ from rivermouth.spec.source import Source
 from rivermouth.spec.values import Constructed, DurationS, Noun
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_WORD = re.compile(r"[A-Za-z0-9_]+")
 _TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
 NullValues = Literal["drop", "keep", "dead_letter"]
 
@@ -128,7 +129,9 @@ class Table(Noun):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not _TABLE.match(self.name):
-            msg = f"{self.name!r} is no table name: write schema.table (or catalog.schema.table)"
+            # One word may be the table; the schema it cannot be without.
+            example = f"table: bronze.{self.name}" if _WORD.fullmatch(self.name) else "table: bronze.orders"
+            msg = f"{self.name!r} is no table name (schema.table or catalog.schema.table): {example}"
             raise ValueError(msg)
         if self.partition_by and self.cluster_by:
             msg = "a table is partitioned or clustered, not both: keep one of partition_by and cluster_by"
@@ -378,7 +381,7 @@ def _metadata_columns(value: object, needed: Collection[str]) -> object:
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
         value = {name: name for name in value}
     if not isinstance(value, dict) or not all(isinstance(name, str | None) for name in value.values()):
-        msg = "list the metadata columns, or map each to its name: {kafka_offset: offset}"
+        msg = "the metadata columns are a list or a mapping to names: metadata_columns: [kafka_offset, kafka_timestamp]"
         raise ValueError(msg)
     for name in value:
         if name not in METADATA_COLUMNS:
