@@ -31,7 +31,8 @@ class Output:
     Attributes:
         json: One JSON value a line instead of text.
         traceback: Whether an unexpected error shows its full trace.
-        hinted: Makes of a hint what the user has to type: with the project file that this command was given.
+        hinted: Puts the project file that this command was given into the commands of a text, so that they work when
+            pasted. For texts of ours: rows and records stay as they are.
     """
 
     json: bool = False

@@ -39,6 +39,8 @@ _KINDS: Final = {
     events.FlowFailed: "flow_failed",
     events.FlowFinished: "flow_finished",
 }
+# Texts of events that may name a command.
+_WITH_COMMANDS: Final = ("error", "message")
 
 
 class Progress(Protocol):
@@ -58,24 +60,36 @@ class Progress(Protocol):
 
 
 def progress(output: Output) -> Progress:
-    """What fits the listener: JSON lines, a live table on a terminal, else plain lines."""
+    """What fits the listener: JSON lines, a live table on a terminal, else plain lines.
+
+    Commands in events name the project file that this command was given.
+    """
     if output.json:
-        return JsonLines()
+        return JsonLines(output.hinted)
     if not is_terminal():
-        return PlainLines()
+        return PlainLines(output.hinted)
     from rivermouth.cli.live import LiveTable
 
-    return LiveTable()
+    return LiveTable(output.hinted)
 
 
 class JsonLines:
-    """One JSON object an event, on standard output. Implements ``Progress``."""
+    """One JSON object an event, on standard output. Implements ``Progress``.
+
+    Args:
+        hinted: See ``Output``.
+    """
+
+    def __init__(self, hinted: Callable[[str], str] = str) -> None:
+        self._hinted = hinted
 
     def hear(self, event: events.Event) -> None:
         """See ``Progress``."""
         body = event_json(event)
-        if body is not None:
-            say_json(to_json(body))
+        if body is None:
+            return
+        body |= {name: self._hinted(body[name]) for name in _WITH_COMMANDS if isinstance(body.get(name), str)}
+        say_json(to_json(body))
 
     def say(self, words: str) -> None:
         """Nothing: a program waits for events."""
@@ -89,13 +103,20 @@ class JsonLines:
 
 
 class PlainLines:
-    """One line an event, on standard error. Implements ``Progress``."""
+    """One line an event, on standard error. Implements ``Progress``.
+
+    Args:
+        hinted: See ``Output``.
+    """
+
+    def __init__(self, hinted: Callable[[str], str] = str) -> None:
+        self._hinted = hinted
 
     def hear(self, event: events.Event) -> None:
         """See ``Progress``."""
         text = event_text(event)
         if text is not None:
-            say(text, err=True)
+            say(self._hinted(text), err=True)
 
     def say(self, words: str) -> None:
         """See ``Progress``."""
@@ -235,7 +256,8 @@ def letters_text(event: events.DeadLettersMany) -> str:
     """That many records went to the dead letters, why, and how to see them."""
     head = f"WARNING: {event.dead_lettered:,} of {count(event.consumed, 'record')} went to the dead letters"
     reasons = ", ".join(f"{each.letters:,} {_reason(each)}" for each in event.reasons)
-    return f"{head}{': ' if reasons else ''}{reasons}; to see them: rivermouth dead-letters show {event.flow}"
+    see = f"they are in {event.table}" if event.debug else f"to see them: rivermouth dead-letters show {event.flow}"
+    return f"{head}{': ' if reasons else ''}{reasons}; {see}"
 
 
 def _reason(reason: events.LetterReason) -> str:

@@ -62,7 +62,7 @@ def status(
         body["check"] = {"passed": not broken, "broken": plain(broken)}
         texts.append(check_text(broken))
         wrong = bool(broken)
-    output.result("\n\n".join(texts), body)
+    output.result(output.hinted("\n\n".join(texts)), body)
     return int(wrong)
 
 

@@ -20,7 +20,7 @@ from rivermouth.errors import CommitLost
 from rivermouth.ports.delta_parted import PartedFiles, takes
 from rivermouth.ports.observed import ObservedEach
 from rivermouth.ports.table_source import TableSource
-from rivermouth.rows import envelope, ledger, routing
+from rivermouth.rows import envelope, ledger, number_keys, routing
 from rivermouth.sinks._target import Target
 from rivermouth.sinks.append import Append
 
@@ -236,6 +236,8 @@ def _carry(group: Sequence[_Wish]) -> None:
         rows = rows.coalesce(run.spark.sparkContext.defaultParallelism)
         routed = judged(rows, run, beside=(names.NUMBER,))
         aggregates = routing.counting(run.flow, routing.block_size(ledger.size(ranges)))
+        if any(each.run.standing.entry.number == 0 for each in group):
+            aggregates |= number_keys.counting(run.flow)
         observed = ObservedEach(routed, names.NUMBER, len(group), aggregates)
         passed = observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'")
         table = table_rows(passed, run, beside=(names.NUMBER,))
