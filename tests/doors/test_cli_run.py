@@ -366,7 +366,7 @@ def test_status_of_flows_before_and_after_a_run(shop):
     assert re.fullmatch(
         "orders: 2 offsets behind, and nobody is writing\n"
         rf"  table: {shop.folder}/lake/silver/orders\n"
-        r"  last batch: entry 1, took [\d.]+ s of 10 s between batches, done at [\d-]+ [\d:]+ UTC\n"
+        r"  last batch: entry 1, took [\d.]+ s, done at [\d-]+ [\d:]+ UTC \(trigger: every 10 s\)\n"
         "    5 consumed, 1 written, 1 dropped, 3 dead-lettered\n"
         r"  so far: 5 consumed, 1 written, 1 dropped \(expectation small 1\), 3 dead-lettered\n"
         rf"  lag: 2 offsets, furthest behind is {shop.topic} partition 0\n"

@@ -20,6 +20,7 @@ from rivermouth.errors import ArgumentInvalid, BatchFailed, FlowBroken, LakeNotW
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.ports.lake.lake_writer import LakeWriter
+from rivermouth.project.api import Project
 from rivermouth.project.commands.health import BrokenRule, HealthRules, broken_rules
 from rivermouth.spec import Flow
 
@@ -181,6 +182,19 @@ def test_rules_that_cannot_be_read(rules, detail, fix):
     with pytest.raises(ArgumentInvalid) as error:
         HealthRules.of(**rules)
     assert (error.value.facts["detail"], error.value.next_step) == (detail, fix)
+
+
+def test_the_rules_in_python(tmp_path):
+    flow = {"topics": "t", "format": "text", "table": "bronze.t"}
+    kafka = {"bootstrap_servers": "127.0.0.1:1"}
+    project = Project.from_spec({"lake": str(tmp_path), "kafka": kafka, "flows": {"a": flow}})
+    found = project.broken_rules("a", max_lag=4, max_dead_letters="5%")
+    assert [type(each) for each in found] == [BrokenRule, BrokenRule]
+    assert [(each.flow, each.rule) for each in found] == [("a", "error"), ("a", "max_lag")]
+    assert found[0].detail.startswith("[BROKER_UNREACHABLE] no Kafka broker answered at 127.0.0.1:1")
+    with pytest.raises(ArgumentInvalid) as error:
+        project.broken_rules(max_age="soon")
+    assert error.value.facts["argument"] == "max_age"
 
 
 def test_several_broken_rules_are_listed():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,8 +14,11 @@ import pytest
 from tests.doors.test_project_broken import ENVIRON, cases
 
 import rivermouth
-from rivermouth.cli.hints import naming_file
+from rivermouth.cli.hints import naming, naming_file, without_file
+from rivermouth.cli.live import LiveTable
 from rivermouth.cli.main import cli, invoke
+from rivermouth.cli.progress import JsonLines, PlainLines
+from rivermouth.engine.events import DeadLettersMany, FlowFailed
 from rivermouth.errors import ProjectProblems, RivermouthError
 from rivermouth.names import did_you_mean
 from rivermouth.project.api import Project
@@ -168,10 +173,53 @@ def test_commands_in_hints_name_the_file_that_was_given(arguments, hint, typed):
     assert naming_file(cli, ["plan", *arguments])(hint) == typed
 
 
-@pytest.mark.parametrize("json", [False, True])
-def test_a_hint_of_an_error_names_the_file_that_was_given(tmp_path, monkeypatch, capsys, json):
+MANY = DeadLettersMany("orders", 4, 5, (), table="/lake/silver/orders__dead_letters", debug=False)
+FAILED = FlowFailed("orders", "[X] it broke\n  hint: rivermouth run orders")
+
+
+@pytest.mark.parametrize(
+    ("hinted", "shown"),
+    [
+        (
+            naming(cli, "b c.yml"),
+            ("rivermouth dead-letters show -f 'b c.yml' orders", "rivermouth run -f 'b c.yml' orders"),
+        ),
+        (
+            without_file(cli, "rivermouth ingest orders ... --save"),
+            tuple(
+                f"{command} (needs a project file; to write it first: rivermouth ingest orders ... --save)"
+                for command in ("rivermouth dead-letters show orders", "rivermouth run orders")
+            ),
+        ),
+    ],
+)
+def test_commands_in_events_can_be_pasted(capsys, hinted, shown):
+    for way in (PlainLines, LiveTable):
+        listener = way(hinted)
+        for event in (MANY, FAILED):
+            listener.hear(event)
+        listener.close()
+        said = " ".join(capsys.readouterr().err.split())
+        assert [each in said for each in shown] == [True, True], said
+    JsonLines(hinted).hear(FAILED)
+    assert json.loads(capsys.readouterr().out)["error"] == FAILED.error.replace("rivermouth run orders", shown[1])
+    PlainLines(hinted).hear(replace(MANY, debug=True))
+    assert capsys.readouterr().err == (
+        "orders: WARNING: 4 of 5 records went to the dead letters; they are in /lake/silver/orders__dead_letters\n"
+    )
+
+
+def test_the_next_step_after_init_names_the_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert invoke(["run", "-f", "other.yml", *(["--output", "json"] if json else [])]) == 1
+    assert invoke(["init", "-f", "other.yml"]) == 0
+    assert capsys.readouterr().out == "other.yml is written. Change it, and then: rivermouth validate -f other.yml\n"
+    assert invoke(["validate", "-f", "other.yml"]) == 0
+
+
+@pytest.mark.parametrize("output", [[], ["--output", "json"]])
+def test_a_hint_of_an_error_names_the_file_that_was_given(tmp_path, monkeypatch, capsys, output):
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["run", "-f", "other.yml", *output]) == 1
     assert "rivermouth init -f other.yml" in capsys.readouterr().err
 
 

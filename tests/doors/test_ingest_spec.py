@@ -279,8 +279,9 @@ def test_only_an_inferred_schema_is_updated():
         ),
         pytest.param(
             {"table": "orders"},
-            "[PROJECT_INVALID] flows.orders.table: 'orders' is no table name; nothing was run\n"
-            "  hint: write schema.table (or catalog.schema.table)",
+            "[PROJECT_INVALID] flows.orders.table: 'orders' is no table name (schema.table or catalog.schema.table); "
+            "nothing was run\n"
+            "  hint: table: bronze.orders",
             id="a table without schema",
         ),
         pytest.param(

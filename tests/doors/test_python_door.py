@@ -87,7 +87,9 @@ def parameters():
 def test_each_public_method_is_checked():
     names = {each.__name__ for each in CHECKED}
     methods = {called.split(".")[1] for called in COUNTERPARTS.values()}
-    assert methods | {"load", "from_spec", "flow", "places", "create_temp_views", "update_schema"} == names
+    assert (
+        methods | {"load", "from_spec", "flow", "places", "create_temp_views", "update_schema", "broken_rules"} == names
+    )
 
 
 @pytest.mark.parametrize(("function", "name"), [*parameters()])

@@ -90,6 +90,7 @@ def test_tables_hold_what_the_source_held(project):
         )
     ]
     assert project.table("c24_da", "da") == [([Decimal("-10.00"), None],)]
+    assert project.table("c24_hs_map", "hs") == [([("k", "v"), ("n", None)],)]
     day, at = dt.date(2026, 1, 1), dt.datetime(2026, 1, 1, 0, 0, 0, 123_000, tzinfo=utc)
     prices = [Decimal("7.70"), Decimal("-0.01"), Decimal("999999.99")]
     exact = at.replace(microsecond=123_456)

@@ -45,9 +45,9 @@ def say(say_over):
 def send(broker, orders):
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-    def send(*values):
+    def send(*values, key=None):
         for value in values:
-            producer.produce(orders, value=value if isinstance(value, str) else json.dumps(value))
+            producer.produce(orders, value=value if isinstance(value, str) else json.dumps(value), key=key)
         assert producer.flush(30) == 0
 
     return send
@@ -75,10 +75,16 @@ def test_each_value_has_its_table_and_what_names_none_has_one_more(say, send, id
     code, out, _ = say("status", "events")
     assert (code, out.startswith("events: its last run failed at ")) == (0, True), out
     assert "[SOURCE_NOT_MADE] flow events: its source, table bronze.events, is not made yet; nothing was read" in out
-    send({"event": "conn", "id": 1}, {"event": "dns", "id": 2}, {"event": "conn", "id": 3})
+    key = (5).to_bytes(8, "big")
+    send({"event": "conn", "id": 1}, {"event": "dns", "id": 2}, {"event": "conn", "id": 3}, key=key)
     send({"id": 4}, {"event": "a/b", "id": 5}, {"event": "", "id": 6}, {"event": "conn", "id": "x"}, "not JSON")
     code, out, err = say("run", "--output", "json")
     assert code == 1 or not err, err
+    said = [each for each in map(json.loads, out.splitlines()) if each["event"] == "warned"]
+    assert {each["flow"] for each in said if each["message"].startswith("all keys have 8 bytes and look like")} == {
+        "events.conn",
+        "events.dns",
+    }
     assert consumed(out) == {"raw": 8, "events._rest": 4, "events.conn": 3, "events.dns": 1}
     assert (ids("conn"), ids("dns"), ids("_rest")) == ([1, 3], [2], [4, 5, 6])
     letters = json.loads(say("dead-letters", "list", "events", "--output", "json")[1])["dead_letters"]

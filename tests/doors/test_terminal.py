@@ -334,6 +334,41 @@ def test_lines_are_broken_between_words_and_hints_are_not(terminal, monkeypatch)
     assert "  hint: rivermouth run orders --follow" in lines
 
 
+PASTED = ("hint:", "at:", "rivermouth ")
+ORDINARY = f"""\
+orders: {"so and so many words, " * 8}
+  table: {"/lake" * 30}
+    last batch: entry 1, took 17.097 s, done at 2026-11-26 04:46:46 UTC, \U0001f600 (trigger: every 10 s)
+  at: {"/lake" * 30} or so
+  hint: rivermouth run {LONG} --follow, as long as it takes
+  hint: write it as expectations: [{{name: {LONG}, condition: true, action: drop}}]
+  rivermouth tables vacuum {LONG} {LONG}"""
+# Hints of words alone.
+SAID = """\
+  hint: correct the rules of flow orders, or what sends such records; then check it again
+  hint: known: avro, canal, connect_json, csv, debezium, int, json, jvm, key_value, long, maxwell, msgpack"""
+
+
+def test_ordinary_lines_are_broken_between_words_on_a_terminal_alone(terminal, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(NARROW))
+    _, said = terminal.seen(lambda: (say(ORDINARY), say(ORDINARY, err=True)))
+    assert said.split() == [*ORDINARY.split(), *ORDINARY.split()]
+    for line in said.splitlines():
+        assert width_of(line) <= NARROW or len(line.split()) == 1 or line.lstrip().startswith(PASTED), line
+    assert ", so\n  and so many words" in said
+    assert "04:46:46 UTC,\n      \U0001f600 (trigger: every 10 s)\n" in said
+    say(ORDINARY)
+    assert capsys.readouterr().out == f"{ORDINARY}\n"
+    _, said = terminal.seen(lambda: Output().result(ORDINARY, None, whole=True))
+    assert said == f"{ORDINARY}\n"
+    _, said = terminal.seen(lambda: say(SAID))
+    assert said == (
+        "  hint: correct the rules of flow orders, or what sends such records; then\n    check it again\n"
+        "  hint: known: avro, canal, connect_json, csv, debezium, int, json, jvm,\n"
+        "    key_value, long, maxwell, msgpack\n"
+    )
+
+
 def test_summaries_in_help_are_whole(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     groups = [(), *((name,) for name, command in cli.commands.items() if isinstance(command, click.Group))]
@@ -354,7 +389,7 @@ def test_what_takes_its_time_is_shown_with_seconds_and_its_line_stays(terminal):
     assert said.rstrip().splitlines()[-1].endswith("starting Spark … 1 s") or "starting Spark … 1 s\n" in said
 
 
-def test_the_lines_that_others_see_are_there_on_a_terminal(shop, terminal):
+def test_the_lines_that_others_see_are_there_on_a_terminal(shop, terminal, monkeypatch, capsys):
     said = terminal.say("run", "strict")
     for line in (
         "strict: new table",
@@ -362,3 +397,11 @@ def test_the_lines_that_others_see_are_there_on_a_terminal(shop, terminal):
         "strict: done, 1 batch",
     ):
         assert line in said
+    monkeypatch.setenv("COLUMNS", str(NARROW))
+    for command in ("status", "audit"):
+        narrow = terminal.say(command, "strict")
+        assert invoke([command, "strict"]) == 0
+        words = capsys.readouterr().out.split()
+        assert narrow.split()[-len(words) :] == words
+        lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", narrow).splitlines()
+        assert [line for line in lines if width_of(line) > NARROW and len(line.split()) > 1] == []

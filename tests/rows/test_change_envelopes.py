@@ -410,6 +410,7 @@ def test_where_a_change_stands_in_its_source(spark):
 
 
 GONE = "__debezium_unavailable_value"
+LONG = "0.12345678901234567890"
 DECIMAL = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
 VARIABLE = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}
 ZONED = {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}
@@ -514,6 +515,34 @@ VALUES = [
     ({}, "array<binary>", None, ["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="], "VALUE_UNAVAILABLE"),
     ({}, "map<string, string>", None, {GONE: GONE}, "VALUE_UNAVAILABLE"),
     ({}, "map<string, string>", None, {"a": "b"}, {"a": "b"}),
+    ({}, "map<string, string>", None, json.dumps({GONE: GONE}), "VALUE_UNAVAILABLE"),
+    # As hstore.handling.mode: json has it; the same text as an object is the same map.
+    ({}, "map<string, string>", {"type": "string", "name": "io.debezium.data.Json"}, '{"a": "b"}', {"a": "b"}),
+    ({}, "map<string, string>", None, ' {"a": "x\\ny", "b": null, "\u00e4": "\\u00e4"}\n', {"a": "x\ny", "ä": "ä"}),
+    ({}, "map<string, string>", None, '{"a": "1", "a": "2"}', {"a": "2"}),
+    ({}, "map<string, string>", None, f'{{"a": {LONG}, "b": {{"c": 1.10}}}}', {"a": LONG, "b": '{"c":1.10}'}),
+    ({}, "map<string, string>", None, "{}", {}),
+    *(
+        ({}, "map<string, string>", None, text, "FIELD_TYPE")
+        for text in (
+            "",
+            "null",
+            "a",
+            "[]",
+            "{",
+            '{"a": "b"} {}',
+            '{"a": "b"}, {"c": "d"}',
+            '{"a": "b"}], "x": [{}',
+            '{"a": "b"}]}',
+            "{'a': 'b'}",
+            '"a"=>"b"',
+            '{"a": "\\ud800"}',
+            '{"a": "b",}',
+        )
+    ),
+    ({}, "map<string, string>", None, 1, "FIELD_TYPE"),
+    ({}, "map<string, string>", None, ["a"], "FIELD_TYPE"),
+    ({}, "map<string, string>", {"type": "map", "values": DECIMAL}, {"a": "AwI="}, "FIELD_AMBIGUOUS"),
     ({}, "struct<wkb: binary>", None, {"wkb": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="}, "VALUE_UNAVAILABLE"),
     ({}, "struct<wkb: binary, srid: int>", None, {"wkb": "AAE=", "srid": 1}, {"wkb": "AAE=", "srid": 1}),
     ({}, "string", None, base64.b64encode(GONE.encode()).decode(), "VALUE_UNAVAILABLE"),
@@ -659,7 +688,6 @@ def test_values_mean_what_the_schema_block_or_a_setting_says(spark):
     assert wrong == []
 
 
-LONG = "0.12345678901234567890"
 FULL = "1.0000000000000000000000000000000000000001"
 OF_DOUBLE = "0.1000000000000000055511151231257827021181583404541015625"
 ENVELOPES = {

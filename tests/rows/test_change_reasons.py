@@ -30,6 +30,7 @@ FITS = {
     "date": "what fits is a number of days since 1970, or text like 2026-01-31",
     "time": "what fits is text as ISO 8601 has it, or a number whose unit the schema block or time_precision says",
 }
+KEEPS = "or declare it as string to keep any text"
 TOLD = [
     ("debezium", "bigint", sent_as("c", "x"), "holds a string"),
     ("debezium", "decimal(9,2)", sent_as("c", True), f"holds a boolean; {FITS['decimal']}"),
@@ -54,7 +55,12 @@ TOLD = [
             "nanos in the format"
         ),
     ),
-    ("debezium", "date", sent_as("c", 10**7), f"holds a number beyond the years 1 to 9999; {FITS['date']}"),
+    (
+        "debezium",
+        "date",
+        sent_as("c", 10**7),
+        "holds a number beyond the years 1 to 9999: declare it as bigint to keep such numbers",
+    ),
     (
         "debezium",
         "binary",
@@ -74,8 +80,35 @@ TOLD = [
     (
         "debezium",
         "map<string,string>",
-        sent_as("c", '{"k": "v"}'),
-        "holds a string: declare it as string, or set the connector's hstore.handling.mode to map",
+        sent_as("c", '[{"k": "v"}]'),
+        "holds a string that is no JSON object; what fits is an object, or the JSON text of one",
+    ),
+    (
+        "debezium",
+        "map<string,string>",
+        sent_as("c", 1),
+        "holds a whole number; what fits is an object, or the JSON text of one",
+    ),
+    (
+        "debezium",
+        "map<string,int>",
+        sent_as("c", "{}"),
+        "holds a string: JSON text is read as map<string,string> alone",
+    ),
+    (
+        "debezium",
+        "timestamp",
+        sent_as("c", "infinity"),
+        (
+            "holds a string that is no timestamp (YYYY-MM-DDThh:mm:ss, with an offset or in UTC); "
+            f"{FITS['time']}, {KEEPS}"
+        ),
+    ),
+    (
+        "debezium",
+        "timestamp",
+        sent_as("c", 2**62, {"name": "io.debezium.time.MicroTimestamp"}),
+        "holds a number beyond the years 1 to 9999: declare it as bigint to keep such numbers",
     ),
     ("connect_json", "int", {"schema": {}, "payload": {"c": "x"}}, "holds a string"),
     ("connect_json", "date", {"schema": {}, "payload": {"c": True}}, f"holds a boolean; {FITS['date']}"),
@@ -104,7 +137,7 @@ PARTS = [
     (
         sent_as("c", [0, "x"]),
         "array<date>",
-        f"field c[] is declared date and holds a string that is no date (YYYY-MM-DD); {FITS['date']}",
+        f"field c[] is declared date and holds a string that is no date (YYYY-MM-DD); {FITS['date']}, {KEEPS}",
     ),
     (
         sent_as("c", {"d": ["1.5"]}),

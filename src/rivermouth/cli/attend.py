@@ -8,7 +8,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -18,7 +17,6 @@ from rivermouth.errors import BatchFailed, EngineLost, FlowBroken, FlowsFailed, 
 
 if TYPE_CHECKING:
     from rivermouth.cli.progress import Progress
-    from rivermouth.engine.events import Event, Listener
     from rivermouth.project.commands.managed_session import Door, Stop
 
 Result = TypeVar("Result")
@@ -66,7 +64,7 @@ def door(output: Output, shown: Progress | None = None) -> Iterator[Door]:
             yield Door(say=say, waits=lambda words: waiting(output, words), log=log)
         else:
             yield Door(
-                listener=_hinted(shown.hear, output),
+                listener=shown.hear,
                 say=lambda words: shown.say(f"{words} …"),
                 waits=shown.waits,
                 log=log,
@@ -83,16 +81,6 @@ def door(output: Output, shown: Progress | None = None) -> Iterator[Door]:
             log.unlink(missing_ok=True)
         raise
     log.unlink(missing_ok=True)
-
-
-def _hinted(listener: Listener, output: Output) -> Listener:
-    """The same listener; hints of failures name the project file that the command was given."""
-    from rivermouth.engine.events import FlowFailed
-
-    def hear(event: Event) -> None:
-        listener(replace(event, error=output.hinted_text(event.error)) if isinstance(event, FlowFailed) else event)
-
-    return hear
 
 
 def _is_about_spark(error: Exception) -> bool:

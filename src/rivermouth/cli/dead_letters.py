@@ -104,7 +104,8 @@ def show(output: Output, flows: tuple[str, ...], file: str, limit: int, **chosen
     with door(output) as given:
         found = letters.shown(Project.load(file), flows, _filter(chosen), limit=limit, door=given)
     text = "\n\n".join(letter_text(letter) for letter in found)
-    output.result(text or "no dead letters", {"dead_letters": [letter_json(letter) for letter in found]})
+    body = {"dead_letters": [letter_json(letter) for letter in found]}
+    output.result(text or "no dead letters", body, whole=True)
 
 
 @dead_letters.command(short_help="Try open dead letters again.")

@@ -10,12 +10,14 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from rivermouth.cli.attend import Interrupted, attended, door
+from rivermouth.cli.hints import naming
 from rivermouth.cli.options import speaking
 from rivermouth.cli.output import Output, plain
 from rivermouth.cli.run import failures_told
@@ -45,6 +47,9 @@ def demo(output: Output, folder: Path) -> None:
     from rivermouth.project.commands import run_flows
 
     began_at = time.monotonic()
+    root = click.get_current_context().find_root().command
+    if isinstance(root, click.Group):
+        output = replace(output, hinted=naming(root, _shown(folder / "rivermouth.yml")))
     shown = progress(output)
     with door(output, shown) as given:
         try:

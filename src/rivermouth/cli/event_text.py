@@ -163,7 +163,8 @@ def letters_text(event: events.DeadLettersMany) -> str:
     """That many records went to the dead letters, why, and how to see them."""
     head = f"WARNING: {event.dead_lettered:,} of {count(event.consumed, 'record')} went to the dead letters"
     reasons = ", ".join(f"{each.letters:,} {_reason(each)}" for each in event.reasons)
-    return f"{head}{': ' if reasons else ''}{reasons}; to see them: rivermouth dead-letters show {event.flow}"
+    see = f"they are in {event.table}" if event.debug else f"to see them: rivermouth dead-letters show {event.flow}"
+    return f"{head}{': ' if reasons else ''}{reasons}; {see}"
 
 
 def _reason(reason: events.LetterReason) -> str:

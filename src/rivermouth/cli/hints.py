@@ -14,10 +14,13 @@ _COMMAND: Final = re.compile(r"\brivermouth((?: [a-z][a-z-]*)+)(?! (?:-f|--file)
 
 
 def naming_file(cli: click.Group, arguments: Sequence[str]) -> Callable[[str], str]:
-    """A function that puts the ``-f FILE`` of ``arguments`` into the commands of a hint that take it."""
+    """A function that puts the ``-f FILE`` of ``arguments`` into the commands of a text that take it."""
     file = next(_files(arguments), None)
-    if file is None:
-        return str
+    return str if file is None else naming(cli, file)
+
+
+def naming(cli: click.Group, file: str) -> Callable[[str], str]:
+    """A function that puts ``-f file`` into the commands of a text that take it."""
 
     def named(match: re.Match[str]) -> str:
         words = match[1].split()
@@ -27,7 +30,22 @@ def naming_file(cli: click.Group, arguments: Sequence[str]) -> Callable[[str], s
         rest = "".join(f" {word}" for word in words[taken:])
         return f"rivermouth {' '.join(words[:taken])} -f {shlex.quote(file)}{rest}"
 
-    return lambda hint: _COMMAND.sub(named, hint)
+    return lambda text: _COMMAND.sub(named, text)
+
+
+def without_file(cli: click.Group, saved_by: str) -> Callable[[str], str]:
+    """A function that says, behind a text with commands that read a project file, what writes this file first.
+
+    Args:
+        cli: All commands.
+        saved_by: The command that writes it.
+    """
+
+    def said(text: str) -> str:
+        found = any(_command(cli, match[1].split()) and match[1] != " ingest" for match in _COMMAND.finditer(text))
+        return f"{text} (needs a project file; to write it first: {saved_by})" if found else text
+
+    return said
 
 
 def _files(arguments: Sequence[str]) -> Iterator[str]:

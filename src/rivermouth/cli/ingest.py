@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from rivermouth.cli.hints import without_file
 from rivermouth.cli.options import FILE_NAME, format_with, listed, pairs, speaking, with_topic
 from rivermouth.cli.output import Output, indented
 from rivermouth.errors import ArgumentInvalid, ProjectExists
@@ -64,6 +67,9 @@ def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, *
 
         write_new(Path(file), to_yaml(project.spec))
         output.note(f"written: {file}")
+    root = click.get_current_context().find_root().command
+    if not save and isinstance(root, click.Group):
+        output = replace(output, hinted=without_file(root, f"rivermouth ingest {shlex.quote(topic)} ... --save"))
     update = wants_update(project, arguments["update_schema"])
     carry(project, (), follow=project.follow, output=output, update=update)
 

@@ -49,7 +49,7 @@ def init(output: Output, file: str) -> None:
     path = Path(file)
     write_new(path, STARTER.format(name=_name(path.absolute().parent.name)))
     text = f"{file} is written. Change it, and then: rivermouth validate"
-    output.result(text, {"file": file})
+    output.result(output.hinted(text), {"file": file})
 
 
 def _name(folder: str) -> str:

@@ -69,7 +69,7 @@ def paths(output: Output, s3: bool) -> None:
     from rivermouth.ports.spark.jars import for_spark
 
     found = [str(path) for path in for_spark({"s3a"} if s3 else ())]
-    output.result(",".join(found), found)
+    output.result(",".join(found), found, whole=True)
 
 
 def _told(output: Output, found: Sequence[Path], where: str, file: Path | None) -> None:

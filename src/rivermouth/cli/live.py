@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -37,9 +37,14 @@ class _Row:
 
 
 class LiveTable:
-    """The flows, and what Spark is at; above them the lines of all events. Implements ``Progress``."""
+    """The flows, and what Spark is at; above them the lines of all events. Implements ``Progress``.
 
-    def __init__(self) -> None:
+    Args:
+        hinted: See ``Output``.
+    """
+
+    def __init__(self, hinted: Callable[[str], str] = str) -> None:
+        self._hinted = hinted
         self._rows: dict[str, _Row] = {}
         self._live: Live | None = None
         self._wait: tuple[str, float] | None = None
@@ -56,7 +61,7 @@ class LiveTable:
             return
         text = event_text(event)
         if text is not None:
-            self._print(text)
+            self._print(self._hinted(text))
 
     def say(self, words: str) -> None:
         """See ``Progress``."""
@@ -169,7 +174,7 @@ def _update(row: _Row, event: events.Event) -> None:
         case events.FlowOpened():
             row.state = "opened"
         case events.BatchDone():
-            row.state = "looking for more"
+            row.state = "reading"
             row.counts += event.counts
             row.backlog = event.backlog
             row.rows_per_s = event.rows_per_s

@@ -17,6 +17,7 @@ from typing import Any, Final
 import click
 
 from rivermouth import errors
+from rivermouth.cli.text_table import folded
 from rivermouth.errors import RivermouthError
 from rivermouth.names import printable
 
@@ -30,19 +31,26 @@ class Output:
     Attributes:
         json: One JSON value a line instead of text.
         traceback: Whether an unexpected error shows its full trace.
-        hinted: Makes of a hint what the user has to type: with the project file that this command was given.
+        hinted: Puts the project file that this command was given into the commands of a text, so that they work when
+            pasted. For texts of ours: rows and records stay as they are.
     """
 
     json: bool = False
     traceback: bool = False
     hinted: Callable[[str], str] = str
 
-    def result(self, text: str, value: object) -> None:
-        """Says a result: ``text``, or its twin ``value`` as one line of JSON."""
+    def result(self, text: str, value: object, *, whole: bool = False) -> None:
+        """Says a result: ``text``, or its twin ``value`` as one line of JSON.
+
+        Args:
+            text: For people.
+            value: For programs.
+            whole: Lines of the text are never broken, as they are there to be copied.
+        """
         if self.json:
             say_json(to_json(self._hinted_json(plain(value))))
         else:
-            say(self.hinted_text(text))
+            say(self.hinted_text(text), whole=whole)
 
     def note(self, text: str) -> None:
         """Says on standard error what goes on; in JSON nothing."""
@@ -75,7 +83,7 @@ class Output:
         """Says an error that is none of ours: in one line with the place of its full trace, or whole."""
         trace = "".join(traceback.format_exception(error))
         if self.traceback:
-            say(trace, err=True)
+            say(trace, err=True, whole=True)
             return
         hint = f"less {_kept(trace)}"
         if self.json:
@@ -85,9 +93,14 @@ class Output:
             say(f"[UNEXPECTED] {first_line(error)}\n  hint: {hint}", err=True)
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """Says text for people; nothing in it moves the cursor, changes colours or turns words around."""
-    click.echo(printable(text, lines=True), err=err)
+def say(text: str, *, err: bool = False, whole: bool = False) -> None:
+    """Says text for people; nothing in it moves the cursor, changes colours or turns words around.
+
+    Lines that are wider than the terminal go on below themselves, broken between words; elsewhere they stay as they
+    are, and so they do where they are ``whole``.
+    """
+    text = printable(text, lines=True)
+    click.echo(text if whole else folded(text, sys.stderr if err else sys.stdout), err=err)
 
 
 def say_json(line: str, *, err: bool = False) -> None:

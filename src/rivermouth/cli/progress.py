@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.flow.orders import FlowOutcome
 
+# Texts of events that may name a command.
+_WITH_COMMANDS: Final = ("error", "message")
+
 
 class Progress(Protocol):
     """Shows what goes on; events come one at a time, from any thread."""
@@ -33,24 +36,36 @@ class Progress(Protocol):
 
 
 def progress(output: Output) -> Progress:
-    """What fits the listener: JSON lines, a live table on a terminal, else plain lines."""
+    """What fits the listener: JSON lines, a live table on a terminal, else plain lines.
+
+    Commands in events name the project file that this command was given.
+    """
     if output.json:
-        return JsonLines()
+        return JsonLines(output.hinted)
     if not is_terminal():
-        return PlainLines()
+        return PlainLines(output.hinted)
     from rivermouth.cli.live import LiveTable
 
-    return LiveTable()
+    return LiveTable(output.hinted)
 
 
 class JsonLines:
-    """One JSON object an event, on standard output. Implements ``Progress``."""
+    """One JSON object an event, on standard output. Implements ``Progress``.
+
+    Args:
+        hinted: See ``Output``.
+    """
+
+    def __init__(self, hinted: Callable[[str], str] = str) -> None:
+        self._hinted = hinted
 
     def hear(self, event: events.Event) -> None:
         """See ``Progress``."""
         body = event_json(event)
-        if body is not None:
-            say_json(to_json(body))
+        if body is None:
+            return
+        body |= {name: self._hinted(body[name]) for name in _WITH_COMMANDS if isinstance(body.get(name), str)}
+        say_json(to_json(body))
 
     def say(self, words: str) -> None:
         """Nothing: a program waits for events."""
@@ -64,13 +79,20 @@ class JsonLines:
 
 
 class PlainLines:
-    """One line an event, on standard error. Implements ``Progress``."""
+    """One line an event, on standard error. Implements ``Progress``.
+
+    Args:
+        hinted: See ``Output``.
+    """
+
+    def __init__(self, hinted: Callable[[str], str] = str) -> None:
+        self._hinted = hinted
 
     def hear(self, event: events.Event) -> None:
         """See ``Progress``."""
         text = event_text(event)
         if text is not None:
-            say(text, err=True)
+            say(self._hinted(text), err=True)
 
     def say(self, words: str) -> None:
         """See ``Progress``."""

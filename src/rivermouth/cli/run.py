@@ -131,7 +131,7 @@ def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output)
                 say(f"{each.flow}: {dropped_text(each.counts.dropped, each.dropped_by)}")
         for outcome in outcomes:
             if text := undeclared_text(outcome.flow, outcome.counts):
-                output.note(f"{outcome.flow}: {text}")
+                output.note(output.hinted(f"{outcome.flow}: {text}"))
     failures_told(outcomes, output)
 
 

@@ -145,7 +145,7 @@ def schema_json(output: Output) -> None:
     from rivermouth.project.file.json_schema import project_schema, to_text
 
     found = project_schema()
-    output.result(to_text(found).rstrip("\n"), found)
+    output.result(to_text(found).rstrip("\n"), found, whole=True)
 
 
 def _shown(newest: KeptSchema) -> str:

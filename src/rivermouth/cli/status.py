@@ -62,7 +62,7 @@ def status(
         body["check"] = {"passed": not broken, "broken": plain(broken)}
         texts.append(check_text(broken))
         wrong = bool(broken)
-    output.result("\n\n".join(texts), body)
+    output.result(output.hinted("\n\n".join(texts)), body)
     return int(wrong)
 
 
@@ -110,8 +110,8 @@ def _batches(status: FlowStatus) -> list[str]:
     if status.batch_duration_s is not None and status.finished_at is not None:
         ended = dt.datetime.fromtimestamp(status.finished_at, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         lines.append(
-            f"  last batch: entry {status.entry}, took {status.batch_duration_s:g} s of {status.trigger_s:g} s between "
-            f"batches, done at {ended}"
+            f"  last batch: entry {status.entry}, took {status.batch_duration_s:g} s, done at {ended} "
+            f"(trigger: every {status.trigger_s:g} s)"
         )
     if status.last_batch is not None:
         last = status.last_batch

@@ -53,8 +53,15 @@ def describe(output: Output, tables: tuple[str, ...], file: str) -> None:
 
     found = of_project.described(Project.load(file), tables)
     text = "\n\n".join(description_text(each) for each in found)
-    told = [{**plain(each), "reports": [report_json(report) for report in each.reports]} for each in found]
-    output.result(text or "no tables", {"tables": told})
+    told = [
+        {
+            **plain(each),
+            "advice": [output.hinted(advice) for advice in each.advice],
+            "reports": [report_json(report) for report in each.reports],
+        }
+        for each in found
+    ]
+    output.result(output.hinted(text) or "no tables", {"tables": told})
 
 
 @tables.command(short_help="Print rows of one table.")
@@ -164,13 +171,13 @@ def forget(output: Output, table: str, file: str, *, yes: bool, dry_run: bool, *
         raise ArgumentInvalid(argument="--yes", detail="erasing cannot be undone, and nobody is there to ask", fix=fix)
 
     def confirm(foreseen: ForgetReport) -> bool:
-        return click.confirm(f"{erasure_text(foreseen)}\nerase that?", err=True)
+        return click.confirm(f"{output.hinted(erasure_text(foreseen))}\nerase that?", err=True)
 
     with door(output) as given:
         done = of_project.forgotten(
             Project.load(file), table, dry_run=dry_run, confirm=confirm if asks else None, door=given, **asked
         )
-    output.result(erasure_text(done), plain(done))
+    output.result(output.hinted(erasure_text(done)), plain(done))
 
 
 def description_text(table: TableDescription) -> str:

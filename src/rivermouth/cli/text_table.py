@@ -17,6 +17,8 @@ _GAP: Final = "  "
 _WIDTH: Final = 80
 # Where a line may end: at a space, or behind a comma, as between the fields of a type.
 _PIECES: Final = re.compile(r"[^\s,]*,+|[^\s,]+|\s+")
+# Places in files, commands, and hints that are more than words: a line break would be pasted, too.
+_PASTED: Final = re.compile(r"\s*(?:at: |rivermouth |hint: (?!known: )(?:.*[:{}=\"$]|.*\brivermouth |.*(?<!\S)-))")
 
 
 def columns(
@@ -60,13 +62,13 @@ def hanging(head: str, text: str) -> str:
 
 
 def folded(text: str, stream: TextIO) -> str:
-    """Lines that go on below themselves on a terminal, broken between words only; hints stay whole, to be pasted."""
+    """Lines that go on below themselves on a terminal, broken between words only; what is to be pasted stays whole."""
     room = _room("", stream)
     if room is None:
         return text
     lines = []
-    for line in text.splitlines():
-        if width_of(line) <= room or line.lstrip().startswith("hint:"):
+    for line in text.split("\n"):
+        if width_of(line) <= room or _PASTED.match(line):
             lines.append(line)
             continue
         indent = " " * (len(line) - len(line.lstrip()) + 2)

@@ -210,11 +210,15 @@ class DeadLettersMany(Event):
         dead_lettered: How many of them.
         consumed: How many records there were; rows where the flow explodes its records.
         reasons: The most frequent reasons.
+        table: Location of the table of dead letters.
+        debug: Whether the run is a trial, whose dead letters ``rivermouth dead-letters`` does not read.
     """
 
     dead_lettered: int
     consumed: int
     reasons: tuple[LetterReason, ...]
+    table: str
+    debug: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,4 +80,5 @@ def first_line(error: BaseException) -> str:
     if lines[0].startswith("An error occurred while calling "):
         causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
         return causes[-1].removeprefix("Caused by").removeprefix(": ") if causes else lines[0]
-    return lines[0]
+    # Behind a ";" Spark shows its plan, line by line.
+    return lines[0].rstrip(";")

@@ -111,7 +111,7 @@ def _metadata_columns(value: object, needed: Collection[str]) -> object:
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
         value = {name: name for name in value}
     if not isinstance(value, dict) or not all(isinstance(name, str | None) for name in value.values()):
-        msg = "list the metadata columns, or map each to its name: {kafka_offset: offset}"
+        msg = "the metadata columns are a list or a mapping to names: metadata_columns: [kafka_offset, kafka_timestamp]"
         raise ValueError(msg)
     for name in value:
         if name not in METADATA_COLUMNS:

@@ -12,6 +12,7 @@ from rivermouth.extend import find_kind
 from rivermouth.spec.kinds import Action
 from rivermouth.spec.values import DurationS, Noun
 
+_WORD = re.compile(r"[A-Za-z0-9_]+")
 _TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
 
 
@@ -110,7 +111,9 @@ class Table(Noun):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not _TABLE.match(self.name):
-            msg = f"{self.name!r} is no table name: write schema.table (or catalog.schema.table)"
+            # One word may be the table; the schema it cannot be without.
+            example = f"table: bronze.{self.name}" if _WORD.fullmatch(self.name) else "table: bronze.orders"
+            msg = f"{self.name!r} is no table name (schema.table or catalog.schema.table): {example}"
             raise ValueError(msg)
         if self.partition_by and self.cluster_by:
             msg = "a table is partitioned or clustered, not both: keep one of partition_by and cluster_by"

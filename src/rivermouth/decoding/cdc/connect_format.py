@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.decoding.cdc import debezium_nested, debezium_types
+from rivermouth.decoding.cdc import debezium_nested, debezium_types, text_maps
 from rivermouth.decoding.cdc.change_format import NESTED, NEW, Read, RowFormat
 from rivermouth.decoding.json import json_types
 from rivermouth.decoding.jvm import jvm_classes
@@ -54,12 +54,12 @@ class ConnectFormat(RowFormat):
         return T.ArrayType(debezium_nested.hint_type(each.dataType for each in self.schema_as_declared().fields))
 
     def read_as(self, declared: T.DataType) -> T.DataType:
-        """What the schema block explains is kept as it came."""
-        return debezium_nested.read_as(declared)
+        """What the schema block explains is kept as it came; a map of texts may come as one text."""
+        return T.StringType() if json_types.is_text_map(declared) else debezium_nested.read_as(declared)
 
     def is_native(self, declared: T.DataType) -> bool:
         """Whether the parser itself refuses what does not fit that type."""
-        return not debezium_nested.is_hinted(declared)
+        return not (debezium_nested.is_hinted(declared) or json_types.is_text_map(declared))
 
     def convert(self, read: Read) -> str:
         """What ``of_rows`` made of it already, or as in plain JSON."""
@@ -76,6 +76,9 @@ class ConnectFormat(RowFormat):
             found["FIELD_AMBIGUOUS"] = f"{read.sql} IS NOT NULL AND {encoded}"
         if self.is_native(declared):
             return {**found, **super().misfits(read, done)}
+        if json_types.is_text_map(declared):
+            nothing = f"{read.sql} IS NOT NULL AND {done} IS NULL"
+            return {**found, "FIELD_TYPE": json_types.any_of([nothing, json_types.misfit(done, declared)]) or nothing}
         if isinstance(declared, NESTED):
             unclear: str | None = debezium_nested.wrong(f"{made}_judged", declared, "FIELD_AMBIGUOUS")
             misfit = debezium_nested.wrong(f"{made}_judged", declared, "FIELD_TYPE")
@@ -107,6 +110,9 @@ class ConnectFormat(RowFormat):
         steps = [self._steps(n, each) for n, each in read if debezium_nested.is_hinted(each.dataType)]
         for parts in zip_longest(*steps, fillvalue={}):
             rows = rows.selectExpr("*", *(f"{sql} AS {name}" for part in parts for name, sql in part.items()))
+        for n, each in columns:
+            if json_types.is_text_map(each.dataType):
+                rows = text_maps.with_map(rows, f"{NEW}.{quoted(each.name)}", each.dataType, f"__of_{n}")
         return rows
 
     def _steps(self, number: int, column: T.StructField) -> Iterator[dict[str, str]]:

@@ -79,16 +79,11 @@ def is_hinted(declared: T.DataType) -> bool:
 
 def read_as(declared: T.DataType) -> T.DataType:
     """The type by which a column is read from the document: what the schema block explains is kept as it came."""
-    if not is_hinted(declared):
-        return json_types.read_as(declared)
-    match declared:
-        case T.StructType():
-            return T.StructType([T.StructField(field.name, read_as(field.dataType)) for field in declared.fields])
-        case T.ArrayType():
-            return T.ArrayType(read_as(declared.elementType))
-        case T.MapType():
-            return T.MapType(T.StringType(), read_as(declared.valueType))
-    return T.VariantType()
+    return json_types.read_as(declared, _leaf_read_as)
+
+
+def _leaf_read_as(declared: T.DataType) -> T.DataType:
+    return T.VariantType() if isinstance(declared, HINTED) else json_types.leaf_read_as(declared)
 
 
 def hint_of(hints: str, name: str) -> str:

@@ -25,6 +25,7 @@ from rivermouth.schemas.time_bounds import FIRST_US, LAST_US
 UNSOUND: Final = "unsound"
 """In the place of a reason: the parser refused the document."""
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_BEYOND: Final = "a number beyond the years 1 to 9999"
 _HEADER_BYTES: Final = 5
 _LONGEST_NAME: Final = 100
 _TIMES: Final = (T.TimestampType, T.TimestampNTZType)
@@ -112,7 +113,7 @@ def _of_row(field: str | None, message: str, row: Row) -> tuple[str | None, str]
     told = f"declared {declared[path].dataType.simpleString()} and"
     found = re.sub(r"declared \S*\bvariant\b.* and", lambda _: told, found)
     if row.values == "connect" and isinstance(declared[path].dataType, T.MapType) and found.endswith("holds a string"):
-        found += ": declare it as string, or set the connector's hstore.handling.mode to map"
+        found += ": JSON text is read as map<string,string> alone"
     return (path, found)
 
 
@@ -208,10 +209,16 @@ def _connect_misfit(value: Any, declared: T.DataType, hint: Any) -> str | None:
     """What stands there, by its kind and by what the schema block calls it, and what would fit; None if it fits."""
     called = _member(hint, "name") or _member(hint, "type")
     called = called if isinstance(called, str) and len(called) <= _LONGEST_NAME else None
+    if json_types.is_text_map(declared):
+        what = "a string that is no JSON object" if isinstance(value, str) else kind(value)
+        return f"{what}; what fits is an object, or the JSON text of one"
     for kinds, fits in _FITS:
         if isinstance(declared, kinds):
             found = _connect_leaf(value, declared, called)
-            return found and f"{found}; what fits is {fits}"
+            if found == _BEYOND:
+                return f"{found}: declare it as bigint to keep such numbers"
+            keeps = ", or declare it as string to keep any text" if isinstance(value, str) and called != DECIMAL else ""
+            return found and f"{found}; what fits is {fits}{keeps}"
     return json_explain_values.misfit(value, declared)
 
 
@@ -229,7 +236,7 @@ def _connect_leaf(value: Any, declared: T.DataType, called: str | None) -> str |
     unit = _unit(declared, called) if isinstance(value, Number) and value.whole else None
     if unit is None:
         return what
-    return None if FIRST_US <= int(value.text) * unit <= LAST_US else "a number beyond the years 1 to 9999"
+    return None if FIRST_US <= int(value.text) * unit <= LAST_US else _BEYOND
 
 
 def _unit(declared: T.DataType, called: str | None) -> float | None:

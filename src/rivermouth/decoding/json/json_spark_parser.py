@@ -22,11 +22,17 @@ TEXT: Final = f"CAST({names.VALUE} AS STRING)"
 # Escapes of half a character: Java would store a question mark. Only documents with the rare ``\ud`` are
 # searched; escaped backslashes go first, so that what follows them is not taken for an escape.
 _LONE_HALF: Final = r"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"
-_HALVES: Final = rf"(contains({TEXT}, r'\ud') OR contains({TEXT}, r'\uD'))"
-# Java looks for a single character faster than Spark does for two.
-_NO_ESCAPES: Final = rf"size(split({TEXT}, r'\\', 2)) = 1 OR NOT contains({TEXT}, r'\u')"
-_NO_HALVES: Final = rf"NOT ({_HALVES} AND replace({TEXT}, r'\\', '__') RLIKE r'{_LONE_HALF}')"
-TEXT_SOUND: Final = f"{is_utf8(names.VALUE)} AND ({_NO_ESCAPES} OR {_NO_HALVES})"
+
+
+def escapes_are_whole(text: str) -> str:
+    """SQL: whether all escapes in a text of JSON are whole characters."""
+    halves = rf"(contains({text}, r'\ud') OR contains({text}, r'\uD'))"
+    # Java looks for a single character faster than Spark does for two.
+    no_escapes = rf"size(split({text}, r'\\', 2)) = 1 OR NOT contains({text}, r'\u')"
+    return rf"({no_escapes} OR NOT ({halves} AND replace({text}, r'\\', '__') RLIKE r'{_LONE_HALF}'))"
+
+
+TEXT_SOUND: Final = f"{is_utf8(names.VALUE)} AND {escapes_are_whole(TEXT)}"
 """SQL: whether a value's bytes are text, and all its escapes whole characters; null for no value."""
 
 
@@ -65,12 +71,12 @@ def in_one_column(rows: DataFrame, fields: StructType) -> DataFrame:
 
 def _prepared(rows: DataFrame) -> DataFrame:
     """What can be said of the bytes is said before Spark's parser, which no code is generated for."""
-    document = f"{_with_last(_unguessable_key())} AS __document"
+    document = f"{_with_last(unguessable_key())} AS __document"
     return rows.selectExpr("*", document, f"{TEXT_SOUND} AS __text_sound")
 
 
 def _parse(fields: StructType) -> Column:
-    key = _unguessable_key()
+    key = unguessable_key()
     corrupt = f"{key}c"
     extra = [StructField(key, IntegerType()), StructField(corrupt, StringType())]
     return F.from_json(F.col("__document"), StructType([*fields.fields, *extra]), options(corrupt))
@@ -88,7 +94,7 @@ def options(corrupt: str) -> dict[str, str]:
 
 
 @functools.cache
-def _unguessable_key() -> str:
+def unguessable_key() -> str:
     """One for the process: with a new one for each batch Spark would compile each batch's code anew."""
     return f"k{secrets.token_hex(5)}"
 

@@ -9,7 +9,7 @@ Everything here is SQL text over columns that have been parsed already; a frame 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Final
 
@@ -97,16 +97,26 @@ def _known(declared: T.DataType) -> bool:
     return isinstance(declared, (*_AS_IS, *others))
 
 
-def read_as(declared: T.DataType) -> T.DataType:
-    """The type that the parser is told, so that what was sent is kept until it is judged."""
+def read_as(declared: T.DataType, leaf: Callable[[T.DataType], T.DataType] | None = None) -> T.DataType:
+    """The type that the parser is told, so that what was sent is kept until it is judged.
+
+    Args:
+        declared: The type of a column.
+        leaf: The same for types without values inside; ``leaf_read_as``, if there is none.
+    """
     match declared:
         case T.StructType():
-            return T.StructType([T.StructField(field.name, read_as(field.dataType)) for field in declared.fields])
-
+            return T.StructType([T.StructField(field.name, read_as(field.dataType, leaf)) for field in declared.fields])
         case T.ArrayType():
-            return T.ArrayType(read_as(declared.elementType))
+            return T.ArrayType(read_as(declared.elementType, leaf))
         case T.MapType():
-            return T.MapType(T.StringType(), read_as(declared.valueType))
+            return T.MapType(T.StringType(), read_as(declared.valueType, leaf))
+    return (leaf or leaf_read_as)(declared)
+
+
+def leaf_read_as(declared: T.DataType) -> T.DataType:
+    """``read_as`` of a type without values inside."""
+    match declared:
         case T.ByteType():
             return T.ShortType()
         case T.DecimalType():
@@ -288,6 +298,11 @@ def _unrounded(read: str, text: str, done: str, declared: T.DecimalType) -> str:
 def item_type(declared: T.ArrayType | T.MapType) -> T.DataType:
     """The type of the elements of an array, or of the values of a map."""
     return declared.elementType if isinstance(declared, T.ArrayType) else declared.valueType
+
+
+def is_text_map(declared: T.DataType) -> bool:
+    """Whether a type is a map of texts, as an hstore is."""
+    return isinstance(declared, T.MapType) and type(declared.valueType) is T.StringType
 
 
 def last_wins(entries: str, item: str) -> str:

@@ -78,7 +78,7 @@ def process(batch: DataFrame | Part, planned: Ranges, run: RunningFlow) -> Batch
         commit = written(table, run, entry)  # 6 rows and entry in one commit
         seen = observed.get()
     counts = routing.counted(run.flow, seen)
-    if said := number_keys.told(seen):
+    if before.entry.number == 0 and (said := number_keys.told(seen)):
         run.warn(said)
     run.standing = Standing(entry, commit.version)
     run.reached("written")

@@ -23,6 +23,7 @@ from rivermouth.ports.delta.multi_table_write import PartedFiles, takes
 from rivermouth.ports.sources.table_source import TableSource
 from rivermouth.ports.spark.observed import ObservedEach
 from rivermouth.rows import envelope, routing
+from rivermouth.rows.columns import number_keys
 from rivermouth.sinks._target import Target
 from rivermouth.sinks.append import Append
 
@@ -223,6 +224,8 @@ def _carry(group: Sequence[_Wish]) -> None:
         rows = rows.coalesce(run.spark.sparkContext.defaultParallelism)
         routed = judged(rows, run, beside=(names.NUMBER,))
         aggregates = routing.counting(run.flow, routing.block_size(ledger.size(ranges)))
+        if any(each.run.standing.entry.number == 0 for each in group):
+            aggregates |= number_keys.counting(run.flow)
         observed = ObservedEach(routed, names.NUMBER, len(group), aggregates)
         passed = observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'")
         table = table_rows(passed, run, beside=(names.NUMBER,))

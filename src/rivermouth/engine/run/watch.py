@@ -132,7 +132,12 @@ class LetterWatch:
         self._entry, self._totals = standing.entry.number, totals
         rows = new.consumed + new.exploded
         if new.dead_lettered > MANY * rows:
-            run.emit(DeadLettersMany(run.flow.name, new.dead_lettered, rows, _reasons(run, since)))
+            reasons, place = _reasons(run, since), run.places.dead_letter_table
+            run.emit(
+                DeadLettersMany(
+                    run.flow.name, new.dead_lettered, rows, reasons, table=place, debug=bool(run.places.option)
+                )
+            )
 
 
 def _reasons(run: RunningFlow, since: int) -> tuple[LetterReason, ...]:

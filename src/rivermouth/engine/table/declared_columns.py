@@ -27,6 +27,7 @@ _TYPES: Final = (
     *("timestamp_ntz", "tinyint", "variant"),
 )
 _NO_TYPE: Final = re.compile(r"^\[UNSUPPORTED_DATATYPE\] Unsupported data type \"(\w+)\"")
+_TWINS: Final = re.compile(r"^columns '[^']+' and '([^']+)' are the same")
 _COLUMN: Final = re.compile(r"^column ([^:]+): ")
 
 
@@ -74,6 +75,10 @@ def schema_invalid(flow: Flow, error: Exception, setting: str = "format") -> Sch
 def _fix(detail: str, form: Format) -> str:
     if unknown := _NO_TYPE.match(detail):
         return did_you_mean(unknown[1].lower(), _TYPES)
+    if twins := _TWINS.match(detail):
+        return f"remove the column {twins[1]}, or give it another name"
+    if "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION" in detail:
+        return "did you mean 'decimal(38, 0)'?"
     if column := _COLUMN.match(detail):
         return f"declare another type for {column[1]}, or leave it out of the schema"
     return f"write it like this: {form.schema_example}"

@@ -322,9 +322,10 @@ class Kafka:
         hint = did_you_mean(name, known)
         if hint.startswith("did you mean"):
             return hint
-        if 0 < len(known) <= _HINTED_TOPICS:
-            return hint
-        return f"rivermouth dev produce {name} FILE"
+        create = f"rivermouth topics create {name}"
+        return (
+            f"{create}; or read one that is there: {', '.join(known)}" if 0 < len(known) <= _HINTED_TOPICS else create
+        )
 
     def _fix_of_pattern(self) -> str:
         known = sorted(topic for topic in self._client.all_names() if not topic.startswith("__"))

@@ -39,6 +39,7 @@ _MISSING_FIXES: Final = {
     "pattern": "pattern: '(?<host>\\S+) (?<status>\\d+)'",
     "sequence_by": "sequence_by: updated_at, or Kafka's own time: sequence_by: kafka_timestamp",
 }
+_IN_TEXT: Final = re.compile(r"[ ()]")
 # A separator between quotes is the user's text.
 _STEP: Final = re.compile(r"""^((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.)*?)[:;] (.+)$""", re.DOTALL)
 _FIELD_OF: Final = {"metadata column": "metadata_columns", "stands twice": "expectations"}
@@ -48,6 +49,11 @@ _FIXES_BY_NAME: Final = {
     "format": "format: raw",
     "sink": "sink: append",
     "source": "source: {table: bronze.orders}",
+    "schema": _MISSING_FIXES["schema"],
+    "table": _MISSING_FIXES["table"],
+    "evolution": "evolution: {on_new_column: evolve}",
+    "trigger": "trigger: {every: 30 seconds}",
+    "expectations": "expectations: [{name: positive_amount, condition: amount > 0, action: dead_letter}]",
     "every": "every: 30 seconds",
     "max_delay": "max_delay: 30 seconds",
 }
@@ -242,6 +248,9 @@ class _Judgement:
         mapping = value_at(self._document.value, path[:-1])
         beside = mapping.keys() if isinstance(mapping, dict) else ()
         fix = hint_for(model, key, value, beside) if model else "remove it"
+        if value is None and _IN_TEXT.search(key):
+            # ``{schema: id bigint, amount decimal(10,2)}``: the mapping takes the commas for its own.
+            fix = f"write a text with commas in quotes: {_MISSING_FIXES['schema']}"
         self.problems.append(UnknownKey(at=self._at(path), key=key, where=words(path[:-1]), fix=fix))
 
     def _sentence(self, path: Path, sentence: str) -> None:
@@ -316,12 +325,33 @@ def _mismatch_fix(path: Path, expected: list[str], value: object) -> str:
     name = str(path[-1]) if path else ""
     if value is None and path != ("flows",):
         return "give it a value, or remove the line"
+    if name == "driver_memory" and isinstance(value, int):
+        return f"driver_memory: {value:d}m"
     if "text" in expected and isinstance(value, bool | int | float):
         shown = "..." if SECRET & set(path) else str(value).lower() if isinstance(value, bool) else str(value)
         return f'write it in quotes: "{shown}"'
     if isinstance(value, dict) and path[-2:-1] in (("options",), ("conf",)):
         return "write the option's full name with its dots on one line"
+    if isinstance(value, str) and re.match(r"\w+:\S", value):
+        return "write a space after each ':'"
+    if "text" in expected and isinstance(value, list):
+        return "write one text, without [ ]" if SECRET & set(path) else _as_text(name, value)
+    if isinstance(path[-1], int) and len(path) > 1 and name not in _FIXES_BY_NAME:
+        name = str(path[-2])
     return _FIXES_BY_NAME.get(name) or _FIXES[expected[-1 if expected[-1] in ("a list", "a mapping") else 0]]
+
+
+def _as_text(name: str, value: list[object]) -> str:
+    """The setting with the parts of a list in one text."""
+    parts = [part for part in value if isinstance(part, str)]
+    if not parts or len(parts) < len(value) or (len(parts) > 1 and name not in _COMMAS):
+        return _FIXES_BY_NAME.get(name, "write one text, without [ ]")
+    text = _COMMAS.get(name, "").join(parts)
+    return f'{name}: "{text}"' if re.search(r"[^\w.:/-]", text) else f"{name}: {text}"
+
+
+_COMMAS: Final = {"bootstrap_servers": ",", "schema": ", ", "schema_hints": ", "}
+"""What stands between the parts of settings that are lists in one text."""
 
 
 def _within(path: Path, bounds: dict[str, Any]) -> str:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rivermouth.engine.schema.infer import Inference
     from rivermouth.engine.schema.kept_schemas import SchemaUpdate
     from rivermouth.project.commands.doctor import Finding
+    from rivermouth.project.commands.health import BrokenRule
     from rivermouth.project.commands.managed_session import Door
     from rivermouth.project.commands.rebuild import Rebuilt
-    from rivermouth.project.resolved.resolved_project import ResolvedProject
     from rivermouth.schemas.schema_versions import KeptSchema
 
 
@@ -240,6 +240,41 @@ class Operations(ResolvedProject):
         from rivermouth.project.commands import status as overview  # noqa: PLC0415
 
         return overview.status(self, names)
+
+    @checked
+    def broken_rules(
+        self,
+        *names: str,
+        max_lag: int | None = None,
+        max_dead_letters: int | str | None = None,
+        max_age: float | str | None = None,
+    ) -> list[BrokenRule]:
+        """What ``status --check`` finds: what is wrong with the flows now or in their last run, and rules not kept.
+
+        Without a Spark session.
+
+        Args:
+            names: Flows; all where none is named.
+            max_lag: At most so many offsets are left to read.
+            max_dead_letters: At most so many records ever became dead letters, or ``"5%"`` of all consumed records.
+            max_age: While records wait, the last batch was done at most so many seconds ago, or ``"10 minutes"``.
+
+        Returns:
+            A ``BrokenRule`` with ``flow``, ``rule`` and ``detail`` for each, in the order of the file; empty if all is
+            well.
+
+        Raises:
+            ArgumentInvalid: A rule cannot be read.
+            RivermouthError: The project itself is wrong.
+
+        Guarantees:
+            Reads only.
+        """
+        from rivermouth.project.commands import health  # noqa: PLC0415
+        from rivermouth.project.commands import status as overview  # noqa: PLC0415
+
+        rules = health.HealthRules.of(max_lag=max_lag, max_dead_letters=max_dead_letters, max_age=max_age)
+        return health.broken_rules(overview.status(self, names), rules)
 
     @checked
     def checkpoints(self, name: str) -> list[CheckpointReport]:
