@@ -238,14 +238,14 @@ def _swallowed_exception() -> Patches:
 @bug("commit_refused:dead_letters", shows="lost")
 def _dead_letters_called_complete() -> Patches:
     """Their commit failed, and the batch is called settled all the same."""
-    honest = microbatch.bury
+    honest = microbatch.write_dead_letters
 
     def bury(ranges: Ranges, counts: Counts, *how: Any) -> Counts:
         with contextlib.suppress(Exception):
             return honest(ranges, counts, *how)
         return counts
 
-    return [mock.patch.object(microbatch, "bury", bury)]
+    return [mock.patch.object(microbatch, "write_dead_letters", bury)]
 
 
 @bug("answer_lost:dead_letters", "kill:buried", shows="doubled")

@@ -14,7 +14,7 @@ from tests.crashes.deciding import GOOD, NOBODY
 
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine.batch import microbatch
-from rivermouth.engine.batch.pipeline import settled
+from rivermouth.engine.batch.pipeline import complete
 from rivermouth.engine.events import FlowFailed
 from rivermouth.engine.run import follow, run_flow
 from rivermouth.engine.run.supervisor import Supervisor
@@ -57,7 +57,7 @@ def test_counts_that_do_not_add_up_are_told_one_by_one():
     standing = SimpleNamespace(entry=SimpleNamespace(number=7))
     run = SimpleNamespace(flow=SimpleNamespace(name="shop"), standing=standing)
     with pytest.raises(CountsDisagree) as caught:
-        settled(run, {"t": {0: (0, 10)}}, Counts(consumed=10, written=4, merged=1, dropped=2, dead_lettered=1), 1.0)
+        complete(run, {"t": {0: (0, 10)}}, Counts(consumed=10, written=4, merged=1, dropped=2, dead_lettered=1), 1.0)
     assert str(caught.value) == (
         "[COUNTS_DISAGREE] flow shop: ledger entry 7: of 10 records 4 were written, 1 merged, 2 dropped and 1 "
         "dead-lettered, which does not add up; its rows are in the table, and it was not settled\n"

@@ -19,7 +19,7 @@ from tests.ways import WAYS, merging_by
 
 from rivermouth.domain.ledger.ledger import Counts, first_entry
 from rivermouth.domain.project.locations import resolve
-from rivermouth.engine.batch.pipeline import judge
+from rivermouth.engine.batch.pipeline import transform
 from rivermouth.engine.table.flow_table import create_table, table_shape
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger
@@ -144,7 +144,7 @@ class Table:
         """One batch."""
         kinds = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
         sent = self.spark.createDataFrame([each.sent for each in snapshots], f"{kinds}, key binary, value binary")
-        routed = judge(envelope.read(sent), self.flow)
+        routed = transform(envelope.read(sent), self.flow)
         way = ["__delete", "__truncate", "__sequence", "__ordinal"]
         kept = routed.where("__route = 'table'").select(*dict.fromkeys([*self.columns, *way]))
         self.entry = self.entry.after_batch({}, Counts(), {})

@@ -17,7 +17,7 @@ from pyspark.sql.types import VariantVal
 
 from rivermouth import names
 from rivermouth.decoding.jvm import jvm_classes
-from rivermouth.engine.batch.pipeline import judge
+from rivermouth.engine.batch.pipeline import transform
 from rivermouth.extend import find_kind
 from rivermouth.rows import envelope
 from rivermouth.spec import Flow
@@ -129,7 +129,7 @@ def judged(spark, settings, records, sink, **fields):
         ("t", 0, offset, dt.datetime(2026, 1, 1), 0, key, value if value is None else json.dumps(value).encode())
         for offset, (key, value) in enumerate(records)
     ]
-    found = judge(envelope.read(spark.createDataFrame(rows, SOURCE)), flow, ())
+    found = transform(envelope.read(spark.createDataFrame(rows, SOURCE)), flow, ())
     order = [names.OFFSET, *([names.ORDINAL] if flow.splits else [])]
     return sorted((row.asDict() for row in found.collect()), key=itemgetter(*order))
 

@@ -65,7 +65,7 @@ def read(batch: DataFrame, within: Ranges | None = None, beside: Sequence[str] =
     return rows if within is None else rows.where(inside(within))
 
 
-def in_few_tasks(rows: DataFrame, ranges: Ranges, flow: Flow) -> DataFrame:
+def coalesce_small_batch(rows: DataFrame, ranges: Ranges, flow: Flow) -> DataFrame:
     """The same rows in fewer tasks, and so in fewer files, where the batch is small.
 
     Spark makes a task of each Kafka partition, which costs some 40 ms of CPU however few its records are. A flow

@@ -288,7 +288,7 @@ def first_entry(
     )
 
 
-def judge(flow: str, next_offsets: Offsets, planned: Ranges) -> Ranges:
+def remaining_ranges(flow: str, next_offsets: Offsets, planned: Ranges) -> Ranges:
     """What of the planned ranges is still to be written.
 
     Each partition for itself: equal is written, contained is skipped, an overlap leaves its rest. A partition

@@ -18,7 +18,7 @@ from rivermouth.domain.ledger.data_loss import problem
 from rivermouth.domain.ledger.ledger import Counts, Ranges
 from rivermouth.engine.audit import audit_exploded, audit_keyed
 from rivermouth.engine.batch import pipeline
-from rivermouth.engine.batch.pipeline import as_coordinates, judged, rows_within, with_epoch
+from rivermouth.engine.batch.pipeline import as_coordinates, rows_within, transformed, with_epoch
 from rivermouth.engine.data_loss.decide import found_of
 from rivermouth.engine.open.open_flow import standing_flow
 from rivermouth.engine.open.sources import reading
@@ -189,7 +189,9 @@ def _compared_by_key(run: RunningFlow, window: Window, told: FlowAudit) -> FlowA
 
     @cache
     def look(compacted: tuple[str, ...]) -> Tally:
-        return audit_keyed.tally(pipeline.calmed(run), _held(run, window), letters, window, compacted=bool(compacted))
+        return audit_keyed.tally(
+            pipeline.without_fail_policies(run), _held(run, window), letters, window, compacted=bool(compacted)
+        )
 
     return _with_findings(run, window, told, look)
 
@@ -292,7 +294,9 @@ def _examples(
     wrong = places.where(f"{_DOUBLED} OR {_BACK} OR {_made_up(compacted)}").select(*keys)
     if found.in_neither > window.counts.dropped:
         # Of what is in neither table, that which today's rules would not drop; nor shall they stop the audit.
-        kept = judged(_held(run, window), pipeline.calmed(run)).where(F.col(names.ROUTE) != routing.DROPPED)
+        kept = transformed(_held(run, window), pipeline.without_fail_policies(run)).where(
+            F.col(names.ROUTE) != routing.DROPPED
+        )
         wrong = wrong.unionByName(kept.select(*keys).join(places.where(_IN_NEITHER).select(*keys), keys))
     some = wrong.orderBy(*keys).limit(_EXAMPLES).collect()
     return tuple(_shown(row) for row in some)

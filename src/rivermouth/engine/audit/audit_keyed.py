@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.ledger.audit_window import Tally, whole
-from rivermouth.engine.batch.pipeline import judged, marked_changes, rows_within, table_order, table_rows
+from rivermouth.engine.batch.pipeline import marked_changes, rows_within, table_order, table_rows, transformed
 from rivermouth.rows import routing
 from rivermouth.rows.keyed import changes, history, partial_updates
 from rivermouth.rows.keyed.column_starts import unread
@@ -44,7 +44,7 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
     if order is None:
         msg = "a table without keys has no order"
         raise TypeError(msg)
-    routed = judged(held, run)
+    routed = transformed(held, run)
     marked = marked_changes(routed, run, window.ranges)
     if marked is not None:
         marked = marked.persist()

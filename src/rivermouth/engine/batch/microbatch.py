@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 from rivermouth import names
 from rivermouth.domain.ledger import ledger
-from rivermouth.engine.batch.pipeline import judged, kept_changes, letters_of, settled, table_rows, unerased, written
+from rivermouth.engine.batch.pipeline import (
+    complete,
+    dead_letters_of,
+    table_rows,
+    transformed,
+    without_erased,
+    without_erased_changes,
+    write_rows,
+)
 from rivermouth.engine.batch.recovery import recount, recover
-from rivermouth.engine.batch.shared_batch import added_part
 from rivermouth.engine.events import BatchDone, BatchSkipped
-from rivermouth.engine.flow.shared_part import Part
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.delta.table_ledger import Standing
 from rivermouth.ports.spark.observed import Observed
@@ -26,14 +32,22 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Counts, Entry, Ranges
     from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.ports.delta.delta_table import Commit
 
 
-def process(batch: DataFrame | Part, planned: Ranges, run: RunningFlow) -> BatchDone | BatchSkipped:
+def process(frame: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | BatchSkipped:
     """Carries one batch into the flow's table and its dead letters.
 
+    1. ledger: only what the table lacks of the planned ranges is kept.
+    2. read: coordinates, key, value and headers of each record, without those that were erased.
+    3. transform: decode, conform, check and route, which give each row one word; see ``pipeline.transform``.
+    4. count: the words are counted in the pass that writes.
+    5. write: the rows for the table and the ledger entry, in one Delta commit.
+    6. dead letters: only if there are any, they are found again, explained and written to their own table.
+    7. complete: the counts must add up; they are kept, and reported.
+
     Args:
-        batch: A frame of Spark's Kafka source that holds the planned ranges; or what was made of it together with the
-            batches of other flows.
+        frame: A frame of Spark's Kafka source that holds the planned ranges.
         planned: What Spark or the plan means to write; the ledger decides what of it is still to do.
         run: The flow; its ``standing`` is the batch's entry afterwards.
 
@@ -48,50 +62,71 @@ def process(batch: DataFrame | Part, planned: Ranges, run: RunningFlow) -> Batch
         nothing of it; dead letters that are missing then are found and added before the next batch.
     """
     started = time.monotonic()
-    run.reached("judge")
-    ranges = ledger.judge(run.flow.name, run.standing.entry.next_offsets, planned)
-    if not ranges:
+    # 1 ledger
+    ranges, entry = begin(planned, run)
+    if entry is None:
         return BatchSkipped(run.flow.name, planned)
+    # 2 read
+    run.reached("read")
+    rows = envelope.read(frame, None if ranges == planned else ranges)
+    rows = envelope.coalesce_small_batch(without_erased(rows, run, ranges), ranges, run.flow)
+    # 3 transform
+    routed = without_erased_changes(transformed(rows, run, watched=run.watches(planned)), run, ranges)
+    # 4 count
+    keys = number_keys.counting(run.flow) if entry.number == 1 else {}
+    observed = Observed(routed, routing.counting(run.flow, routing.block_size(ledger.size(ranges))) | keys)
+    # 5 write
+    run.reached("write")
+    table = table_rows(observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
+    commit = write_rows(table, run, entry)
+    # 6 and 7 dead letters, complete
+    return finish(ranges, entry, commit, observed.get(), run, started)
+
+
+def begin(planned: Ranges, run: RunningFlow) -> tuple[Ranges, Entry | None]:
+    """What of the planned ranges is still to do, and the ledger entry of that; None where nothing is.
+
+    Raises:
+        LedgerGap: Offsets before the batch are missing in the table.
+    """
+    run.reached("judge")
+    ranges = ledger.remaining_ranges(run.flow.name, run.standing.entry.next_offsets, planned)
+    if not ranges:
+        return ranges, None
     recover(run)  # nothing, unless the batch before failed after its commit
     before = run.standing
-    entry = before.entry.after_batch(ranges, before.counts or ledger.Counts(), run.topic_ids)
+    return ranges, before.entry.after_batch(ranges, before.counts or ledger.Counts(), run.topic_ids)
 
-    block = routing.block_size(ledger.size(ranges))
-    part = batch if isinstance(batch, Part) and ranges == planned else None
-    added = None if part is None else added_part(part, run, entry)
-    seen: Mapping[str, Any]
-    if part is not None and added is not None:
-        commit, seen = added, part.seen  # 1-6 as below, for many tables
-    else:
-        frame = run.source.batch(run.spark, ranges) if isinstance(batch, Part) else batch
-        run.reached("read")
-        rows = envelope.read(frame, None if ranges == planned else ranges)  # 1 coordinates, key, value
-        rows = unerased(rows, run, ranges)
-        rows = envelope.in_few_tasks(rows, ranges, run.flow)
-        routed = judged(rows, run, watched=run.watches(planned))  # 2-5 decode, conform, check, route
-        routed = kept_changes(routed, run, ranges)
-        keys = number_keys.counting(run.flow) if before.entry.number == 0 else {}
-        observed = Observed(routed, routing.counting(run.flow, block) | keys)
 
-        run.reached("write")
-        table = table_rows(observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
-        commit = written(table, run, entry)  # 6 rows and entry in one commit
-        seen = observed.get()
+def finish(
+    ranges: Ranges, entry: Entry, commit: Commit, seen: Mapping[str, Any], run: RunningFlow, started: float
+) -> BatchDone:
+    """Writes the dead letters of a batch whose rows are in the table, and completes its counts.
+
+    Args:
+        ranges: The batch's.
+        entry: Its ledger entry, which the commit has brought.
+        commit: The commit.
+        seen: What was counted of the records: as ``routing.counting`` names it.
+        run: The flow; ``entry`` becomes its newest.
+        started: When the batch began, by the monotonic clock.
+
+    Raises:
+        CountsDisagree: Rows were written or found other than were counted.
+    """
     counts = routing.counted(run.flow, seen)
-    if before.entry.number == 0 and (said := number_keys.told(seen)):
+    if entry.number == 1 and (said := number_keys.told(seen)):
         run.warn(said)
     run.standing = Standing(entry, commit.version)
     run.reached("written")
     _agree(run, entry, "rows in the table", commit.rows_written, counts.written + counts.merged)
-
     run.reached("dead_letters")
-    counts = bury(ranges, counts, seen, block, run)  # 7 a secondary of the same entry
-
+    counts = write_dead_letters(ranges, counts, seen, run)
     run.reached("settle")
-    return settled(run, ranges, counts, time.monotonic() - started, commit.merge)  # 8 counts that add up
+    return complete(run, ranges, counts, time.monotonic() - started, commit.merge)
 
 
-def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, run: RunningFlow) -> Counts:
+def write_dead_letters(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], run: RunningFlow) -> Counts:
     """Writes the dead letters of the newest entry, if there are any; the counts as they are then.
 
     Only the neighbourhoods that the first pass marked are read and judged again, so that the whole batch is
@@ -100,15 +135,15 @@ def bury(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], block: int, ru
     """
     if counts.dead_lettered == 0:
         return counts
-    blocks = seen["blocks"]
+    blocks, block = seen["blocks"], routing.block_size(ledger.size(ranges))
     whole = run.source.with_headers(headers=True)
     marked = routing.marked(ranges, blocks, block)
-    rows = unerased(envelope.read(whole.batch(run.spark, marked)), run, marked)
-    rows = envelope.in_few_tasks(rows, marked, run.flow)
+    rows = without_erased(envelope.read(whole.batch(run.spark, marked)), run, marked)
+    rows = envelope.coalesce_small_batch(rows, marked, run.flow)
     suspects = routing.nearby(rows, blocks, block)
-    routed = kept_changes(judged(suspects, run), run, marked)
+    routed = without_erased_changes(transformed(suspects, run), run, marked)
     mark = routing.mark_of(*explode.identity_of_letters(run.flow))
-    letters = Observed(letters_of(routed, run), {"mark": mark})
+    letters = Observed(dead_letters_of(routed, run), {"mark": mark})
     run.reached("bury")
     buried = run.dead_letters.write(letters.rows, run.standing.entry)
     run.reached("buried")

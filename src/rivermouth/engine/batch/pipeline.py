@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # Not the function now(), which Spark fills in batch by batch. Rather one batch too many built anew.
 
 
-def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
+def transformed(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
     """Envelope rows with their columns, failed expectations and route: steps 2 to 5; ``beside`` stays as it is.
 
     Where they are ``watched``, the job ends at a record that the flow's policies for its schema say more about.
@@ -51,14 +51,14 @@ def judged(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = (), *, wat
     for step in ("decode", "conform", "check", "route"):
         run.reached(step)
     flow, key = run.flow, (*beside, *(("watched",) if watched else ()))
-    if of_the_day(flow):
-        return judge(rows, flow, beside, watched=watched)
+    if has_current_date(flow):
+        return transform(rows, flow, beside, watched=watched)
     if key not in run.prepared:
-        run.prepared[key] = Prepared(lambda frame: judge(frame, flow, beside, watched=watched))
+        run.prepared[key] = Prepared(lambda frame: transform(frame, flow, beside, watched=watched))
     return run.prepared[key].over(rows)
 
 
-def of_the_day(flow: Flow) -> bool:
+def has_current_date(flow: Flow) -> bool:
     """Whether one of the flow's expressions may hold a literal that Spark's parser fills in: ``DATE 'today'``."""
     texts = [
         *(each.condition for each in flow.expectations),
@@ -71,7 +71,7 @@ def of_the_day(flow: Flow) -> bool:
     return any(map(is_of_the_day, texts))
 
 
-def judge(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
+def transform(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
     """Steps 2 to 5 over envelope rows, made anew; ``beside`` stays as it is."""
     rows = decoded(rows, flow, watched=watched)
     told = (names.VERDICT,) if flow.value_format.tells else ()
@@ -92,13 +92,13 @@ def decoded(rows: DataFrame, flow: Flow, *, watched: bool = False) -> DataFrame:
     return explode.explode(split_changes.split(rows, flow), flow)
 
 
-def unerased(rows: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
+def without_erased(rows: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
     """Envelope rows of ``ranges`` without the records that were erased: reading again does not bring them back."""
     gone = run.erased.within(run.spark, run.standing.entry, ranges)
     return rows if gone is None else erased_records.without(rows, erased_records.whole(gone, run.flow))
 
 
-def kept_changes(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
+def without_erased_changes(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
     """Judged rows of ``ranges`` without the changes that were erased of records whose other changes stay."""
     marked = marked_changes(routed, run, ranges)
     return routed if marked is None else erased_records.kept(marked)
@@ -110,7 +110,7 @@ def marked_changes(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataF
     return None if gone is None else erased_records.marked(routed, gone, run.flow)
 
 
-def first_held(run: RunningFlow, topics: Collection[str]) -> Offsets:
+def beginning_offsets(run: RunningFlow, topics: Collection[str]) -> Offsets:
     """The first offset that Kafka holds of each partition; of topics that are gone, or others by now, nothing."""
     known = run.standing.entry.topic_ids
     found = {name: topic for name, topic in run.kafka.describe(topics).items() if topic.id == known.get(name, topic.id)}
@@ -169,7 +169,7 @@ def rows_within(run: RunningFlow, ranges: Ranges, version: int | None = None) ->
     return found.drop(names.EPOCH)
 
 
-def written(rows: DataFrame, run: RunningFlow, entry: Entry) -> Commit:
+def write_rows(rows: DataFrame, run: RunningFlow, entry: Entry) -> Commit:
     """The commit that brought ``rows``, as ``table_rows`` returns them, and ``entry`` into the table.
 
     Raises:
@@ -182,7 +182,7 @@ def written(rows: DataFrame, run: RunningFlow, entry: Entry) -> Commit:
     return run.sink.write(rows, target, entry)
 
 
-def recorded(run: RunningFlow, entry: Entry) -> Commit:
+def write_entry(run: RunningFlow, entry: Entry) -> Commit:
     """The commit that brought ``entry`` into the table, and no row.
 
     Raises:
@@ -212,7 +212,7 @@ def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
     return letters.select(*columns, *more)
 
 
-def letters_of(routed: DataFrame, run: RunningFlow) -> DataFrame:
+def dead_letters_of(routed: DataFrame, run: RunningFlow) -> DataFrame:
     """The dead letters among judged rows, as those of the newest entry."""
     entry = run.standing.entry
     return dead_letter.dead_letters(
@@ -220,7 +220,7 @@ def letters_of(routed: DataFrame, run: RunningFlow) -> DataFrame:
     )
 
 
-def settled(
+def complete(
     run: RunningFlow, ranges: Ranges, counts: Counts, duration_s: float, merge: MergeReport | None = None
 ) -> BatchDone:
     """Keeps the counts of the newest entry and reports its batch, with what its MERGE came to where that is known.
@@ -257,7 +257,7 @@ def settled(
     return done
 
 
-def calmed(run: RunningFlow) -> RunningFlow:
+def without_fail_policies(run: RunningFlow) -> RunningFlow:
     """The flow with expectations that stop nothing."""
     expectations = tuple(
         each.model_copy(update={"action": "warn"}) if each.action == "fail" else each for each in run.flow.expectations

@@ -8,7 +8,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.ledger import ledger
-from rivermouth.engine.batch.pipeline import calmed, first_held, judged, table_order, table_rows
+from rivermouth.engine.batch.pipeline import (
+    beginning_offsets,
+    table_order,
+    table_rows,
+    transformed,
+    without_fail_policies,
+)
 from rivermouth.rows import envelope, routing
 from rivermouth.rows.columns.epochs import epoch_now
 
@@ -39,7 +45,7 @@ def forget_what_is_no_deletion(run: RunningFlow, again: Ranges) -> None:
     wanted = facts.select(*names.IN_TABLE).distinct()
     whole = run.source.with_headers(headers=run.flow.reads_headers)
     held = envelope.read(whole.batch(run.spark, ranges)).join(F.broadcast(wanted), [*names.IN_TABLE], "left_semi")
-    routed = judged(held, calmed(run)).localCheckpoint()
+    routed = transformed(held, without_fail_policies(run)).localCheckpoint()
     told = table_rows(routed.where(F.col(names.ROUTE) == routing.TABLE), run)
     wrong = facts.join(routed.select(*names.IN_TABLE).distinct(), [*names.IN_TABLE], "left_semi")
     wrong = wrong.alias("f").join(told.alias("s"), F.expr(_confirmed(order)), "left_anti").localCheckpoint()
@@ -49,7 +55,7 @@ def forget_what_is_no_deletion(run: RunningFlow, again: Ranges) -> None:
 
 def _readable(run: RunningFlow, again: Ranges) -> Ranges:
     """What Kafka holds of ``again`` by now: a decision may be finished long after it was made."""
-    first = first_held(run, again.keys())
+    first = beginning_offsets(run, again.keys())
     starts = {
         topic: {p: max(start, first[topic][p]) for p, (start, _end) in parts.items() if p in first[topic]}
         for topic, parts in again.items()

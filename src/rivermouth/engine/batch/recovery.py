@@ -13,16 +13,16 @@ from rivermouth import names
 from rivermouth.domain.ledger import ledger
 from rivermouth.engine.batch.pipeline import (
     as_coordinates,
-    judged,
-    kept_changes,
-    letters_of,
+    complete,
+    dead_letters_of,
     rows_within,
-    settled,
     table_coordinates,
     table_order,
     table_rows,
-    unerased,
+    transformed,
     with_epoch,
+    without_erased,
+    without_erased_changes,
 )
 from rivermouth.engine.batch.recover_deletes import forget_what_is_no_deletion
 from rivermouth.engine.batch.recover_erasure import finish_forget
@@ -66,7 +66,7 @@ def recover(run: RunningFlow) -> None:
     elif ranges:
         run.reached("recover")
         counts = recount(run, ranges)
-        run.emit(settled(run, ranges, counts, time.monotonic() - started))
+        run.emit(complete(run, ranges, counts, time.monotonic() - started))
     else:
         run.standing = dataclasses.replace(run.standing, counts=ledger.Counts())
         run.ledger.keep(run.standing)
@@ -130,7 +130,7 @@ def _completed(run: RunningFlow, routed: DataFrame, held: DataFrame, counts: Cou
     """
     if not counts.dead_lettered and not run.dead_letters.exists():
         return counts
-    letters, kept = _with_vanished(run, letters_of(routed, run), held)
+    letters, kept = _with_vanished(run, dead_letters_of(routed, run), held)
     counts += ledger.Counts(consumed=kept, dead_lettered=kept)
     run.reached("bury")
     run.dead_letters.complete(letters, run.standing.entry, counts.dead_lettered, run.flow.previously)
@@ -146,8 +146,8 @@ def _counted(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> Counts:
 def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     whole = run.source.with_headers(headers=True)
     present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
-    held = unerased(envelope.read(whole.batch(run.spark, ranges)), run, ranges)
-    routed = judged(held, run).join(present, [*run.flow.identity], "left")
+    held = without_erased(envelope.read(whole.batch(run.spark, ranges)), run, ranges)
+    routed = transformed(held, run).join(present, [*run.flow.identity], "left")
     written = F.col("__present").isNotNull()
     table = routed.where(written).withColumn(names.ROUTE, F.lit(routing.TABLE))
     counts = _counted(table, run, ranges)
@@ -185,8 +185,8 @@ def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts
     counts, rest = ledger.Counts(lost=ledger.size(gone)), ledger.without(ranges, gone)
     if not rest:
         return counts
-    judged_now = judged(unerased(envelope.read(whole.batch(run.spark, rest)), run, rest), run)
-    routed = _as_merged(kept_changes(judged_now, run, rest), run, rest).persist(StorageLevel.DISK_ONLY)
+    judged_now = transformed(without_erased(envelope.read(whole.batch(run.spark, rest)), run, rest), run)
+    routed = _as_merged(without_erased_changes(judged_now, run, rest), run, rest).persist(StorageLevel.DISK_ONLY)
     try:
         counts += _counted(routed, run, rest)
         counts = _completed(run, routed, routed, counts)

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
 from rivermouth.domain.ledger import ledger
-from rivermouth.engine.batch.pipeline import judged, of_the_day, table_rows
+from rivermouth.engine.batch import microbatch
+from rivermouth.engine.batch.pipeline import has_current_date, table_rows, transformed
+from rivermouth.engine.events import BatchSkipped
 from rivermouth.engine.flow.shared_part import Part
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import CommitLost
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.domain.ledger.ledger import Entry, Ranges
+    from rivermouth.engine.events import BatchDone
     from rivermouth.engine.flow.running import RunningFlow
     from rivermouth.engine.flow.table_shape import TableShape
     from rivermouth.ports.delta.delta_table import Commit
@@ -167,7 +170,23 @@ def kind_of(flow: Flow) -> Flow:
     return flow.model_copy(update=bare)
 
 
-def added_part(part: Part, run: RunningFlow, entry: Entry) -> Commit | None:
+def process_part(part: Part, planned: Ranges, run: RunningFlow) -> BatchDone | BatchSkipped:
+    """Carries a flow's part of a shared batch; as ``microbatch.process``, whose steps 2 to 4 were done for all parts.
+
+    Guarantees:
+        Those of ``microbatch.process``, which carries the batch where the flow's table has moved meanwhile.
+    """
+    started = time.monotonic()
+    ranges, entry = microbatch.begin(planned, run)
+    if entry is None:
+        return BatchSkipped(run.flow.name, planned)
+    commit = _added(part, run, entry) if ranges == planned else None
+    if commit is None:
+        return microbatch.process(run.source.batch(run.spark, ranges), ranges, run)
+    return microbatch.finish(ranges, entry, commit, part.seen, run, started)
+
+
+def _added(part: Part, run: RunningFlow, entry: Entry) -> Commit | None:
     """The commit that brought the flow's part and ``entry`` into its table; None, and nothing done, if it has moved.
 
     Raises:
@@ -195,7 +214,7 @@ def _fits(run: RunningFlow, ranges: Ranges) -> bool:
         isinstance(run.source, TableSource)
         and isinstance(run.sink, Append)
         and run.flow.keyed is None
-        and not (entry.epochs or run.watches(ranges) or of_the_day(run.flow))
+        and not (entry.epochs or run.watches(ranges) or has_current_date(run.flow))
         and run.erased.within(run.spark, entry, ranges) is None
     )
 
@@ -222,7 +241,7 @@ def _carry(group: Sequence[_Wish]) -> None:
         rows = envelope.read(rows, beside=(names.NUMBER,))
         # Each task writes a file for each table.
         rows = rows.coalesce(run.spark.sparkContext.defaultParallelism)
-        routed = judged(rows, run, beside=(names.NUMBER,))
+        routed = transformed(rows, run, beside=(names.NUMBER,))
         aggregates = routing.counting(run.flow, routing.block_size(ledger.size(ranges)))
         if any(each.run.standing.entry.number == 0 for each in group):
             aggregates |= number_keys.counting(run.flow)

@@ -10,7 +10,7 @@ from pyspark.sql.types import IntegerType, StructField
 from rivermouth import names
 from rivermouth.domain.ledger import decisions, ledger
 from rivermouth.domain.ledger.data_loss import Found, LossDecision, problem
-from rivermouth.engine.batch.pipeline import recorded
+from rivermouth.engine.batch.pipeline import write_entry
 from rivermouth.engine.batch.recovery import finish_decision, recount, recover
 from rivermouth.engine.data_loss.duplicates import check_doubles
 from rivermouth.engine.events import DecisionRecorded
@@ -104,7 +104,7 @@ def _record(run: RunningFlow, found: Found, wanted: LossDecision) -> None:
         add_epoch_column(run)
     entry = ruling.entry_after(before.entry, counts)
     run.reached("decide")
-    commit = recorded(run, entry)
+    commit = write_entry(run, entry)
     run.standing = Standing(entry, commit.version, report=before.report)
     run.void = None
     run.reached("decided")

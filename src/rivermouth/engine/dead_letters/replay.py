@@ -11,7 +11,14 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.ledger.ledger import Counts
-from rivermouth.engine.batch.pipeline import judge, judged, table_coordinates, table_rows, with_epoch, written
+from rivermouth.engine.batch.pipeline import (
+    table_coordinates,
+    table_rows,
+    transform,
+    transformed,
+    with_epoch,
+    write_rows,
+)
 from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.events import Replayed, StillFailing
 from rivermouth.engine.schema.evolve import foreseen, grow
@@ -135,7 +142,7 @@ def _judged_again(run: RunningFlow, flow: Flow, letters: DataFrame) -> DataFrame
         more, beside = (*more, explode.WANTED), (*beside, explode.WANTED)
     tried_again = dead_letter.as_envelope(letters, *more).distinct()
     # Of a dry run the flow may have a schema that is kept nowhere.
-    routed = judged(tried_again, run, beside) if flow is run.flow else judge(tried_again, flow, beside)
+    routed = transformed(tried_again, run, beside) if flow is run.flow else transform(tried_again, flow, beside)
     passes = F.col(ROUTE) == routing.TABLE
     if flow.explosion is not None:
         passes = F.min(passes).over(Window.partitionBy(*IN_TABLE, *beside))
@@ -180,7 +187,7 @@ def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Cou
     entry = before.entry.carried("replay", before.counts or Counts())
     missing = passing if run.flow.keyed is not None else _missing(passing, coordinates, run)
     run.reached("replay_write")
-    commit = written(table_rows(missing, run), run, entry)
+    commit = write_rows(table_rows(missing, run), run, entry)
     run.standing = Standing(entry, commit.version, report=before.report)
     return Counts(replayed=commit.rows_written or 0)
 

@@ -15,15 +15,15 @@ from rivermouth.decoding import record_keys
 from rivermouth.domain.ledger import ledger
 from rivermouth.engine.batch.pipeline import (
     as_coordinates,
-    calmed,
-    first_held,
-    judged,
+    beginning_offsets,
     marked_changes,
     table_coordinates,
     table_order,
     table_rows,
-    unerased,
+    transformed,
     with_epoch,
+    without_erased,
+    without_fail_policies,
 )
 from rivermouth.errors import ForgetRefused, first_line
 from rivermouth.ports.delta import delta_table
@@ -365,8 +365,8 @@ def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
     if not ranges:
         return None
     source = run.source.with_headers(headers=run.flow.reads_headers)
-    held = unerased(envelope.read(source.batch(run.spark, ranges)), run, ranges)
-    routed = judged(held, calmed(run))
+    held = without_erased(envelope.read(source.batch(run.spark, ranges)), run, ranges)
+    routed = transformed(held, without_fail_policies(run))
     marked = marked_changes(routed, run, ranges)
     routed = routed if marked is None else marked.where(~F.col(erased_records.IS_ERASED))
     rows = table_rows(routed.where(F.col(names.ROUTE) == routing.TABLE), run)
@@ -400,4 +400,4 @@ def _changes(rows: DataFrame, keys: DataFrame, order: Order, columns: Sequence[C
 def _readable(run: RunningFlow) -> Ranges:
     """What Kafka still holds of what the flow has read."""
     read = run.standing.entry.next_offsets
-    return ledger.between(first_held(run, read.keys()), read)
+    return ledger.between(beginning_offsets(run, read.keys()), read)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rivermouth.domain.delta import maintenance, table_files
 from rivermouth.domain.ledger.ledger import Counts
-from rivermouth.engine.batch.pipeline import recorded
+from rivermouth.engine.batch.pipeline import write_entry
 from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.events import Maintained
 from rivermouth.engine.maintenance import optimize
@@ -167,6 +167,6 @@ def _carry_entry(run: RunningFlow) -> None:
     recover(run)
     before = run.standing
     entry = before.entry.carried("maintenance", before.counts or Counts())
-    made = recorded(run, entry)
+    made = write_entry(run, entry)
     run.standing = replace(before, entry=entry, version=made.version, counts=Counts())
     run.ledger.keep(run.standing)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rivermouth import names
 from rivermouth.domain.ledger import ledger
-from rivermouth.engine.batch.pipeline import judge
+from rivermouth.engine.batch.pipeline import transform
 from rivermouth.engine.open.sources import source_of
 from rivermouth.engine.schema.kept_schemas import fixed, inferred_now
 from rivermouth.engine.table.flow_table import table_shape
@@ -53,7 +53,7 @@ def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
     if not ranges:
         return spark.createDataFrame([], shape.columns)
     rows = envelope.read(source_of(flow, order.bootstrap_servers, order.options).batch(spark, ranges))
-    rows = judge(rows, flow).where(f"{names.ROUTE} = '{routing.TABLE}'")
+    rows = transform(rows, flow).where(f"{names.ROUTE} = '{routing.TABLE}'")
     columns = [names.quoted(name) for name in shape.columns.names]
     of_table = changes.order_of(flow, shape.columns.names)
     if of_table is None:

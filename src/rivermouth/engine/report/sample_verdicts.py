@@ -14,7 +14,7 @@ from rivermouth import names
 from rivermouth.decoding.row_values import OPTIONS, row_of
 from rivermouth.domain.ledger.sampling import Record
 from rivermouth.domain.project.sample_records import RecordVerdict
-from rivermouth.engine.batch.pipeline import judge
+from rivermouth.engine.batch.pipeline import transform
 from rivermouth.engine.flow import task_failures
 from rivermouth.engine.schema.infer import Seen, schema_of_seen, shape_of
 from rivermouth.engine.schema.kept_schemas import look_of, settled, with_columns
@@ -71,7 +71,7 @@ def judged_records(
     rows = envelope.read(given)
     merciful = _without_fail(flow)
     try:
-        routed = judge(rows, merciful)
+        routed = transform(rows, merciful)
         found = _told(routed, merciful, shape.columns).collect()
         reasons = _reasons(routed, merciful)
         suspects = _suspects(rows, flow)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.domain.ledger import ledger
 from rivermouth.engine.batch import microbatch
 from rivermouth.engine.batch.recovery import recover
+from rivermouth.engine.batch.shared_batch import process_part
 from rivermouth.engine.data_loss.decide import check_topics
 from rivermouth.engine.events import BatchDone, BatchRetried
 from rivermouth.engine.flow import task_failures
@@ -147,8 +148,10 @@ def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: in
         run.topic_ids = {name: topic.id for name, topic in topics.items()}
         run.ledger.check_undisturbed(run.standing)
         part = None if batch is not None or run.together is None else run.together.part(run, ranges)
-        frame = part or (batch if batch is not None else run.source.batch(run.spark, ranges))
-        done = microbatch.process(frame, ranges, run)
+        if part is not None:
+            done = process_part(part, ranges, run)
+        else:
+            done = microbatch.process(run.source.batch(run.spark, ranges) if batch is None else batch, ranges, run)
         if isinstance(done, BatchDone):
             done = dataclasses.replace(done, backlog=backlog)
             _tell_group(run)

@@ -144,7 +144,7 @@ class _Callback:
         except Exception as error:
             self.failure = self.failure or error
             raise
-        if ledger.judge(run.flow.name, run.standing.entry.next_offsets, planned):
+        if ledger.remaining_ranges(run.flow.name, run.standing.entry.next_offsets, planned):
             # Told to stop between two parts of the batch: Spark must not call the rest done.
             raise _Stopping
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.decoding.json.undeclared_fields import column_of
-from rivermouth.engine.batch.pipeline import unerased
+from rivermouth.engine.batch.pipeline import without_erased
 from rivermouth.engine.events import SchemaEvolved
 from rivermouth.engine.flow.column_starts import keep_column_starts
 from rivermouth.engine.schema.growth_limits import Room, marked
@@ -69,8 +69,8 @@ def evolve(run: RunningFlow, ranges: Ranges) -> None:
     """
     began_at = time.monotonic()
     with run.lock:
-        rows = unerased(envelope.read(run.source.batch(run.spark, ranges)), run, ranges)
-        found = _grow(run, envelope.in_few_tasks(rows, ranges, run.flow), stops=run.flow.policies.says("fail"))
+        rows = without_erased(envelope.read(run.source.batch(run.spark, ranges)), run, ranges)
+        found = _grow(run, envelope.coalesce_small_batch(rows, ranges, run.flow), stops=run.flow.policies.says("fail"))
         run.looked_at = ranges if found is None else None
     if found is not None:
         _tell(run, *found, began_at)
