@@ -16,7 +16,6 @@ from rivermouth.domain.ledger.dropping import dropped_by
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.table_ledger import Standing
 from rivermouth.ports.spark.expressions import is_of_the_day
 from rivermouth.ports.spark.prepared_plan import Prepared
 from rivermouth.rows import checks, conform, dead_letter, envelope, explode, partition_values, routing, split_changes
@@ -252,7 +251,7 @@ def complete(
         "ranges": {topic: {str(p): list(ends) for p, ends in parts.items()} for topic, parts in ranges.items()},
         "merge": None if merge is None else asdict(merge),
     }
-    run.standing = Standing(entry, run.standing.version, counts, report)
+    run.advance(entry, run.standing.version, counts=counts, report=report)
     run.ledger.keep(run.standing)
     return done
 
@@ -263,4 +262,4 @@ def without_fail_policies(run: RunningFlow) -> RunningFlow:
         each.model_copy(update={"action": "warn"}) if each.action == "fail" else each for each in run.flow.expectations
     )
     flow = run.flow.model_copy(update={"expectations": expectations})
-    return dataclasses.replace(run, flow=flow, prepared={})
+    return dataclasses.replace(run, view=dataclasses.replace(run.view, flow=flow), prepared={})
