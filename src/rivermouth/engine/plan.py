@@ -9,12 +9,13 @@ from rivermouth.engine import families
 from rivermouth.engine.adopt import WITHOUT_EFFECT, Takeover, takeover
 from rivermouth.engine.carry import max_offsets
 from rivermouth.engine.decide import found_of, now
+from rivermouth.engine.infer import without_values
 from rivermouth.engine.opening import standing_flow, without_effect
 from rivermouth.engine.orders import FlowOrder, located
 from rivermouth.engine.schemas import foreseen
 from rivermouth.engine.sources import finding, reading
 from rivermouth.engine.table import table_shape
-from rivermouth.errors import RivermouthError, SourceNotMade
+from rivermouth.errors import RivermouthError, SchemaEmpty, SourceNotMade
 from rivermouth.ports import delta
 from rivermouth.ports.fencing import check_same_place
 from rivermouth.ports.lease import read_holder
@@ -116,6 +117,11 @@ def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:
         check_same_place(spark, places)
         with reading(spark, order) as (kafka, source):
             return _planned(for_flow(spark), order, kafka, source, named)
+    except SchemaEmpty as error:
+        said = None if order.adoption else without_values(order.flow, error)
+        if said is None:
+            return replace(named, problem=located(error, order))
+        return replace(named, start=start_text(order.flow), warnings=(said,))
     except RivermouthError as error:
         return replace(named, problem=located(error, order))
 

@@ -14,6 +14,7 @@ from rivermouth.engine.events import Event, FlowFailed, FlowRestarted, Listener,
 from rivermouth.engine.failures import FailureNotes
 from rivermouth.engine.families import PASSING
 from rivermouth.engine.follow import follow, follow_table
+from rivermouth.engine.infer import without_values
 from rivermouth.engine.opening import open_flow
 from rivermouth.engine.orders import FamilyOrder, FlowOrder, FlowOutcome, Order, again, in_order, without_error
 from rivermouth.engine.requests import withdraw
@@ -290,9 +291,10 @@ class Supervisor:
         waits: bool,
         together: Together,
     ) -> RunningFlow | None:
-        """The flow, opened; None if it was told to stop while it waited for records of which to infer its schema.
+        """The flow, opened; None if it has no schema yet and nothing to store, or was told to stop while it waited.
 
-        While it waits it outlasts what passes by itself, such as a broker that is away.
+        While it waits for records of which to infer its schema it outlasts what passes by itself, such as a broker
+        that is away.
         """
         waiting, pause_s = False, _EMPTY_S
         while not self._stop.is_set():
@@ -300,6 +302,9 @@ class Supervisor:
                 return self._opened(order, kafka, source.with_new_consumers(), lease, listener, together)
             except (SchemaEmpty, SchemaNotInferred, *PASSING) as error:
                 is_early = isinstance(error, SchemaEmpty | SchemaNotInferred)
+                if not waits and isinstance(error, SchemaEmpty) and (said := _nothing_to_store(order, error)):
+                    listener(Warned(order.flow.name, said))
+                    return None
                 if not waits or not (waiting or is_early):
                     raise
                 if not waiting:
@@ -376,6 +381,12 @@ class Supervisor:
 
 def _as_ours(order: Order, error: Exception) -> RivermouthError:
     return error if isinstance(error, RivermouthError) else FlowBroken(flow=order.flow.name, detail=first_line(error))
+
+
+def _nothing_to_store(order: FlowOrder, empty: SchemaEmpty) -> str | None:
+    """What is said of a flow that has nothing to do yet; None where something is wanted of its table."""
+    wanted = order.adoption or order.decision or order.rebuild
+    return None if wanted else without_values(order.flow, empty)
 
 
 def _entry(run: RunningFlow | None) -> int | None:
