@@ -16,8 +16,8 @@ from tests.rows.protobuf_writers import orders, told
 
 from rivermouth import Project, Record
 from rivermouth.cli.main import invoke
-from rivermouth.rows.given_records import placed
-from rivermouth.rows.protobuf_descriptor import message_class
+from rivermouth.decoding.protobuf.protobuf_descriptor import message_class
+from rivermouth.domain.project.sample_records import placed
 from rivermouth.spec import ProjectSpec
 
 NARROW, WIDE = orders("int32 id = 1", "string note = 3"), orders("int64 id = 1", "string note = 3", "bool more = 4")
