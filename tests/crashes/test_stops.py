@@ -33,14 +33,14 @@ def scene(make_scene):
 
 
 def test_rows_that_were_not_counted_stop_the_flow_and_the_next_run_settles_them(scene, spark, monkeypatch):
-    honest = microbatch.written
+    honest = microbatch.write_rows
 
     def one_more(*arguments):
         commit = honest(*arguments)
         return replace(commit, rows_written=commit.rows_written + 1)
 
     with monkeypatch.context() as lying:
-        lying.setattr(microbatch, "written", one_more)
+        lying.setattr(microbatch, "write_rows", one_more)
         lying.setattr(run_flow, "_DRAIN_RESTARTS", 0)
         outcome = scene.drain(spark)
     assert str(outcome.error) == (
@@ -106,14 +106,14 @@ def test_what_spark_said_is_there_after_its_jvm(scene, spark, monkeypatch):
 
 def test_a_batch_that_does_not_end_when_it_is_told_to_is_abandoned_and_found_again(scene, spark, monkeypatch):
     begun, released, queries = threading.Event(), threading.Event(), []
-    honest, start = microbatch.written, follow._start
+    honest, start = microbatch.write_rows, follow._start
 
     def slow(*arguments):
         begun.set()
         assert released.wait(60)
         return honest(*arguments)
 
-    monkeypatch.setattr(microbatch, "written", slow)
+    monkeypatch.setattr(microbatch, "write_rows", slow)
     monkeypatch.setattr(follow, "_start", lambda *arguments: queries.append(start(*arguments)) or queries[-1])
     monkeypatch.setattr(follow, "STOP_TIMEOUT_S", 1.0)
     watched, outcomes = Supervisor(spark, scene.events.append, lambda _run: None), []
