@@ -114,7 +114,7 @@ NAMED = "name the flows behind the command: rivermouth"
         (
             ["stop"],
             "No such command 'stop'.",
-            "press Ctrl-C where it runs, or: kill PID; it ends after the batch in hand",
+            "press Ctrl-C where it runs, or: kill PID; it ends after the current batch",
         ),
         (["metrics"], "No such command 'metrics'.", "rivermouth status --output json"),
         (["dry-run"], "No such command 'dry-run'.", "rivermouth plan"),

@@ -99,7 +99,9 @@ def with_topic(command: Command) -> Command:
             click.option(
                 "--key-format", type=click.Choice(["raw", "text", "long", "int"]), help="How the key is read."
             ),
-            click.option("--keys", metavar="COLUMN,...", help="Columns that tell rows apart; Kafka's key by default."),
+            click.option(
+                "--keys", metavar="COLUMN,...", help="Columns that are the key of a row; Kafka's key by default."
+            ),
             click.option(
                 "--sequence-by",
                 metavar="COLUMN",

@@ -74,7 +74,7 @@ def infer(
     project = _project(file, of_cluster=bool(bootstrap_servers or kafka_options), debug=debug)
     flows = flows_called(project, name)
     if save and len(flows) > 1:
-        detail = f"one file has one schema, and {name} stands for {len(flows)} flows"
+        detail = f"one file has one schema, and {name} is {len(flows)} flows"
         fix = f"rivermouth schema infer {flows[0]} --save {save}"
         raise ArgumentInvalid(argument="--save", detail=detail, fix=fix)
     found: dict[str, tuple[Inference, SchemaUpdate | None]]

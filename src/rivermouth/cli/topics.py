@@ -45,7 +45,9 @@ def create(
 @with_topic
 @click.option("--latest-per-key", is_flag=True, help="Only the newest record of each key; deleted keys are left out.")
 @click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many rows.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most rows that are printed."
+)
 @speaking
 def read(output: Output, topic: str, format_: Any, wanted: str | None, limit: int, **arguments: Any) -> None:
     """Print records of TOPIC as the rows that they would be in a table, in no order; nothing is written.

@@ -23,7 +23,7 @@ class Catalog(Noun):
 
     Attributes:
         name: Of the catalog; ``spark_catalog`` is the session's own.
-        naming: Template of the schema's name there; ``{schema}`` stands for that of the table.
+        naming: Template of the schema's name there; ``{schema}`` is that of the table.
         metastore: Where ``spark_catalog`` keeps its names: ``embedded`` in the lake's state, for one process at a time;
             the URI of a Hive metastore, ``thrift://host:9083``; or ``session``, as Spark's own options say.
     """

@@ -74,10 +74,10 @@ class Trigger(Noun):
 
     Attributes:
         every: Time from the start of one batch to the start of the next, with ``--follow``.
-        max_offsets: At most so many offsets a batch, over all partitions.
-        min_offsets: Wait until there are so many, but no longer than ``max_delay``.
+        max_offsets: The most offsets in a batch, over all partitions.
+        min_offsets: Wait until there are this many offsets, but no longer than ``max_delay``.
         max_delay: Bound on the wait for ``min_offsets``.
-        min_partitions: At least so many Spark tasks read a batch.
+        min_partitions: The least number of Spark tasks that read a batch.
     """
 
     every: DurationS = 10.0
@@ -105,7 +105,7 @@ class Table(Noun):
         name: ``schema.table`` lies in the lake; ``catalog.schema.table`` is also registered in that catalog. With
             ``{topic}`` in it a flow of several topics has a table for each; with ``{column}``, a flow over a table
             has one for each value of that partition column.
-        max_tables: At most so many tables, where there are several.
+        max_tables: The most tables, where there are several.
         partition_by: Columns; ``{name: expression}`` derives one, for example ``{day: date(kafka_timestamp)}``.
         cluster_by: Columns for liquid clustering; not together with ``partition_by``.
         properties: Delta table properties, set when the table is created.
@@ -153,7 +153,7 @@ class Flow(Constructed):
         starting_offsets: Where to start while the flow has no ledger yet.
         ending_offsets: Where a bounded run ends; not together with ``--follow``.
         on_data_loss: What happens where Kafka no longer holds what was not read yet, or a topic was created again:
-            ``fail`` stops the flow until somebody decides, ``record`` records the loss in the ledger and goes on.
+            ``fail`` stops the flow until you decide, ``record`` records the loss in the ledger and goes on.
         group_id: Consumer group under which progress is shown to Kafka's own tools; never read back.
         format: How the value of a record becomes columns.
         compression: How each value is compressed; not what Kafka does with batches of records.
@@ -161,21 +161,21 @@ class Flow(Constructed):
             and int read whole numbers as Kafka's serializers write them, and a format with a schema makes a struct of
             its columns, or one value of an Avro schema that is no record.
         metadata_columns: Which of Kafka's coordinates the table gets, and under which names.
-        explode: An array or a map over the columns that the format reads, of which each element becomes a row, as SQL:
-            ``items AS item``, ``tags AS (name, tag)``. ``*`` where a value is itself an array of documents. The column
+        explode: An array or a map over the columns that the format reads, as SQL: ``items AS item``, ``tags AS (name,
+            tag)``. Each element becomes a row. ``*`` where a value is itself an array of documents. The column
             ``kafka_position`` says which element of its record a row is.
         null_values: What happens to a record without a value: ``drop`` counts it, ``keep`` writes a row whose payload
             columns are null, ``dead_letter`` refuses it. The default is ``keep`` with ``format: raw`` (without
             ``explode``), and ``drop`` with all other formats. Keyed sinks have ``tombstones`` instead.
-        select: SQL expressions over the columns that the format reads, and the metadata columns: what they make stands
-            in the table in the place of those that were read. ``*`` is all of these. In YAML also one alone.
-        evolution: What happens to documents that the schema does not foresee.
+        select: SQL expressions over the columns that the format reads, and the metadata columns: their results are
+            in the table in the place of those that were read. ``*`` is all of these. In YAML also a single one.
+        evolution: What happens to documents that do not fit the schema.
         expectations: Conditions that each record should meet.
         table: The Delta table.
         sink: How rows get into the table.
-        places: Where things lie, if not where the project says.
+        places: Where tables and state are kept, if not where the project says.
         trigger: How often the flow looks for records, and how many it takes.
-        maintenance: When the files of its tables are put in order, if not as the project says; ``{}`` for never.
+        maintenance: When its tables are optimized and vacuumed, if not as the project says; ``{}`` for never.
         previously: The name that the flow had before it was renamed.
     """
 
