@@ -26,7 +26,7 @@ class LakeNotReadable(RivermouthError):
 
 
 class LakeNotFenced(RivermouthError):
-    """Where the table lies, a second writer could destroy a commit of the first."""
+    """In the table's storage, a second writer could destroy a commit of the first."""
 
     code = "LAKE_NOT_FENCED"
     what = "flow {flow}: {detail}, so that two writers could lose each other's commits; nothing was written"

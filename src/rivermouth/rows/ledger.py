@@ -137,7 +137,7 @@ class Entry:
         epochs: By topic and partition, the numbers of the entries with which a new epoch of it began: the same
             offsets are other records since then. A partition in its first epoch is not named.
         decisions: What was decided about data that is gone, oldest first.
-        begins: The first offset of each topic and partition for which the table is answerable: what lies from there to
+        begins: The first offset of each topic and partition for which the table accounts: what is from there to
             ``next_offsets`` was written, dropped, dead-lettered or lost. Not known where the first entries had an older
             format.
     """

@@ -62,7 +62,7 @@ class MergeReport:
 
     Attributes:
         changes: Changes that were held against the table: at most one a key, or one a version.
-        held_bytes: What these, and what they were made of, took while they stood ready in memory or on disk; None
+        held_bytes: What these, and what they were made of, took while they were kept in memory or on disk; None
             where Spark does not report it.
         join: How they met the table's rows: ``broadcast`` or ``shuffle``.
         reason: Why so.
@@ -78,7 +78,7 @@ class MergeReport:
         copied: Rows that stayed as they were in a file that was rewritten.
         files_added: Files written.
         files_removed: Files that are the table's no more.
-        vectors: Files of which rows were marked as gone in a deletion vector, and which were not rewritten.
+        vectors: Files with rows that were marked as deleted in a deletion vector, and which were not rewritten.
         bytes_added: Size of the files written.
         bytes_removed: Size of the files removed.
         task_peak_bytes: Execution memory of the task that had the most; None where Spark does not report it.

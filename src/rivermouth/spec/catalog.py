@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 class Catalog(Noun):
     """A catalog in which the tables of all flows are registered, so that ``SELECT … FROM bronze.orders`` finds them.
 
-    In YAML its name alone, or a mapping. In names whatever Spark would have to quote becomes ``_``: a table of the
+    In YAML its name alone, or a mapping. Characters that Spark would have to quote become ``_``: a table of the
     topic ``a-b`` is found as ``a_b``.
 
     Attributes:

@@ -102,7 +102,7 @@ class Table(Noun):
     """The Delta table that a flow writes; in YAML a name, or a mapping with its layout.
 
     Attributes:
-        name: ``schema.table`` lies in the lake; ``catalog.schema.table`` is also registered in that catalog. With
+        name: ``schema.table`` is in the lake; ``catalog.schema.table`` is also registered in that catalog. With
             ``{topic}`` in it a flow of several topics has a table for each; with ``{column}``, a flow over a table
             has one for each value of that partition column.
         max_tables: The most tables, where there are several.
