@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rivermouth.cli.attend import door
-from rivermouth.cli.options import Timestamp, with_flows, with_project
+from rivermouth.cli.options import Timestamp, WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
 from rivermouth.names import printable
@@ -92,7 +92,7 @@ def list_(output: Output, flows: tuple[str, ...], file: str, **chosen: Any) -> N
 @_with_status("open")
 @filtering
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most that is printed of each flow."
+    "--limit", type=WholeNumber(min=1), default=20, show_default=True, help="The most that is printed of each flow."
 )
 @with_project
 def show(output: Output, flows: tuple[str, ...], file: str, limit: int, **chosen: Any) -> None:

@@ -17,6 +17,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 FILE_NAME = "rivermouth.yml"
 
 
+class WholeNumber(click.IntRange):
+    """A whole number within bounds; what is none is no "integer range", as click would say."""
+
+    name = "integer"
+
+
 class Timestamp(click.ParamType[dt.datetime]):
     """A time in ISO 8601; without an offset it is UTC."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.options import with_flows, with_project
+from rivermouth.cli.options import WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Say how the flows are doing: offsets, lag, rates.")
 @with_flows
 @click.option("--check", is_flag=True, help="Also fail if a flow's last run failed, or a rule below is not kept.")
-@click.option("--max-lag", type=click.IntRange(min=0), metavar="N", help="Rule: at most N offsets are left to read.")
+@click.option("--max-lag", type=WholeNumber(min=0), metavar="N", help="Rule: at most N offsets are left to read.")
 @click.option(
     "--max-dead-letters", metavar="N|N%", help="Rule: at most N records, or N% of all, are in the dead letters."
 )

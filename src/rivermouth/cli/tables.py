@@ -11,7 +11,7 @@ import click
 
 from rivermouth.cli.attend import door
 from rivermouth.cli.dead_letters import readable
-from rivermouth.cli.options import Duration, Timestamp, listed, with_project
+from rivermouth.cli.options import Duration, Timestamp, WholeNumber, listed, with_project
 from rivermouth.cli.output import Output, count, plain, say_json
 from rivermouth.cli.reports import erasure_text, lost_text, report_json, report_text, reports_json, reports_text
 from rivermouth.cli.text_table import columns
@@ -67,10 +67,8 @@ def describe(output: Output, tables: tuple[str, ...], file: str) -> None:
 @tables.command(short_help="Print rows of one table.")
 @click.argument("table")
 @click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most rows that are printed."
-)
-@click.option("--version", type=click.IntRange(min=0), help="As of this version of the table.")
+@click.option("--limit", type=WholeNumber(min=1), default=20, show_default=True, help="The most rows that are printed.")
+@click.option("--version", type=WholeNumber(min=0), help="As of this version of the table.")
 @click.option("--timestamp", type=Timestamp(), help="As it was then; without an offset it is UTC.")
 @with_project
 def read(output: Output, table: str, wanted: str | None, file: str, **asked: Any) -> None:
