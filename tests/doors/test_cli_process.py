@@ -178,7 +178,7 @@ def test_a_second_signal_ends_it_at_once(project, command):
     run.wait_for("batch 1", "err")
     jvms = run.jvms
     run.process.send_signal(signal.SIGINT)
-    run.wait_for("once more: at once", "err")
+    run.wait_for("press Ctrl-C again to stop at once", "err")
     run.process.send_signal(signal.SIGTERM)
     code, _out, err = run.end()
     assert code == 0

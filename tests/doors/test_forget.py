@@ -338,7 +338,7 @@ def test_what_cannot_be_erased_is_refused_and_all_stays(shop, spark):
     others.write.format("delta").mode("append").option("userMetadata", entry).save(str(location))
     code, _, err = shop.say("tables", "forget", "orders", "--where", "id > 1", "--yes")
     refused = (
-        "[FORGET_REFUSED] table silver.orders: 1 of the rows do not say of which record they are, since another "
+        "[FORGET_REFUSED] table silver.orders: 1 of the rows have no coordinates, because another "
         "program wrote them; nothing was erased\n"
         "  hint: delete these in Spark, then: rivermouth run orders, which says how it goes on\n"
     )

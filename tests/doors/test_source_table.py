@@ -272,8 +272,8 @@ def test_rebuild_refuses(shop):
     code, _out, err = shop.say("rebuild", "orders")
     assert code == 1
     assert err == (
-        f"[ARGUMENT_INVALID] rebuild: all rows of {shop.folder}/lake/silver/orders would be taken out, and nobody is "
-        "there to be asked; nothing was run\n"
+        f"[ARGUMENT_INVALID] rebuild: all rows of {shop.folder}/lake/silver/orders would be deleted, and there is no "
+        "terminal to ask on; nothing was run\n"
         "  hint: rivermouth rebuild orders --yes\n"
     )
     assert shop.say("rebuild", "ordres")[2].startswith("[FLOW_UNKNOWN]")
