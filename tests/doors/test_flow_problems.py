@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -190,8 +191,7 @@ UNUSABLE = "flow orders: the schema cannot be used: "
                 (
                     "flow orders: expectation 'a' cannot be used: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, "
                     "variable, or function parameter with name `price` cannot be resolved. Did you mean one of the "
-                    "following? [`items`, `id`, `amount`, `kafka_key`, `kafka_topic`]. SQLSTATE: 42703; line 1 pos 0; "
-                    "nothing was run"
+                    "following? [...]. SQLSTATE: 42703; line 1 pos 0; nothing was run"
                 ),
                 (
                     "known: amount, id, ingested_at, items, kafka_key, kafka_offset, kafka_partition, "
@@ -203,7 +203,9 @@ UNUSABLE = "flow orders: the schema cannot be used: "
     ],
 )
 def test_what_cannot_be_used_is_told_in_whole(problems_of, lines, told):
-    assert [each[2:] for each in problems_of(HEAD + lines)] == [told]
+    # Names that are equally near come in no order.
+    found = [(re.sub(r"\[`.*`\]", "[...]", message), hint) for _, _, message, hint in problems_of(HEAD + lines)]
+    assert found == [told]
 
 
 def test_names_that_are_no_words_of_sql_are_columns(problems_of):

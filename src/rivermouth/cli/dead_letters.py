@@ -43,7 +43,7 @@ def filtering(command: Command) -> Command:
     options = (
         click.option("--reason", callback=_reason, metavar="CODE", help="Reason code."),
         click.option("--field", help="Dotted path of the field."),
-        click.option("--stage", help="decode, conform or expectation."),
+        click.option("--stage", type=click.Choice(["decode", "conform", "expectation"]), help="Where they failed."),
         click.option("--expectation", help="Name of a failed expectation."),
         click.option("--topic", help="Kafka topic."),
         click.option("--partition", type=int, help="Kafka partition."),
