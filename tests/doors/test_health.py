@@ -11,17 +11,17 @@ import pytest
 from confluent_kafka import Producer
 
 from rivermouth.cli.status import check_text
-from rivermouth.engine.failures import FailureNotes, file_of, keep_unstarted, read_failure
-from rivermouth.engine.status import FlowStatus
+from rivermouth.domain.ledger.dropping import dropped_by
+from rivermouth.domain.ledger.failures import Failure, failure_of
+from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.engine.flow.failures import FailureNotes, file_of, keep_unstarted, read_failure
+from rivermouth.engine.report.status import FlowStatus
 from rivermouth.errors import ArgumentInvalid, BatchFailed, FlowBroken, LakeNotWritable, TopicMissing
-from rivermouth.ports.lake_reader import LakeReader
-from rivermouth.ports.lake_writer import LakeWriter
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.project.health import BrokenRule, HealthRules, broken_rules
-from rivermouth.project.load import Project
-from rivermouth.rows.dropping import dropped_by
-from rivermouth.rows.failures import Failure, failure_of
-from rivermouth.rows.ledger import Counts
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.ports.lake.lake_writer import LakeWriter
+from rivermouth.project.api import Project
+from rivermouth.project.commands.health import BrokenRule, HealthRules, broken_rules
 from rivermouth.spec import Flow
 
 PROJECT = """\

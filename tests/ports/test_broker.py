@@ -13,13 +13,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rivermouth.errors import DevFolderTaken, DevPortTaken, DevServerFailed
-from rivermouth.ports import jars
-from rivermouth.ports.broker import Broker
+from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.spark import jars
 
 PARENT = """
 import signal, sys, time
 from pathlib import Path
-from rivermouth.ports.broker import Broker
+from rivermouth.ports.dev.broker import Broker
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 broker = Broker.start(data_dir=Path(sys.argv[1]) if sys.argv[1:] else None)
 print(broker.pid, broker.data_dir, flush=True)

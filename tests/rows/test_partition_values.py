@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from tests.crashes.oracle import rows_of as read_by_rust
 
 from rivermouth import names
-from rivermouth.engine.steps import judge
+from rivermouth.domain.project.table_per_value import found_of
+from rivermouth.engine.batch.pipeline import transform
 from rivermouth.rows import dead_letter, envelope, partition_values, routing
 from rivermouth.spec import Flow
 
@@ -90,7 +91,7 @@ def read_back(spark, folder, column):
 def test_a_value_comes_back_as_it_was_sent_or_its_record_is_refused(spark, tmp_path, partition_by, column, sink):
     flow = a_flow(partition_by, **({"sink": sink} if sink else {}))
     values = [value and value.replace("p=", f"{column}=") for value in VALUES]
-    routed = judge(rows_of(spark, sent(values)), flow).persist()
+    routed = transform(rows_of(spark, sent(values)), flow).persist()
     try:
         kept = routed.where(F.col(names.ROUTE) == routing.TABLE).select("id", column)
         kept.coalesce(1).write.format("delta").partitionBy(column).save(str(tmp_path / "t"))
@@ -122,7 +123,7 @@ def test_bytes_are_a_partition_where_they_are_text(spark, tmp_path):
     keys = [b"ab", b"", b"\x00\xff", b"a\xff", b"a\x00", "ü".encode(), NULL.encode(), None]
     for column, part in (("kafka_key", "kafka_key"), ("k", {"k": "CAST(kafka_key AS STRING)"})):
         flow = a_flow([part], format="raw")
-        routed = judge(rows_of(spark, [(key, b"v") for key in keys]), flow)
+        routed = transform(rows_of(spark, [(key, b"v") for key in keys]), flow)
         found = letters(routed, flow)
         assert {place: row["field"] for place, row in found.items()} == dict.fromkeys([1, 2, 3, 4, 6], column)
         assert found[1]["message"].partition(": write")[0].endswith(REFUSED[""])
@@ -142,7 +143,7 @@ def test_many_folders_have_a_length_together(spark):
         json.dumps({name: size and "x" * size for name, size in zip(columns, each, strict=True)}).encode()
         for each in lengths
     ]
-    found = letters(judge(rows_of(spark, [(None, value) for value in values]), flow), flow)
+    found = letters(transform(rows_of(spark, [(None, value) for value in values]), flow), flow)
     assert {
         place: (row["field"], row["message"].partition(": write")[0].partition(" needs ")[2])
         for place, row in found.items()
@@ -163,7 +164,15 @@ def test_many_folders_have_a_length_together(spark):
         (
             [{"day": "date(kafka_timestamp)", "q": "concat(p, '')"}],
             NULL,
-            [{"day": "date(kafka_timestamp)"}, {"q": "sha2(concat(p, ''), 256)"}],
+            [
+                {"day": "date(kafka_timestamp)"},
+                {"q": f"CASE WHEN concat(p, '') <> '{NULL}' THEN concat(p, '') ELSE '(other)' END"},
+            ],
+        ),
+        (
+            [{"q": "concat(p, '')"}],
+            "x" * 300,
+            [{"q": "CASE WHEN octet_length(url_encode(concat(p, ''))) <= 253 THEN concat(p, '') ELSE '(other)' END"}],
         ),
         (["p"], "a\0b", [{"p_part": "sha2(p, 256)"}]),
     ],
@@ -171,11 +180,33 @@ def test_many_folders_have_a_length_together(spark):
 def test_the_partitions_that_the_message_names_keep_the_value(spark, partition_by, value, instead):
     refused = a_flow(partition_by)
     records = sent([value, "de", None])
-    message = letters(judge(rows_of(spark, records), refused), refused)[0]["message"]
+    message = letters(transform(rows_of(spark, records), refused), refused)[0]["message"]
     assert message.partition("partition_by: ")[2] == json.dumps(instead)
     flow = a_flow(json.loads(message.partition("partition_by: ")[2]))
-    routed = judge(rows_of(spark, records), flow).orderBy(names.OFFSET).collect()
+    routed = transform(rows_of(spark, records), flow).orderBy(names.OFFSET).collect()
     assert [(row[names.ROUTE], row["p"]) for row in routed] == [("table", value), ("table", "de"), ("table", None)]
+
+
+def test_the_remedies_lead_each_value_that_names_no_table_to_the_rest(spark):
+    """Pasted one after the other into the raw flow, as a user would; those that name a table go on to name it."""
+    named, other = ["conn", "a.b_c-d", "x" * 200], ["a/b", "...", "a b", "é", None]
+    sent_as = [*named, *other, *REFUSED]
+    event = "get_json_object(CAST(value AS STRING), '$.p')"
+    partition_by, messages = [{"event": event}], []
+    for _ in range(len(REFUSED)):
+        flow = a_flow(partition_by, format="raw")
+        routed = transform(rows_of(spark, sent(sent_as)), flow).persist()
+        refused = letters(routed, flow)
+        if not refused:
+            break
+        messages.append(refused[min(refused)]["message"])
+        partition_by = json.loads(messages[-1].partition("write into a new table with partition_by: ")[2])
+        routed.unpersist()
+    assert len(messages) == 4, messages
+    events = {row[names.OFFSET]: row["event"] for row in routed.collect()}
+    routed.unpersist()
+    tables = {value: found_of([events[place]]) for place, value in enumerate(sent_as)}
+    assert tables == {value: (value,) if value in named else ("_rest",) for value in sent_as}
 
 
 def test_only_what_would_be_stored_is_refused(spark):
@@ -189,7 +220,7 @@ def test_only_what_would_be_stored_is_refused(spark):
         flow = a_flow(
             ["kafka_key"], null_values=policy, expectations=[{"name": "no", "condition": "false", "action": "fail"}]
         )
-        routed = judge(rows_of(spark, records), flow)
+        routed = transform(rows_of(spark, records), flow)
         assert [row[names.ROUTE] for row in routed.orderBy(names.OFFSET).collect()] == routes
         reasons = {place: row["reason"] for place, row in letters(routed, flow).items()}
         assert reasons.get(0) == {"drop": None, "keep": "PARTITION_VALUE_INVALID", "dead_letter": "NULL_VALUE"}[policy]
@@ -206,7 +237,7 @@ def test_a_deletion_stores_nothing_and_passes(spark):
         (b'{"p": "", "id": 1}', None),
         (b'{"id": 1}', b'{"p": "", "v": 1}'),
     ]
-    routed = judge(rows_of(spark, records), flow)
+    routed = transform(rows_of(spark, records), flow)
     assert [row[names.ROUTE] for row in routed.orderBy(names.OFFSET).collect()] == [
         "dead_letter",
         "table",
@@ -223,7 +254,7 @@ def test_what_refuses_a_row_of_a_record_refuses_the_record(spark):
         {"type": "DELETE", "data": [{"id": "1", "p": ""}]},
         {"type": "UPDATE", "data": [{"id": "2", "p": "b"}], "old": [{"p": ""}]},
     ]
-    routed = judge(rows_of(spark, [(None, json.dumps(value).encode()) for value in values]), flow)
+    routed = transform(rows_of(spark, [(None, json.dumps(value).encode()) for value in values]), flow)
     rows = routed.select(names.OFFSET, names.ROUTE).collect()
     assert sorted(map(tuple, rows)) == [(0, "dead_letter"), (0, "dead_letter"), (1, "table"), (2, "table")]
     assert [(row["reason"], row["field"]) for row in letters(routed, flow).values()] == [
