@@ -89,15 +89,11 @@ def test_decisions_are_numbered_and_have_their_parts():
 
 
 def test_a_decision_and_the_one_before_it_name_each_other():
-    texts = {path.name[:4]: path.read_text("utf-8") for path in (ROOT / "docs/adr").glob("0*.md")}
-    superseded = {
-        (old, new)
-        for old, text in texts.items()
-        for new in re.findall(r"^Status: superseded by (\d+)", text, re.MULTILINE)
-    }
-    supersedes = {
-        (old, new) for new, text in texts.items() for old in re.findall(r"^Supersedes: (\d+)", text, re.MULTILINE)
-    }
+    superseded, supersedes = set(), set()
+    for path in (ROOT / "docs/adr").glob("0*.md"):
+        number, text = path.name[:4], path.read_text("utf-8")
+        superseded |= {(number, new) for new in re.findall(r"(?m)^Status: superseded by (\d+)", text)}
+        supersedes |= {(old, number) for old in re.findall(r"(?m)^Supersedes: (\d+)", text)}
     assert superseded == supersedes
 
 
