@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _quiet_libraries()
     signal.signal(signal.SIGTERM, _terminated)
     code = invoke(sys.argv[1:] if arguments is None else arguments)
-    if code == INTERRUPTED:
+    if code > 128:  # noqa: PLR2004 - ended by a signal
         _end_children()
     # A closed pipe shows only when the rest is flushed.
     try:

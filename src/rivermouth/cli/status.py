@@ -13,6 +13,7 @@ from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.rows import decisions
+from rivermouth.rows.lost_state import lost_text
 from rivermouth.rows.table_files import bytes_text
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ def status_text(status: FlowStatus) -> str:
         lines += [f"  {failed_then(status.failure)}"] if status.code is not None else []
         lines += [f"  hint: {status.failure.hint}"] if status.code is None and status.failure.hint else []
     lines += [f"  warning: {warning}" for warning in status.warnings]
+    if (lost := status.state_lost) is not None:
+        at = lost.at.replace("T", " ").removesuffix("+00:00")
+        lines.append(f"  lost with deleted state at {at} UTC, ledger entry {lost.entry}: {lost_text(lost.lost)}")
     if status.writer is not None:
         lines.append(f"  written by {status.writer}")
     if status.entry is not None:

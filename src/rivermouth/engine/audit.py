@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.engine import audit_exploded, audit_keyed
 from rivermouth.engine.decide import found_of
+from rivermouth.engine.lost_state import lost_at, lost_before, lost_with
 from rivermouth.engine.opening import standing_flow
 from rivermouth.engine.schemas import settled
 from rivermouth.engine.sources import reading
@@ -29,6 +30,7 @@ from rivermouth.rows.auditing import Tally, Window
 from rivermouth.rows.epochs import epoch_now
 from rivermouth.rows.gone import problem
 from rivermouth.rows.ledger import Counts, Ranges
+from rivermouth.rows.lost_state import ERASED_RECORDS, LostState
 from rivermouth.sinks.erased import ENTRY, whole, without
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ class FlowAudit:
         found: What is there.
         compacted: Topics of which Kafka may have taken records away since; rows of these are no finding.
         problems: What is wrong, in words; empty if every record is in exactly one place.
+        state_lost: What is not known any more of these batches, where something is in a wrong place and the state of
+            the flow in the lake was deleted.
         examples: ``topic-partition:offset`` of some records in the wrong place; of elements with ``:position``.
     """
 
@@ -87,6 +91,7 @@ class FlowAudit:
     found: Tally = field(default_factory=Tally)
     compacted: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    state_lost: LostState | None = None
     examples: tuple[str, ...] = ()
 
 
@@ -205,8 +210,21 @@ def _with_findings(
         # Only now: not everybody may ask for it.
         compacted = tuple(sorted(run.kafka.compacted(window.ranges.keys())))
         found = look(compacted)
-        problems = auditing.findings(found, window.counts, compacted=bool(compacted), place=told.place)
+        lost = _state_lost(run, window)
+        unlisted = window.counts.erased - found.erased if lost and ERASED_RECORDS in lost.lost else 0
+        problems = auditing.findings(
+            found, window.counts, compacted=bool(compacted), place=told.place, unlisted=unlisted
+        )
+        told = dataclasses.replace(told, state_lost=lost)
     return dataclasses.replace(told, found=found, compacted=compacted, problems=problems)
+
+
+def _state_lost(run: RunningFlow, window: Window) -> LostState | None:
+    """What is not known any more of the window's records, since the flow's state was deleted; None if nothing is."""
+    lost, entry = lost_before(run.files, run.places), lost_at(run.flow, run.files, run.places)
+    if entry is not None:
+        lost = LostState(entry.number, "", lost_with(run.flow, entry))
+    return lost if lost is not None and lost.lost and lost.entry > window.since else None
 
 
 def _places(run: RunningFlow, window: Window) -> DataFrame:

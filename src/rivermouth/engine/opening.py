@@ -11,6 +11,7 @@ from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached, Warned
 from rivermouth.engine.keyed_table import column_starts, columns_left, keep_column_starts
 from rivermouth.engine.rebuild import empty
 from rivermouth.engine.recovery import recover
+from rivermouth.engine.restore import restore_state, settle_restored
 from rivermouth.engine.running import RunningFlow
 from rivermouth.engine.schemas import SchemaUpdate, ensured
 from rivermouth.engine.table import change_table, create_table, register_table, table_changes, table_shape
@@ -82,6 +83,7 @@ def open_flow(
     files = PlacedFiles(session)
 
     adopting = adoption is not None
+    state_lost = restore_state(session, flow, files, places, kafka, listener)
     flow = _with_schema(
         session, flow, files, places, kafka=kafka, listener=listener, update=update_schema, adopting=adopting
     )
@@ -104,10 +106,12 @@ def open_flow(
         listener=listener,
         even_void=bool(decision or rebuild),
     )
-    run.together = together
+    run.together, run.state_lost = together, state_lost
     if run.standing.entry.epochs:
         # Whoever restored the table to before the first epoch, or dropped the column, took it away.
         add_epoch_column(run)
+    if run.state_lost and run.void is None:
+        settle_restored(run)
     if run.void is None or not rebuild:
         decide(run, topics, decision)
     check_topics(run, topics)
@@ -119,6 +123,7 @@ def open_flow(
         run.warn(f"the declared schema {run.changes}")
     entry = run.standing.entry
     recover(run)
+    run.state_lost = False
     unheeded = without_effect(flow, entry)
     if unheeded is not None:
         run.warn(unheeded)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rivermouth.engine import families
+from rivermouth.engine import families, restore
 from rivermouth.engine.adopt import WITHOUT_EFFECT, Takeover, takeover
 from rivermouth.engine.carry import max_offsets
 from rivermouth.engine.decide import found_of, now
+from rivermouth.engine.lost_state import deleted_text
 from rivermouth.engine.opening import standing_flow, without_effect
 from rivermouth.engine.orders import FlowOrder, located
 from rivermouth.engine.schemas import foreseen
@@ -139,7 +140,9 @@ def start_text(flow: Flow) -> str:
 
 
 def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Records, named: FlowPlan) -> FlowPlan:
-    flow, inference = foreseen(spark, order.flow, PlacedFiles(spark), order.places, kafka)
+    files = PlacedFiles(spark)
+    rebuilt, state_lost = restore.foreseen(spark, order.flow, files, order.places, kafka)
+    flow, inference = (rebuilt, None) if rebuilt else foreseen(spark, order.flow, files, order.places, kafka)
     order, shape = replace(order, flow=flow), table_shape(spark, flow)
     try:
         topics = kafka.topics(flow)
@@ -149,7 +152,7 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
         return replace(named, start=start_text(flow), warnings=(error.message.partition("; ")[0],))
     taken = _taken(spark, order, kafka, shape, topics)
     standing_still = None if taken else _standing_still(spark, order, kafka, source, shape, topics)
-    warnings = (*_inferred(inference), *_warnings(spark, order, standing_still))
+    warnings = (*_inferred(inference), *_warnings(spark, order, standing_still, state_lost=state_lost))
     if taken:
         found = found_of(kafka, flow, topics)
         next_offsets, said = _after_takeover(flow, taken, topics, found)
@@ -162,7 +165,9 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
     else:
         entry = standing_still.standing.entry.number
         found = found_of(kafka, flow, topics)
-        next_offsets, said = _decided(flow, standing_still.standing.entry, standing_still.standing.needed, found)
+        standing = standing_still.standing
+        needed = standing.entry.next_offsets if state_lost else standing.needed
+        next_offsets, said = _decided(flow, standing.entry, needed, found)
         warnings += said
         start = ledger.filled(next_offsets, found.first)
         why = f"ledger entry {entry} of the table"
@@ -243,14 +248,14 @@ def _standing_still(
     return standing_flow(spark, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
 
 
-def _warnings(spark: SparkSession, order: FlowOrder, run: RunningFlow | None) -> tuple[str, ...]:
-    found = []
+def _warnings(spark: SparkSession, order: FlowOrder, run: RunningFlow | None, *, state_lost: bool) -> tuple[str, ...]:
+    found = [deleted_text(order.places)] if state_lost else []
     if run is not None:
         found += [f"the declared schema {run.changes}"] if run.changes else []
         said = without_effect(order.flow, run.standing.entry)
         found += [said] if said else []
         found += [WITHOUT_EFFECT] if order.adoption else []
-        if run.standing.counts is None and run.standing.entry.unsettled:
+        if not state_lost and run.standing.counts is None and run.standing.entry.unsettled:
             found.append(
                 "the last batch was not settled: its records are read again first, for counts and dead letters"
             )

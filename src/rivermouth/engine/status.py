@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from rivermouth.engine.failures import read_failure
+from rivermouth.engine.lost_state import deleted_text, lost_at, lost_before
 from rivermouth.errors import BrokerUnreachable, RivermouthError, SourceNotMade, TableForeign, TopicMissing
 from rivermouth.ports import delta
 from rivermouth.ports.kafka import Kafka
@@ -28,6 +29,7 @@ from rivermouth.rows.failures import Failure
 from rivermouth.rows.families import gone, is_child
 from rivermouth.rows.gone import Found
 from rivermouth.rows.ledger import Counts, Decision
+from rivermouth.rows.lost_state import LostState
 from rivermouth.rows.merging import MergeReport
 from rivermouth.rows.snapshot_place import SnapshotPlace
 
@@ -101,6 +103,7 @@ class FlowStatus:
         warnings: What will be in trouble if nothing happens, and what the next run records as lost.
         dropped_by: Why records were dropped so far, and how many for each reason, by the flow's rules of now.
         failure: Why the flow's last run failed; None if it did not, or if the flow has worked since.
+        state_lost: What is lost since the state of the flow in the lake was deleted; None if nothing is.
     """
 
     flow: str
@@ -128,6 +131,7 @@ class FlowStatus:
     warnings: tuple[str, ...] = ()
     failure: Failure | None = None
     dropped_by: Mapping[str, int] = field(default_factory=dict)
+    state_lost: LostState | None = None
 
 
 def project_status(
@@ -223,7 +227,12 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
     try:
         holder = read_holder(files, places.lease_file)
         standing, problem = _standing(flow, places, files)
-        status = replace(status, failure=read_failure(files, places.failures, flow.name))
+        status = replace(
+            status,
+            failure=read_failure(files, places.failures, flow.name),
+            state_lost=None if standing is None else lost_before(files, places),
+        )
+        deleted = standing is not None and lost_at(flow, files, places) is not None
     except RivermouthError as error:
         return _failed(status, error)
     status = replace(status, writer=str(holder) if holder is not None and holder.is_alive else None)
@@ -234,8 +243,10 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
         status = _failed(status, problem)
         if standing is None:
             return status
+    # The next run counts the last batch again also without what Kafka does not hold any more.
+    expected = replace(standing, counts=standing.counts or Counts()) if standing and deleted else standing
     try:
-        status = ask(lambda kafka: _with_kafka(status, flow, standing, kafka))
+        status = ask(lambda kafka: _with_kafka(status, flow, expected, kafka))
     except SourceNotMade as error:
         return replace(_failed(status, error), code=None, hint="") if standing is None else _failed(status, error)
     except TopicMissing as error:
@@ -247,6 +258,8 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
     except RivermouthError as error:
         known = standing.entry.next_offsets if standing is not None else {}
         status = replace(_failed(status, error), partitions=_partitions(known, {}, _reads(flow)))
+    if deleted:
+        status = replace(status, warnings=(deleted_text(places), *status.warnings))
     return status if status.code is not None else replace(status, message=_message(status, flow))
 
 
