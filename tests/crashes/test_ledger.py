@@ -174,7 +174,7 @@ def test_a_change_of_data_by_someone_else_makes_the_ledger_void_until_it_is_undo
     assert refused(scene, spark) == (
         f"[LEDGER_VOID] table {location}: version {last + 1} ({operation}) changed its data after ledger entry "
         f"{entry}; nothing was written\n"
-        f"  hint: RESTORE the table to version {last}, the last one that this flow wrote; or keep it as it is: "
+        f"  hint: RESTORE TABLE delta.`{location}` TO VERSION AS OF {last}; or keep the table as it is: "
         f'rivermouth run shop {options} --why "REASON"'
     )
     DeltaTable.forPath(spark, location).restoreToVersion(last)
@@ -195,7 +195,7 @@ def test_a_change_of_data_while_the_flow_runs_stops_it_before_the_next_batch(mak
     assert str(outcome.error) == (
         f"[LEDGER_VOID] table {scene.table}: version 2 (DELETE) changed its data after ledger entry 1; "
         "nothing was written\n"
-        "  hint: RESTORE the table to version 1, the last one that this flow wrote; or keep it as it is: "
+        f"  hint: RESTORE TABLE delta.`{scene.table}` TO VERSION AS OF 1; or keep the table as it is: "
         f'rivermouth run shop --rewind {scene.topic}-0:{stood} --why "REASON"'
     )
 

@@ -65,7 +65,7 @@ def test_a_table_that_others_restored_is_kept_by_the_command_in_the_hint(make_sc
     assert str(error) == (
         f"[LEDGER_VOID] table {scene.table}: version 4 (RESTORE) changed its data after ledger entry 3; nothing was "
         "written\n"
-        "  hint: RESTORE the table to version 3, the last one that this flow wrote; or keep it as it is: "
+        f"  hint: RESTORE TABLE delta.`{scene.table}` TO VERSION AS OF 3; or keep the table as it is: "
         f'rivermouth run shop --rewind {scene.topic}-0:10 --rewind {scene.topic}-1:10 --why "REASON"'
     )
     # Of the other partition rows went too: not to name it would lose them.

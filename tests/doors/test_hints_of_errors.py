@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 from tests.doors.test_cli_run import Shop
 
 PROJECT = """\
@@ -77,12 +77,9 @@ def free_port():
 
 
 def test_a_topic_that_is_missing_and_offsets_that_are_not_there(shop):
-    shop.edit(
-        f"topics: [{shop.topic}]\n    format: text\n    table: bronze.orders",
-        "topics: [x]\n    format: text\n    table: bronze.orders",
-    )
     missing = f"{shop.topic[::-1]}-zzzz"
-    shop.edit("topics: [x]", f"topics: [{missing}]")
+    head, orders, rest = shop.file.read_text().partition("  orders:\n")
+    shop.file.write_text(head + orders + rest.replace(shop.topic, missing, 1))
     hint = shop.fails("TOPIC_MISSING", "run", "orders")
     assert hint.startswith(f"rivermouth topics create {missing}")
     assert shop.types(hint) == f"{missing}: created\n"
@@ -99,6 +96,8 @@ def test_a_topic_that_is_missing_and_offsets_that_are_not_there(shop):
     shop.file.write_text(re.sub(r"    starting_offsets: \{t-.*\n", "", text))
     assert shop.writes(shop.fails("GROUP_WITHOUT_OFFSETS", "plan", "others"), "others") == "starting_offsets"
     assert shop.say("plan", "others")[0] == 0
+    hint = shop.fails("TABLE_MISSING", "tables", "read", "others")
+    assert "others: done, 1 batch" in shop.types(hint)
 
 
 def test_a_broker_that_is_not_there(shop):
@@ -141,20 +140,23 @@ def test_records_that_are_gone_and_a_topic_that_was_created_again(shop):
     assert [row["value"] for row in rows] == ["a", "b", "d", "e"]
 
 
-def test_tables_that_others_wrote_and_that_others_are_writing(shop):
+def test_tables_that_others_changed_wrote_or_are_writing(shop, spark):
     shop.send(b"a", b"b")
     assert shop.say("run", "orders")[0] == 0
     table = shop.folder / "lake" / "bronze" / "orders"
-    write_deltalake(table, DeltaTable(table).to_pyarrow_table(), mode="append")
-    hint = shop.fails("LEDGER_VOID", "run", "orders")
-    version = re.search(r"TO VERSION AS OF (\d+)", hint)
-    assert version, hint
-    assert "orders: done" in shop.types(hint)
-    shop.send(b"c")
-    assert shop.say("run", "orders")[0] == 0
+    for paste in (lambda hint: spark.sql(hint.partition(";")[0]), shop.types):
+        write_deltalake(table, pa.table({"kafka_topic": ["x"], "value": ["c"]}), mode="append", schema_mode="merge")
+        hint = shop.fails("LEDGER_VOID", "run", "orders")
+        assert hint.startswith(f"RESTORE TABLE delta.`{table}` TO VERSION AS OF ")
+        paste(hint)
+        assert shop.say("run", "orders")[0] == 0
+    rows = shop.rows("bronze/orders", "SELECT value FROM t ORDER BY value")
+    assert [row["value"] for row in rows] == ["a", "b", "c"]
 
-    shop.edit("bronze.orders", "bronze.elsewhere")
-    foreign = shop.folder / "lake" / "bronze" / "others"
-    write_deltalake(foreign, pa.table({"a": [1]}))
+    write_deltalake(shop.folder / "lake" / "bronze" / "others", pa.table({"value": ["a"]}))
     hint = shop.fails("TABLE_FOREIGN", "run", "others")
-    assert "--adopt" in hint
+    command = COMMAND.search(hint)[1]
+    assert command == "run others --adopt CHECKPOINT"
+    assert "checkpoint" in shop.fails("ADOPTION_REFUSED", *shlex.split(command))
+    shop.edit("bronze.others", "bronze.mine")
+    assert shop.say("run", "others")[0] == 0

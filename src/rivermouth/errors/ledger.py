@@ -38,7 +38,7 @@ class LedgerVoid(RivermouthError):
         "nothing was written"
     )
     hint = (
-        "RESTORE the table to version {last_version}, the last one that this flow wrote; or keep it as it is: "
+        "RESTORE TABLE delta.`{table}` TO VERSION AS OF {last_version}; or keep the table as it is: "
         'rivermouth run {flow} {options} --why "REASON"'
     )
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from rivermouth.rows.ledger import Offsets
 
 _LOG = logging.getLogger(__name__)
-# What Kafka answers to a commit from outside while a group has members.
 # A broker that has just become a group's coordinator loads its offsets first.
 _STARTING: Final = frozenset({"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
 _RETRY_S: Final = 0.1
+# What Kafka answers to a commit from outside while a group has members.
 _ACTIVE: Final = frozenset({"UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "REBALANCE_IN_PROGRESS"})
 
 
@@ -47,20 +47,31 @@ def group_offsets(client: KafkaClient, group: str, partitions: list[TopicPartiti
         KafkaRefused: The broker does not tell this client.
     """
     request = f"the offsets of consumer group {group!r}"
+    deadline = time.monotonic() + client.timeout_s
+    while True:
+        answer = _listed(client, group, partitions, request)
+        errors = [answer] if isinstance(answer, KafkaError) else [each.error for each in answer if each.error]
+        if isinstance(answer, list) and not errors:
+            break
+        if errors[0].name() not in _STARTING or time.monotonic() > deadline:
+            raise client.failure(errors[0], request)
+        time.sleep(_RETRY_S)
+    offsets: Offsets = {}
+    for part in answer:
+        offsets.setdefault(part.topic, {})[part.partition] = part.offset
+    return offsets
+
+
+def _listed(
+    client: KafkaClient, group: str, partitions: list[TopicPartition], request: str
+) -> list[TopicPartition] | KafkaError:
     futures = client.admin.list_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group, partitions)],
         require_stable=True,
         request_timeout=client.timeout_s,
     )
     answer = client.answers(futures, request)[group]
-    if isinstance(answer, KafkaError):
-        raise client.failure(answer, request)
-    offsets: Offsets = {}
-    for part in answer.topic_partitions:
-        if part.error is not None:
-            raise client.failure(part.error, request)
-        offsets.setdefault(part.topic, {})[part.partition] = part.offset
-    return offsets
+    return answer if isinstance(answer, KafkaError) else list(answer.topic_partitions)
 
 
 def commit_offsets(client: KafkaClient, group: str, offsets: Offsets) -> GroupCommit:
