@@ -14,7 +14,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.crashes.oracle import rows_of
 
+from rivermouth.cli.audit import audit_text
 from rivermouth.cli.status import check_text
+from rivermouth.engine.audit import FlowAudit
 from rivermouth.engine.failures import FailureNotes, file_of, keep_unstarted, read_failure
 from rivermouth.engine.families import foreseen, look
 from rivermouth.engine.lost_state import lost_at
@@ -26,6 +28,7 @@ from rivermouth.ports.lake_writer import LakeWriter
 from rivermouth.ports.storage import LocalFiles
 from rivermouth.project.health import BrokenRule, HealthRules, broken_rules
 from rivermouth.project.load import Project
+from rivermouth.rows.auditing import Tally
 from rivermouth.rows.dropping import dropped_by
 from rivermouth.rows.failures import Failure, failure_of
 from rivermouth.rows.families import child_of
@@ -408,7 +411,8 @@ def test_a_deleted_folder_of_state_is_noticed_and_rebuilt_from_the_tables(say_ov
 
     # Kafka has no record of the newest batch any more: what the tables have of it counts, and no flow stops.
     place = TopicPartition(orders, 0, 7)
-    AdminClient({"bootstrap.servers": broker.bootstrap_servers}).delete_records([place])[place].result(30)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_records([place])[place].result(30)
     shutil.rmtree(state)
     code, out, err = say_over(STATE, "run", "--output", "json")
     assert (code, carried(out)) == (0, dict.fromkeys(lost, (0, 0, 0, 0, 0))), err
@@ -484,6 +488,18 @@ def test_the_first_topics_of_a_family_are_known_by_their_tables(tmp_path):
     # The other one has no table, so it came when the folder was gone, and none of its records is passed over.
     for _ in range(2):
         assert starts(foreseen) == starts(look) == {"f.eu": "latest", "f.us": "earliest"}
+
+
+def test_an_audit_says_what_is_not_known_any_more():
+    window = {"entry": 4, "until": 4, "ranges": {"t": {0: (0, 9)}}, "counted": Counts(consumed=9, written=9, erased=6)}
+    found = Tally(visible=9, in_table=3, in_neither=6)
+    lost = LostState(3, "2026-11-26T01:02:03+00:00", ("erased_records",))
+    said = audit_text(FlowAudit("f", "/lake/t", found=found, state_lost=lost, **window))
+    assert said.splitlines()[0] == "f: every record is in exactly one place"
+    assert said.endswith(
+        "  the flow's state was deleted, as found at ledger entry 3; not known any more: which records were erased "
+        "(a rewind brings them back)"
+    )
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"entry": "x", "at": "", "lost": []}', '{"entry": 1}'])
