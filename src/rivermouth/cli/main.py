@@ -135,7 +135,10 @@ def invoke(arguments: Sequence[str]) -> int:
 
 
 def _end_children() -> None:
-    """Ends what this process started: a JVM that is only just starting would outlive it."""
+    """Ends what this process started: a JVM that is only just starting would outlive it.
+
+    PySpark hands its process out only once the JVM has answered, so nobody in this program knows it before.
+    """
     for listed in Path("/proc/self/task").glob("*/children"):
         for child in listed.read_text().split():
             with suppress(ProcessLookupError):

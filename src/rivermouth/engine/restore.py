@@ -155,7 +155,8 @@ def _schema_of_table(spark: SparkSession, flow: Flow, places: FlowPlaces, kafka:
         shape = table_shape(spark, with_columns(flow, columns))
     except (RivermouthError, ValueError):
         return None
-    return columns if shape.columns.names == state.columns.names else None
+    # A column that came later is the table's last, behind those that are not of the records.
+    return columns if set(shape.columns.names) == set(state.columns.names) else None
 
 
 def _fields_of_columns(flow: Flow, kafka: Topics) -> dict[str, dict[str, object]]:
