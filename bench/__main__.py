@@ -15,9 +15,10 @@ from pathlib import Path
 from bench import report
 from bench.format_group import formats, inference, wide
 from bench.groups import Bench, Sizes
+from bench.results import Results
 from bench.routing_group import routing
 from bench.upsert_group import upserts
-from rivermouth.ports.broker import Broker
+from rivermouth.ports.dev.broker import Broker
 
 GROUPS = ("bronze", "json", "formats", "wide", "inference", "routing", "small", "upserts", "memory")
 FUNCTIONS = {"formats": formats, "wide": wide, "inference": inference, "routing": routing, "upserts": upserts}
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="rivermouth-bench-", dir=options.folder))
-    results = report.Results(command=shlex.join(["python", "-m", "bench", *arguments]))
+    results = Results(command=shlex.join(["python", "-m", "bench", *arguments]))
     try:
         with Broker.start(data_dir=folder / "broker") as broker, ExitStack() as shared:
             bench = Bench(broker.bootstrap_servers, folder / "contestants", _sizes(options), _say, shared)

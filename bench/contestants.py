@@ -16,15 +16,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from bench import encodings, records, wide_documents
+from rivermouth.domain.ledger.ledger import between
+from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import BatchDone, Event
-from rivermouth.engine.orders import FlowOrder
-from rivermouth.engine.supervisor import Supervisor
-from rivermouth.ports import jars, java, session
-from rivermouth.ports.kafka import Kafka
-from rivermouth.ports.kafka_source import KafkaSource
-from rivermouth.project.schema import infer_schema
-from rivermouth.rows.ledger import between
-from rivermouth.rows.places import resolve
+from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.run.supervisor import Supervisor
+from rivermouth.ports import java
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.kafka.kafka_source import KafkaSource
+from rivermouth.ports.spark import jars, session
+from rivermouth.project.commands.schema import infer_schema
 from rivermouth.spec import Flow, ProjectSpec, SparkSettings
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench import records
 from bench.contestants import Job, order
 from rivermouth.engine.events import BatchDone, Event, StepReached
-from rivermouth.engine.supervisor import Supervisor
+from rivermouth.engine.run.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.groups import Series
-    from bench.report import Results
+    from bench.results import Results
 
 MANY: Final = 10_000_000
 """Records of a topic of which a sample's time has a bound."""

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from bench import records
 from bench.contestants import Job
+from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import BatchDone, Event, Maintained
-from rivermouth.engine.orders import FlowOrder
-from rivermouth.engine.supervisor import Supervisor
-from rivermouth.rows.places import resolve
+from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.spec import Flow, ProjectSpec
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import settings
 
-from rivermouth.ports.broker import Broker
-from rivermouth.ports.s3_server import S3Server
+from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.dev.s3_server import S3Server
 
 # Fast ones first, and such as can be shared out last; a folder that is not named here comes after them.
 ORDER = ("rows", "laws", "contracts", "ports", "doors", "audit", "crashes", "docs")
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """One Spark session for the whole suite; flows and tests take clones of it."""
-    from rivermouth.ports import session, session_conf
+    from rivermouth.ports.spark import session, session_conf
     from rivermouth.spec import SparkSettings
 
     settings = SparkSettings(master="local[2]", driver_memory="3g")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from unittest import mock
 
-from rivermouth.ports import delta_merge, delta_single_pass
-from rivermouth.rows import merging
+from rivermouth.domain.delta import merge_report
+from rivermouth.ports.delta import delta_merge, single_pass_merge
 
 _FILES = "spark.databricks.delta.allFilesInCrc.thresholdNumFiles"
 WAYS = {
@@ -24,7 +24,7 @@ def merging_by(way):
     conf, limits = WAYS[way]
     with (
         mock.patch.dict(delta_merge._LISTED, conf),
-        mock.patch.object(delta_single_pass, "LARGE_BYTES", 0),
-        mock.patch.multiple(merging, **{"BROADCAST_BYTES": merging.BROADCAST_BYTES, **limits}),
+        mock.patch.object(single_pass_merge, "LARGE_BYTES", 0),
+        mock.patch.multiple(merge_report, **{"BROADCAST_BYTES": merge_report.BROADCAST_BYTES, **limits}),
     ):
         yield

@@ -21,7 +21,8 @@ from typing import Final
 
 import pyspark
 
-from rivermouth.ports import jars, java
+from rivermouth.ports import java
+from rivermouth.ports.spark import jars
 
 SOURCES: Final = Path(__file__).parents[1] / "src/java"
 # The oldest Java that rivermouth takes.

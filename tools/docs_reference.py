@@ -27,34 +27,28 @@ from pydantic import BaseModel
 from pyspark.sql.types import StructType
 
 from rivermouth import errors, names, spec
-from rivermouth.cli import progress
+from rivermouth.cli import event_text, progress
 from rivermouth.cli.main import cli
+from rivermouth.decoding.cdc import change_format, connect_format
+from rivermouth.decoding.json import json_explain
+from rivermouth.decoding.protobuf import (
+    protobuf_decode,
+    protobuf_descriptor,
+    protobuf_reader,
+    protobuf_wire_check,
+    protobuf_writer_reader,
+    protobuf_writer_schemas,
+)
+from rivermouth.decoding.python import python_arrays, python_decode, python_values
+from rivermouth.domain.delta import maintenance, merge_report
+from rivermouth.domain.ledger import ledger
 from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
-from rivermouth.project import dump
-from rivermouth.project.json_schema import project_schema, to_text
-from rivermouth.rows import (
-    change_format,
-    changes,
-    connect_format,
-    dead_letter,
-    json_reasons,
-    ledger,
-    maintenance,
-    merging,
-    protobuf_descriptor,
-    protobuf_grown,
-    protobuf_reader,
-    protobuf_values,
-    protobuf_wire,
-    protobuf_writers,
-    python_arrays,
-    python_decoding,
-    python_values,
-    schema,
-    snapshots,
-    time_ranges,
-)
+from rivermouth.project.file import dump
+from rivermouth.project.file.json_schema import project_schema, to_text
+from rivermouth.rows import conform, dead_letter
+from rivermouth.rows.columns import time_ranges
+from rivermouth.rows.keyed import changes, snapshots
 from rivermouth.rows.reasons import REASONS
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -91,17 +85,17 @@ _LINK_WORDS: Final[Mapping[str, str]] = {
 }
 
 # Where formats whose values are read by Python say their reasons.
-_IN_RULES: Final = (json_reasons, changes, snapshots, change_format, connect_format)
+_IN_RULES: Final = (json_explain, changes, snapshots, change_format, connect_format)
 _IN_PYTHON: Final = (
     python_arrays,
-    python_decoding,
+    python_decode,
     python_values,
     protobuf_descriptor,
-    protobuf_grown,
+    protobuf_writer_reader,
     protobuf_reader,
-    protobuf_values,
-    protobuf_wire,
-    protobuf_writers,
+    protobuf_decode,
+    protobuf_wire_check,
+    protobuf_writer_schemas,
 )
 _WORDS: Final = tomllib.loads(Path(__file__).with_name("docs_words.toml").read_text("utf-8"))
 _PROSE: Final[Mapping[str, str]] = _WORDS["prose"]
@@ -298,7 +292,7 @@ def event_page() -> str:
         _PROSE["event_1"],
         _PROSE["event_2"],
     ]
-    for cls, kind in progress._KINDS.items():
+    for cls, kind in event_text._KINDS.items():
         more = [_row("`rows_per_s`", "number", "Records consumed a second.")] if cls is events.BatchDone else []
         parts.append(f"## `{kind}`\n\n{_summary(cls)}\n\n" + "\n".join([_fields(cls), *more]))
     finished = progress.summary_json([], stopped=False)["event"]
@@ -308,7 +302,7 @@ def event_page() -> str:
     ]
     parts.append("\n".join([f"## `{finished}`\n\nThe run has ended.\n", *_FIELDS_HEAD, *rows]))
     parts.append(f"## Counts\n\n{_summary(ledger.Counts)}\n\n{_fields(ledger.Counts)}")
-    parts.append(f"## Merge\n\n{_summary(merging.MergeReport)}\n\n{_fields(merging.MergeReport)}")
+    parts.append(f"## Merge\n\n{_summary(merge_report.MergeReport)}\n\n{_fields(merge_report.MergeReport)}")
     more = [
         _row("`saved_bytes`", "number", "So many fewer bytes on storage; below 0 where there are more."),
         _row("`saved_percent`", "number", "The same in per cent of what was on storage before."),
@@ -325,7 +319,7 @@ def event_page() -> str:
 
 def _fields(cls: type) -> str:
     meanings: dict[str, str] = dict(_WORDS["fields"])
-    for base in (*progress._KINDS, *reversed(cls.__mro__[:-1])):
+    for base in (*event_text._KINDS, *reversed(cls.__mro__[:-1])):
         # What one event says of a field holds for the others that have it and say nothing.
         meanings = {**meanings, **_attributes(base)}
     rows = [
@@ -351,7 +345,7 @@ def _json_type(annotation: str) -> str:
 
 def table_columns_page() -> str:
     """The page of the columns that a table gets besides its payload."""
-    types = {name: f"`{kind.simpleString()}`" for name, kind in schema._METADATA_TYPES.items()}
+    types = {name: f"`{kind.simpleString()}`" for name, kind in conform._METADATA_TYPES.items()}
     types["kafka_key"] = "`string`, `binary` or by `key_format`"
     rows = [
         _row(

@@ -11,13 +11,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rivermouth.domain.ledger.data_loss import LossDecision
+    from rivermouth.domain.project.sample_records import Record, RecordVerdict
     from rivermouth.errors import RivermouthError
-    from rivermouth.project.load import Project
-    from rivermouth.project.operate import ingest
-    from rivermouth.project.schema import infer_schema
-    from rivermouth.project.topics import read_topic
-    from rivermouth.rows.given_records import Record, RecordVerdict
-    from rivermouth.rows.gone import LossDecision
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands.ingest import ingest
+    from rivermouth.project.commands.schema import infer_schema
+    from rivermouth.project.commands.topics import read_topic
 
     __version__: str
 
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "LossDecision": "rivermouth.rows.gone",
-    "Project": "rivermouth.project.load",
-    "Record": "rivermouth.rows.given_records",
-    "RecordVerdict": "rivermouth.rows.given_records",
+    "LossDecision": "rivermouth.domain.ledger.data_loss",
+    "Project": "rivermouth.project.api",
+    "Record": "rivermouth.domain.project.sample_records",
+    "RecordVerdict": "rivermouth.domain.project.sample_records",
     "RivermouthError": "rivermouth.errors",
-    "infer_schema": "rivermouth.project.schema",
-    "ingest": "rivermouth.project.operate",
-    "read_topic": "rivermouth.project.topics",
+    "infer_schema": "rivermouth.project.commands.schema",
+    "ingest": "rivermouth.project.commands.ingest",
+    "read_topic": "rivermouth.project.commands.topics",
 }
 
 

@@ -10,14 +10,10 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import pkgutil
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from rivermouth.errors import UnknownKind
 from rivermouth.names import did_you_mean
-
-# Modules of a folder that no YAML names: what is written beside a sink.
-_NO_KINDS: Final[Mapping[str, frozenset[str]]] = {"sinks": frozenset({"dead_letters", "erased", "tombstones"})}
 
 
 def kind_names(family: str) -> list[str]:
@@ -42,8 +38,7 @@ def find_kind(family: str, name: str) -> Any:
 
 def _own(family: str) -> set[str]:
     package = importlib.import_module(f"rivermouth.{family}")
-    found = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
-    return found - _NO_KINDS.get(family, frozenset())
+    return {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
 
 
 def _installed(family: str) -> dict[str, importlib.metadata.EntryPoint]:

@@ -11,7 +11,7 @@ from typing import Final
 TOPIC: Final = "__topic"
 PARTITION: Final = "__partition"
 OFFSET: Final = "__offset"
-# Of flows that make several rows of a record: which of them, see rows/exploding.py.
+# Of flows that make several rows of a record: which of them, see rows/explode.py.
 POSITION: Final = "__position"
 TIMESTAMP: Final = "__timestamp"
 TIMESTAMP_TYPE: Final = "__timestamp_type"

@@ -22,7 +22,7 @@ from tests.crashes import oracle
 from tests.crashes.deciding import hinted
 from tests.crashes.oracle import Audit
 
-from rivermouth.engine.audit import audit_flow
+from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.errors import RivermouthError
 
 _DECISIONS = 4

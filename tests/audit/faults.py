@@ -24,7 +24,7 @@ from tests.crashes.test_checkpoint import DAMAGES
 from tests.crashes.test_kills import STEPS
 
 from rivermouth.errors import TableBusy
-from rivermouth.ports import delta_append
+from rivermouth.ports.delta import delta_append
 from rivermouth.sinks import _merging
 
 Fault = Callable[[World, random.Random], Callable[[], None] | None]

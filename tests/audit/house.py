@@ -16,9 +16,9 @@ from tests.audit.store import Store
 from tests.crashes.conftest import Nursery
 from tests.ports import cluster as clusters
 
-from rivermouth.ports import session, session_conf
-from rivermouth.ports.broker import Broker
-from rivermouth.ports.dev_server import free_ports
+from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.dev.dev_server import free_ports
+from rivermouth.ports.spark import session, session_conf
 from rivermouth.spec import SparkSettings
 
 # So that a worker that hangs is given up while somebody still waits for it.

@@ -14,7 +14,7 @@ from tests.crashes import oracle
 from tests.crashes.oracle import Audit
 from tests.crashes.scene import Scene
 
-from rivermouth.engine.status import project_status
+from rivermouth.engine.report.status import project_status
 
 Rows = Mapping[Key, Sequence[Mapping[str, Any]]]
 

@@ -17,17 +17,19 @@ from unittest import mock
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.engine import follow, microbatch, recovery, supervisor
-from rivermouth.ports import delta, delta_append
-from rivermouth.ports.kafka_source import KafkaSource
-from rivermouth.ports.lease import Lease
-from rivermouth.ports.table_ledger import TableLedger
-from rivermouth.rows import checks, gone, ledger, routing
-from rivermouth.rows.changes import Order
-from rivermouth.rows.ledger import Counts, Entry, Ranges
+from rivermouth.domain.ledger import data_loss, ledger
+from rivermouth.domain.ledger.ledger import Counts, Entry, Ranges
+from rivermouth.engine.batch import microbatch, recovery
+from rivermouth.engine.run import follow, run_flow
+from rivermouth.ports.delta import delta_append, delta_table
+from rivermouth.ports.delta.table_ledger import TableLedger
+from rivermouth.ports.kafka.kafka_source import KafkaSource
+from rivermouth.ports.lake.lease import Lease
+from rivermouth.rows import checks, routing
+from rivermouth.rows.keyed.changes import Order
+from rivermouth.side_tables.dead_letters import DeadLetterTable
+from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks.append import Append
-from rivermouth.sinks.dead_letters import DeadLetterTable
-from rivermouth.sinks.tombstones import Tombstones
 
 VARIABLE = "RIVERMOUTH_PLANTED"
 Patches = Sequence[Any]
@@ -153,14 +155,14 @@ def _fail_on_data_loss_false() -> Patches:
 
     return [
         mock.patch.object(KafkaSource, "_options", options),
-        mock.patch.object(gone, "undecided", return_value=gone.LossDecision()),
+        mock.patch.object(data_loss, "undecided", return_value=data_loss.LossDecision()),
     ]
 
 
 @bug("topic_anew:fewer", "topic_anew:equal", "topic_anew:more", shows="lost")
 def _a_topic_is_its_name() -> Patches:
     """A topic that was made anew is taken for the old one."""
-    return [mock.patch.object(gone, "is_another", return_value=False)]
+    return [mock.patch.object(data_loss, "is_another", return_value=False)]
 
 
 # --- what is read, and where does it go? ---
@@ -223,7 +225,7 @@ def _swallowed_exception() -> Patches:
     """A commit that fails is logged, and the next batch comes."""
     honest = Append.write
 
-    def write(self: Append, rows: Any, table_ledger: TableLedger, entry: Entry, **how: Any) -> delta.Commit:
+    def write(self: Append, rows: Any, table_ledger: TableLedger, entry: Entry, **how: Any) -> delta_table.Commit:
         try:
             return honest(self, rows, table_ledger, entry, **how)
         except Exception:  # noqa: BLE001 - it is the bug
@@ -236,14 +238,14 @@ def _swallowed_exception() -> Patches:
 @bug("commit_refused:dead_letters", shows="lost")
 def _dead_letters_called_complete() -> Patches:
     """Their commit failed, and the batch is called settled all the same."""
-    honest = microbatch.bury
+    honest = microbatch.write_dead_letters
 
     def bury(ranges: Ranges, counts: Counts, *how: Any) -> Counts:
         with contextlib.suppress(Exception):
             return honest(ranges, counts, *how)
         return counts
 
-    return [mock.patch.object(microbatch, "bury", bury)]
+    return [mock.patch.object(microbatch, "write_dead_letters", bury)]
 
 
 @bug("answer_lost:dead_letters", "kill:buried", shows="doubled")
@@ -291,4 +293,4 @@ def _no_fencing() -> Patches:
 def _no_fencing_on_s3() -> Patches:
     """Delta's own log store looks whether a commit is there, and then overwrites it."""
     unfenced = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore"}
-    return [mock.patch.dict(CONF_OF_A_SLEEPER, unfenced), mock.patch.object(supervisor, "check_fenced")]
+    return [mock.patch.dict(CONF_OF_A_SLEEPER, unfenced), mock.patch.object(run_flow, "check_fenced")]

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from tests.ports.s3_proxy import S3Proxy
 
-from rivermouth.ports.s3_server import S3Server
+from rivermouth.ports.dev.s3_server import S3Server
 
 
 class Store:

@@ -10,7 +10,7 @@ from tests.audit.plan import Plan
 from tests.audit.world import World
 from tests.crashes import oracle
 
-from rivermouth.engine import recovery
+from rivermouth.engine.batch import recovery
 from rivermouth.engine.events import StepReached
 from rivermouth.errors import ArgumentInvalid
 

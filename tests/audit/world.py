@@ -28,9 +28,9 @@ from tests.crashes.mirror import Mirror
 from tests.crashes.scene import RULES, SCHEMA, CaughtUp, Scene, a_record, fits
 
 from rivermouth.engine.events import Event, StepReached
-from rivermouth.engine.orders import FlowOutcome
-from rivermouth.engine.requests import serve
-from rivermouth.engine.supervisor import Supervisor
+from rivermouth.engine.flow.orders import FlowOutcome
+from rivermouth.engine.run.requests import serve
+from rivermouth.engine.run.supervisor import Supervisor
 
 PATIENCE_S = 120.0
 _LOOK_EVERY_S = 0.5

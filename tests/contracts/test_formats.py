@@ -9,7 +9,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from rivermouth import names
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.rows import envelope
-from rivermouth.rows.aggregates import Aggregate
+from rivermouth.rows.columns.aggregates import Aggregate
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 # Kind: what the YAML says, values that it decodes, values that it refuses.

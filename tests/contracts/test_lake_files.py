@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rivermouth.ports.storage import HadoopFiles, LocalFiles, PlacedFiles, files_for
+from rivermouth.ports.lake.lake_files import HadoopFiles, LocalFiles, PlacedFiles, files_for
 
 
 @pytest.fixture(params=["local", "local-uri", "hadoop", "placed", "s3"])

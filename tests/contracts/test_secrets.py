@@ -13,8 +13,8 @@ from keyring.errors import KeyringLocked
 
 from rivermouth.errors import SecretMissing
 from rivermouth.extend import find_kind, kind_names
-from rivermouth.project.load import Project
-from rivermouth.project.secrets import Environment
+from rivermouth.project.api import Project
+from rivermouth.project.resolved.secrets import Environment
 from rivermouth.spec import ProjectSpec
 
 

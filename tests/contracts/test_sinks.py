@@ -3,15 +3,15 @@
 import pytest
 from pyspark.sql.types import StructType
 
+from rivermouth.domain.ledger.ledger import Counts, first_entry
 from rivermouth.errors import CommitLost
 from rivermouth.extend import find_kind, kind_names
-from rivermouth.ports import delta
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.ports.table_ledger import TableLedger
-from rivermouth.rows.changes import Order
-from rivermouth.rows.ledger import Counts, first_entry
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.table_ledger import TableLedger
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.rows.keyed.changes import Order
+from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks._target import Target
-from rivermouth.sinks.tombstones import Tombstones
 
 EXAMPLES = {"append": {}, "history": {"keys": ["id"], "sequence_by": "id"}, "upsert": {"keys": ["id"]}}
 COLUMNS = {
@@ -40,9 +40,9 @@ def table(request, spark, tmp_path):
     location = str(tmp_path / "silver" / "t")
     entry = first_entry("f", {"t": {0: 0}}, {"t": "id"})
     ddl = ", ".join([DDL, *(f"{name} bigint" for name in BESIDE.get(sink.type, ()))])
-    delta.create(spark, location, delta.TableLayout(StructType.fromDDL(ddl)), metadata=entry.to_json())
+    delta_table.create(spark, location, delta_table.TableLayout(StructType.fromDDL(ddl)), metadata=entry.to_json())
     ledger = TableLedger(LocalFiles(), location, str(tmp_path / "ledger.json"), flow="f")
-    table_id = delta.table_state(spark, location).table_id
+    table_id = delta_table.table_state(spark, location).table_id
     tombstones = Tombstones(LocalFiles(), str(tmp_path / "tombstones"), 3600.0)
 
     def target(version=0):

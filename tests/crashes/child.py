@@ -37,10 +37,10 @@ from tests.audit.planted import plant_what_the_environment_says
 from tests.crashes.scene import CaughtUp, Scene
 
 from rivermouth.engine.events import BatchDone, Event, StepReached
-from rivermouth.engine.requests import serve
-from rivermouth.engine.supervisor import Supervisor
-from rivermouth.ports import session, session_conf
-from rivermouth.ports.lake_reader import LakeReader
+from rivermouth.engine.run.requests import serve
+from rivermouth.engine.run.supervisor import Supervisor
+from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.ports.spark import session, session_conf
 from rivermouth.spec import SparkSettings
 
 SHORT_LIVED = {

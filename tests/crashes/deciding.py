@@ -8,7 +8,7 @@ from collections import Counter
 from tests.crashes import oracle
 from tests.crashes.scene import EXPECTATIONS, RULES
 
-from rivermouth.engine.status import project_status
+from rivermouth.engine.report.status import project_status
 
 GOOD = b'{"id": 1, "amount": 1, "name": "x"}'
 NOBODY = b'{"id": 2, "amount": 1, "name": "nobody"}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.crashes import oracle
 
-from rivermouth.engine.audit import audit_flow
+from rivermouth.engine.audit.audit import audit_flow
 
 
 def assert_accounted(scene, spark, places):

@@ -20,15 +20,15 @@ from tests.crashes.mirror import Mirror
 from tests.crashes.oracle import Audit, Coordinates, Record, Rule, Rules
 
 from rivermouth.cli.decisions import decision
+from rivermouth.decoding.registry.schema_registry import RegistryAccess
+from rivermouth.domain.ledger.ledger_rebuild import Rebuild
+from rivermouth.domain.project.locations import FlowPlaces, resolve
+from rivermouth.domain.project.snapshot_location import SnapshotPlace
+from rivermouth.domain.project.source_table import SourceTable
 from rivermouth.engine.events import Event, StepReached
-from rivermouth.engine.orders import FlowOrder, FlowOutcome
-from rivermouth.engine.supervisor import Supervisor
-from rivermouth.ports.kafka import Kafka
-from rivermouth.rows.places import FlowPlaces, resolve
-from rivermouth.rows.rebuilding import Rebuild
-from rivermouth.rows.schema_registry import RegistryAccess
-from rivermouth.rows.snapshot_place import SnapshotPlace
-from rivermouth.rows.source_table import SourceTable
+from rivermouth.engine.flow.orders import FlowOrder, FlowOutcome
+from rivermouth.engine.run.supervisor import Supervisor
+from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.spec import Flow, ProjectSpec
 
 SCHEMA = "id bigint, amount double, name string, at timestamp"

@@ -12,14 +12,14 @@ from tests.crashes import oracle
 from tests.crashes.deciding import decided, status_of
 from tests.crashes.test_ledger import clean_log
 
-from rivermouth.engine import adopt
-from rivermouth.engine.audit import audit_flow
+from rivermouth.domain.ledger.adoption import Adoption
+from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.engine.events import Warned
-from rivermouth.engine.plan import plan_flow
-from rivermouth.engine.supervisor import Supervisor
+from rivermouth.engine.open import adopt
+from rivermouth.engine.report.plan import plan_flow
+from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import LakeNotReadable
-from rivermouth.ports.storage import PlacedFiles
-from rivermouth.rows.adoption import Adoption
+from rivermouth.ports.lake.lake_files import PlacedFiles
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 from tests.crashes import oracle
 
-from rivermouth.engine.audit import audit_flow
+from rivermouth.domain.ledger.adoption import Adoption
+from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.engine.events import StepReached, Warned
-from rivermouth.engine.plan import plan_flow
-from rivermouth.engine.supervisor import Supervisor
-from rivermouth.rows.adoption import Adoption
+from rivermouth.engine.report.plan import plan_flow
+from rivermouth.engine.run.supervisor import Supervisor
 
 COLUMNS = "id bigint, amount double"
 # As the job calls what it keeps of Kafka; in the flow's words.

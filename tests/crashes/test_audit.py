@@ -16,13 +16,13 @@ from tests.crashes.scene import RULES, Scene
 from tests.crashes.test_ledger import at_of, only
 from tests.crashes.test_replay import MENDED, replayed
 
-from rivermouth.engine import audit as auditing
-from rivermouth.engine.audit import audit_flow
+from rivermouth.domain.ledger.audit_window import Tally
+from rivermouth.engine.audit import audit as auditing
+from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.engine.events import StepReached
-from rivermouth.engine.supervisor import Supervisor
+from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import ArgumentInvalid, AuditDisturbed
-from rivermouth.ports.kafka import Kafka
-from rivermouth.rows.auditing import Tally
+from rivermouth.ports.kafka.kafka_cluster import Kafka
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from delta.tables import DeltaTable
 from tests.crashes import oracle
 from tests.crashes.test_replay import with_flow
 
-from rivermouth.engine.audit import audit_flow
+from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.engine.events import StepReached
-from rivermouth.engine.requests import Request, perform
+from rivermouth.engine.run.requests import Request, perform
 from rivermouth.names import DEFAULT_METADATA_COLUMNS
 from rivermouth.rows.dead_letter import DeadLetterFilter
 

@@ -22,8 +22,8 @@ from tests.crashes.deciding import (
 )
 
 from rivermouth.engine.events import BatchDone, DecisionRecorded, StepReached
-from rivermouth.engine.plan import plan_flow
-from rivermouth.engine.requests import Request, perform
+from rivermouth.engine.report.plan import plan_flow
+from rivermouth.engine.run.requests import Request, perform
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 

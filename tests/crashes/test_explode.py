@@ -15,9 +15,9 @@ from tests.crashes.scene import BROKEN, RULES, a_record
 from tests.crashes.test_replay import with_flow
 from tests.crashes.test_rules import end_at
 
-from rivermouth.engine.audit import audit_flow
+from rivermouth.engine.audit.audit import audit_flow
+from rivermouth.engine.dead_letters.replay import replay
 from rivermouth.engine.events import StepReached
-from rivermouth.engine.replay import replay
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 STEPS = ("written", "bury", "settle")

@@ -15,10 +15,10 @@ from tests.crashes.deciding import decided
 from tests.crashes.scene import RULES, Scene
 from tests.crashes.test_replay import with_flow
 
-from rivermouth.engine.audit import audit_flow
-from rivermouth.engine.requests import Request, perform, serve
+from rivermouth.domain.ledger.erasure import ForgetRequest
+from rivermouth.engine.audit.audit import audit_flow
+from rivermouth.engine.run.requests import Request, perform, serve
 from rivermouth.errors import ForgetRefused
-from rivermouth.rows.erasure import ForgetRequest
 
 HERS = ForgetRequest(
     where="name = 'eve'",
@@ -218,7 +218,7 @@ def test_one_that_meets_a_change_of_somebody_else_is_refused(drained, tmp_path, 
     def lost(*_arguments, **_named):
         raise ConcurrentDeleteReadException("the file was optimized")
 
-    monkeypatch.setattr("rivermouth.engine.forget.delete", lost)
+    monkeypatch.setattr("rivermouth.engine.erasure.forget.delete", lost)
     before = there(scene.table)
     asked = Request("forget", erasure=HERS)
 

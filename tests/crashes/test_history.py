@@ -12,7 +12,7 @@ from tests.crashes import oracle
 from tests.crashes.keyed import assert_accounted
 
 from rivermouth.engine.events import StepReached
-from rivermouth.engine.requests import Request, perform
+from rivermouth.engine.run.requests import Request, perform
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 SCHEMA = "id bigint, c bigint, v bigint, seq bigint, op string"

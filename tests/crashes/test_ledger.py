@@ -13,9 +13,9 @@ from pyspark.sql.functions import lit
 from tests.crashes import oracle
 from tests.crashes.scene import RULES, Scene
 
-from rivermouth.engine.carry import carry
+from rivermouth.domain.ledger.ledger import FORMAT
 from rivermouth.engine.events import BatchDone, BatchSkipped, StepReached
-from rivermouth.rows.ledger import FORMAT
+from rivermouth.engine.run.drain import carry
 
 LONG = pytest.mark.long
 

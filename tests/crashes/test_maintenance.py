@@ -11,10 +11,10 @@ import pytest
 from tests.crashes import oracle
 from tests.crashes.scene import Scene
 
+from rivermouth.domain.delta import maintenance
 from rivermouth.engine.events import BatchDone, Maintained
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.ports.table_ledger import TableLedger
-from rivermouth.rows import maintenance
+from rivermouth.ports.delta.table_ledger import TableLedger
+from rivermouth.ports.lake.lake_files import LocalFiles
 
 
 def operations(location):

@@ -9,7 +9,7 @@ from tests.crashes import oracle
 from tests.crashes.deciding import at_of
 from tests.crashes.scene import RULES
 
-from rivermouth.engine.supervisor import Supervisor
+from rivermouth.engine.run.supervisor import Supervisor
 
 UPSERT = {"type": "upsert", "keys": ["id"]}
 KILLS = [

@@ -13,8 +13,8 @@ from tests.crashes import oracle
 from tests.crashes.scene import EXPECTATIONS, RULES, Scene
 
 from rivermouth.engine.events import BatchDone, Replayed, StepReached
-from rivermouth.engine.requests import Request, ask, perform, serve
-from rivermouth.ports.storage import LocalFiles
+from rivermouth.engine.run.requests import Request, ask, perform, serve
+from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 # The rule that sent records to the dead letters was mended: the others still hold.

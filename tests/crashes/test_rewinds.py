@@ -23,9 +23,9 @@ from tests.crashes.deciding import (
 )
 from tests.crashes.test_replay import with_flow
 
-from rivermouth.engine.requests import Request, perform
-from rivermouth.engine.supervisor import Supervisor
-from rivermouth.rows.erasure import ForgetRequest
+from rivermouth.domain.ledger.erasure import ForgetRequest
+from rivermouth.engine.run.requests import Request, perform
+from rivermouth.engine.run.supervisor import Supervisor
 
 
 @pytest.mark.long

@@ -15,8 +15,8 @@ from tests.ports.s3_proxy import S3Proxy
 
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import LakeNotFenced
-from rivermouth.ports.fencing import CONDITIONAL_LOG_STORE
-from rivermouth.ports.s3_server import S3Server
+from rivermouth.ports.dev.s3_server import S3Server
+from rivermouth.ports.lake.storage_checks import CONDITIONAL_LOG_STORE
 
 SMALL = {"every": "200 ms", "max_offsets": 150}
 

@@ -12,12 +12,13 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from tests.crashes.deciding import GOOD, NOBODY
 
-from rivermouth.engine import follow, microbatch, supervisor
+from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.engine.batch import microbatch
+from rivermouth.engine.batch.pipeline import complete
 from rivermouth.engine.events import FlowFailed
-from rivermouth.engine.steps import settled
-from rivermouth.engine.supervisor import Supervisor
+from rivermouth.engine.run import follow, run_flow
+from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import CountsDisagree
-from rivermouth.rows.ledger import Counts
 
 AGAIN = (
     "rivermouth run shop, which settles it by what the table has; if that stops alike, report it: this must not happen"
@@ -32,15 +33,15 @@ def scene(make_scene):
 
 
 def test_rows_that_were_not_counted_stop_the_flow_and_the_next_run_settles_them(scene, spark, monkeypatch):
-    honest = microbatch.written
+    honest = microbatch.write_rows
 
     def one_more(*arguments):
         commit = honest(*arguments)
         return replace(commit, rows_written=commit.rows_written + 1)
 
     with monkeypatch.context() as lying:
-        lying.setattr(microbatch, "written", one_more)
-        lying.setattr(supervisor, "_DRAIN_RESTARTS", 0)
+        lying.setattr(microbatch, "write_rows", one_more)
+        lying.setattr(run_flow, "_DRAIN_RESTARTS", 0)
         outcome = scene.drain(spark)
     assert str(outcome.error) == (
         "[COUNTS_DISAGREE] flow shop: ledger entry 1: 4 rows in the table, 3 were counted; is an expectation or "
@@ -56,7 +57,7 @@ def test_counts_that_do_not_add_up_are_told_one_by_one():
     standing = SimpleNamespace(entry=SimpleNamespace(number=7))
     run = SimpleNamespace(flow=SimpleNamespace(name="shop"), standing=standing)
     with pytest.raises(CountsDisagree) as caught:
-        settled(run, {"t": {0: (0, 10)}}, Counts(consumed=10, written=4, merged=1, dropped=2, dead_lettered=1), 1.0)
+        complete(run, {"t": {0: (0, 10)}}, Counts(consumed=10, written=4, merged=1, dropped=2, dead_lettered=1), 1.0)
     assert str(caught.value) == (
         "[COUNTS_DISAGREE] flow shop: ledger entry 7: of 10 records 4 were written, 1 merged, 2 dropped and 1 "
         "dead-lettered, which does not add up; its rows are in the table, and it was not settled\n"
@@ -69,8 +70,8 @@ def test_what_nobody_has_a_word_for_is_told_as_it_came(scene, spark, monkeypatch
         raise OSError("the network is down\nsince noon")
 
     with monkeypatch.context() as broken:
-        broken.setattr(supervisor, "drain", away)
-        broken.setattr(supervisor, "_FIRST_DELAY_S", 0.01)
+        broken.setattr(run_flow, "drain", away)
+        broken.setattr(run_flow, "_FIRST_DELAY_S", 0.01)
         outcome = scene.drain(spark)
     text = (
         "[FLOW_BROKEN] flow shop: the network is down; the batch in hand was not written, or will be found at the next "
@@ -87,8 +88,8 @@ def test_what_spark_said_is_there_after_its_jvm(scene, spark, monkeypatch):
         spark.read.format("delta").load("/no/table")
 
     with monkeypatch.context() as broken:
-        broken.setattr(supervisor, "drain", away)
-        broken.setattr(supervisor, "_DRAIN_RESTARTS", 0)
+        broken.setattr(run_flow, "drain", away)
+        broken.setattr(run_flow, "_DRAIN_RESTARTS", 0)
         outcome = scene.drain(spark)
     with monkeypatch.context() as ended:
         ended.setattr(SparkContext, "_jvm", None)
@@ -105,14 +106,14 @@ def test_what_spark_said_is_there_after_its_jvm(scene, spark, monkeypatch):
 
 def test_a_batch_that_does_not_end_when_it_is_told_to_is_abandoned_and_found_again(scene, spark, monkeypatch):
     begun, released, queries = threading.Event(), threading.Event(), []
-    honest, start = microbatch.written, follow._start
+    honest, start = microbatch.write_rows, follow._start
 
     def slow(*arguments):
         begun.set()
         assert released.wait(60)
         return honest(*arguments)
 
-    monkeypatch.setattr(microbatch, "written", slow)
+    monkeypatch.setattr(microbatch, "write_rows", slow)
     monkeypatch.setattr(follow, "_start", lambda *arguments: queries.append(start(*arguments)) or queries[-1])
     monkeypatch.setattr(follow, "STOP_TIMEOUT_S", 1.0)
     watched, outcomes = Supervisor(spark, scene.events.append, lambda _run: None), []

@@ -19,7 +19,7 @@ from tests.crashes.oracle import ledger_of, rows_of
 
 from rivermouth import Project
 from rivermouth.engine.events import StepReached
-from rivermouth.project import operate
+from rivermouth.project.commands import managed_session, run_flows
 
 PROJECT = """\
 lake: ./lake
@@ -140,8 +140,8 @@ def write(broker, sent):
 def run(folder, *names, hear=None):
     """The errors of a run, by flow."""
     os.chdir(folder)
-    door = operate.NOBODY if hear is None else operate.Door(listener=hear)
-    return {each.flow: each.error for each in operate.run(Project.load("rivermouth.yml"), names, door=door)}
+    door = managed_session.NOBODY if hear is None else managed_session.Door(listener=hear)
+    return {each.flow: each.error for each in run_flows.run(Project.load("rivermouth.yml"), names, door=door)}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tests.crashes.deciding import CLUSTER, GOOD, RECORD, decided, hinted, statu
 from tests.crashes.scene import CaughtUp
 
 from rivermouth.engine.events import BatchDone, StepReached
-from rivermouth.ports.kafka import Kafka
+from rivermouth.ports.kafka.kafka_cluster import Kafka
 
 
 def test_a_topic_that_was_deleted_and_made_again_is_refused(make_scene, spark):

@@ -13,10 +13,10 @@ from tests.crashes import oracle
 from tests.crashes.deciding import hinted
 from tests.crashes.keyed import assert_accounted
 
-from rivermouth.engine.audit import audit_flow
+from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.engine.events import BatchRetried, StepReached
 from rivermouth.errors import LedgerVoid
-from rivermouth.ports import delta_single_pass
+from rivermouth.ports.delta import single_pass_merge
 
 SCHEMA = "id bigint, v bigint, seq bigint, op string"
 OPTIONS = {
@@ -138,14 +138,14 @@ def test_another_program_commits_in_the_middle_of_a_merge(statement, make_scene,
         change(scene, 200, seed=seed)
         assert scene.drain(spark).error is None
     change(scene, 200, seed=3)
-    honest, told = delta_single_pass._written, []
+    honest, told = single_pass_merge._written, []
 
     def written(*arguments):
         if not told:
             told.append(spark.newSession().sql(statement.format(table=f"delta.`{scene.table}`")).collect())
         return honest(*arguments)
 
-    monkeypatch.setattr(delta_single_pass, "_written", written)
+    monkeypatch.setattr(single_pass_merge, "_written", written)
     outcome = scene.drain(spark)
     if statement.startswith("OPTIMIZE"):
         assert outcome.error is None, str(outcome.error)
@@ -162,7 +162,7 @@ def test_another_program_commits_in_the_middle_of_a_merge(statement, make_scene,
 def test_a_merge_that_fails_is_made_again(follow, make_scene, spark, monkeypatch):
     scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 300})
     change(scene, 900, seed=4)
-    honest, told = delta_single_pass._written, []
+    honest, told = single_pass_merge._written, []
 
     def written(*arguments):
         told.append("called")
@@ -170,7 +170,7 @@ def test_a_merge_that_fails_is_made_again(follow, make_scene, spark, monkeypatch
             raise OSError("no answer")
         return honest(*arguments)
 
-    monkeypatch.setattr(delta_single_pass, "_written", written)
+    monkeypatch.setattr(single_pass_merge, "_written", written)
     outcome = scene.follow(spark) if follow else scene.drain(spark)
     assert outcome.error is None, str(outcome.error)
     # The other time the records are read by another session than that of the query that follows.

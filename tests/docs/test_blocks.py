@@ -22,8 +22,8 @@ import yaml
 from confluent_kafka.admin import AdminClient
 from tests.docs.blocks import ROOT, Block, blocks, output_pattern
 
-from rivermouth.project.load import Project
-from rivermouth.project.validate import validate_static
+from rivermouth.project.api import Project
+from rivermouth.project.resolved.static_checks import validate_static
 from rivermouth.spec import Flow, ProjectSpec
 
 # Other hands write these and test them elsewhere; the generated pages hold no commands.

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from tests.doors.test_cli_run import VALUES, Shop
 
-from rivermouth.project.load import Project
+from rivermouth.project.api import Project
 
 
 @pytest.fixture

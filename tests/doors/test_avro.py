@@ -15,7 +15,7 @@ from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
 
 from rivermouth import Project
 from rivermouth.engine.events import Replayed
-from rivermouth.project import operate
+from rivermouth.project.commands import managed_session, run_flows
 
 FIRST = {
     "type": "record",
@@ -179,10 +179,10 @@ def test_records_whose_schema_comes_later_are_tried_again_by_themselves(project)
         ]
 
         assert registry.register("orders", {**THIRD, "doc": "another"}) == second + 2
-        stop, seen = operate.Stop(), []
-        door = operate.Door(listener=seen.append, stop=stop)
+        stop, seen = managed_session.Stop(), []
+        door = managed_session.Door(listener=seen.append, stop=stop)
         run = threading.Thread(
-            target=operate.run, args=(Project.load("rivermouth.yml"),), kwargs={"follow": True, "door": door}
+            target=run_flows.run, args=(Project.load("rivermouth.yml"),), kwargs={"follow": True, "door": door}
         )
         run.start()
         try:

@@ -14,7 +14,7 @@ import rivermouth
 from rivermouth import Record
 from rivermouth.cli.main import invoke
 from rivermouth.errors import ArgumentInvalid, FlowUnknown, RivermouthError
-from rivermouth.project.load import Project
+from rivermouth.project.api import Project
 from rivermouth.spec import ProjectSpec
 
 AT = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)

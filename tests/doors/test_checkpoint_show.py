@@ -11,8 +11,8 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from rivermouth.cli.main import invoke
-from rivermouth.project.load import Project
-from rivermouth.rows.ledger import Counts, Decision, first_entry
+from rivermouth.domain.ledger.ledger import Counts, Decision, first_entry
+from rivermouth.project.api import Project
 
 PROJECT = """
 lake: ./lake

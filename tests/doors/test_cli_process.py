@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from rivermouth.ports.dev_server import free_port
+from rivermouth.ports.dev.dev_server import free_port
 
 RIVERMOUTH = (sys.executable, "-m", "rivermouth")
 PROJECT = """\

@@ -21,9 +21,9 @@ import rivermouth
 from rivermouth.cli.main import invoke
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import FlowsFailed, TopicMissing
-from rivermouth.project import operate
-from rivermouth.project.load import Project
-from rivermouth.project.orders import DEBUG_OFFSETS
+from rivermouth.project.api import Project
+from rivermouth.project.commands import managed_session, run_flows
+from rivermouth.project.resolved.orders import DEBUG_OFFSETS
 
 PROJECT = """\
 name: shop
@@ -482,11 +482,11 @@ def test_a_replay_while_the_flow_follows_is_done_by_its_writer(shop):
     shop.edit("topics", "trigger: {every: 1 seconds}\n    topics")
     shop.json("run", "orders")
     shop.edit("condition: amount > 0", "condition: amount IS NOT NULL")
-    stop, seen = operate.Stop(), []
+    stop, seen = managed_session.Stop(), []
     following = threading.Thread(
-        target=operate.run,
+        target=run_flows.run,
         args=(Project.load("rivermouth.yml"), ["orders"]),
-        kwargs={"follow": True, "door": operate.Door(listener=seen.append, stop=stop)},
+        kwargs={"follow": True, "door": managed_session.Door(listener=seen.append, stop=stop)},
     )
     following.start()
     try:
@@ -568,9 +568,11 @@ def test_python_raises_what_the_shell_tells(shop):
 
 def test_stopping_before_it_began_ends_at_once(shop):
     shop.send(*VALUES)
-    stop = operate.Stop()
+    stop = managed_session.Stop()
     stop.ask()
-    (outcome,) = operate.run(Project.load("rivermouth.yml"), ["orders"], follow=True, door=operate.Door(stop=stop))
+    (outcome,) = run_flows.run(
+        Project.load("rivermouth.yml"), ["orders"], follow=True, door=managed_session.Door(stop=stop)
+    )
     assert (outcome.error, outcome.counts.consumed) == (None, 0)
 
 

@@ -21,9 +21,9 @@ from rivermouth.cli.output import count, plain, to_json
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.words import COMMANDS, OPTIONS
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems
-from rivermouth.project.json_schema import project_schema
-from rivermouth.project.load import Project
-from rivermouth.project.validate import validate_static
+from rivermouth.project.api import Project
+from rivermouth.project.file.json_schema import project_schema
+from rivermouth.project.resolved.static_checks import validate_static
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from tests.crashes.scene import Scene
 from tests.ports import cluster as clusters
 
-from rivermouth.project.dump import to_yaml
+from rivermouth.project.file.dump import to_yaml
 from rivermouth.spec import ProjectSpec
 
 RIVERMOUTH = [sys.executable, "-m", "rivermouth"]

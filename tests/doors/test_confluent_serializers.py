@@ -17,7 +17,7 @@ from tests.ports.schema_registry import SchemaRegistry
 from tests.rows.avro_writers import record
 from tests.rows.protobuf_files import descriptor_set
 
-from rivermouth.rows.protobuf_descriptor import message_class
+from rivermouth.decoding.protobuf.protobuf_descriptor import message_class
 
 AT = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 MONEY = descriptor_set({"Money": ["int64 cents = 1"]}, package="base")

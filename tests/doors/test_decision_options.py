@@ -10,14 +10,14 @@ import pytest
 
 from rivermouth import LossDecision, Project
 from rivermouth.cli.decisions import adoption, decision
+from rivermouth.cli.event_text import event_json, event_text
 from rivermouth.cli.main import invoke
-from rivermouth.cli.progress import event_json, event_text
 from rivermouth.cli.status import status_text
+from rivermouth.domain.ledger.decisions import text
+from rivermouth.domain.ledger.ledger import EARLIEST, Decision
 from rivermouth.engine.events import DecisionRecorded
-from rivermouth.engine.status import FlowStatus
+from rivermouth.engine.report.status import FlowStatus
 from rivermouth.errors import ArgumentInvalid
-from rivermouth.rows.decisions import text
-from rivermouth.rows.ledger import EARLIEST, Decision
 
 LOST = Decision("accept_loss", 3, "a-b", {0: (10, 25)}, who="ann@host", at="2026-01-31T12:00:00+00:00", why="known")
 

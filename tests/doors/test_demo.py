@@ -20,10 +20,10 @@ from tests.offline import offline
 from rivermouth.cli.demo import commands
 from rivermouth.cli.main import invoke
 from rivermouth.errors import DemoFolderTaken
-from rivermouth.ports.broker import Broker
-from rivermouth.ports.kafka_produce import produce
-from rivermouth.project.demo import Demo, demo, github_records, port_of, zeek_records
-from rivermouth.project.load import Project
+from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.kafka.kafka_produce import produce
+from rivermouth.project.api import Project
+from rivermouth.project.commands.demo import Demo, demo, github_records, port_of, zeek_records
 
 ROOT = Path(__file__).parents[2]
 BOUND_S = 280

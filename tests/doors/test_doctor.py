@@ -15,10 +15,11 @@ from tests.ports.s3_proxy import S3Proxy
 
 from rivermouth.cli.main import invoke
 from rivermouth.errors import LakeNotWritable
-from rivermouth.ports import jars, java
-from rivermouth.project import doctor
-from rivermouth.project.load import Project
-from rivermouth.project.stores import tried
+from rivermouth.ports import java
+from rivermouth.ports.spark import jars
+from rivermouth.project.api import Project
+from rivermouth.project.commands import doctor
+from rivermouth.project.commands.storage_check import tried
 
 PROJECT = """\
 name: shop

@@ -11,10 +11,10 @@ import pytest
 from tests.crashes.oracle import rows_of
 
 from rivermouth import Project
-from rivermouth.engine import evolve
 from rivermouth.engine.events import SchemaEvolved, Warned
+from rivermouth.engine.schema import evolve
 from rivermouth.errors import FlowsFailed
-from rivermouth.ports.kafka_produce import produce
+from rivermouth.ports.kafka.kafka_produce import produce
 
 PROJECT = """
 lake: ./lake

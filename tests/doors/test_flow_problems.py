@@ -7,8 +7,8 @@ import json
 import pytest
 
 from rivermouth.errors import ProjectProblems, RivermouthError
-from rivermouth.project import operate
-from rivermouth.project.load import Project
+from rivermouth.project.api import Project
+from rivermouth.project.commands import run_flows
 
 ONE = "select one column of each record; for a row of each element of an array write explode:"
 HEAD = "lake: ./lake\nflows:\n  orders:\n    topics: [orders]\n    table: silver.orders\n"
@@ -23,7 +23,7 @@ def problems_of(spark, tmp_path, monkeypatch):
     def problems_of(text):
         (tmp_path / "rivermouth.yml").write_text(text)
         try:
-            operate.validate(Project.load("rivermouth.yml", {}))
+            run_flows.validate(Project.load("rivermouth.yml", {}))
         except ProjectProblems as several:
             found = several.problems
         except RivermouthError as error:

@@ -14,8 +14,8 @@ from tests.crashes.oracle import rows_of
 from tests.doors.test_cli_run import Shop
 
 from rivermouth.errors import MaintenanceConflict
-from rivermouth.ports.session import for_flow
-from rivermouth.project.load import Project
+from rivermouth.ports.spark.session import for_flow
+from rivermouth.project.api import Project
 
 PROJECT = """\
 name: shop
@@ -228,7 +228,7 @@ def test_of_a_keyed_table_all_records_of_a_key_go_and_its_memory(shop, spark, mo
     (before / "keys").write_text(ANN)
     # A condition about keys alone finds deleted ones too. Somebody optimizes the table again and again meanwhile.
     with monkeypatch.context() as patched:
-        patched.setattr("rivermouth.ports.delta_upkeep.purge", conflict)
+        patched.setattr("rivermouth.ports.delta.delta_maintenance.purge", conflict)
         code, _, err = shop.say("tables", "forget", "keyed", "--where", f"email IN ('{ANN}', 'carl')", "--yes")
     assert (code, err.replace("starting Spark …\n", "")) == (1, UNFINISHED)
     assert not before.exists()

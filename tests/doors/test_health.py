@@ -16,25 +16,25 @@ from tests.crashes.oracle import rows_of
 
 from rivermouth.cli.audit import audit_text
 from rivermouth.cli.status import check_text
-from rivermouth.engine.audit import FlowAudit
-from rivermouth.engine.failures import FailureNotes, file_of, keep_unstarted, read_failure
-from rivermouth.engine.families import foreseen, look
-from rivermouth.engine.lost_state import lost_at
-from rivermouth.engine.orders import FamilyOrder, FlowOrder
-from rivermouth.engine.status import FlowStatus
+from rivermouth.domain.ledger.audit_window import Tally
+from rivermouth.domain.ledger.dropping import dropped_by
+from rivermouth.domain.ledger.failures import Failure, failure_of
+from rivermouth.domain.ledger.ledger import Counts, first_entry
+from rivermouth.domain.ledger.lost_state import LostState
+from rivermouth.domain.project.locations import resolve
+from rivermouth.domain.project.table_per_topic import child_of
+from rivermouth.engine.audit.audit import FlowAudit
+from rivermouth.engine.flow.failures import FailureNotes, file_of, keep_unstarted, read_failure
+from rivermouth.engine.flow.lost_state import lost_at
+from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder
+from rivermouth.engine.flow.table_per_topic import foreseen, look
+from rivermouth.engine.report.status import FlowStatus
 from rivermouth.errors import ArgumentInvalid, BatchFailed, FlowBroken, LakeNotWritable, TopicMissing
-from rivermouth.ports.lake_reader import LakeReader
-from rivermouth.ports.lake_writer import LakeWriter
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.project.health import BrokenRule, HealthRules, broken_rules
-from rivermouth.project.load import Project
-from rivermouth.rows.auditing import Tally
-from rivermouth.rows.dropping import dropped_by
-from rivermouth.rows.failures import Failure, failure_of
-from rivermouth.rows.families import child_of
-from rivermouth.rows.ledger import Counts, first_entry
-from rivermouth.rows.lost_state import LostState
-from rivermouth.rows.places import resolve
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.ports.lake.lake_writer import LakeWriter
+from rivermouth.project.api import Project
+from rivermouth.project.commands.health import BrokenRule, HealthRules, broken_rules
 from rivermouth.spec import Flow, ProjectSpec
 
 PROJECT = """\

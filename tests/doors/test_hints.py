@@ -21,8 +21,8 @@ from rivermouth.cli.progress import JsonLines, PlainLines
 from rivermouth.engine.events import DeadLettersMany, FlowFailed
 from rivermouth.errors import ProjectProblems, RivermouthError
 from rivermouth.names import did_you_mean
-from rivermouth.project.load import Project
-from rivermouth.project.validate import validate_static
+from rivermouth.project.api import Project
+from rivermouth.project.resolved.static_checks import validate_static
 
 PACKAGE = Path(rivermouth.__file__).parent
 COMMAND = re.compile(r"\brivermouth((?: (?:[a-z][a-z-]+|[A-Z_]+|--?[a-z0-9-]+))+)")

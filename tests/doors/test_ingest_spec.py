@@ -6,12 +6,12 @@ import pytest
 
 from rivermouth.cli.options import format_with
 from rivermouth.errors import ArgumentInvalid, RivermouthError, TopicNameEmpty, TopicNameInvalid
-from rivermouth.project import locate
-from rivermouth.project.dump import to_yaml
-from rivermouth.project.ingest import derived, derived_text, ingest_spec, parse_switch
-from rivermouth.project.judge import judge
-from rivermouth.project.validate import validate_static
-from rivermouth.rows.schema import key_columns
+from rivermouth.project.file import yaml_source
+from rivermouth.project.file.dump import to_yaml
+from rivermouth.project.file.validation import judge
+from rivermouth.project.resolved.one_topic import derived, derived_text, ingest_spec, parse_switch
+from rivermouth.project.resolved.static_checks import validate_static
+from rivermouth.rows.columns.table_columns import key_columns
 from rivermouth.spec import Maintenance
 
 
@@ -336,7 +336,7 @@ def test_the_printout_shows_all_that_was_derived_and_no_secret():
 def test_what_is_saved_is_the_same_project():
     project = ingest_spec("shop.orders", lake="./lake", schema="id bigint, at timestamp")
     text = to_yaml(project.spec)
-    loaded, problems = judge(locate.read(text, "rivermouth.yml"), "rivermouth.yml")
+    loaded, problems = judge(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
 
     assert problems == []
     assert loaded == project.spec

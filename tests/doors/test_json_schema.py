@@ -9,7 +9,7 @@ from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
 
 from rivermouth import Project
 from rivermouth.cli.main import invoke
-from rivermouth.ports.kafka_produce import produce
+from rivermouth.ports.kafka.kafka_produce import produce
 
 PROJECT = """
 lake: ./lake

@@ -11,7 +11,7 @@ from tests.doors.test_protobuf import told as text_of
 from tests.ports.schema_registry import SchemaRegistry
 from tests.rows.protobuf_files import descriptor_set
 
-from rivermouth.rows.protobuf_descriptor import message_class
+from rivermouth.decoding.protobuf.protobuf_descriptor import message_class
 
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}, {"name": "shop", "type": "string"}]}
 

@@ -15,8 +15,8 @@ from tests.crashes.oracle import rows_of
 from rivermouth import LossDecision, Project
 from rivermouth.engine.events import FlowOpened, StepReached, Warned
 from rivermouth.errors import ArgumentInvalid, FlowUnknown, RebuildRefused
-from rivermouth.project import operate
-from rivermouth.project.families import with_children
+from rivermouth.project.commands import managed_session, run_flows
+from rivermouth.project.resolved.known_tables import with_children
 
 PROJECT = """\
 lake: ./lake
@@ -91,7 +91,7 @@ def until(condition, heard, timeout_s=60.0):
 
 
 def drained(project, *names):
-    return {outcome.flow: outcome for outcome in operate.run(project, names)}
+    return {outcome.flow: outcome for outcome in run_flows.run(project, names)}
 
 
 @pytest.fixture
@@ -217,10 +217,10 @@ def test_a_flow_of_one_topic_goes_on_when_it_gets_another(shop, topic, prefix, s
 
 def test_a_topic_that_appears_while_the_flow_follows_is_read_from_its_beginning(shop, topic, prefix, send, delete, ids):
     first, later = f"{prefix}.first", f"{prefix}.later"
-    heard, outcomes, stop = [], [], operate.Stop()
-    door = operate.Door(listener=heard.append, stop=stop)
+    heard, outcomes, stop = [], [], managed_session.Stop()
+    door = managed_session.Door(listener=heard.append, stop=stop)
     project = shop(start="latest")
-    run = threading.Thread(target=lambda: outcomes.extend(operate.run(project, follow=True, door=door)), daemon=True)
+    run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
     run.start()
 
     def opened(name):
@@ -259,7 +259,7 @@ def test_too_many_topics_and_topics_of_one_name_are_told(shop, topic, prefix, se
         "  at: rivermouth.yml:5\n"
         '  hint: table: {name: "bronze.{topic}", max_tables: 3}, or a narrower topic_pattern'
     )
-    (planned,) = operate.plan(shop(max_tables=2))
+    (planned,) = run_flows.plan(shop(max_tables=2))
     assert str(planned.problem) == str(only.error)
     found = drained(shop(max_tables=3))
     table = f"bronze.{prefix}_1"
@@ -278,7 +278,7 @@ def test_what_is_wanted_of_one_flow_is_refused_for_a_family(shop, topic, prefix)
     one = topic(name=f"{prefix}.one")
     project = shop()
     with pytest.raises(FlowUnknown) as told:
-        operate.run(project, ["shop.else"])
+        run_flows.run(project, ["shop.else"])
     assert str(told.value) == (
         "[FLOW_UNKNOWN] no flow named 'shop.else' in this project; nothing was run\n"
         f"  hint: write it as shop.TOPIC, with a topic that matches {prefix}[.-].*"

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems, RivermouthError
-from rivermouth.project import locate
-from rivermouth.project.judge import judge
-from rivermouth.project.load import Project
-from rivermouth.project.validate import validate_static
+from rivermouth.project.api import Project
+from rivermouth.project.file import yaml_source
+from rivermouth.project.file.validation import judge
+from rivermouth.project.resolved.static_checks import validate_static
 
 DATA = Path(__file__).parents[1] / "data" / "projects"
 STARTER = (Path(__file__).parents[2] / "src" / "rivermouth" / "project" / "starter.yml").read_text(encoding="utf-8")
@@ -163,7 +163,7 @@ def test_several_problems_are_one_error_that_keeps_each(folder):
 def judged(text: str) -> list[str]:
     """All that is told of a file; nothing but our own errors may come out of it."""
     try:
-        spec, problems = judge(locate.read(text, "rivermouth.yml"), "rivermouth.yml")
+        spec, problems = judge(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
     except RivermouthError as error:
         return [str(error)]
     assert (spec is None) is bool(problems)

@@ -9,12 +9,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from rivermouth.extend import kind_names
-from rivermouth.project import locate
-from rivermouth.project.json_schema import project_schema
-from rivermouth.project.judge import judge
-from rivermouth.project.load import Project
-from rivermouth.project.validate import validate_static
-from rivermouth.project.variables import resolved
+from rivermouth.project.api import Project
+from rivermouth.project.file import yaml_source
+from rivermouth.project.file.json_schema import project_schema
+from rivermouth.project.file.validation import judge
+from rivermouth.project.file.variables import resolved
+from rivermouth.project.resolved.static_checks import validate_static
 
 ROOT = Path(__file__).parents[2]
 STARTER = ROOT / "src" / "rivermouth" / "project" / "starter.yml"
@@ -123,12 +123,12 @@ def validator():
 
 def value_of(text: str) -> object:
     # JSON has no keys but texts.
-    return json.loads(json.dumps(locate.read(text, "rivermouth.yml").value))
+    return json.loads(json.dumps(yaml_source.read(text, "rivermouth.yml").value))
 
 
 @pytest.mark.parametrize("text", ACCEPTED)
 def test_what_the_nouns_accept_the_schema_accepts(validator, text):
-    spec, problems = judge(resolved(locate.read(text, "rivermouth.yml"), "rivermouth.yml", {}), "rivermouth.yml")
+    spec, problems = judge(resolved(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml", {}), "rivermouth.yml")
 
     assert [str(problem) for problem in problems] == []
     assert spec is not None
@@ -137,7 +137,7 @@ def test_what_the_nouns_accept_the_schema_accepts(validator, text):
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_the_nouns_refuse_the_schema_refuses(validator, text):
-    _, problems = judge(locate.read(text, "rivermouth.yml"), "rivermouth.yml")
+    _, problems = judge(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
 
     assert problems != []
     assert not validator.is_valid(value_of(text))

@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
+from rivermouth.domain.kafka.jaas import parse_jaas
 from rivermouth.errors import EnvironmentMissing, FlowUnknown, KafkaClientUnable, PlaceInvalid, TableShared
-from rivermouth.project.dump import to_yaml
-from rivermouth.project.load import FILE_NAME, Project
-from rivermouth.project.validate import validate_static
-from rivermouth.rows.jaas import parse_jaas
+from rivermouth.project.api import Project
+from rivermouth.project.file.dump import to_yaml
+from rivermouth.project.file.reading import FILE_NAME
+from rivermouth.project.resolved.static_checks import validate_static
 from rivermouth.spec import Flow, KafkaCluster, ProjectSpec
 
 TEXT = """\
@@ -250,7 +251,8 @@ def test_a_flow_of_snapshots_is_judged_before_there_is_a_spark(tmp_path):
     )
     (tmp_path / "rivermouth.yml").write_text(text)
     code = (
-        "from rivermouth.project.load import Project; from rivermouth.project.validate import validate_static; "
+        "from rivermouth.project.api import Project; "
+        "from rivermouth.project.resolved.static_checks import validate_static; "
         "project = Project.load('rivermouth.yml'); validate_static(project); print(*project.spec.flows)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

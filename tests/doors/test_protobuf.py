@@ -13,7 +13,7 @@ from tests.doors.one_topic import OneTopic
 from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
 from tests.rows.protobuf_files import descriptor_set
 
-from rivermouth.rows.protobuf_descriptor import message_class
+from rivermouth.decoding.protobuf.protobuf_descriptor import message_class
 
 CONTENT = descriptor_set(
     {

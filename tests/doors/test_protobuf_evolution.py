@@ -11,7 +11,7 @@ from tests.doors.one_topic import OneFlow
 from tests.ports.schema_registry import SchemaRegistry
 from tests.rows.protobuf_writers import orders, told
 
-from rivermouth.rows.protobuf_descriptor import message_class
+from rivermouth.decoding.protobuf.protobuf_descriptor import message_class
 
 PLACES = {"Place": ["string city = 1"]}
 FIRST = orders("int32 id = 1", "Place place = 2", messages=PLACES)

@@ -12,7 +12,7 @@ import pytest
 import rivermouth
 from rivermouth.cli.main import cli
 from rivermouth.errors import ArgumentInvalid, RivermouthError
-from rivermouth.project.load import Project
+from rivermouth.project.api import Project
 from rivermouth.spec import Flow, ProjectSpec
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/use-from-python.md"

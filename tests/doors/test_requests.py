@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from rivermouth.engine.requests import Request, ask, serve, withdraw
+from rivermouth.domain.ledger.erasure import ForgetRequest
+from rivermouth.domain.project.locations import resolve
+from rivermouth.engine.run.requests import Request, ask, serve, withdraw
 from rivermouth.errors import RequestUnanswered
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.rows.erasure import ForgetRequest
-from rivermouth.rows.places import resolve
+from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.spec import Flow, ProjectSpec
 
 HERS = Request("forget", erasure=ForgetRequest(where="email = 'ann@example.com'", mark="7e1f"))

@@ -10,7 +10,7 @@ from tests.crashes.oracle import rows_of
 
 from rivermouth import Project
 from rivermouth.engine.events import FlowOpened
-from rivermouth.project import operate
+from rivermouth.project.commands import managed_session, run_flows
 
 PROJECT = """\
 lake: ./lake
@@ -156,10 +156,10 @@ def test_a_value_whose_table_wants_more_is_carried_alone(say, send, ids, spark, 
 def test_a_value_that_appears_while_the_flow_follows_is_read_from_its_beginning(say, send, ids, tmp_path):
     code, _, err = say("validate", start="latest", max_tables=2)
     assert code == 0, err
-    heard, outcomes, stop = [], [], operate.Stop()
-    door = operate.Door(listener=heard.append, stop=stop)
+    heard, outcomes, stop = [], [], managed_session.Stop()
+    door = managed_session.Door(listener=heard.append, stop=stop)
     project = Project.load("rivermouth.yml")
-    run = threading.Thread(target=lambda: outcomes.extend(operate.run(project, follow=True, door=door)), daemon=True)
+    run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
     run.start()
 
     def until(condition):

@@ -16,11 +16,12 @@ from tests.crashes.oracle import rows_of
 import rivermouth
 from rivermouth import Project
 from rivermouth.cli.main import invoke
-from rivermouth.engine import schemas, supervisor
+from rivermouth.engine.batch.shared_batch import Together
 from rivermouth.engine.events import BatchDone, SchemaKept, Warned
-from rivermouth.engine.orders import FlowOrder
-from rivermouth.engine.supervisor import Supervisor
-from rivermouth.engine.together import Together
+from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.run import run_flow
+from rivermouth.engine.run.run_state import RunState
+from rivermouth.engine.schema import kept_schemas
 from rivermouth.errors import (
     BrokerUnreachable,
     ColumnReserved,
@@ -33,13 +34,13 @@ from rivermouth.errors import (
 )
 from rivermouth.formats.debezium import Debezium
 from rivermouth.formats.json import Json
-from rivermouth.ports.kafka import Kafka
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.ports.table_source import TableSource
-from rivermouth.project import operate
-from rivermouth.project.ingest import ingest_spec
-from rivermouth.project.schema import ingest_project
-from rivermouth.rows.kept_schema import KeptSchema
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.sources.table_source import TableSource
+from rivermouth.project.commands import managed_session, run_flows
+from rivermouth.project.commands.schema import ingest_project
+from rivermouth.project.resolved.one_topic import ingest_spec
+from rivermouth.schemas.schema_versions import KeptSchema
 
 ID = StructType([StructField("id", LongType())])
 RECORDS = [
@@ -297,9 +298,9 @@ def test_a_table_that_was_made_with_a_declared_schema_is_not_taken_over(shop, mo
 @pytest.mark.long
 def test_a_flow_that_follows_waits_for_the_first_records(spark, shop):
     project = shop.write()
-    stop, heard, done = operate.Stop(), [], []
-    door = operate.Door(listener=heard.append, stop=stop)
-    thread = threading.Thread(target=lambda: done.extend(operate.run(project, follow=True, door=door)))
+    stop, heard, done = managed_session.Stop(), [], []
+    door = managed_session.Door(listener=heard.append, stop=stop)
+    thread = threading.Thread(target=lambda: done.extend(run_flows.run(project, follow=True, door=door)))
     thread.start()
     try:
         until(lambda: any(isinstance(each, Warned) for each in heard))
@@ -348,12 +349,12 @@ def test_two_that_keep_at_once_get_one_schema(shop):
     first = project.infer_schema("orders")
     shop.send((b"b", b'{"other": 1}'))
     second = project.infer_schema("orders")
-    one = schemas.keep(flow, files, places, first)
+    one = kept_schemas.keep(flow, files, places, first)
     # As a starter that looked before the first had kept its version.
-    two = schemas.keep(flow, Late(files), places, second)
+    two = kept_schemas.keep(flow, Late(files), places, second)
     assert (one.kept.version, one.is_new) == (1, True)
     assert (two.kept.version, two.kept.changes) == (2, ("adds column other bigint",))
-    assert schemas.newest(flow, files, places) == two.kept
+    assert kept_schemas.newest(flow, files, places) == two.kept
 
 
 class Late(LocalFiles):
@@ -382,7 +383,7 @@ class Opening:
 
     def columns(self, *, update=False):
         with self._kafka as kafka:
-            flow = schemas.ensured(
+            flow = kept_schemas.ensured(
                 None,
                 self.flow,
                 self.files,
@@ -437,7 +438,7 @@ def test_hinted_columns_and_kept_decimals_are_no_reason_to_refuse_an_update(shop
     def kept(hints, more=""):
         project = shop.write(f"{{type: json, schema: infer, schema_hints: {hints}}}", more)
         found = project.infer_schema("orders")
-        done = schemas.keep(project.flow("orders"), files, project.places("orders"), found)
+        done = kept_schemas.keep(project.flow("orders"), files, project.places("orders"), found)
         return done.is_new, done.kept.version, done.kept.schema.simpleString()
 
     shop.send((b"a", b'{"id": 1, "total": 123456789012345678.25}'))
@@ -459,46 +460,42 @@ def test_a_flow_with_a_new_name_takes_its_schema_along(shop):
     (shop.folder / "rivermouth.yml").write_text(text.replace("  orders:\n", "  sales:\n    previously: orders\n"))
     sales = Opening(Project.load("rivermouth.yml"), "sales")
     shop.send((b"a", b'{"new": 1}'))
-    assert schemas.newest(sales.flow, sales.files, sales.places).version == 1
+    assert kept_schemas.newest(sales.flow, sales.files, sales.places).version == 1
     assert sales.kept() == []
     assert sales.columns() == "struct<id:bigint>"
     assert sales.columns(update=True) == "struct<id:bigint,new:bigint>"
     assert (sales.kept(), old.kept()) == (["00001.json", "00002.json"], ["00001.json", "00001.moved_to.sales"])
-    assert [each.flow for each in schemas.history(sales.flow, sales.files, sales.places)] == ["sales", "sales"]
+    assert [each.flow for each in kept_schemas.history(sales.flow, sales.files, sales.places)] == ["sales", "sales"]
 
     # Another flow that gets the old name.
     another = Opening(renamed, "orders")
-    assert schemas.newest(another.flow, another.files, another.places) is None
+    assert kept_schemas.newest(another.flow, another.files, another.places) is None
     assert another.columns() == "struct<id:bigint,new:bigint>"
     assert another.kept() == ["00001.json", "00001.moved_to.sales", "00002.json"]
-    assert [each.version for each in schemas.history(another.flow, another.files, another.places)] == [2]
+    assert [each.version for each in kept_schemas.history(another.flow, another.files, another.places)] == [2]
     assert sales.columns() == "struct<id:bigint,new:bigint>"
-
-
-class Early(Supervisor):
-    """Its flows are opened as is said beforehand: by errors, and then well."""
-
-    errors: tuple[RivermouthError, ...] = ()
-
-    def _opened(self, *_):
-        if not self.errors:
-            return "open"
-        first, *self.errors = self.errors
-        raise first
 
 
 @pytest.fixture
 def opened_early(monkeypatch):
-    monkeypatch.setattr(supervisor, "_EMPTY_S", 0.01)
+    monkeypatch.setattr(run_flow, "_EMPTY_S", 0.01)
     project = ingest_spec("orders")
     order = FlowOrder(project.flow("orders"), project.places("orders"), "", {})
 
     def opened(*errors, waits=True):
         told = []
-        early = Early(None, print, print)
-        early.errors = errors
+        outcomes = iter(errors)
+
+        def opens(*_):
+            error = next(outcomes, None)
+            if error is not None:
+                raise error
+            return "open"
+
+        monkeypatch.setattr(run_flow, "_opened", opens)
+        state = RunState(None, print, print)
         source = TableSource.__new__(TableSource)  # it opens nothing, and is handed on as it is
-        opened = early._open(order, None, source, None, told.append, waits=waits, together=Together())
+        opened = run_flow._open(state, order, None, source, None, told.append, waits=waits, together=Together())
         return opened, [each.message for each in told]
 
     return opened

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from rivermouth.engine.audit import audit_flow
+from rivermouth.domain.project.locations import resolve
+from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.engine.events import Warned
-from rivermouth.engine.opening import open_flow
-from rivermouth.engine.orders import FlowOrder
-from rivermouth.engine.requests import Request, perform, serve
-from rivermouth.engine.sources import source_of
-from rivermouth.engine.supervisor import Supervisor
-from rivermouth.ports.kafka import Kafka
+from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.open.open_flow import open_flow
+from rivermouth.engine.open.sources import source_of
+from rivermouth.engine.run.requests import Request, perform, serve
+from rivermouth.engine.run.supervisor import Supervisor
+from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.rows.dead_letter import DeadLetterFilter
-from rivermouth.rows.places import resolve
 from rivermouth.spec import Flow, ProjectSpec
 
 OLD = "id int, v int, note string, seq int, op string"

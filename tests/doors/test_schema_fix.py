@@ -5,15 +5,15 @@ from pathlib import Path
 from confluent_kafka import Producer
 from pyspark.sql.types import StructType
 
+from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import StepReached, Warned
-from rivermouth.engine.opening import open_flow
-from rivermouth.engine.orders import FlowOrder
-from rivermouth.engine.requests import Request, perform, serve
-from rivermouth.engine.sources import source_of
-from rivermouth.engine.supervisor import Supervisor
-from rivermouth.ports.kafka import Kafka
+from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.open.open_flow import open_flow
+from rivermouth.engine.open.sources import source_of
+from rivermouth.engine.run.requests import Request, perform, serve
+from rivermouth.engine.run.supervisor import Supervisor
+from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.rows.dead_letter import DeadLetterFilter
-from rivermouth.rows.places import resolve
 from rivermouth.spec import Flow, ProjectSpec
 
 VALUES = [b'{"id": 1}', b'{"id": 3000000000, "note": "big"}', b'{"id": "x"}', b'{"id": 2, "note": "small"}']

@@ -7,8 +7,8 @@ from tests.crashes.oracle import rows_of
 
 import rivermouth
 from rivermouth.errors import SessionSettled, SparkNotStarted
-from rivermouth.ports import session
-from rivermouth.ports.kafka_produce import produce
+from rivermouth.ports.kafka.kafka_produce import produce
+from rivermouth.ports.spark import session
 from rivermouth.spec import ProjectSpec, SparkSettings
 
 THEIRS = {

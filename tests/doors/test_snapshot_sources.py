@@ -17,7 +17,7 @@ from tests.crashes.oracle import rows_of
 from rivermouth import Project
 from rivermouth.cli.main import invoke
 from rivermouth.engine.events import BatchDone
-from rivermouth.project import operate
+from rivermouth.project.commands import managed_session, run_flows
 
 PROJECT = """\
 lake: ./lake
@@ -118,11 +118,11 @@ def test_a_history_has_what_each_version_had(stock):
 def test_a_flow_that_follows_carries_versions_as_they_come(stock):
     table_of(stock)
     stock.write(f"{{versions_of: {stock.source}}}", more="    trigger: {every: 300 ms}\n")
-    heard, stop = [], operate.Stop()
-    door = operate.Door(listener=heard.append, stop=stop)
+    heard, stop = [], managed_session.Stop()
+    door = managed_session.Door(listener=heard.append, stop=stop)
     project = Project.load("rivermouth.yml")
     outcomes = []
-    run = threading.Thread(target=lambda: outcomes.extend(operate.run(project, follow=True, door=door)), daemon=True)
+    run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
     run.start()
 
     def until(number):

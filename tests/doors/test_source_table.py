@@ -15,8 +15,8 @@ from tests.crashes.oracle import counted, ledger_of, rows_of
 from rivermouth.cli.main import invoke
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import FlowsFailed, TableBusy
-from rivermouth.project import letters, operate
-from rivermouth.project.load import Project
+from rivermouth.project.api import Project
+from rivermouth.project.commands import dead_letters, managed_session, run_flows
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 # No broker listens there, and nobody shall ask for one.
@@ -279,7 +279,7 @@ def test_rebuild_refuses(shop):
 def test_following_a_table_needs_no_query_and_answers_requests(shop, spark):
     trigger = "trigger: {every: 300 ms, max_offsets: 2}"
     shop.write(**{"table: silver.orders": f"table: silver.orders\n    {trigger}"})
-    project, stop, batches = Project.load("rivermouth.yml"), operate.Stop(), []
+    project, stop, batches = Project.load("rivermouth.yml"), managed_session.Stop(), []
 
     def hear(event):
         if isinstance(event, BatchDone) and event.flow == "orders":
@@ -288,11 +288,13 @@ def test_following_a_table_needs_no_query_and_answers_requests(shop, spark):
     shop.send(*[a(number, 1) for number in range(5)], b"{bad")
     with ThreadPoolExecutor(1) as pool:
         # The table of bronze is made meanwhile.
-        running = pool.submit(operate.run, project, ["orders", "raw"], follow=True, door=operate.Door(hear, stop=stop))
+        running = pool.submit(
+            run_flows.run, project, ["orders", "raw"], follow=True, door=managed_session.Door(hear, stop=stop)
+        )
         try:
             wait_until(lambda: sum(event.counts.consumed for event in batches) == 6, running)
             assert [event.counts.consumed for event in batches] == [2, 2, 2]
-            assert letters.discarded(project, ["orders"], DeadLetterFilter()) == {"orders": 1}
+            assert dead_letters.discarded(project, ["orders"], DeadLetterFilter()) == {"orders": 1}
             with pytest.raises(FlowsFailed) as caught:
                 project.rebuild("orders")
             assert isinstance(caught.value.__cause__, TableBusy)

@@ -19,15 +19,15 @@ from deltalake import CommitProperties, write_deltalake
 
 from rivermouth.cli.output import plain
 from rivermouth.cli.status import status_text
-from rivermouth.engine.status import PartitionStatus, project_status
+from rivermouth.domain.ledger.ledger import Counts, Decision, first_entry
+from rivermouth.domain.project.locations import resolve
+from rivermouth.engine.report.status import PartitionStatus, project_status
 from rivermouth.errors import LakeNotWritable
-from rivermouth.ports.kafka import Kafka
-from rivermouth.ports.lake_reader import LakeReader
-from rivermouth.ports.lease import Lease
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.ports.table_ledger import Standing, TableLedger
-from rivermouth.rows.ledger import Counts, Decision, first_entry
-from rivermouth.rows.places import resolve
+from rivermouth.ports.delta.table_ledger import Standing, TableLedger
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.ports.lake.lease import Lease
 from rivermouth.spec import Flow, ProjectSpec
 
 FIRST = Counts(consumed=10, written=7, dropped=1, dead_lettered=2)
@@ -457,7 +457,7 @@ def test_no_flows_no_status(lake):
 
 
 def test_it_is_told_without_spark():
-    script = "import rivermouth.engine.status, sys; print([name for name in sys.modules if 'spark' in name])"
+    script = "import rivermouth.engine.report.status, sys; print([name for name in sys.modules if 'spark' in name])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

@@ -12,8 +12,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rivermouth import LossDecision, Project
-from rivermouth.engine import supervisor as supervision
-from rivermouth.engine import workers
+from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.domain.project.locations import resolve
+from rivermouth.domain.project.table_per_topic import child_of
 from rivermouth.engine.events import (
     BatchDone,
     BatchRetried,
@@ -26,19 +27,19 @@ from rivermouth.engine.events import (
     FlowRestarted,
     Warned,
 )
-from rivermouth.engine.families import Look
-from rivermouth.engine.families import look as look_for_topics
-from rivermouth.engine.orders import FamilyOrder, FlowOrder
-from rivermouth.engine.requests import serve
-from rivermouth.engine.sources import source_of
-from rivermouth.engine.supervisor import Supervisor
+from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder
+from rivermouth.engine.flow.table_per_topic import Look
+from rivermouth.engine.flow.table_per_topic import look as look_for_topics
+from rivermouth.engine.open.sources import source_of
+from rivermouth.engine.run import run_flow as one_flow
+from rivermouth.engine.run import run_state, workers
+from rivermouth.engine.run import supervisor as supervision
+from rivermouth.engine.run.requests import serve
+from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import BrokerUnreachable, TopicPatternEmpty
-from rivermouth.ports.broker import Broker
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.project.orders import run_orders
-from rivermouth.rows.families import child_of
-from rivermouth.rows.ledger import Counts
-from rivermouth.rows.places import resolve
+from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.project.resolved.orders import run_orders
 from rivermouth.spec import Flow, ProjectSpec
 
 
@@ -121,7 +122,10 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         "has_ended": lambda _: False,
         "_FIRST_DELAY_S": 0.01,
     }.items():
-        monkeypatch.setattr(supervision, name, fake)
+        monkeypatch.setattr(one_flow, name, fake)
+    for module in (run_state, supervision):
+        monkeypatch.setattr(module, "has_ended", lambda _: False)
+        monkeypatch.setattr(module, "files_for", lambda *_: None, raising=False)
     places = SimpleNamespace(lake="", table="", dead_letter_table="", state="", lease_file="", failures="")
     order = FlowOrder(flow, places, "s", {}, decision=decision)
     (outcome,) = Supervisor(None, lambda _: None, lambda _: None).run([order], keep_following=True)
@@ -138,13 +142,14 @@ def families_of(monkeypatch, look, carry, after_loss=lambda: None):
         "has_ended": lambda spark: spark.ended,
     }.items():
         monkeypatch.setattr(workers, name, fake)
-    monkeypatch.setattr(supervision, "has_ended", lambda spark: spark.ended)
+    for module in (supervision, run_state):
+        monkeypatch.setattr(module, "has_ended", lambda spark: spark.ended)
     monkeypatch.setattr(supervision, "abandon", lambda _: after_loss())
     monkeypatch.setattr(workers, "LOOK_EVERY_S", (0.01, 0.01))
     rest = iter(sessions[1:])
     events = []
     found = Supervisor(sessions[0], events.append, lambda _: None, restart=lambda: next(rest))
-    monkeypatch.setattr(found, "carry", lambda order, _listener, **_: carry(found, order))
+    monkeypatch.setattr(workers, "run_flow", lambda state, order, _listener, **_: carry(state, order))
     return found, events
 
 
@@ -167,18 +172,18 @@ def test_children_that_lost_their_jvm_are_found_again_by_their_family(monkeypatc
         there = topics if first else topics[1:]
         return Look([order.child(child_of(order.flow, each)) for each in there if each not in known])
 
-    def carry(supervisor, order):
+    def carry(state, order):
         side.append(order.flow.name)
         most.append(len([each for each in side if each.startswith("shop.")]))
         time.sleep(0.02)
         side.remove(order.flow.name)
-        if supervisor.spark in first:
-            supervisor.spark.ended = True
+        if state.spark in first:
+            state.spark.ended = True
             raise RuntimeError
         limits[order.flow.name] = order.flow.trigger.max_offsets
 
     found, events = families_of(monkeypatch, look, carry, after_loss=first.clear)
-    first.append(found.spark)
+    first.append(found.state.spark)
     outcomes = found.run([family_of("shop"), family_of("late")], keep_following=False)
     assert {each.flow: each.error for each in outcomes if each.error} == {}
     assert {each.flow for each in outcomes} >= {f"shop.{each}" for each in topics}
@@ -198,16 +203,16 @@ def test_a_jvm_that_ends_again_and_again_is_given_up(monkeypatch, tmp_path):
         sessions.append(SimpleNamespace(ended=False))
         return sessions[-1]
 
-    def carry(order, _listener, **_):
+    def carry(_state, order, _listener, **_):
         carried.append(order.flow.trigger.max_offsets)
         sessions[-1].ended = True
         raise RuntimeError
 
-    for module in (workers, supervision):
+    for module in (workers, supervision, run_state):
         monkeypatch.setattr(module, "has_ended", lambda spark: spark.ended)
     monkeypatch.setattr(supervision, "abandon", lambda _: None)
     found = Supervisor(start(), events.append, lambda _: None, restart=start)
-    monkeypatch.setattr(found, "carry", carry)
+    monkeypatch.setattr(workers, "run_flow", carry)
     trigger = {"max_offsets": 1000}
     flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": "text", "table": "s.t", "trigger": trigger})
     (outcome,) = found.run([FlowOrder(flow, SimpleNamespace(lake="", failures=""), "s", {})], keep_following=True)
@@ -231,9 +236,9 @@ def test_a_family_that_follows_outlasts_a_broker_that_is_away_before_it_has_topi
             raise BrokerUnreachable(bootstrap_servers="s", timeout_s=1, reason="r", fix="f")
         return Look([] if "t" in known else [order.child(child_of(order.flow, "t"))])
 
-    def carry(supervisor, order):
+    def carry(state, order):
         carried.append(order.flow.name)
-        supervisor.stop()
+        state.stop()
 
     found, _ = families_of(monkeypatch, look, carry)
     (outcome,) = found.run([family_of("shop")], keep_following=True)
@@ -404,7 +409,7 @@ def test_following_carries_what_comes_and_stops_without_a_trace(scene, topic):
 
 
 def test_only_failures_in_a_row_make_the_pauses_longer(scene, topic, monkeypatch):
-    name, carried, real = topic(), iter([0, 0, 1, 1, 0]), supervision.follow
+    name, carried, real = topic(), iter([0, 0, 1, 1, 0]), one_flow.follow
     order = scene.order("stumbles", name)
 
     def stumbling(run, between):
@@ -412,11 +417,11 @@ def test_only_failures_in_a_row_make_the_pauses_longer(scene, topic, monkeypatch
         if count is None:
             return real(run, between)
         produce(scene.bootstrap_servers, name, count)
-        supervision.drain(run)
+        one_flow.drain(run)
         raise OSError("the network is down")
 
-    monkeypatch.setattr(supervision, "follow", stumbling)
-    monkeypatch.setattr(supervision, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(one_flow, "follow", stumbling)
+    monkeypatch.setattr(one_flow, "_FIRST_DELAY_S", 0.01)
     end = scene.follow(order)
     until(lambda: len(scene.of(FlowRestarted)) == 5)
     (outcome,) = end()

@@ -14,10 +14,10 @@ from tests.crashes.oracle import rows_of
 from tests.doors.test_cli_run import Shop
 
 from rivermouth.errors import TableMissing, VersionMissing, ViewsCollide
-from rivermouth.ports.lease import Lease
-from rivermouth.ports.session import for_flow
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.project.load import Project
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.lake.lease import Lease
+from rivermouth.ports.spark.session import for_flow
+from rivermouth.project.api import Project
 
 PROJECT = """\
 name: shop
@@ -81,7 +81,7 @@ def full(lake, tmp_path, monkeypatch, capsys):
 
 
 def test_tables_are_told_without_spark_and_wherever_they_are_made(full, monkeypatch):
-    monkeypatch.setattr("rivermouth.ports.session.start", None)
+    monkeypatch.setattr("rivermouth.ports.spark.session.start", None)
     (found,) = full.json("tables", "describe")
     raw, orders, letters, keyed = found["tables"]
     assert (raw["table"], raw["exists"]) == ("bronze.orders", False)

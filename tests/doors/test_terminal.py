@@ -21,7 +21,7 @@ from rivermouth.cli.text_table import columns, width_of
 from rivermouth.engine import events
 from rivermouth.errors import SchemaChanged
 from rivermouth.names import printable
-from rivermouth.ports.kafka_produce import produce
+from rivermouth.ports.kafka.kafka_produce import produce
 
 # Clears the screen, sets a colour in two ways, turns what follows around, and begins a line of its own.
 NAME = "\x1b[2J\x9b31m\x1b]0;title\x07\u202e\u2028x\n[OK] all is well\ty"

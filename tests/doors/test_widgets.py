@@ -11,7 +11,7 @@ from tests.crashes.oracle import rows_of
 import rivermouth
 from rivermouth.cli.main import invoke
 from rivermouth.errors import ArgumentInvalid, WidgetsMissing
-from rivermouth.project.widgets import NAMES, with_widgets
+from rivermouth.project.resolved.widgets import NAMES, with_widgets
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.crashes.oracle import rows_of
 
 from rivermouth import Project
 from rivermouth.cli.main import invoke
-from rivermouth.ports.kafka_produce import produce
+from rivermouth.ports.kafka.kafka_produce import produce
 
 PROJECT = """
 lake: ./lake

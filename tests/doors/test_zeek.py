@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable, QueryBuilder
 
 from rivermouth import Project
-from rivermouth.rows.sampling import SAMPLE_RECORDS
+from rivermouth.domain.ledger.sampling import SAMPLE_RECORDS
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 

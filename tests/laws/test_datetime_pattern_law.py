@@ -8,7 +8,7 @@ import datetime as dt
 from hypothesis import strategies as st
 from tests.laws.gathering import gathered
 
-from rivermouth.rows import datetime_pattern
+from rivermouth.decoding.times import datetime_pattern
 
 # A few letters of Spark's: how plain Python writes them.
 WRITTEN = {

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rivermouth.domain.ledger import decisions, ledger
+from rivermouth.domain.ledger.data_loss import Found, LossDecision, gone, problem, undecided
+from rivermouth.domain.ledger.ledger import Counts, first_entry
 from rivermouth.errors import DecisionRefused, OffsetsExpired, RivermouthError
-from rivermouth.rows import decisions, ledger
-from rivermouth.rows.gone import Found, LossDecision, gone, problem, undecided
-from rivermouth.rows.ledger import Counts, first_entry
 
 OFFSET = st.integers(0, 30)
 PARTITIONS = st.dictionaries(st.integers(0, 3), st.tuples(OFFSET, OFFSET, OFFSET), min_size=1, max_size=4)

@@ -12,19 +12,18 @@ from tests.laws.gathering import gathered
 from tests.laws.test_inference_law import RECORDS, placed, shape_of
 from tests.rows.formats import outcomes
 
-from rivermouth.engine.evolve import _growth
-from rivermouth.engine.fitting import Room, marked
-from rivermouth.engine.schemas import with_columns
-from rivermouth.engine.table import table_changes, table_shape
+from rivermouth.engine.schema.evolve import _growth
+from rivermouth.engine.schema.growth_limits import Room, marked
+from rivermouth.engine.schema.kept_schemas import with_columns
+from rivermouth.engine.table.flow_table import table_changes, table_shape
 from rivermouth.formats.json import Json
 from rivermouth.names import folded
-from rivermouth.ports.delta import TableState
-from rivermouth.rows.evolution import grown
-from rivermouth.rows.inference import Limits
-from rivermouth.rows.inferred import schema_of
-from rivermouth.rows.json_types import name_in_json
-from rivermouth.rows.schema import widens
-from rivermouth.rows.undeclared import RESCUED
+from rivermouth.ports.delta.delta_table import TableState
+from rivermouth.schemas.column_types import RESCUED, name_in_json
+from rivermouth.schemas.evolution import grown
+from rivermouth.schemas.inference import Limits
+from rivermouth.schemas.inferred import schema_of
+from rivermouth.schemas.type_widening import widens
 from rivermouth.spec import Evolution, Flow
 
 GROWS = Evolution(on_new_column="evolve", on_type_change="widen", max_columns=5000)

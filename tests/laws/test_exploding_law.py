@@ -10,7 +10,7 @@ from tests.rows.formats import frame, outcomes
 
 from rivermouth import names
 from rivermouth.formats.json import Json
-from rivermouth.rows import exploding
+from rivermouth.rows import explode
 from rivermouth.spec import Flow
 
 FORMAT = Json.model_validate(
@@ -59,11 +59,11 @@ SCRAPS = st.lists(st.sampled_from(["[", "]", "{", "}", ",", '"', "\\", ":", " ",
 
 def exploded(spark, values):
     """By value: None where its elements cannot be told apart, else each with whether it is a row."""
-    split = exploding.split(frame(spark, values), FLOW)
+    split = explode.split(frame(spark, values), FLOW)
     rows = FORMAT.decode(split).select(names.OFFSET, names.POSITION, names.VALUE, names.DECODED).collect()
     found = {offset: [] for offset in range(len(values))}
     for offset, position, value, decoded in sorted(rows, key=lambda row: row[:2]):
-        if position == exploding.WHOLE:
+        if position == explode.WHOLE:
             assert (bytes(value), decoded) == (values[offset], False)
             found[offset] = None
         elif position >= 0:

@@ -16,13 +16,13 @@ from pyspark.sql import types as T
 from tests.laws.gathering import gathered
 from tests.rows.formats import outcomes
 
+from rivermouth.decoding.json.json_python_parser import Object
+from rivermouth.decoding.json.undeclared_fields import fields_tree, first_pointer
 from rivermouth.formats.json import Json
-from rivermouth.rows.evolution import difference
-from rivermouth.rows.inference import Corrupt, Limits, Shape, parsed
-from rivermouth.rows.inferred import schema_of
-from rivermouth.rows.json_parts import Object
-from rivermouth.rows.json_types import name_in_json
-from rivermouth.rows.undeclared import fields_tree, first_pointer
+from rivermouth.schemas.column_types import name_in_json
+from rivermouth.schemas.evolution import difference
+from rivermouth.schemas.inference import Corrupt, Limits, Shape, parsed
+from rivermouth.schemas.inferred import schema_of
 from rivermouth.spec import Evolution
 
 NAMES = st.sampled_from(["a", "b", "A", "x.y", "s p", "", "q`t", "kafka_offset", "é"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rivermouth.rows import java_pattern, our_classes
+from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.text import java_pattern
 
 SIGNS = [
     *("(", "(", ")", ")", "[", "]", "[^", "\\", "(?<a>", "(?<b>", "(?:", "(?=", "(?<=", "(?<!", "(?>", "(?i)", "(?x)"),
@@ -16,13 +17,13 @@ WHOLE = st.tuples(PATTERNS, PATTERNS, PATTERNS).map(lambda parts: "(?<a>{})|(?:{
 
 
 def test_what_is_said_without_java_is_what_java_says(spark):
-    java, ours = spark._jvm.java.util.regex.Pattern, our_classes.found(spark, "values.Regex")
+    java, ours = spark._jvm.java.util.regex.Pattern, jvm_classes.found(spark, "values.Regex")
     told = {"refused": 0, "read": 0, "not told": 0}
 
     def taken(make, *arguments):
         try:
             make(*arguments)
-        except our_classes.JAVA_ERRORS:
+        except jvm_classes.JAVA_ERRORS:
             return False
         return True
 

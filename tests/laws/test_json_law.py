@@ -22,8 +22,10 @@ from tests.laws.gathering import gathered
 from tests.rows.formats import frame, outcomes
 
 from rivermouth import names
+from rivermouth.decoding.json import json_fast_path, json_spark_columns
+from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.wrapped import unwrap
 from rivermouth.formats.json import Json
-from rivermouth.rows import json_columns, json_fast_path, our_classes, wrapping
 from rivermouth.spec import Evolution, Flow
 
 # --- the oracle ------------------------------------------------------------------------------------
@@ -455,7 +457,7 @@ def test_our_reader_says_what_sparks_parser_says(spark, strategy, number, share)
     ours = ", ".join(f"ours.c{place}" for place in range(len(schema)))
     columns = ", ".join(f"__done_{place}" for place in range(len(schema)))
     documents = read.withColumn(names.VALUE, json_fast_path.kept(spark, schema, names.VALUE))
-    judged = json_columns.judged(documents, schema, (), kept=True).selectExpr(
+    judged = json_spark_columns.judged(documents, schema, (), kept=True).selectExpr(
         names.OFFSET,
         f"CASE WHEN ours IS NOT NULL THEN CAST(struct({ours}) AS STRING) END",
         f"CASE WHEN __fits THEN CAST(struct({columns}) AS STRING) END",
@@ -476,7 +478,7 @@ WITH_TEXTS = members(NESTED, st.sampled_from(["note", "dbl", "note", "words", "d
 @pytest.mark.parametrize("number", [300, pytest.param(1200, marks=pytest.mark.long)])
 def test_without_our_classes_no_text_of_a_number_loses_a_digit(number, spark, monkeypatch):
     values = [text.encode("utf-8", "surrogatepass") for text in gathered(WITH_TEXTS, number)]
-    monkeypatch.setattr(our_classes, "are_there", lambda _session: False)
+    monkeypatch.setattr(jvm_classes, "are_there", lambda _session: False)
     schema, refused = T.StructType.fromDDL(TEXTS_DDL), 0
     for raw, outcome in zip(values, outcomes(spark, Json(schema=TEXTS_DDL), values), strict=True):
         wanted = oracle(raw, schema)
@@ -527,7 +529,7 @@ def test_a_document_in_a_string_is_read_as_if_it_stood_there(number, spark):
     examples = gathered(strung(), number)
     form = {"type": "json", "schema": "p variant", "documents_in_strings": "p"}
     flow = Flow(name="f", topics=("t",), format=form, table="silver.f")
-    rows = wrapping.unwrapped(frame(spark, [value for value, *_ in examples]), flow)
+    rows = unwrap.unwrapped(frame(spark, [value for value, *_ in examples]), flow)
     found = {
         offset: tuple(told) for offset, *told in rows.select(names.OFFSET, names.VALUE, "__wrapping.reason").collect()
     }

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger.ledger import Counts, Decision, Entry, first_entry
 from rivermouth.errors import LedgerGap
-from rivermouth.rows import ledger
-from rivermouth.rows.ledger import Counts, Decision, Entry, first_entry
 
 TOPICS = st.sampled_from(["orders", "clicks", "a.b-c_d"])
 OFFSET = st.integers(0, 60)
@@ -80,9 +80,9 @@ def test_judge_writes_exactly_the_offsets_that_the_table_lacks_or_stops_at_a_gap
     has_gap = any(start > next_offsets.get(topic, {}).get(p, start) for topic, p, start, _end in ledger.flat(planned))
     if has_gap:
         with pytest.raises(LedgerGap):
-            ledger.judge("f", next_offsets, planned)
+            ledger.remaining_ranges("f", next_offsets, planned)
         return
-    written = ledger.judge("f", next_offsets, planned)
+    written = ledger.remaining_ranges("f", next_offsets, planned)
     assert cells(written) == cells(planned) - below(next_offsets)
     assert all(start < end for _topic, _p, start, end in ledger.flat(written))
 
@@ -90,12 +90,12 @@ def test_judge_writes_exactly_the_offsets_that_the_table_lacks_or_stops_at_a_gap
 @given(OFFSETS, RANGES)
 def test_a_batch_that_was_written_is_skipped_when_it_comes_again(next_offsets, planned):
     try:
-        written = ledger.judge("f", next_offsets, planned)
+        written = ledger.remaining_ranges("f", next_offsets, planned)
     except LedgerGap:
         return
     after = ledger.advanced(next_offsets, written)
-    assert ledger.judge("f", after, written) == {}
-    again = ledger.judge("f", after, planned)
+    assert ledger.remaining_ranges("f", after, written) == {}
+    again = ledger.remaining_ranges("f", after, planned)
     # A partition that is not in the ledger and has no records yet is new each time it is planned.
     assert cells(again) == set()
 
@@ -111,7 +111,7 @@ def test_any_chain_of_batches_that_begin_where_the_ledger_stands_or_before_cover
             }
             for topic, parts in next_offsets.items()
         }
-        written = ledger.judge("f", next_offsets, planned)
+        written = ledger.remaining_ranges("f", next_offsets, planned)
         seen += list(cells(written))
         next_offsets = ledger.advanced(next_offsets, written)
     assert len(seen) == len(set(seen))
@@ -120,20 +120,20 @@ def test_any_chain_of_batches_that_begin_where_the_ledger_stands_or_before_cover
 
 def test_equal_is_written_contained_is_skipped_and_of_an_overlap_the_rest_is_written():
     expected = {"t": {0: 10, 1: 0}}
-    assert ledger.judge("f", expected, {"t": {0: (10, 20), 1: (0, 5)}}) == {"t": {0: (10, 20), 1: (0, 5)}}
-    assert ledger.judge("f", expected, {"t": {0: (2, 10), 1: (0, 0)}}) == {}
-    assert ledger.judge("f", expected, {"t": {0: (2, 12)}}) == {"t": {0: (10, 12)}}
+    assert ledger.remaining_ranges("f", expected, {"t": {0: (10, 20), 1: (0, 5)}}) == {"t": {0: (10, 20), 1: (0, 5)}}
+    assert ledger.remaining_ranges("f", expected, {"t": {0: (2, 10), 1: (0, 0)}}) == {}
+    assert ledger.remaining_ranges("f", expected, {"t": {0: (2, 12)}}) == {"t": {0: (10, 12)}}
 
 
 def test_the_ledger_is_a_vector_and_no_sum():
     planned = {"t": {0: (0, 10), 1: (0, 5)}}
-    assert ledger.judge("f", {"t": {0: 10, 1: 0}}, planned) == {"t": {1: (0, 5)}}
-    assert ledger.judge("f", {"t": {0: 4, 1: 5}}, planned) == {"t": {0: (4, 10)}}
+    assert ledger.remaining_ranges("f", {"t": {0: 10, 1: 0}}, planned) == {"t": {1: (0, 5)}}
+    assert ledger.remaining_ranges("f", {"t": {0: 4, 1: 5}}, planned) == {"t": {0: (4, 10)}}
 
 
 def test_the_text_of_a_gap():
     with pytest.raises(LedgerGap) as caught:
-        ledger.judge("orders", {"t": {3: 10}}, {"t": {3: (12, 20)}})
+        ledger.remaining_ranges("orders", {"t": {3: 10}}, {"t": {3: (12, 20)}})
     assert str(caught.value) == (
         "[LEDGER_GAP] flow orders: topic t partition 3: offsets 10 to 12 (exclusive) are in no batch; "
         "nothing was written\n"
@@ -194,7 +194,7 @@ def test_halving_parts_the_ranges_exactly_and_comes_to_an_end(ranges):
     assert cells(first)
     assert cells(second)
     # The earlier half of each partition comes first, or the second would leave a gap.
-    written = ledger.judge("f", ledger.advanced(ledger.starts(ranges), first), second)
+    written = ledger.remaining_ranges("f", ledger.advanced(ledger.starts(ranges), first), second)
     assert cells(written) == cells(second)
 
 
@@ -227,7 +227,7 @@ def test_a_chain_of_entries_counts_up_settles_the_one_before_and_adds_up_its_cou
     total = Counts()
     for planned, counts in batches:
         try:
-            ranges = ledger.judge("f", entry.next_offsets, planned)
+            ranges = ledger.remaining_ranges("f", entry.next_offsets, planned)
         except LedgerGap:
             continue
         after = entry.after_batch(ranges, counts, {})

@@ -21,10 +21,11 @@ from tests.rows.formats import frame
 from tests.rows.protobuf_writers import EvolvingOrders, orders, told
 
 from rivermouth import names
-from rivermouth.rows import column_policies, evolution, protobuf_descriptor, protobuf_writers
-from rivermouth.rows.evolution import FIELD_NUMBER, GROWN
-from rivermouth.rows.protobuf_descriptor import message_class
-from rivermouth.rows.registry_documents import ROOT
+from rivermouth.decoding.protobuf import protobuf_descriptor, protobuf_writer_schemas
+from rivermouth.decoding.protobuf.protobuf_descriptor import message_class
+from rivermouth.decoding.registry.registry_references import ROOT
+from rivermouth.schemas import column_policies, evolution
+from rivermouth.schemas.evolution import FIELD_NUMBER, GROWN
 from rivermouth.spec import Evolution
 
 WHOLE = ("int32", "sint32", "sfixed32", "uint32", "int64", "fixed64", "uint64")
@@ -127,7 +128,7 @@ def columns_by(contents):
     declared = protobuf_descriptor.columns(DECLARED, "shop.Order")
     columns = declared
     for content in contents:
-        found = protobuf_writers.written(content, "shop.Order", columns)
+        found = protobuf_writer_schemas.written(content, "shop.Order", columns)
         grown = evolution.grown(columns, found, {}, POLICIES).schema
         kept = [
             T.StructField(each.name, each.dataType, True, {**each.metadata, GROWN: True})
@@ -136,7 +137,7 @@ def columns_by(contents):
             for each in grown
         ]
         columns = evolution.overlaid(declared, T.StructType(kept))
-        again = protobuf_writers.written(content, "shop.Order", columns)
+        again = protobuf_writer_schemas.written(content, "shop.Order", columns)
         assert evolution.grown(columns, again, {}, POLICIES).changes == ()
     return columns
 
@@ -262,11 +263,13 @@ def test_any_order_of_writers_makes_the_same_columns_and_nothing_is_lost(scene):
     sent = [(place, content, body) for place, (content, bodies) in enumerate(records) for body in bodies]
     known = tuple((place, in_registry(content)) for place, (content, _) in enumerate(records))
     policies = column_policies.policies_of(columns, POLICIES)
-    encoding = protobuf_writers.Encoding(in_registry(DECLARED), "shop.Order", policies, known=known)
+    encoding = protobuf_writer_schemas.Encoding(in_registry(DECLARED), "shop.Order", policies, known=known)
     nothing = pa.array(
         [{"descriptors": None, "why": None}] * len(sent), pa.struct({"descriptors": pa.binary(), "why": pa.string()})
     )
-    outcome = protobuf_writers.decoded(encoding, pa.array([framed(place, body) for place, _, body in sent]), nothing)
+    outcome = protobuf_writer_schemas.decoded(
+        encoding, pa.array([framed(place, body) for place, _, body in sent]), nothing
+    )
     assert (outcome.refused, outcome.beside["grows"]) == ({}, [False] * len(sent))
     checked(outcome.rows.to_pylist(), [each[1:] for each in sent], columns)
 

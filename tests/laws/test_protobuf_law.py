@@ -18,10 +18,10 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from tests.rows.protobuf_files import descriptor_set
 
 from rivermouth import names
+from rivermouth.decoding.protobuf import protobuf_decode
+from rivermouth.decoding.protobuf.protobuf_decode import Encoding
+from rivermouth.decoding.protobuf.protobuf_descriptor import message_class
 from rivermouth.formats.protobuf import Protobuf
-from rivermouth.rows import protobuf_values
-from rivermouth.rows.protobuf_descriptor import message_class
-from rivermouth.rows.protobuf_values import Encoding
 
 WHOLE = ("int32", "sint32", "sfixed32", "int64", "sint64", "sfixed64", "uint32", "fixed32", "uint64", "fixed64")
 SCALARS = (*WHOLE, "float", "double", "bool", "string", "bytes", "Color")
@@ -155,7 +155,7 @@ def of_scalar(value, kind):
 
 def told(values):
     """Of each value its row, or None."""
-    outcome = protobuf_values.decoded(ENCODING, pa.array(values, pa.binary()))
+    outcome = protobuf_decode.decoded(ENCODING, pa.array(values, pa.binary()))
     rows = [] if outcome.rows is None else outcome.rows.to_pylist()
     found = dict(zip(outcome.places, map(in_order, rows), strict=True))
     assert sorted([*found, *outcome.refused]) == list(range(len(values)))

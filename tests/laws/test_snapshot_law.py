@@ -17,16 +17,17 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.ways import WAYS, merging_by
 
-from rivermouth.engine.steps import judge
-from rivermouth.engine.table import create_table, table_shape
-from rivermouth.ports import delta
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.ports.table_ledger import TableLedger
-from rivermouth.rows import changes, envelope
-from rivermouth.rows.ledger import Counts, first_entry
-from rivermouth.rows.places import resolve
+from rivermouth.domain.ledger.ledger import Counts, first_entry
+from rivermouth.domain.project.locations import resolve
+from rivermouth.engine.batch.pipeline import transform
+from rivermouth.engine.table.flow_table import create_table, table_shape
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.table_ledger import TableLedger
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.rows import envelope
+from rivermouth.rows.keyed import changes
+from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks._target import Target
-from rivermouth.sinks.tombstones import Tombstones
 from rivermouth.spec import Flow, ProjectSpec
 
 # A sixth of them is in a snapshot, or half, or all but a few.
@@ -134,7 +135,7 @@ class Table:
         self.columns = shape.columns.names
         self.entry = first_entry("f", {"t": {0: 0, 1: 0, 2: 0}}, {"t": "id"})
         create_table(spark, self.flow, places, shape, self.entry)
-        self.table_id = delta.table_state(spark, places.table).table_id
+        self.table_id = delta_table.table_state(spark, places.table).table_id
         self.ledger = TableLedger(LocalFiles(), places.table, places.ledger_file, flow="f")
         self.tombstones = Tombstones(LocalFiles(), places.tombstones, self.flow.keyed.remember_deletes)
         self.version = 0
@@ -143,7 +144,7 @@ class Table:
         """One batch."""
         kinds = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
         sent = self.spark.createDataFrame([each.sent for each in snapshots], f"{kinds}, key binary, value binary")
-        routed = judge(envelope.read(sent), self.flow)
+        routed = transform(envelope.read(sent), self.flow)
         way = ["__delete", "__truncate", "__sequence", "__ordinal"]
         kept = routed.where("__route = 'table'").select(*dict.fromkeys([*self.columns, *way]))
         self.entry = self.entry.after_batch({}, Counts(), {})

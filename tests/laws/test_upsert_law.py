@@ -18,15 +18,16 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 from tests.ways import WAYS, merging_by
 
-from rivermouth.engine.table import create_table, table_shape
-from rivermouth.ports import delta
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.ports.table_ledger import TableLedger
-from rivermouth.rows import changes, checks, envelope, partial, routing, schema
-from rivermouth.rows.ledger import Counts, first_entry
-from rivermouth.rows.places import resolve
+from rivermouth.domain.ledger.ledger import Counts, first_entry
+from rivermouth.domain.project.locations import resolve
+from rivermouth.engine.table.flow_table import create_table, table_shape
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.table_ledger import TableLedger
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.rows import checks, conform, envelope, routing
+from rivermouth.rows.keyed import changes, partial_updates
+from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks._target import Target
-from rivermouth.sinks.tombstones import Tombstones
 from rivermouth.spec import Flow, ProjectSpec
 
 # Of each kind; together the laws fold more than two thousand.
@@ -148,7 +149,7 @@ class Table:
         self.columns = shape.columns.names
         self.entry = first_entry("f", {"t": {0: 0, 1: 0, 2: 0}}, {"t": "id"})
         create_table(spark, self.flow, places, shape, self.entry)
-        self.table_id = delta.table_state(spark, places.table).table_id
+        self.table_id = delta_table.table_state(spark, places.table).table_id
         self.ledger = TableLedger(LocalFiles(), places.table, places.ledger_file, flow="f")
         self.tombstones = Tombstones(LocalFiles(), places.tombstones, self.flow.keyed.remember_deletes)
         self.version = 0
@@ -158,8 +159,8 @@ class Table:
         """One batch."""
         kinds = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
         sent = self.spark.createDataFrame([each.sent for each in records], f"{kinds}, key binary, value binary")
-        rows = changes.tell(schema.conform(envelope.decode(envelope.read(sent), self.flow), self.flow), self.flow)
-        rows = partial.tell(rows, self.flow)
+        rows = changes.tell(conform.conform(envelope.decode(envelope.read(sent), self.flow), self.flow), self.flow)
+        rows = partial_updates.tell(rows, self.flow)
         routed = routing.route(checks.check(rows, self.flow.expectations), self.flow)
         kept = routed.where(F.col("__route") == "table").select(
             *dict.fromkeys([*self.columns, "__delete", "__truncate", "__sequence", *self.left_out])

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rivermouth.errors import DevFolderTaken, DevPortTaken, DevServerFailed
-from rivermouth.ports import jars
-from rivermouth.ports.broker import Broker
+from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.spark import jars
 
 PARENT = """
 import signal, sys, time

@@ -9,9 +9,9 @@ from tests.crashes.oracle import rows_of
 
 import rivermouth
 from rivermouth.errors import CryptographyMissing, KafkaRefused, SecurityProtocolWrong
-from rivermouth.ports.broker import Broker
-from rivermouth.ports.kafka import Kafka
-from rivermouth.ports.kafka_produce import produce
+from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.kafka.kafka_produce import produce
 from rivermouth.spec import ProjectSpec
 
 LISTENERS = (

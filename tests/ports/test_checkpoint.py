@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from rivermouth.domain.ledger.ledger import Counts, Decision, first_entry
 from rivermouth.errors import CheckpointForeign
-from rivermouth.ports.checkpoint import Checkpoint, Checkpoints
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.rows.ledger import Counts, Decision, first_entry
+from rivermouth.ports.lake.checkpoint import Checkpoint, Checkpoints
+from rivermouth.ports.lake.lake_files import LocalFiles
 
 # As Spark 4.2.0 wrote them; the crash tests see to it that it still does.
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795238585341,"conf":{"spark.sql.shuffle.partitions":"4"}}'

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rivermouth.ports import class_archive, jars, java, session, session_conf
+from rivermouth.ports import java
+from rivermouth.ports.spark import class_archive, jars, session, session_conf
 from rivermouth.spec import SparkSettings
 
 

@@ -9,9 +9,9 @@ import pytest
 from delta import exceptions
 from pyspark.sql.types import LongType, StructField, StructType
 
-from rivermouth.engine import forget
+from rivermouth.engine.erasure import forget
 from rivermouth.errors import ForgetRefused, MaintenanceConflict, MaintenanceFailed
-from rivermouth.ports import delta, delta_append, delta_upkeep
+from rivermouth.ports.delta import delta_append, delta_maintenance, delta_table
 
 COLUMNS = StructType([StructField("id", LongType())])
 
@@ -19,7 +19,7 @@ COLUMNS = StructType([StructField("id", LongType())])
 @pytest.fixture
 def location(spark, tmp_path):
     place = str(tmp_path / "t")
-    delta.create(spark, place, delta.TableLayout(columns=COLUMNS), metadata="entry 0")
+    delta_table.create(spark, place, delta_table.TableLayout(columns=COLUMNS), metadata="entry 0")
     spark.createDataFrame([(1,)], COLUMNS).write.format("delta").mode("append").save(place)
     return place
 
@@ -46,7 +46,7 @@ def come_second(spark, location, monkeypatch):
 
 
 def test_every_conflict_is_one():
-    assert {each.__name__ for each in delta.conflicts()} == {
+    assert {each.__name__ for each in delta_table.conflicts()} == {
         name for name in dir(exceptions) if name.endswith("Exception")
     }
 
@@ -60,21 +60,21 @@ def test_an_append_that_shall_be_alone_is_not_where_somebody_comes_first(spark, 
 
 def test_maintenance_that_misses_a_file_says_what_failed(spark, location):
     by_another(spark, location)
-    before = delta.table_state(spark, location).version
+    before = delta_table.table_state(spark, location).version
     missing = spark.read.format("delta").load(location).inputFiles()[0].removeprefix("file:")
     Path(missing).unlink()
     with pytest.raises(MaintenanceFailed) as caught:
-        delta_upkeep.optimize(spark.newSession(), "silver.t", location, where=None, zorder=[])
+        delta_maintenance.optimize(spark.newSession(), "silver.t", location, where=None, zorder=[])
     assert str(caught.value) == (
         "[MAINTENANCE_FAILED] optimize of table silver.t failed: java.io.FileNotFoundException: "
         f"File file:{missing} does not exist; no row of it was changed\n"
         "  hint: rivermouth tables describe silver.t"
     )
-    assert delta.table_state(spark, location).version == before
+    assert delta_table.table_state(spark, location).version == before
 
 
 def test_maintenance_that_comes_second_says_so(come_second):
-    with pytest.raises(MaintenanceConflict) as caught, delta_upkeep._told("silver.t", "optimize"):
+    with pytest.raises(MaintenanceConflict) as caught, delta_maintenance._told("silver.t", "optimize"):
         come_second()
     assert str(caught.value) == (
         "[MAINTENANCE_CONFLICT] table silver.t: somebody committed a change of the same files first "

@@ -12,8 +12,8 @@ from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from rivermouth.ports import delta, delta_append
-from rivermouth.ports.storage import LocalFiles
+from rivermouth.ports.delta import delta_append, delta_table
+from rivermouth.ports.lake.lake_files import LocalFiles
 
 FILES = LocalFiles()
 COLUMNS = StructType([StructField("id", LongType(), metadata={"comment": "who"}), StructField("name", StringType())])
@@ -22,12 +22,12 @@ COLUMNS = StructType([StructField("id", LongType(), metadata={"comment": "who"})
 @pytest.fixture
 def location(spark, tmp_path):
     place = str(tmp_path / "t")
-    delta.create(spark, place, delta.TableLayout(columns=COLUMNS), metadata="entry 0")
+    delta_table.create(spark, place, delta_table.TableLayout(columns=COLUMNS), metadata="entry 0")
     return place
 
 
 def commit(location, version):
-    return delta.read_commit(FILES, location, version)
+    return delta_table.read_commit(FILES, location, version)
 
 
 def append(spark, location, ids, number, metadata="m", onto=None):
@@ -36,11 +36,11 @@ def append(spark, location, ids, number, metadata="m", onto=None):
 
 
 def test_a_table_is_made_with_its_metadata_in_the_commit_that_makes_it(spark, location):
-    assert delta.exists(FILES, location)
-    assert delta.commit_versions(FILES, location) == [0]
+    assert delta_table.exists(FILES, location)
+    assert delta_table.commit_versions(FILES, location) == [0]
     first = commit(location, 0)
     assert (first.operation, first.user_metadata, first.changes_data) == ("CREATE TABLE", "entry 0", False)
-    assert spark.conf.get(delta.METADATA_CONF, None) is None
+    assert spark.conf.get(delta_table.METADATA_CONF, None) is None
 
 
 @pytest.mark.parametrize("staged", [True, False], ids=["staged", "plain"])
@@ -56,7 +56,7 @@ def test_where_making_it_was_cut_off_it_is_made(files, staged, spark, tmp_path):
         (log / "_staged_commits").mkdir()
     for name in files:
         (log / name).write_text("cut off")
-    delta.create(spark, str(tmp_path / "t"), delta.TableLayout(columns=COLUMNS), metadata="entry 0")
+    delta_table.create(spark, str(tmp_path / "t"), delta_table.TableLayout(columns=COLUMNS), metadata="entry 0")
     assert commit(str(tmp_path / "t"), 0).user_metadata == "entry 0"
     assert not {path.name for path in log.iterdir()} & set(files)
 
@@ -66,23 +66,23 @@ def test_what_somebody_else_keeps_in_the_folder_of_the_log_stays(spark, tmp_path
     log.mkdir(parents=True)
     (log / "notes.txt").write_text("mine")
     with pytest.raises(AnalysisException, match="DELTA_TABLE_NOT_FOUND"):
-        delta.create(spark, str(tmp_path / "t"), delta.TableLayout(columns=COLUMNS), metadata="entry 0")
+        delta_table.create(spark, str(tmp_path / "t"), delta_table.TableLayout(columns=COLUMNS), metadata="entry 0")
     assert (log / "notes.txt").read_text() == "mine"
 
 
 def test_making_it_again_changes_nothing(spark, location):
-    delta.create(spark, location, delta.TableLayout(columns=COLUMNS), metadata="another entry 0")
-    assert delta.commit_versions(FILES, location) == [0]
+    delta_table.create(spark, location, delta_table.TableLayout(columns=COLUMNS), metadata="another entry 0")
+    assert delta_table.commit_versions(FILES, location) == [0]
     assert commit(location, 0).user_metadata == "entry 0"
 
 
 def test_layout_properties_and_comments(spark, tmp_path):
     columns = StructType([*COLUMNS.fields, StructField("odd, name", StringType())])
-    layout = delta.TableLayout(
+    layout = delta_table.TableLayout(
         columns=columns, partition_by=["name"], properties={"delta.checkpointInterval": "7"}, comment="all of it"
     )
-    delta.create(spark, str(tmp_path / "t"), layout, metadata="m")
-    state = delta.table_state(spark, str(tmp_path / "t"))
+    delta_table.create(spark, str(tmp_path / "t"), layout, metadata="m")
+    state = delta_table.table_state(spark, str(tmp_path / "t"))
     assert state.partition_by == ("name",)
     assert state.columns.names == ["id", "name", "odd, name"]
     detail = DeltaTable.forPath(spark, str(tmp_path / "t")).detail().collect()[0]
@@ -96,7 +96,7 @@ def test_an_append_carries_metadata_and_number_and_counts_its_rows(spark, locati
     append(spark, location, [1, 2, 3], 1, "entry 1")
     found = commit(location, 1)
     assert (found.user_metadata, found.rows_written, found.changes_data) == ("entry 1", 3, True)
-    state = delta.table_state(spark, location)
+    state = delta_table.table_state(spark, location)
     assert (state.version, dict(state.transactions)) == (1, {"app": 1})
 
 
@@ -109,7 +109,7 @@ def test_an_append_of_nothing_is_a_commit_too(spark, location):
 def test_the_same_number_again_is_skipped_without_a_word(spark, location):
     append(spark, location, [1], 1)
     append(spark, location, [2], 1)
-    assert delta.commit_versions(FILES, location) == [0, 1]
+    assert delta_table.commit_versions(FILES, location) == [0, 1]
     assert [row["id"] for row in spark.read.format("delta").load(location).collect()] == [1]
 
 
@@ -121,7 +121,7 @@ def test_what_others_do_is_told_apart_by_whether_it_changes_data(spark, location
     table.delete("id = 3")
     table.restoreToVersion(2)
     spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('a' = 'b')")
-    commits = [commit(location, version) for version in delta.commit_versions(FILES, location)[3:]]
+    commits = [commit(location, version) for version in delta_table.commit_versions(FILES, location)[3:]]
     assert [(each.operation, each.changes_data, each.restored_version) for each in commits] == [
         ("OPTIMIZE", False, None),
         ("DELETE", True, None),
@@ -143,16 +143,16 @@ def test_the_newest_commit_of_a_flow_names_the_table(tmp_path):
         (8, {"txn": {"appId": "others/1", "version": 9}}),
     ):
         (log / f"{version:020d}.json").write_text(json.dumps({"commitInfo": {}}) + "\n" + json.dumps(action))
-    assert delta.table_id(LocalFiles(), str(tmp_path / "t")) == "id-1"
+    assert delta_table.table_id(LocalFiles(), str(tmp_path / "t")) == "id-1"
 
 
 def test_a_folder_without_a_log_is_no_table(tmp_path):
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "part-0.parquet").write_text("")
     (tmp_path / "t" / "_delta_log" / ".00000000000000000000.json.tmp").write_text("")
-    assert not delta.exists(FILES, str(tmp_path / "t"))
+    assert not delta_table.exists(FILES, str(tmp_path / "t"))
     (tmp_path / "t" / "_delta_log" / "_last_checkpoint").write_text("{}")
-    assert delta.exists(FILES, str(tmp_path / "t"))
+    assert delta_table.exists(FILES, str(tmp_path / "t"))
 
 
 def ids_of(spark, location):
@@ -166,11 +166,11 @@ def test_an_append_onto_the_version_that_stands_leaves_the_same_commit(spark, lo
     found = [commit(location, version) for version in (1, 2)]
     assert all(began - 1 <= each.committed_at <= time.time() + 1 for each in found)
     assert [replace(each, committed_at=None, metrics={}) for each in found] == [
-        delta.Commit(1, "WRITE", "entry 1", 3, changes_data=True),
-        delta.Commit(2, "WRITE", "entry 2", 0, changes_data=False),
+        delta_table.Commit(1, "WRITE", "entry 1", 3, changes_data=True),
+        delta_table.Commit(2, "WRITE", "entry 2", 0, changes_data=False),
     ]
     assert [each.metrics["numOutputRows"] for each in found] == [3, 0]
-    assert dict(delta.table_state(spark, location).transactions) == {"app": 2}
+    assert dict(delta_table.table_state(spark, location).transactions) == {"app": 2}
     assert ids_of(spark, location) == [1, 2, 3]
 
 
@@ -186,7 +186,7 @@ def test_rows_of_another_shape_are_refused_onto_a_version_too(spark, location):
     rows = spark.range(1).selectExpr("id", "id AS another")
     with pytest.raises(AnalysisException, match="schema mismatch"):
         delta_append.append(rows, location, app_id="app", app_version=1, metadata="m", onto=0)
-    assert delta.commit_versions(FILES, location) == [0]
+    assert delta_table.commit_versions(FILES, location) == [0]
 
 
 def test_an_append_that_another_one_of_its_number_overtakes_is_refused(spark, location, tmp_path):

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from delta.tables import DeltaTable
 
+from rivermouth.domain.delta.table_files import unneeded, unreadable
 from rivermouth.errors import LakeNotReadable
-from rivermouth.ports.delta import read_commit
-from rivermouth.ports.delta_files import read_removals, read_snapshot, stored_files
-from rivermouth.ports.lake_reader import LakeReader, reader_for
-from rivermouth.ports.session import for_flow
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.rows.table_files import unneeded, unreadable
+from rivermouth.ports.delta.delta_log import read_removals, read_snapshot, stored_files
+from rivermouth.ports.delta.delta_table import read_commit
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.lake.lake_reader import LakeReader, reader_for
+from rivermouth.ports.spark.session import for_flow
 
 READER = LakeReader({}, timeout_s=5)
 

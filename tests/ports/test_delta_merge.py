@@ -15,8 +15,9 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import functions as F
 from tests.ways import WAYS, merging_by
 
-from rivermouth.ports import delta_single_pass
-from rivermouth.ports.delta_merge import Merge, merge
+from rivermouth.ports.delta import single_pass_merge
+from rivermouth.ports.delta.delta_merge import merge
+from rivermouth.rows.keyed.merge_plan import Merge
 
 KEYS = 300
 VALUES = {"`id`": "s.`id`", "`na-me`": "s.`na-me`", "`part`": "s.`part`", "`v`": "s.`v`"}
@@ -186,14 +187,14 @@ def test_what_it_is_not_for_is_left_to_deltas_command(properties, values, spark,
 
 def test_without_our_classes_it_is_deltas_command(spark, tmp_path, monkeypatch):
     place = made(spark, tmp_path / "t")
-    monkeypatch.setattr(delta_single_pass, "JavaClass", type("Other", (), {}))
+    monkeypatch.setattr(single_pass_merge, "JavaClass", type("Other", (), {}))
     assert carry(spark, place, [(1, "k", 0, 1, False)], 1) is None
     assert found(place) == [(1, "k", 0, 1)]
 
 
 def meanwhile(monkeypatch, act):
     """``act`` is called once, when all is read and nothing is committed."""
-    honest, acted = delta_single_pass._written, []
+    honest, acted = single_pass_merge._written, []
 
     def written(*arguments):
         if not acted:
@@ -201,7 +202,7 @@ def meanwhile(monkeypatch, act):
             act()
         return honest(*arguments)
 
-    monkeypatch.setattr(delta_single_pass, "_written", written)
+    monkeypatch.setattr(single_pass_merge, "_written", written)
 
 
 SECOND = {
@@ -307,7 +308,7 @@ def test_one_old_key_among_new_ones_reads_the_old_file_and_not_all_between(
     spark, tmp_path, monkeypatch, large_bytes, key
 ):
     place = made(spark, tmp_path / "t")
-    monkeypatch.setattr(delta_single_pass, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(single_pass_merge, "LARGE_BYTES", large_bytes)
     for number in range(1, 8):
         rows = [(each, f"k{each}", 0, 1, False) for each in range(number * 10, number * 10 + 10)]
         carry(spark, place, rows, number, what_of([row[:2] for row in rows], key=key))

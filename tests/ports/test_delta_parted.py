@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame
 from tests.crashes.oracle import rows_of
 
-from rivermouth.ports import delta
-from rivermouth.ports.delta import conflicts
-from rivermouth.ports.delta_append import STATISTICS_CONF
-from rivermouth.ports.delta_parted import PartedFiles, takes
-from rivermouth.ports.storage import LocalFiles
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.delta_append import STATISTICS_CONF
+from rivermouth.ports.delta.delta_table import conflicts
+from rivermouth.ports.delta.multi_table_write import PartedFiles, takes
+from rivermouth.ports.lake.lake_files import LocalFiles
 
 LAYOUT = "id bigint, name string, at timestamp"
 OPTIMIZED = "spark.databricks.delta.optimizeWrite.enabled"
@@ -27,8 +27,8 @@ def made(spark, tmp_path):
     def made(name, *, columns=LAYOUT, properties=SKIPPING, partition_by=()):
         location = str(tmp_path / name)
         schema = spark.createDataFrame([], columns).schema
-        delta.create(
-            spark, location, delta.TableLayout(schema, partition_by, properties=properties), metadata="entry 0"
+        delta_table.create(
+            spark, location, delta_table.TableLayout(schema, partition_by, properties=properties), metadata="entry 0"
         )
         return location
 
@@ -48,7 +48,7 @@ def committed(spark):
     """Commits the files of a table; whether it did."""
 
     def committed(files, place, number, version=1, onto=0, table_id=None):
-        table_id = table_id or delta.table_state(spark, place).table_id
+        table_id = table_id or delta_table.table_state(spark, place).table_id
         told = {"app_id": "app", "app_version": version, "metadata": f"entry {version}"}
         return files.commit(spark, number, table_id=table_id, onto=onto, **told)
 
@@ -67,12 +67,12 @@ def test_each_table_gets_its_rows_by_its_own_commit_and_nothing_before(spark, ma
     for number, place in enumerate(places[:3]):
         assert sorted(row["id"] for row in rows_of(place)) == list(range(number, 100, 3))
         assert sorted(row.id for row in spark.read.format("delta").load(place).collect()) == list(range(number, 100, 3))
-        commit = delta.read_commit(LocalFiles(), place, 1)
+        commit = delta_table.read_commit(LocalFiles(), place, 1)
         assert (commit.operation, commit.user_metadata, commit.changes_data) == ("WRITE", "entry 1", True)
         assert commit.rows_written == len(range(number, 100, 3))
     assert rows_of(places[3]) == []
-    assert delta.read_commit(LocalFiles(), places[3], 1).user_metadata == "entry 1"
-    assert delta.table_state(spark, places[3]).transactions["app"] == 1
+    assert delta_table.read_commit(LocalFiles(), places[3], 1).user_metadata == "entry 1"
+    assert delta_table.table_state(spark, places[3]).transactions["app"] == 1
 
 
 def test_the_statistics_are_those_that_delta_works_out(spark, made, rows, committed):
@@ -86,7 +86,7 @@ def test_the_statistics_are_those_that_delta_works_out(spark, made, rows, commit
 
 def statistics(place):
     text = LocalFiles().read(f"{place}/_delta_log/{1:020d}.json")
-    (added,) = [json.loads(line)["add"] for line in delta.actions_of(text) if '"add"' in line]
+    (added,) = [json.loads(line)["add"] for line in delta_table.actions_of(text) if '"add"' in line]
     return json.loads(added["stats"])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from rivermouth.ports import delta, delta_append
+from rivermouth.ports.delta import delta_append, delta_table
 
 KINDS = "tiny tinyint, small smallint, plain int, big bigint, day date, at timestamp, local timestamp_ntz"
 # By turns the least, the greatest, and what lies before 1970 or between two milliseconds.
@@ -40,12 +40,12 @@ def rows(spark, where="true"):
 
 
 def made(spark, place, properties=None, partition_by=()):
-    layout = delta.TableLayout(
+    layout = delta_table.TableLayout(
         columns=rows(spark).schema,
         partition_by=partition_by,
         properties={"delta.dataSkippingStatsColumns": "tiny,small,plain,big,day,at,local", **(properties or {})},
     )
-    delta.create(spark, str(place), layout, metadata="entry 0")
+    delta_table.create(spark, str(place), layout, metadata="entry 0")
     return str(place)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from rivermouth.ports import java, session_conf
+from rivermouth.ports import java
+from rivermouth.ports.spark import session_conf
 from rivermouth.spec import SparkSettings
 
 WRITERS = 8

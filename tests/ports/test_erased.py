@@ -7,9 +7,9 @@ import datetime as dt
 
 import pytest
 
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.rows.ledger import first_entry
-from rivermouth.sinks.erased import COLUMNS, Erased, without
+from rivermouth.domain.ledger.ledger import first_entry
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.side_tables.erased_records import COLUMNS, Erased, without
 
 BEFORE = first_entry("f", {"t": {0: 9}}, {"t": "id"})
 CUT = dataclasses.replace(BEFORE, number=5, epochs={"t": {0: (4,)}})

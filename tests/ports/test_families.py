@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from rivermouth.engine import schemas
+from rivermouth.domain.ledger.ledger import first_entry
+from rivermouth.domain.project.locations import resolve
+from rivermouth.domain.project.table_per_topic import Kept, child_of
+from rivermouth.engine.schema import kept_schemas
 from rivermouth.errors import LakeNotReadable
-from rivermouth.ports.families import begin, keep, read_kept
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.rows.families import Kept, child_of
-from rivermouth.rows.kept_schema import KeptSchema, file_name
-from rivermouth.rows.ledger import first_entry
-from rivermouth.rows.places import resolve
+from rivermouth.ports.lake.known_topics import begin, keep, read_kept
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.schemas.schema_versions import KeptSchema, file_name
 from rivermouth.spec import Flow, ProjectSpec
 
 
@@ -67,8 +67,8 @@ def test_the_schema_of_a_flow_of_one_topic_is_that_of_no_other_topic(tmp_path):
     for child, flow in ((a, "shop"), (b, "shop.b")):
         info = {"commitInfo": {"userMetadata": first_entry(flow, {child.topics[0]: {0: 0}}, {}).to_json()}}
         files.create(f"{places[child.name].table}/_delta_log/{0:020d}.json", json.dumps(info))
-    assert [schemas.newest(each, files, places[each.name]) for each in (a, b)] == [kept, None]
-    assert schemas.newest(child_of(shop, "c"), files, places[b.name]) is None
+    assert [kept_schemas.newest(each, files, places[each.name]) for each in (a, b)] == [kept, None]
+    assert kept_schemas.newest(child_of(shop, "c"), files, places[b.name]) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.ports.test_jars import repository  # noqa: F401 - a fixture
 
 from rivermouth.cli.main import invoke
 from rivermouth.errors import BundleUnusable
-from rivermouth.ports import jar_bundle, jars
+from rivermouth.ports.spark import jar_bundle, jars
 
 ADVICE = "with this version of rivermouth, where there is a network"
 

@@ -8,7 +8,7 @@ import pyspark
 import pytest
 
 from rivermouth.errors import JarChecksum, JarsMissing
-from rivermouth.ports import jars
+from rivermouth.ports.spark import jars
 
 
 def artifact(file_name):

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rivermouth.domain.kafka.kafka_offsets import completed, flat_offsets
 from rivermouth.errors import (
     BrokerUnreachable,
     GroupWithoutOffsets,
@@ -26,8 +27,7 @@ from rivermouth.errors import (
     TopicPatternEmpty,
     TopicPatternInvalid,
 )
-from rivermouth.ports.kafka import Kafka, _notation, spark_pattern
-from rivermouth.ports.kafka_offsets import completed, flat_offsets
+from rivermouth.ports.kafka.kafka_cluster import Kafka, _notation, spark_pattern
 from rivermouth.spec import Flow
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rivermouth.errors import BrokerUnreachable, KafkaRefused, SecurityProtocolWrong
-from rivermouth.ports.broker import Broker
-from rivermouth.ports.kafka import Kafka
-from rivermouth.ports.kafka_produce import produce
+from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.kafka.kafka_produce import produce
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 PASSWORD = "correct-horse"

@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from rivermouth.errors import BrokerUnreachable, ProduceFailed
-from rivermouth.ports.kafka import Kafka
-from rivermouth.ports.kafka_produce import produce, read_lines
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.kafka.kafka_produce import produce, read_lines
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from rivermouth.errors import BrokerUnreachable
-from rivermouth.ports.kafka import Kafka
-from rivermouth.ports.kafka_reach import Reach, look, look_at, why
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.kafka.kafka_reach import Reach, look, look_at, why
 
 BOUND_S = 0.5
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from rivermouth.errors import MskJarMissing
-from rivermouth.ports.kafka_source import KafkaSource
+from rivermouth.ports.kafka.kafka_source import KafkaSource
 
 
 @pytest.fixture

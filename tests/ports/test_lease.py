@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from rivermouth.errors import LakeNotReadable, LeaseLost, TableBusy
-from rivermouth.ports.lease import Holder, Lease, read_holder
-from rivermouth.ports.storage import LocalFiles
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.lake.lease import Holder, Lease, read_holder
 
 FILES = LocalFiles()
 
@@ -68,7 +68,7 @@ def test_one_that_could_not_be_given_back_is_taken_over_by_the_same_process(path
 
 
 def test_it_is_renewed_after_the_lake_was_away(path, monkeypatch):
-    monkeypatch.setattr("rivermouth.ports.lease.RENEWAL_S", 0.02)
+    monkeypatch.setattr("rivermouth.ports.lake.lease.RENEWAL_S", 0.02)
     files = Away()
     with Lease(files, path, flow="f", table="/lake/silver/t"):
         files.away = True
@@ -121,7 +121,7 @@ def test_a_holder_elsewhere_that_gives_a_sign_of_life_keeps_it(path):
 def quick(monkeypatch):
     """Everything takes a hundredth of its time."""
     for name, seconds in (("EXPIRY_S", 0.3), ("RENEWAL_S", 0.05), ("_LONG_AGO_S", 3.0)):
-        monkeypatch.setattr(f"rivermouth.ports.lease.{name}", seconds)
+        monkeypatch.setattr(f"rivermouth.ports.lake.lease.{name}", seconds)
 
 
 @pytest.mark.parametrize("age_s", [0.0, 0.2, 0.31, 2.0, -3600.0])
@@ -253,7 +253,7 @@ def test_of_many_that_find_a_dead_holder_one_gets_it(path):
 
 
 def test_it_is_renewed(path, monkeypatch):
-    monkeypatch.setattr("rivermouth.ports.lease.RENEWAL_S", 0.01)
+    monkeypatch.setattr("rivermouth.ports.lake.lease.RENEWAL_S", 0.01)
     with a_lease(path):
         before = read_holder(FILES, path).renewed_at
         while read_holder(FILES, path).renewed_at == before:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from rivermouth.engine.audit import audit_flow
-from rivermouth.engine.orders import FlowOrder
-from rivermouth.engine.plan import plan_flow
+from rivermouth.engine.audit.audit import audit_flow
+from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.report.plan import plan_flow
 from rivermouth.errors import PlaceAmbiguous
-from rivermouth.ports import mounts, session
-from rivermouth.ports.fencing import check_fenced, check_same_place
-from rivermouth.ports.storage import is_local_disk
-from rivermouth.project.load import Project
+from rivermouth.ports.lake import mounts
+from rivermouth.ports.lake.lake_files import is_local_disk
+from rivermouth.ports.lake.storage_checks import check_fenced, check_same_place
+from rivermouth.ports.spark import session
+from rivermouth.project.api import Project
 from rivermouth.spec import Flow, ProjectSpec
 
 MOUNTS = r"""30 22 0:49 / /before rw - fuse.gcsfuse bucket rw

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.ports import java
-from rivermouth.ports.observed import Observed, ObservedEach
-from rivermouth.rows.aggregates import Aggregate, struct_of
+from rivermouth.ports.spark.observed import Observed, ObservedEach
+from rivermouth.rows.columns.aggregates import Aggregate, struct_of
 
 AGGREGATES = {
     "all": Aggregate("count_if", "true"),

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.ports import java
-from rivermouth.ports.prepared import Prepared, planned
+from rivermouth.ports.spark.prepared_plan import Prepared, planned
 
 COLUMNS = "id int, name string, at timestamp, parts array<struct<key: string, value: binary>>"
 TIME = dt.datetime(2026, 1, 2, 3, 4, 5)

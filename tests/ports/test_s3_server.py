@@ -8,10 +8,10 @@ from pyarrow.fs import FileSelector, S3FileSystem
 from tests.ports.test_broker import gone
 
 from rivermouth.errors import DevFolderTaken, DevPortTaken, LakeNotReadable, LakeNotWritable, S3ServerMissing
-from rivermouth.ports import s3_server
-from rivermouth.ports.lake_reader import LakeReader
-from rivermouth.ports.lake_writer import LakeWriter
-from rivermouth.ports.s3_server import S3Server
+from rivermouth.ports.dev import s3_server
+from rivermouth.ports.dev.s3_server import S3Server
+from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.ports.lake.lake_writer import LakeWriter
 
 
 def put(store, path, content):

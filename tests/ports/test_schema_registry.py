@@ -16,9 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from tests.ports.schema_registry import PASSWORD, USERNAME, SchemaRegistry
 
+from rivermouth.decoding.avro import avro_document
+from rivermouth.decoding.protobuf import protobuf_registry
+from rivermouth.decoding.registry.schema_registry import RegistryAccess
 from rivermouth.errors import SchemaRegistryFailed
-from rivermouth.rows import avro_document, protobuf_registry
-from rivermouth.rows.schema_registry import RegistryAccess
 
 SCHEMA = {"type": "record", "name": "a.R", "fields": [{"name": "id", "type": "int"}]}
 

@@ -8,7 +8,7 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 
 from rivermouth.errors import first_line
-from rivermouth.ports.spark_errors import is_about_checkpoint, outlasting
+from rivermouth.ports.spark.spark_errors import is_about_checkpoint, outlasting
 
 
 def test_they_and_what_led_to_them_say_what_they_said(spark, monkeypatch):

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.ports import java
-from rivermouth.ports.computed import computed, held_bytes
-from rivermouth.ports.spent import spent
+from rivermouth.ports.spark.persisted import computed, held_bytes
+from rivermouth.ports.spark.task_metrics import spent
 
 
 @pytest.fixture

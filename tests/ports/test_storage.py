@@ -8,7 +8,7 @@ import os
 import pytest
 
 from rivermouth.errors import LakeNotWritable
-from rivermouth.ports.storage import LocalFiles
+from rivermouth.ports.lake.lake_files import LocalFiles
 
 
 def test_bytes_that_are_no_text_are_read_all_the_same(tmp_path):

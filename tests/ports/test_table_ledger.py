@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from rivermouth.domain.ledger.ledger import EARLIEST, Counts, first_entry
 from rivermouth.errors import CommitLost, LedgerLost, LedgerUnreadable, LedgerVoid, TableForeign
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.ports.table_ledger import Standing, TableLedger, app_id, narrowed
-from rivermouth.rows.ledger import EARLIEST, Counts, first_entry
+from rivermouth.ports.delta.table_ledger import Standing, TableLedger, app_id, narrowed
+from rivermouth.ports.lake.lake_files import LocalFiles
 
 FILES = LocalFiles()
 FIRST = first_entry("f", {"t": {0: 0}}, {"t": "id"})

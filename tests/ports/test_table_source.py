@@ -10,13 +10,13 @@ import pytest
 from tests.crashes.scene import Scene
 
 from rivermouth import LossDecision
-from rivermouth.engine.supervisor import Supervisor
+from rivermouth.domain.ledger.sampling import Window
+from rivermouth.domain.project.source_table import SourceTable
+from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import LedgerVoid, SourceBehind, SourceNotMade, SourceUnfit
-from rivermouth.ports.kafka_source import KafkaSource
-from rivermouth.ports.storage import LocalFiles
-from rivermouth.ports.table_source import TableSource
-from rivermouth.rows.sampling import Window
-from rivermouth.rows.source_table import SourceTable
+from rivermouth.ports.kafka.kafka_source import KafkaSource
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.sources.table_source import TableSource
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from pyspark.sql import types as T
 from tests.rows.formats import frame, outcomes
 
 from rivermouth import names
-from rivermouth.engine.schemas import with_columns
-from rivermouth.engine.writers import grown_by, writers_of
-from rivermouth.rows.evolution import GROWN
-from rivermouth.rows.schema_registry import RegistryAccess
+from rivermouth.decoding.registry.schema_registry import RegistryAccess
+from rivermouth.engine.schema.kept_schemas import with_columns
+from rivermouth.engine.schema.writer_schemas import grown_by, writers_of
+from rivermouth.schemas.evolution import GROWN
 from rivermouth.spec import Flow
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tools.build_jar import shipped
 
-from rivermouth.ports import jars, java
+from rivermouth.ports import java
+from rivermouth.ports.spark import jars
 
 SOURCES = Path(__file__).parents[1] / "data/deserializers"
 

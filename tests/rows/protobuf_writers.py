@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from tests.rows.avro_writers import Evolving
 from tests.rows.protobuf_files import descriptor_set
 
-from rivermouth.rows.protobuf_descriptor import message_class
+from rivermouth.decoding.protobuf.protobuf_descriptor import message_class
 
 
 def told(content):

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from rivermouth.rows.auditing import Tally, findings, whole, window
-from rivermouth.rows.ledger import Counts, Decision, first_entry
+from rivermouth.domain.ledger.audit_window import Tally, findings, whole, window
+from rivermouth.domain.ledger.ledger import Counts, Decision, first_entry
 
 IDS = {"t": "id"}
 

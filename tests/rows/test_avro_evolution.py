@@ -13,7 +13,7 @@ from tests.rows.avro_writers import Evolving, check_widened, maybe, record
 from tests.rows.formats import frame
 
 from rivermouth import names
-from rivermouth.engine.writers import grown_by
+from rivermouth.engine.schema.writer_schemas import grown_by
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from tests.rows.avro_writers import Evolving, maybe, record
 from tests.rows.formats import frame, outcomes
 
 from rivermouth import names
+from rivermouth.decoding.registry.schema_registry import RegistryAccess
 from rivermouth.formats.avro import Avro
-from rivermouth.rows.schema_registry import RegistryAccess
 
 
 def amount(name, **more):

@@ -6,12 +6,12 @@ from typing import get_args
 
 import pytest
 
+from rivermouth.domain.kafka import kafka_options
+from rivermouth.domain.kafka.broker_presets import PRESETS, options_of
+from rivermouth.domain.kafka.jaas import IAM_LOGIN, parse_jaas
 from rivermouth.errors import ProjectInvalid
-from rivermouth.project.load import Project
-from rivermouth.project.validate import validate_static
-from rivermouth.rows import kafka_options
-from rivermouth.rows.broker_presets import PRESETS, options_of
-from rivermouth.rows.jaas import IAM_LOGIN, parse_jaas
+from rivermouth.project.api import Project
+from rivermouth.project.resolved.static_checks import validate_static
 from rivermouth.spec import KafkaCluster, ProjectSpec
 
 FLOWS = {"orders": {"topics": "orders", "format": "raw", "table": "bronze.orders"}}

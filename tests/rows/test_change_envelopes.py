@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import VariantVal
 
 from rivermouth import names
-from rivermouth.engine.steps import judge
+from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.engine.batch.pipeline import transform
 from rivermouth.extend import find_kind
-from rivermouth.rows import envelope, our_classes
+from rivermouth.rows import envelope
 from rivermouth.spec import Flow
 
 DATA = Path(__file__).parents[1] / "data" / "change-envelopes"
@@ -128,7 +129,7 @@ def judged(spark, settings, records, sink, **fields):
         ("t", 0, offset, dt.datetime(2026, 1, 1), 0, key, value if value is None else json.dumps(value).encode())
         for offset, (key, value) in enumerate(records)
     ]
-    found = judge(envelope.read(spark.createDataFrame(rows, SOURCE)), flow, ())
+    found = transform(envelope.read(spark.createDataFrame(rows, SOURCE)), flow, ())
     order = [names.OFFSET, *([names.ORDINAL] if flow.splits else [])]
     return sorted((row.asDict() for row in found.collect()), key=itemgetter(*order))
 
@@ -716,7 +717,7 @@ def test_numbers_in_text_are_kept_as_they_were_sent_and_no_decimal_is_rounded(sp
         return
     refused = ("FIELD_TYPE", "d")
     assert stored() == [{"s": LONG}, {"s": '{"x":1.10,"y":[1e400]}'}, refused, refused, last]
-    monkeypatch.setattr(our_classes, "are_there", lambda _session: False)
+    monkeypatch.setattr(jvm_classes, "are_there", lambda _session: False)
     *long, one, other, short = stored()
     assert ([each[0] for each in long], one, other, short) == (["FIELD_TYPE", "FIELD_TYPE"], refused, refused, last)
 

@@ -10,7 +10,8 @@ from tests.rows.test_change_envelopes import DECIMAL, GONE, SOURCE
 
 from rivermouth import names
 from rivermouth.extend import find_kind
-from rivermouth.rows import envelope, named_fields
+from rivermouth.rows import envelope
+from rivermouth.schemas import no_declared_field
 
 HEADER = "the value begins with a zero byte and the id of a schema, as the serializers of a schema registry write"
 UNEXPLAINED = "holds a string that no schema block explains: write decimals: string, or decimals: base64, in the format"
@@ -205,5 +206,5 @@ def test_a_value_that_does_not_fit_is_told_with_what_would(spark):
 
 def test_plain_json_that_is_a_row_of_kafka_connect_is_told():
     told = "the value has none of the declared columns: the format connect_json reads rows in schema and payload"
-    assert named_fields.verdict(["id"], ["schema", "payload"]) == (None, told)
-    assert named_fields.verdict(["id"], ["schema"]) == (None, "the value has none of the declared columns")
+    assert no_declared_field.verdict(["id"], ["schema", "payload"]) == (None, told)
+    assert no_declared_field.verdict(["id"], ["schema"]) == (None, "the value has none of the declared columns")

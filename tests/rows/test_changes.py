@@ -9,10 +9,12 @@ from operator import itemgetter
 import pytest
 from pyspark.sql import functions as F
 
-from rivermouth.engine.steps import judge
-from rivermouth.rows import changes, envelope, routing, schema
+from rivermouth.engine.batch.pipeline import transform
+from rivermouth.rows import conform, envelope, routing
 from rivermouth.rows.checks import check
-from rivermouth.rows.schema import kept_columns, key_columns, sequence_column
+from rivermouth.rows.columns.table_columns import key_columns, sequence_column
+from rivermouth.rows.conform import kept_columns
+from rivermouth.rows.keyed import changes
 from rivermouth.spec import Flow
 
 AT = dt.datetime(2026, 1, 1)
@@ -32,7 +34,7 @@ def told(spark, flow, *records):
         for offset, (key, value) in enumerate(records)
     ]
     read = envelope.read(spark.createDataFrame(rows, SOURCE))
-    rows = changes.tell(schema.conform(envelope.decode(read, flow), flow), flow)
+    rows = changes.tell(conform.conform(envelope.decode(read, flow), flow), flow)
     routed = routing.route(check(rows, flow.expectations), flow)
     return sorted((row.asDict() for row in routed.collect()), key=itemgetter("__offset"))
 
@@ -204,6 +206,6 @@ def test_the_changes_of_one_record_count_once_where_a_sequence_orders_them(spark
     value = json.dumps({"type": "INSERT", "database": "d", "table": "t", "data": rows}).encode()
     sent = spark.createDataFrame([("t", 0, 3, AT, 0, None, value)], SOURCE)
     order = changes.order_of(flow, ["id", "v"])
-    told = judge(envelope.read(sent), flow).select("id", "v", *order.columns, "__delete", "__sequence", "__ordinal")
+    told = transform(envelope.read(sent), flow).select("id", "v", *order.columns, "__delete", "__sequence", "__ordinal")
     found = changes.newest(changes.by_partition(told, order), order).select("id", "v", changes.RECORDS)
     assert sorted(tuple(row) for row in found.collect()) == [(1, 7, 1), (2, 6, 0)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from rivermouth.rows.column_starts import ColumnStarts, Start
-from rivermouth.rows.ledger import Decision, first_entry
+from rivermouth.domain.ledger.ledger import Decision, first_entry
+from rivermouth.rows.keyed.column_starts import ColumnStarts, Start
 
 ENTRY = dataclasses.replace(first_entry("f", {"t": {0: 5, 1: 7}}, {"t": "id"}), number=3)
 LATER = dataclasses.replace(ENTRY, number=9, next_offsets={"t": {0: 50, 1: 70}})

@@ -11,9 +11,9 @@ import pytest
 from tests.rows.formats import frame
 
 from rivermouth import names
-from rivermouth.rows import wrapping
-from rivermouth.rows.inference import Corrupt
-from rivermouth.rows.unwrapped_values import unwrap_of
+from rivermouth.decoding.wrapped import unwrap
+from rivermouth.decoding.wrapped.unwrap_in_python import unwrap_of
+from rivermouth.schemas.inference import Corrupt
 from rivermouth.spec import Flow
 
 MAX_BYTES = 100_000
@@ -79,7 +79,7 @@ def test_what_comes_out_is_what_went_in(spark, kind):
         table="bronze.orders",
         compression={"type": kind, "max_bytes": MAX_BYTES},
     )
-    rows = wrapping.unwrapped(frame(spark, values), flow)
+    rows = unwrap.unwrapped(frame(spark, values), flow)
     found = rows.orderBy(names.OFFSET).select(names.VALUE, "__wrapping.reason", "__wrapping.message").collect()
     told = [(None if row[0] is None else bytes(row[0]), row[1], row[2]) for row in found]
     assert [(text, reason) for text, reason, _ in told[:-1]] == [in_python(flow, value) for value in values[:-1]]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.rows import changes, checks, dead_letter, envelope, partition_values, routing, schema
+from rivermouth.rows import checks, conform, dead_letter, envelope, partition_values, routing
 from rivermouth.rows.dead_letter import DeadLetterFilter
+from rivermouth.rows.keyed import changes
 from rivermouth.spec import Flow
 
 SOURCE = (
@@ -43,7 +44,7 @@ def a_flow(**fields):
 def letters(spark, flow, *records):
     source = [(key, value, "t", 0, offset, AT, 0, HEADERS) for offset, (key, value) in enumerate(records)]
     rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
-    rows = checks.check(partition_values.judge(schema.conform(rows, flow), flow), flow.expectations)
+    rows = checks.check(partition_values.judge(conform.conform(rows, flow), flow), flow.expectations)
     return dead_letter.dead_letters(
         routing.route(rows, flow), flow, target="s.t", entry=7, topic_ids={"t": "id-of-t", "other": None}
     )
@@ -105,7 +106,7 @@ def test_a_record_that_passes_by_now_says_so(spark):
     flow = a_flow(expectations=[])
     source = [(b"k", b'{"id": 2}', "t", 0, 0, AT, 0, None)]
     rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
-    rows = checks.check(schema.conform(rows, flow), ())
+    rows = checks.check(conform.conform(rows, flow), ())
     routed = rows.withColumn(names.ROUTE, F.lit(routing.DEAD_LETTER))
     found = dead_letter.dead_letters(routed, flow, target="s.t", entry=1, topic_ids={}).collect()
     assert [(row["stage"], row["reason"], row["message"], row["topic_id"]) for row in found] == [
@@ -175,7 +176,7 @@ def routed_at(spark, flow, values, micros):
     source = spark.createDataFrame(rows, SOURCE.replace("timestamp timestamp", "timestamp bigint"))
     source = source.selectExpr("* EXCEPT (timestamp)", "timestamp_micros(timestamp) AS timestamp")
     rows = envelope.decode(envelope.read(source), flow)
-    rows = partition_values.judge(schema.conform(rows, flow), flow)
+    rows = partition_values.judge(conform.conform(rows, flow), flow)
     return routing.route(checks.check(rows, flow.expectations), flow)
 
 
@@ -208,7 +209,7 @@ def test_replay_refuses_such_a_timestamp_again_unless_the_table_lacks_it(spark):
     without = a_flow(expectations=[], metadata_columns=["kafka_topic", "kafka_partition", "kafka_offset"])
     routes = []
     for each in (flow, without):
-        rows = checks.check(schema.conform(envelope.decode(again, each), each), ())
+        rows = checks.check(conform.conform(envelope.decode(again, each), each), ())
         routes.append({row[names.ROUTE] for row in routing.route(rows, each).select(names.ROUTE).collect()})
     assert routes == [{"dead_letter"}, {"table"}]
 
@@ -250,7 +251,7 @@ def test_a_sequence_that_is_no_time_of_a_table_is_none(spark):
     values = [b'{"id": 1, "at": 253402300799999}', b'{"id": 1, "at": 253402300800000}']
     source = [(b"k", value, "t", 0, offset, AT, 0, HEADERS) for offset, value in enumerate(values)]
     rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
-    told = changes.tell(schema.conform(rows, flow), flow)
+    told = changes.tell(conform.conform(rows, flow), flow)
     assert {row[0]: row[1] for row in told.select(names.OFFSET, names.PROBLEM).collect()} == {
         0: None,
         1: "SEQUENCE_NULL",

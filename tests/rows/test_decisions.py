@@ -6,6 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from rivermouth.domain.ledger import data_loss, decisions, ledger_rebuild, loss_decision
+from rivermouth.domain.ledger.data_loss import Found, LossDecision
+from rivermouth.domain.ledger.ledger import EARLIEST, Counts, first_entry
+from rivermouth.domain.ledger.ledger_rebuild import Rebuild
 from rivermouth.errors import (
     DecisionRefused,
     OffsetsBeyondEnd,
@@ -14,10 +18,6 @@ from rivermouth.errors import (
     RivermouthError,
     TopicRecreated,
 )
-from rivermouth.rows import decisions, gone, rebuilding, ruling
-from rivermouth.rows.gone import Found, LossDecision
-from rivermouth.rows.ledger import EARLIEST, Counts, first_entry
-from rivermouth.rows.rebuilding import Rebuild
 
 BEGUN = first_entry("shop", {"t": {0: 0, 1: 0}}, {"t": "one"})
 ENTRY = BEGUN.after_batch({"t": {0: (0, 10), 1: (0, 20)}}, Counts(), {"t": "one"})
@@ -32,7 +32,7 @@ ANEW_HINT = f"check that bootstrap_servers names the right cluster; then {RECORD
 
 
 def problem(entry, found, needed=None):
-    return gone.problem("shop", entry, needed or entry.next_offsets, found)
+    return data_loss.problem("shop", entry, needed or entry.next_offsets, found)
 
 
 def rule(wanted, found, entry=ENTRY, needed=None, **options):
@@ -242,7 +242,7 @@ def test_the_hint_names_all_that_has_to_be_decided():
         assert caught.value.next_step.endswith(command)
     assert refusal(LossDecision(losses={"d": {0: (10, 11)}}), found, entry).endswith(command)
     assert refusal(LossDecision(rewinds={"a": {0: 1}}), found, entry).endswith(command)
-    whole = gone.undecided(entry, entry.next_offsets, found)
+    whole = data_loss.undecided(entry, entry.next_offsets, found)
     assert problem(recorded(whole, found, entry), found) is None
     # What else was wanted stays in it.
     with pytest.raises(TopicRecreated) as caught:
@@ -408,11 +408,11 @@ def test_the_setting_records_gaps_and_topics_made_anew_and_nothing_else():
 
 def test_of_many_automatic_decisions_the_sum_remains_and_of_a_users_each():
     entry = recorded(LossDecision(losses={"t": {0: (10, 25)}}, **ANN), GONE)
-    for start in range(25, 25 + 2 * ruling.MAX_AUTOMATIC, 1):
+    for start in range(25, 25 + 2 * loss_decision.MAX_AUTOMATIC, 1):
         found = replace(FOUND, first={"t": {0: start + 1, 1: 0}}, end={"t": {0: 999, 1: 50}})
         entry = recorded(by_setting(entry, found), found, entry)
-    assert entry.totals.lost == 15 + 2 * ruling.MAX_AUTOMATIC
-    assert len(entry.decisions) == 1 + ruling.MAX_AUTOMATIC
+    assert entry.totals.lost == 15 + 2 * loss_decision.MAX_AUTOMATIC
+    assert len(entry.decisions) == 1 + loss_decision.MAX_AUTOMATIC
     assert entry.decisions[0].who == "ann@host"
     assert entry.decisions[-1].moves == {0: (224, 225)}
 
@@ -455,7 +455,7 @@ def test_what_a_table_is_answerable_for_begins_anew_with_an_epoch_and_earlier_af
 
 def test_a_rebuild_goes_back_to_where_the_source_begins():
     wanted = Rebuild(who="ann@host", at="2026-01-31T12:00:00+00:00", why="known", mark="m1")
-    entry = rebuilding.entry_after(ENTRY, {"t": {0: 3, 1: 0, 2: 0}}, {"t": "one"}, Counts(consumed=1), wanted)
+    entry = ledger_rebuild.entry_after(ENTRY, {"t": {0: 3, 1: 0, 2: 0}}, {"t": "one"}, Counts(consumed=1), wanted)
     assert (entry.number, entry.kind, entry.totals) == (2, "decision", Counts(consumed=1))
     assert entry.next_offsets == entry.settled == entry.begins == {"t": {0: 3, 1: 0, 2: 0}}
     assert not entry.unsettled

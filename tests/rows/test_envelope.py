@@ -86,6 +86,6 @@ def test_a_key_that_becomes_text_must_be_utf8(fields, valid, spark):
 def test_a_small_batch_is_read_in_few_tasks(spark, partitions, offsets, min_partitions, tasks):
     flow = a_flow(trigger={"min_partitions": min_partitions})
     ranges = {"t": dict.fromkeys(range(partitions), (0, offsets))}
-    rows = envelope.in_few_tasks(spark.range(0, 100, 1, partitions), ranges, flow)
+    rows = envelope.coalesce_small_batch(spark.range(0, 100, 1, partitions), ranges, flow)
     assert rows.rdd.getNumPartitions() == tasks
     assert rows.count() == 100

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rivermouth.domain.project.references import expand, expand_flow, references
 from rivermouth.errors import EnvironmentMissing, ProjectInvalid
-from rivermouth.rows.environment import expand, expand_flow, references
 from rivermouth.spec import Flow
 
 ENVIRON = {

@@ -7,12 +7,12 @@ from pyspark.sql.types import StructField, StructType
 from tests.rows.formats import frame, outcomes
 
 from rivermouth import names
+from rivermouth.decoding.json import undeclared_fields
 from rivermouth.formats.json import Json
 from rivermouth.names import folded
-from rivermouth.rows import undeclared
-from rivermouth.rows.evolution import GROWN, grown, narrowed, overlaid
-from rivermouth.rows.inference import Shape
-from rivermouth.rows.inferred import schema_of
+from rivermouth.schemas.evolution import GROWN, grown, narrowed, overlaid
+from rivermouth.schemas.inference import Shape
+from rivermouth.schemas.inferred import schema_of
 from rivermouth.sinks.upsert import Upsert
 from rivermouth.spec import Evolution, Flow, Table
 
@@ -161,7 +161,7 @@ def test_a_number_beyond_all_counting_keeps_no_other_from_widening_its_column(sp
         b'{"q": 1e2147483647, "price": 123456.789}',
         b'{"q": 1e2147483647, "price": 1.5}',
     ]
-    wider = undeclared.wider_numbers(spark, schema, GROWS, names.VALUE)
+    wider = undeclared_fields.wider_numbers(spark, schema, GROWS, names.VALUE)
     assert [row.wider for row in frame(spark, documents).select(wider.alias("wider")).collect()] == [True, True, False]
 
 

@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.engine.steps import judge
-from rivermouth.rows import dead_letter, envelope, exploding, routing
-from rivermouth.rows.aggregates import struct_of
+from rivermouth.engine.batch.pipeline import transform
+from rivermouth.rows import dead_letter, envelope, routing
+from rivermouth.rows import explode as exploding
+from rivermouth.rows.columns.aggregates import struct_of
 from rivermouth.spec import Flow
 from rivermouth.spec.explosion import Explosion, parsed
 
@@ -34,7 +35,7 @@ def a_flow(explode="*", schema="id bigint NOT NULL", **fields):
 
 def judged(spark, flow, *values, key=b"k"):
     rows = [(key, value, "t", 0, offset, AT, 0) for offset, value in enumerate(values)]
-    return judge(envelope.read(spark.createDataFrame(rows, SOURCE)), flow)
+    return transform(envelope.read(spark.createDataFrame(rows, SOURCE)), flow)
 
 
 def placed(routed, *columns):
@@ -116,7 +117,7 @@ def test_one_element_is_judged_again_alone(spark):
         rows = [(b"k", value, "t", 0, offset, AT, 0) for offset, value in enumerate(values)]
         read = envelope.read(spark.createDataFrame(rows, SOURCE))
         place = F.element_at(F.array(*map(F.lit, wanted)), (F.col(names.OFFSET) + 1).cast("int"))
-        routed = judge(read.withColumn(exploding.WANTED, place), flow, (exploding.WANTED,))
+        routed = transform(read.withColumn(exploding.WANTED, place), flow, (exploding.WANTED,))
         assert [row[:2] for row in placed(routed)] == expected
 
 

@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rivermouth.rows.families import Kept, beyond, child_of, is_child, makes_table, named_topics, parted, reads
+from rivermouth.domain.project.table_per_topic import (
+    Kept,
+    beyond,
+    child_of,
+    is_child,
+    makes_table,
+    named_topics,
+    parted,
+    reads,
+)
 from rivermouth.spec import Flow
 
 TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,60}", fullmatch=True)

@@ -16,9 +16,9 @@ from tests.ports.schema_registry import SchemaRegistry
 from tests.rows.formats import outcomes
 
 from rivermouth import names
+from rivermouth.decoding import record_keys
+from rivermouth.decoding.registry.schema_registry import RegistryAccess
 from rivermouth.formats.avro import Avro
-from rivermouth.rows import record_keys
-from rivermouth.rows.schema_registry import RegistryAccess
 
 CUT = ("TRUNCATED", "the value ends before what its schema announces")
 DEEP = {"type": "record", "name": "Deep", "fields": [{"name": "in", "type": ["null", "Deep"]}]}

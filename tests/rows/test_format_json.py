@@ -14,7 +14,7 @@ from tests.rows.formats import Outcome, frame, outcome, outcomes
 
 from rivermouth.extend import find_kind
 from rivermouth.formats.json import SAMPLE_EVERY, Json
-from rivermouth.rows.aggregates import Aggregate
+from rivermouth.rows.columns.aggregates import Aggregate
 
 UTC = dt.UTC
 D = Decimal

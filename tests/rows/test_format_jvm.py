@@ -13,10 +13,10 @@ from tests.rows.formats import Outcome, frame, outcomes
 from tests.rows.java_classes import jar
 
 from rivermouth import names
+from rivermouth.engine.flow import task_failures
 from rivermouth.errors import DeserializerUnusable
 from rivermouth.formats.jvm import Jvm
-from rivermouth.ports import session
-from rivermouth.rows import worker_failures
+from rivermouth.ports.spark import session
 
 NAME = "com.acme.OrderDeserializer"
 
@@ -174,7 +174,7 @@ def test_a_missing_class_ends_the_job(known):
     decoded = form("x string").decode(frame(known, [b"text", b"lost"])).where(F.col(names.DECODED))
     with pytest.raises(Exception, match="RIVERMOUTH_DESERIALIZER_LOST") as caught:
         decoded.collect()
-    assert str(worker_failures.failure(str(caught.value))) == (
+    assert str(task_failures.failure(str(caught.value))) == (
         "[DESERIALIZER_LOST] a task of Spark cannot use deserializer com.acme.OrderDeserializer: "
         "java.lang.NoClassDefFoundError: com/acme/Missing; the batch was not written\n"
         "  hint: name all jars that it needs, jars: [...], or give them to the session: --jars"

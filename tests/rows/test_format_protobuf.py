@@ -14,10 +14,10 @@ import pytest
 from google.protobuf import descriptor_pb2
 from tests.rows.protobuf_files import descriptor_set
 
+from rivermouth.decoding.protobuf import protobuf_decode, protobuf_descriptor
+from rivermouth.decoding.protobuf.protobuf_decode import Encoding
 from rivermouth.errors import DescriptorUnusable
 from rivermouth.formats.protobuf import Protobuf
-from rivermouth.rows import protobuf_descriptor, protobuf_values
-from rivermouth.rows.protobuf_values import Encoding
 
 COLORS = {0: "NONE", 1: "RED", -1: "GONE"}
 NUMBERS = {
@@ -49,7 +49,7 @@ def message(content, name="shop.M"):
 
 def outcome(content, *values, name="shop.M", framing="plain"):
     """Of each value its row, or (reason, field, message)."""
-    found = protobuf_values.decoded(Encoding(content, name, framing), pa.array(values, pa.binary()))
+    found = protobuf_decode.decoded(Encoding(content, name, framing), pa.array(values, pa.binary()))
     rows = dict(zip(found.places, found.rows.to_pylist(), strict=True)) if found.rows is not None else {}
     told = {place: (each.reason, each.field, str(each)) for place, each in found.refused.items()}
     return [(rows | told)[place] for place in range(len(values))]

@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 from tests.rows.formats import Outcome, of_several, outcomes
 
+from rivermouth.decoding.text.java_pattern import PatternRefused
 from rivermouth.formats.regex import Regex
-from rivermouth.rows.java_pattern import PatternRefused
 
 NO_MATCH = Outcome(None, "NO_MATCH", None, "the pattern does not match the value as a whole")
 TOO_MANY = Outcome(None, "TOO_MANY_READS", None, "the pattern looked at the value's characters too often")

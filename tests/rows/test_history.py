@@ -10,10 +10,11 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from rivermouth.engine.keyed_table import keyed_properties
+from rivermouth.engine.table.keyed_table import keyed_properties
 from rivermouth.extend import find_kind
-from rivermouth.rows import changes, envelope, history, reserved_names, schema
-from rivermouth.rows.changes import Order
+from rivermouth.rows import conform, envelope, reserved_names
+from rivermouth.rows.keyed import changes, history
+from rivermouth.rows.keyed.changes import Order
 from rivermouth.spec import Flow
 
 AT = dt.datetime(2026, 1, 1)
@@ -198,7 +199,7 @@ def test_no_name_of_the_fold_may_be_that_of_a_column():
     assert words - of_all <= history.RESERVED
     # Other tables may have them.
     others = StructType([field for field in payload if field.name not in of_all])
-    assert schema.table_columns(flow, others, StringType()).names[: len(others)] == others.names
+    assert conform.table_columns(flow, others, StringType()).names[: len(others)] == others.names
 
 
 def test_tombstones_have_a_sequence_where_kafka_says_it(spark):
@@ -206,7 +207,7 @@ def test_tombstones_have_a_sequence_where_kafka_says_it(spark):
         sink = {"type": "history", "keys": "id", "sequence_by": sequence}
         flow = Flow(name="f", topics="t", format={"type": "json", "schema": "id int, s int"}, table="a.t", sink=sink)
         rows = spark.createDataFrame([("t", 0, 7, AT, 0, b"1", None)], SOURCE)
-        rows = schema.conform(envelope.decode(envelope.read(rows), flow), flow)
+        rows = conform.conform(envelope.decode(envelope.read(rows), flow), flow)
         [row] = changes.tell(rows, flow).select("__START_AT", "__END_AT", "__delete", "__problem").collect()
         return tuple(row)
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import types as T
 
-from rivermouth.rows import inferred_times
-from rivermouth.rows.declared import names_in_ddl
-from rivermouth.rows.evolution import difference
-from rivermouth.rows.inference import Corrupt, Limits, Shape, ShapesExplode, parsed
-from rivermouth.rows.inferred import SchemaTooWide, schema_of
-from rivermouth.rows.kept_schema import KeptSchema, file_name, versions_of
-from rivermouth.rows.sampling import SAMPLE_RECORDS, WINDOWS, spread, whole
-from rivermouth.rows.schema import is_taken
+from rivermouth.decoding.declared.declared import names_in_ddl
+from rivermouth.domain.ledger.sampling import SAMPLE_RECORDS, WINDOWS, spread, whole
+from rivermouth.rows.conform import is_taken
+from rivermouth.schemas import inferred_times
+from rivermouth.schemas.evolution import difference
+from rivermouth.schemas.inference import Corrupt, Limits, Shape, ShapesExplode, parsed
+from rivermouth.schemas.inferred import SchemaTooWide, schema_of
+from rivermouth.schemas.schema_versions import KeptSchema, file_name, versions_of
 from rivermouth.sinks.append import Append
 from rivermouth.spec import Flow
 

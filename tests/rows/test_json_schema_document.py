@@ -12,8 +12,8 @@ from pyspark.sql import types as T
 from tests.laws.gathering import gathered
 from tests.rows.formats import outcomes
 
+from rivermouth.decoding.json.json_schema_document import columns, is_json_schema
 from rivermouth.formats.json import Json
-from rivermouth.rows.json_schema_document import columns, is_json_schema
 
 
 def of(schema, **others):

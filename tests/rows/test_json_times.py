@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from pyspark.sql import types as T
 from tests.rows.formats import Outcome, frame, of_several, outcomes
 
+from rivermouth.decoding.times import datetime_pattern
 from rivermouth.formats.json import Json
-from rivermouth.rows import datetime_pattern
 from rivermouth.spec import Evolution
 
 SCHEMA = "at timestamp, day date, local timestamp_ntz, s struct<at:timestamp>, m map<string,array<date>>"

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import VariantVal
 from tests.rows.formats import Outcome, frame, outcomes
 
+from rivermouth.decoding.declared.declared import variants_as_declared
+from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.formats.json import Json
-from rivermouth.rows import our_classes
-from rivermouth.rows.declared import variants_as_declared
 
 D = Decimal
 # Our reader is not sure of a zone's name, and asks Spark's parser about the whole document.
@@ -149,7 +149,7 @@ def test_queries_find_the_parts_by_their_paths(spark):
 
 
 def test_a_session_without_our_classes_refuses_it(spark, monkeypatch):
-    monkeypatch.setattr(our_classes, "are_there", lambda _session: False)
+    monkeypatch.setattr(jvm_classes, "are_there", lambda _session: False)
     with pytest.raises(ValueError) as caught:
         Json(schema="id int, s struct<l:array<variant>>").columns(spark)
     assert caught.value.fix == 'start the session with --jars "$(rivermouth jars paths)"'

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.engine.steps import judge, judged, of_the_day
+from rivermouth.engine.batch.pipeline import has_current_date, transform, transformed
 from rivermouth.rows import envelope
 from rivermouth.spec import Flow
 
@@ -93,7 +93,7 @@ def test_each_batch_is_judged_as_if_its_frames_were_built_for_it(spark, kind):
     all_values = CHANGES if run.flow.format.changes else VALUES
     for number, values in enumerate(all_values):
         rows = batch(spark, values, first=100 * number)
-        assert content(judged(rows, run)) == content(judge(rows, run.flow, ()))
+        assert content(transformed(rows, run)) == content(transform(rows, run.flow, ()))
     assert run.steps == ["decode", "conform", "check", "route"] * len(all_values)
     assert [prepared.lasts for prepared in run.prepared.values()] == [True]
 
@@ -104,8 +104,8 @@ def test_columns_that_stay_beside_have_frames_of_their_own(spark):
     more = plain.select("*", F.lit(7).alias("__batch"), (F.col(names.OFFSET) + 1).alias(names.EPOCH))
     beside = ("__batch", names.EPOCH)
     for _ in range(2):
-        assert content(judged(more, run, beside)) == content(judge(more, run.flow, beside))
-        assert content(judged(plain, run)) == content(judge(plain, run.flow, ()))
+        assert content(transformed(more, run, beside)) == content(transform(more, run.flow, beside))
+        assert content(transformed(plain, run)) == content(transform(plain, run.flow, ()))
 
 
 def routes(frame):
@@ -116,7 +116,7 @@ def test_a_condition_that_draws_lots_draws_them_anew_for_each_batch(spark):
     draw = {"name": "lot", "condition": "rand() < 0.5", "action": "drop"}
     run = a_run(a_flow(format="raw", table="bronze.orders", expectations=[draw]))
     rows = batch(spark, [b"x"] * 64)
-    assert routes(judged(rows, run)) != routes(judged(rows, run))
+    assert routes(transformed(rows, run)) != routes(transformed(rows, run))
 
 
 def test_a_condition_that_looks_into_a_table_sees_it_as_it_is(spark, tmp_path):
@@ -125,9 +125,9 @@ def test_a_condition_that_looks_into_a_table_sees_it_as_it_is(spark, tmp_path):
     look = {"name": "wanted", "condition": f"id IN (SELECT id FROM parquet.`{wanted}`)", "action": "drop"}
     run = a_run(a_flow(**{**JSON, "expectations": [look]}))
     rows = batch(spark, [b'{"id": 1}', b'{"id": 2}'])
-    assert routes(judged(rows, run)) == ["table", "dropped"]
+    assert routes(transformed(rows, run)) == ["table", "dropped"]
     spark.range(2, 3).write.mode("append").parquet(str(wanted))
-    assert routes(judged(rows, run)) == ["table", "table"]
+    assert routes(transformed(rows, run)) == ["table", "table"]
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ def test_a_condition_that_looks_into_a_table_sees_it_as_it_is(spark, tmp_path):
 )
 def test_literals_that_the_parser_fills_in_are_filled_in_for_each_batch(condition, expected):
     flow = a_flow(format="raw", table="b.t", expectations=[{"name": "e", "condition": condition, "action": "drop"}])
-    assert of_the_day(flow) is expected
+    assert has_current_date(flow) is expected
     derived = {"name": "b.t", "partition_by": [{"d": condition}]}
-    assert of_the_day(a_flow(format="raw", table=derived)) is expected
+    assert has_current_date(a_flow(format="raw", table=derived)) is expected
 
 
 def test_such_a_flow_keeps_nothing_ready(spark):
     late = {"name": "late", "condition": "kafka_timestamp < TIMESTAMP 'tomorrow'", "action": "drop"}
     run = a_run(a_flow(format="raw", table="bronze.orders", expectations=[late]))
-    assert routes(judged(batch(spark, [b"x"]), run)) == ["table"]
+    assert routes(transformed(batch(spark, [b"x"]), run)) == ["table"]
     assert run.prepared == {}

@@ -7,17 +7,10 @@ from confluent_kafka import Consumer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rivermouth.domain.kafka.jaas import parse_jaas
+from rivermouth.domain.kafka.kafka_options import checked, iam_login, isolation_level, java_options, problems, resolve
+from rivermouth.domain.kafka.librdkafka_options import client_options
 from rivermouth.errors import KafkaClientUnable, KafkaOptionRefused
-from rivermouth.rows.jaas import parse_jaas
-from rivermouth.rows.kafka_client_options import client_options
-from rivermouth.rows.kafka_options import (
-    checked,
-    iam_login,
-    isolation_level,
-    java_options,
-    problems,
-    resolve,
-)
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="p;w=\\"d";'
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required username='ann' password='secret';"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger.ledger import Counts, Decision, Entry, first_entry
 from rivermouth.errors import LedgerTooNew, LedgerUnreadable
-from rivermouth.rows import ledger
-from rivermouth.rows.ledger import Counts, Decision, Entry, first_entry
 
 # Each was written once by its format. Never change a golden file: a new format gets a new one beside it.
 GOLDEN = Path(__file__).parent.parent / "data" / "ledger"

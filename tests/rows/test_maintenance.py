@@ -7,8 +7,7 @@ import datetime as dt
 import pytest
 from pydantic import ValidationError
 
-from rivermouth.project.dump import plain
-from rivermouth.rows.maintenance import (
+from rivermouth.domain.delta.maintenance import (
     KEPT_REPORTS,
     Figures,
     MaintenanceReport,
@@ -19,6 +18,7 @@ from rivermouth.rows.maintenance import (
     report_name,
     whole_hours,
 )
+from rivermouth.project.file.dump import plain
 from rivermouth.spec import Flow, Maintenance, ProjectSpec
 
 NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC).timestamp()

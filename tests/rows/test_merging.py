@@ -5,7 +5,15 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from rivermouth.rows.merging import BROADCAST_BYTES, BROADCAST_CHANGES, Looked, MergeReport, Way, report, way
+from rivermouth.domain.delta.merge_report import (
+    BROADCAST_BYTES,
+    BROADCAST_CHANGES,
+    Looked,
+    MergeReport,
+    Way,
+    report,
+    way,
+)
 
 # As Delta 4 writes them for a MERGE.
 METRICS = {

@@ -9,7 +9,7 @@ import pytest
 from tests.rows.formats import Outcome, outcomes
 
 from rivermouth.extend import find_kind
-from rivermouth.rows import named_fields
+from rivermouth.schemas import no_declared_field
 from rivermouth.spec import Evolution
 
 SCHEMA = "Id bigint, Amount double"
@@ -67,7 +67,7 @@ def test_a_value_without_any_declared_column_is_refused_or_kept(spark, kind, set
         del refused["no names"], refused["declared names within others"]
     values = [written(kind, fields) for fields, _ in (*refused.values(), *taken.values())]
     form = find_kind("formats", kind).model_validate({"type": kind, "schema": SCHEMA, **settings})
-    wanted = [Outcome(None, named_fields.REASON, *told) for _, told in refused.values()]
+    wanted = [Outcome(None, no_declared_field.REASON, *told) for _, told in refused.values()]
     wanted += [Outcome(row) for _, row in taken.values()]
     assert outcomes(spark, form, [*values, None]) == [*wanted, Outcome(None)]
     keeping = form.model_copy(update={"no_declared_field": "keep"})
@@ -95,7 +95,7 @@ def test_what_a_policy_keeps_is_no_value_without_fields(spark, policies, kept):
     assert [name for name, each in found.items() if each.reason is None] == kept
     reasons = {each.reason for each in found.values() if each.reason is not None}
     known = {"FIELD_UNDECLARED"} if policies.get("on_new_column") in {"evolve", "dead_letter"} else set()
-    assert reasons == known | {named_fields.REASON}
+    assert reasons == known | {no_declared_field.REASON}
 
 
 def test_a_column_that_must_be_there_names_the_spelling_too(spark):
@@ -113,4 +113,4 @@ def test_long_names_are_cut(spark):
     for kind in ("json", "msgpack", "key_value"):
         form = find_kind("formats", kind).model_validate({"type": kind, "schema": f"{name} bigint"})
         value = written(kind, {name.lower(): 1})
-        assert outcomes(spark, form, [value]) == [Outcome(None, named_fields.REASON, name, told)]
+        assert outcomes(spark, form, [value]) == [Outcome(None, no_declared_field.REASON, name, told)]

@@ -9,10 +9,10 @@ from pyspark.sql import types as T
 from tests.rows.formats import outcomes
 
 from rivermouth.formats.json import Json
-from rivermouth.rows import open_fields
-from rivermouth.rows.evolution import difference
-from rivermouth.rows.inference import Limits, Shape
-from rivermouth.rows.inferred import schema_of
+from rivermouth.schemas import open_fields
+from rivermouth.schemas.evolution import difference
+from rivermouth.schemas.inference import Limits, Shape
+from rivermouth.schemas.inferred import schema_of
 from rivermouth.spec import Evolution, Flow
 
 

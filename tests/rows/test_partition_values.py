@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tests.crashes.oracle import rows_of as read_by_rust
 
 from rivermouth import names
-from rivermouth.engine.steps import judge
+from rivermouth.engine.batch.pipeline import transform
 from rivermouth.rows import dead_letter, envelope, partition_values, routing
 from rivermouth.spec import Flow
 
@@ -90,7 +90,7 @@ def read_back(spark, folder, column):
 def test_a_value_comes_back_as_it_was_sent_or_its_record_is_refused(spark, tmp_path, partition_by, column, sink):
     flow = a_flow(partition_by, **({"sink": sink} if sink else {}))
     values = [value and value.replace("p=", f"{column}=") for value in VALUES]
-    routed = judge(rows_of(spark, sent(values)), flow).persist()
+    routed = transform(rows_of(spark, sent(values)), flow).persist()
     try:
         kept = routed.where(F.col(names.ROUTE) == routing.TABLE).select("id", column)
         kept.coalesce(1).write.format("delta").partitionBy(column).save(str(tmp_path / "t"))
@@ -122,7 +122,7 @@ def test_bytes_are_a_partition_where_they_are_text(spark, tmp_path):
     keys = [b"ab", b"", b"\x00\xff", b"a\xff", b"a\x00", "ü".encode(), NULL.encode(), None]
     for column, part in (("kafka_key", "kafka_key"), ("k", {"k": "CAST(kafka_key AS STRING)"})):
         flow = a_flow([part], format="raw")
-        routed = judge(rows_of(spark, [(key, b"v") for key in keys]), flow)
+        routed = transform(rows_of(spark, [(key, b"v") for key in keys]), flow)
         found = letters(routed, flow)
         assert {place: row["field"] for place, row in found.items()} == dict.fromkeys([1, 2, 3, 4, 6], column)
         assert found[1]["message"].partition(": write")[0].endswith(REFUSED[""])
@@ -142,7 +142,7 @@ def test_many_folders_have_a_length_together(spark):
         json.dumps({name: size and "x" * size for name, size in zip(columns, each, strict=True)}).encode()
         for each in lengths
     ]
-    found = letters(judge(rows_of(spark, [(None, value) for value in values]), flow), flow)
+    found = letters(transform(rows_of(spark, [(None, value) for value in values]), flow), flow)
     assert {
         place: (row["field"], row["message"].partition(": write")[0].partition(" needs ")[2])
         for place, row in found.items()
@@ -171,10 +171,10 @@ def test_many_folders_have_a_length_together(spark):
 def test_the_partitions_that_the_message_names_keep_the_value(spark, partition_by, value, instead):
     refused = a_flow(partition_by)
     records = sent([value, "de", None])
-    message = letters(judge(rows_of(spark, records), refused), refused)[0]["message"]
+    message = letters(transform(rows_of(spark, records), refused), refused)[0]["message"]
     assert message.partition("partition_by: ")[2] == json.dumps(instead)
     flow = a_flow(json.loads(message.partition("partition_by: ")[2]))
-    routed = judge(rows_of(spark, records), flow).orderBy(names.OFFSET).collect()
+    routed = transform(rows_of(spark, records), flow).orderBy(names.OFFSET).collect()
     assert [(row[names.ROUTE], row["p"]) for row in routed] == [("table", value), ("table", "de"), ("table", None)]
 
 
@@ -189,7 +189,7 @@ def test_only_what_would_be_stored_is_refused(spark):
         flow = a_flow(
             ["kafka_key"], null_values=policy, expectations=[{"name": "no", "condition": "false", "action": "fail"}]
         )
-        routed = judge(rows_of(spark, records), flow)
+        routed = transform(rows_of(spark, records), flow)
         assert [row[names.ROUTE] for row in routed.orderBy(names.OFFSET).collect()] == routes
         reasons = {place: row["reason"] for place, row in letters(routed, flow).items()}
         assert reasons.get(0) == {"drop": None, "keep": "PARTITION_VALUE_INVALID", "dead_letter": "NULL_VALUE"}[policy]
@@ -206,7 +206,7 @@ def test_a_deletion_stores_nothing_and_passes(spark):
         (b'{"p": "", "id": 1}', None),
         (b'{"id": 1}', b'{"p": "", "v": 1}'),
     ]
-    routed = judge(rows_of(spark, records), flow)
+    routed = transform(rows_of(spark, records), flow)
     assert [row[names.ROUTE] for row in routed.orderBy(names.OFFSET).collect()] == [
         "dead_letter",
         "table",
@@ -223,7 +223,7 @@ def test_what_refuses_a_row_of_a_record_refuses_the_record(spark):
         {"type": "DELETE", "data": [{"id": "1", "p": ""}]},
         {"type": "UPDATE", "data": [{"id": "2", "p": "b"}], "old": [{"p": ""}]},
     ]
-    routed = judge(rows_of(spark, [(None, json.dumps(value).encode()) for value in values]), flow)
+    routed = transform(rows_of(spark, [(None, json.dumps(value).encode()) for value in values]), flow)
     rows = routed.select(names.OFFSET, names.ROUTE).collect()
     assert sorted(map(tuple, rows)) == [(0, "dead_letter"), (0, "dead_letter"), (1, "table"), (2, "table")]
     assert [(row["reason"], row["field"]) for row in letters(routed, flow).values()] == [

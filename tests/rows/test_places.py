@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rivermouth.domain.project.locations import FlowPlaces, check_distinct, inside, location, name_of_topic, resolve
 from rivermouth.errors import EnvironmentMissing, PlaceInvalid, TableShared
-from rivermouth.rows.places import FlowPlaces, check_distinct, inside, location, name_of_topic, resolve
 from rivermouth.spec import Flow, Places, ProjectSpec
 
 BASE = Path("/projects/shop")

@@ -15,10 +15,10 @@ from tests.rows.protobuf_files import descriptor_set
 from tests.rows.protobuf_writers import EvolvingOrders, orders, told
 
 from rivermouth import names
-from rivermouth.engine.writers import grown_by
+from rivermouth.decoding.protobuf.protobuf_descriptor import message_class
+from rivermouth.decoding.protobuf.protobuf_writer_columns import MOST_LEVELS
+from rivermouth.engine.schema.writer_schemas import grown_by
 from rivermouth.errors import DescriptorUnusable
-from rivermouth.rows.protobuf_descriptor import message_class
-from rivermouth.rows.protobuf_found import MOST_LEVELS
 
 
 @pytest.fixture(scope="module")

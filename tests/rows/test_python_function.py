@@ -7,9 +7,9 @@ import uuid
 
 import pytest
 
+from rivermouth.decoding.python import python_function
+from rivermouth.decoding.python.python_function import Reference
 from rivermouth.errors import FunctionUnusable
-from rivermouth.rows import python_function
-from rivermouth.rows.python_function import Reference
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 
-from rivermouth.rows import python_decoding, python_values
-from rivermouth.rows.python_decoding import Call, Outcome
-from rivermouth.rows.python_function import Reference
-from rivermouth.rows.python_values import Misfit
+from rivermouth.decoding.python import python_decode, python_values
+from rivermouth.decoding.python.python_decode import Call, Outcome
+from rivermouth.decoding.python.python_function import Reference
+from rivermouth.decoding.python.python_values import Misfit
 
 BYTE, SHORT, INT, LONG = T.ByteType(), T.ShortType(), T.IntegerType(), T.LongType()
 FLOAT, DOUBLE, TEXT, BYTES, BOOL = T.FloatType(), T.DoubleType(), T.StringType(), T.BinaryType(), T.BooleanType()
@@ -274,7 +274,7 @@ SCHEMA = T.StructType([T.StructField("x", LONG, nullable=False), T.StructField("
 
 def made(function, values, schema=SCHEMA):
     """By value: the row, "skipped", or reason, field and message."""
-    outcome = python_decoding._by_arrays(function, pa.array(values, pa.binary()), {}, schema)
+    outcome = python_decode._by_arrays(function, pa.array(values, pa.binary()), {}, schema)
     assert isinstance(outcome, Outcome)
     rows = [] if outcome.rows is None else outcome.rows.to_pylist()
     assert outcome.rows is None or outcome.rows.type == python_values.arrow_type(schema)
@@ -434,8 +434,8 @@ def worst(value):
 def test_whatever_a_function_raises_is_a_verdict():
     values = [b"exit", None, b"silent", b"long", b"odd", b"empty", b"deep", b"ok", b"mute", b"interrupt"]
     call = Call(Reference(__name__, "worst"), SCHEMA.json(), (), arrow=False, timeout_s=30)
-    python_decoding.python_function.loaded.cache_clear()
-    outcome = python_decoding._decoded(call, pa.array(values, pa.binary()))
+    python_decode.python_function.loaded.cache_clear()
+    outcome = python_decode._decoded(call, pa.array(values, pa.binary()))
     assert {place: str(each) for place, each in outcome.refused.items()} == {
         0: "SystemExit: 4",
         2: "Silent",
@@ -450,7 +450,7 @@ def test_whatever_a_function_raises_is_a_verdict():
         [
             T.StructField("decoded", BOOL),
             T.StructField("data", SCHEMA),
-            T.StructField("verdict", python_decoding.VERDICT),
+            T.StructField("verdict", python_decode.VERDICT),
         ]
     )
     found = outcome.to_arrow(python_values.arrow_type(parts))
@@ -473,15 +473,15 @@ def slow(value):
 
 def test_a_call_ends_in_time_whatever_its_exception_does():
     call = Call(Reference(__name__, "slow"), SCHEMA.json(), (), arrow=False, timeout_s=0.2)
-    outcome = python_decoding._decoded(call, pa.array([b"1"]))
+    outcome = python_decode._decoded(call, pa.array([b"1"]))
     assert [str(each) for each in outcome.refused.values()] == ["it did not return within 0.2 s"]
 
 
 def test_a_worker_that_is_told_to_end_refuses_no_record():
     before = signal.getsignal(signal.SIGINT)
-    with python_decoding._limited(30) as limit:
+    with python_decode._limited(30) as limit:
         told = signal.getsignal(signal.SIGINT)
-        call = python_decoding._Limited(lambda _: told(signal.SIGINT, None), limit)
+        call = python_decode._Limited(lambda _: told(signal.SIGINT, None), limit)
         with pytest.raises(KeyboardInterrupt):
             call(b"")
     assert signal.getsignal(signal.SIGINT) is before
@@ -503,7 +503,7 @@ def test_a_function_may_return_the_same_object_again():
     fields = {"a": T.ArrayType(inner), "m": T.MapType(TEXT, T.ArrayType(LONG)), "s": inner, "b": BYTES}
     schema = T.StructType([T.StructField(name, kind) for name, kind in fields.items()])
     call = Call(Reference(__name__, "again"), schema.json(), (), arrow=False, timeout_s=30)
-    outcome = python_decoding._decoded(call, pa.array([b"1", b"2"]))
+    outcome = python_decode._decoded(call, pa.array([b"1", b"2"]))
     assert outcome.rows.to_pylist() == [
         {"a": [{"x": 1}], "m": [("k", [1])], "s": {"x": 1}, "b": b"\x01"},
         {"a": [{"x": 1}, {"x": 2}], "m": [("k", [2])], "s": {"x": 2}, "b": b"\x02"},

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from rivermouth.errors import ColumnReserved
-from rivermouth.rows import reserved_names, schema
+from rivermouth.rows import conform, reserved_names
 from rivermouth.spec import Flow
 
 UPSERT = {"type": "upsert", "keys": ["id"]}
@@ -45,7 +45,7 @@ def test_a_name_is_in_the_way_of_some_tables(name, fields, owner):
     flow = a_flow(**fields)
     assert reserved_names.owner(flow, name) == owner
     if owner:
-        assert schema.is_taken(flow, name)
+        assert conform.is_taken(flow, name)
         with pytest.raises(
             ColumnReserved, match=re.escape(f"column {name!r} has a name that {owner} keeps for itself")
         ):

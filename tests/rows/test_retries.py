@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivermouth.rows.retries import FIRST_PAUSE_S, LONGEST_PAUSE_S, Retries
+from rivermouth.domain.ledger.retries import FIRST_PAUSE_S, LONGEST_PAUSE_S, Retries
 
 
 def test_letters_of_earlier_are_tried_at_once_and_then_ever_less_often():

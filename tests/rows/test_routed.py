@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from rivermouth.rows.families import child_of, makes_table, reads
-from rivermouth.rows.routed import REST, found_of
+from rivermouth.domain.project.table_per_topic import child_of, makes_table, reads
+from rivermouth.domain.project.table_per_value import REST, found_of
 from rivermouth.spec import Flow
 
 FAMILY = Flow.model_validate(

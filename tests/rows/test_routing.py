@@ -9,10 +9,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from rivermouth import names
+from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.errors import ExpectationFailed
 from rivermouth.rows import routing
 from rivermouth.rows.checks import failed_column
-from rivermouth.rows.ledger import Counts
 from rivermouth.spec import Flow
 
 COLUMNS = "__topic string, __partition int, __offset bigint, __value binary, __decoded boolean, __key_valid boolean"

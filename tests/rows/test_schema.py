@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rivermouth import names
+from rivermouth.decoding import record_keys
 from rivermouth.errors import ColumnCollision, ColumnReserved
-from rivermouth.rows import record_keys, schema
+from rivermouth.rows import conform
+from rivermouth.rows.columns import table_columns
 from rivermouth.spec import Flow
 
 PAYLOAD = StructType([StructField("id", LongType()), StructField("odd name", StringType())])
@@ -22,7 +24,7 @@ def a_flow(**fields):
 
 
 def shape(flow):
-    found = schema.table_columns(flow, PAYLOAD, record_keys.column_type(None, flow))
+    found = conform.table_columns(flow, PAYLOAD, record_keys.column_type(None, flow))
     return [(field.name, field.dataType.simpleString()) for field in found]
 
 
@@ -53,7 +55,7 @@ def test_metadata_columns_are_picked_and_renamed_and_the_coordinates_are_always_
 
 def test_a_payload_column_of_the_same_name_is_refused_in_any_case_of_letters():
     with pytest.raises(ColumnCollision) as caught:
-        schema.table_columns(a_flow(), StructType([StructField("Kafka_Offset", LongType())]), KEY)
+        conform.table_columns(a_flow(), StructType([StructField("Kafka_Offset", LongType())]), KEY)
     assert str(caught.value) == (
         "[COLUMN_COLLISION] flow f: column 'Kafka_Offset' stands both in the payload and in the metadata columns; "
         "nothing was run\n"
@@ -69,13 +71,13 @@ RESERVED = ["__epoch", "__Timestamp", "__offset", "__key", "__value", "__data", 
 @pytest.mark.parametrize("name", RESERVED)
 def test_a_column_with_a_name_of_the_way_is_refused(name):
     with pytest.raises(ColumnReserved) as caught:
-        schema.table_columns(a_flow(), StructType([StructField(name, LongType())]), KEY)
+        conform.table_columns(a_flow(), StructType([StructField(name, LongType())]), KEY)
     assert str(caught.value) == (
         f"[COLUMN_RESERVED] flow f: column {name!r} has a name that rivermouth keeps for itself; nothing was run\n"
         f"  hint: leave {name} out of the schema, or write the value whole: format: text"
     )
     with pytest.raises(ColumnReserved) as caught:
-        schema.table_columns(a_flow(metadata_columns={"kafka_offset": name}), PAYLOAD, KEY)
+        conform.table_columns(a_flow(metadata_columns={"kafka_offset": name}), PAYLOAD, KEY)
     assert str(caught.value).endswith(
         "  hint: metadata_columns: {kafka_topic: kafka_topic, kafka_partition: kafka_partition, "
         "kafka_offset: record_kafka_offset}"
@@ -84,14 +86,14 @@ def test_a_column_with_a_name_of_the_way_is_refused(name):
 
 def test_other_names_with_two_underscores_are_the_users():
     payload = StructType([StructField(name, StringType()) for name in ("__op", "__deleted", "__source_ts_ms")])
-    assert schema.table_columns(a_flow(), payload, KEY).names[:3] == payload.names
+    assert conform.table_columns(a_flow(), payload, KEY).names[:3] == payload.names
 
 
 def test_partition_columns_are_plain_derived_by_name_or_named_after_their_expression():
     table = {"name": "s.t", "partition_by": ["id", {"day": "date(kafka_timestamp)"}, "date(kafka_timestamp)"]}
     flow = a_flow(table=table)
-    assert schema.partition_columns(flow) == ["id", "day", "date_kafka_timestamp"]
-    assert schema.derived_columns(flow) == {
+    assert table_columns.partition_columns(flow) == ["id", "day", "date_kafka_timestamp"]
+    assert table_columns.derived_columns(flow) == {
         "day": "date(kafka_timestamp)",
         "date_kafka_timestamp": "date(kafka_timestamp)",
     }
@@ -114,7 +116,7 @@ def test_rows_take_on_the_shape_and_keep_what_is_needed_on_the_way(spark):
         ("t", 1, 2, AT, 0, None, "grün".encode(), b"v", (7, "x"), True, True),
         ("t", 1, 3, AT, 0, None, None, None, None, True, True),
     ]
-    found = schema.conform(spark.createDataFrame(rows, columns), flow)
+    found = conform.conform(spark.createDataFrame(rows, columns), flow)
     visible = [name for name in found.columns if not name.startswith("__")]
     assert visible == ["id", "odd name", "kafka_topic", "kafka_partition", "off", "ts", "k", "ingested_at", "day"]
     assert {name for name in found.columns if name.startswith("__")} == set(columns.replace(",", " ").split()) & {

@@ -16,10 +16,10 @@ from tests.rows.protobuf_files import descriptor_set
 from tests.rows.protobuf_writers import told
 
 from rivermouth import names
+from rivermouth.decoding import record_keys
+from rivermouth.decoding.registry.schema_registry import RegistryAccess
 from rivermouth.formats.avro import Avro
 from rivermouth.formats.protobuf import Protobuf
-from rivermouth.rows import record_keys
-from rivermouth.rows.schema_registry import RegistryAccess
 
 VALUE, KEY = "__value_schema_id", "__key_schema_id"
 DATA = Path(__file__).parents[1] / "data/reports/17"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from rivermouth.engine.steps import judge
+from rivermouth.engine.batch.pipeline import transform
 from rivermouth.rows import dead_letter, envelope
 from rivermouth.spec import Flow
 
@@ -21,7 +21,7 @@ def flow(schema, **more):
 
 def judged(spark, one, values):
     rows = [("t", 0, offset, START, 0, b"k", value) for offset, value in enumerate(values)]
-    return judge(envelope.read(spark.createDataFrame(rows, KINDS)), one)
+    return transform(envelope.read(spark.createDataFrame(rows, KINDS)), one)
 
 
 def told(routed):

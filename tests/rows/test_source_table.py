@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivermouth.rows.source_table import owner_of, problems
+from rivermouth.domain.project.source_table import owner_of, problems
 from rivermouth.spec import Flow
 
 

@@ -9,10 +9,11 @@ from pydantic import ValidationError
 from tests.rows.formats import frame
 
 from rivermouth import names
+from rivermouth.decoding.json import nested_documents
+from rivermouth.decoding.wrapped import unwrap
+from rivermouth.decoding.wrapped.unwrap_in_python import unwrap_of
 from rivermouth.formats.json import Json
-from rivermouth.rows import string_documents, wrapping
-from rivermouth.rows.inference import Corrupt
-from rivermouth.rows.unwrapped_values import unwrap_of
+from rivermouth.schemas.inference import Corrupt
 from rivermouth.spec import Flow
 
 PATHS = ("payload", "to.payload", "items[].body", "by[].x[]", "outer", "outer.inner")
@@ -92,7 +93,7 @@ def same(one, other):
 
 def test_documents_stand_where_their_strings_stood(spark):
     values = [*OPENED, *REFUSED, b'{"payload":"{}","x":"\xff"}', None]
-    rows = wrapping.unwrapped(frame(spark, values), flow()).orderBy(names.OFFSET)
+    rows = unwrap.unwrapped(frame(spark, values), flow()).orderBy(names.OFFSET)
     found = [tuple(row) for row in rows.select(names.VALUE, "__wrapping.*").collect()]
     assert dict(zip(OPENED, found[: len(OPENED)], strict=True)) == {
         value: (bytearray(opened), None, None, None) for value, opened in OPENED.items()
@@ -155,7 +156,7 @@ def test_a_path_of_anything_else_is_refused(spark, path, told):
 
 
 def test_the_tree_of_paths():
-    assert string_documents.tree(["a", "a.b", "c[].d[]", "c"]) == {
+    assert nested_documents.tree(["a", "a.b", "c[].d[]", "c"]) == {
         "fields": {
             "a": {"document": True, "fields": {"b": {"document": True}}},
             "c": {"document": True, "each": {"fields": {"d": {"each": {"document": True}}}}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rivermouth.rows.table_files import (
+from rivermouth.domain.delta.table_files import (
     MIB,
     TARGET_BYTES,
     Compaction,

@@ -10,8 +10,10 @@ from pyspark.sql import types as T
 from tests.rows.formats import frame
 
 from rivermouth import names
+from rivermouth.decoding.json import json_fast_path, json_types
+from rivermouth.decoding.text import text_types
 from rivermouth.formats.json import Json
-from rivermouth.rows import inferred_times, json_fast_path, json_types, text_types, time_bounds
+from rivermouth.schemas import inferred_times, time_bounds
 
 
 def at(text):

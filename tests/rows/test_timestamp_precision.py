@@ -16,12 +16,13 @@ from tests.rows.formats import frame
 from tests.rows.protobuf_files import descriptor_set
 
 from rivermouth import names
+from rivermouth.decoding.protobuf import protobuf_decode, protobuf_descriptor
+from rivermouth.decoding.protobuf.protobuf_decode import Encoding
+from rivermouth.decoding.python import python_precision
+from rivermouth.decoding.python.python_decode import Call, _decoded
+from rivermouth.decoding.python.python_function import Reference
 from rivermouth.extend import find_kind
 from rivermouth.formats.json import Json
-from rivermouth.rows import protobuf_descriptor, protobuf_values, python_precision
-from rivermouth.rows.protobuf_values import Encoding
-from rivermouth.rows.python_decoding import Call, _decoded
-from rivermouth.rows.python_function import Reference
 from rivermouth.spec import Evolution
 
 FINE = "1969-12-31T23:59:59.999999999Z"
@@ -157,7 +158,7 @@ def of_protobuf(**settings):
     one.x.FromNanoseconds(-1)
     other.y.add().FromNanoseconds(1_769_853_600_123_456_789)
     values = pa.array([one.SerializeToString(), other.SerializeToString()], pa.binary())
-    found = protobuf_values.decoded(Encoding(content, "shop.M", **settings), values)
+    found = protobuf_decode.decoded(Encoding(content, "shop.M", **settings), values)
     return found, [found.refused[place].reason for place in sorted(found.refused)]
 
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from rivermouth.rows.schema import widens
+from rivermouth.schemas.type_widening import widens
 
 WIDER = [
     (ByteType(), ShortType()),
@@ -57,10 +57,10 @@ def test_the_same_a_narrower_or_another_type_is_not(old, new):
 def test_delta_widens_what_the_rule_says(spark, tmp_path, old, new):
     from pyspark.sql.types import StructField, StructType
 
-    from rivermouth.ports import delta, delta_ddl
+    from rivermouth.ports.delta import delta_ddl, delta_table
 
     location = str(tmp_path / "t")
-    delta.create(spark, location, delta.TableLayout(StructType([StructField("c", old)])), metadata="{}")
+    delta_table.create(spark, location, delta_table.TableLayout(StructType([StructField("c", old)])), metadata="{}")
     delta_ddl.alter(spark, location, added=[StructField("n", StringType())], widened=[StructField("c", new)])
-    columns = delta.table_state(spark, location).columns
+    columns = delta_table.table_state(spark, location).columns
     assert {field.name: field.dataType for field in columns} == {"c": new, "n": StringType()}

@@ -17,7 +17,7 @@ from rivermouth.errors import BatchFailed, EngineLost, FlowBroken, FlowsFailed, 
 
 if TYPE_CHECKING:
     from rivermouth.cli.progress import Progress
-    from rivermouth.project.operate import Door, Stop
+    from rivermouth.project.commands.managed_session import Door, Stop
 
 Result = TypeVar("Result")
 
@@ -51,7 +51,7 @@ def door(output: Output, shown: Progress | None = None) -> Iterator[Door]:
         output: How the command speaks.
         shown: Hears events, and shows what goes on; where None, a line or a spinner does.
     """
-    from rivermouth.project.operate import Door
+    from rivermouth.project.commands.managed_session import Door
 
     handle, name = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
     os.close(handle)

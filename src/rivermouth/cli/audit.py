@@ -12,7 +12,7 @@ from rivermouth.cli.output import Output, count, plain
 from rivermouth.errors import AuditFailed
 
 if TYPE_CHECKING:
-    from rivermouth.engine.audit import FlowAudit
+    from rivermouth.engine.audit.audit import FlowAudit
 
 
 @click.command(short_help="Prove that each record is in exactly one place.")
@@ -25,8 +25,8 @@ def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
     in the dead letters: it must be in one of them, erased, or among those that the ledger counted as dropped. Changes
     nothing, and may run beside a flow that follows. Exit code 1 if anything is lost, doubled or made up.
     """
-    from rivermouth.project.audit import audited
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands.audit import audited
 
     with door(output) as opened:
         found = audited(Project.load(file), flows, opened)
@@ -38,8 +38,8 @@ def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
 
 def audit_text(audit: FlowAudit) -> str:
     """What was found, for a person."""
-    from rivermouth.rows import ledger
-    from rivermouth.rows.lost_state import lost_text
+    from rivermouth.domain.ledger import ledger
+    from rivermouth.domain.ledger.lost_state import lost_text
 
     if audit.entry is None:
         return f"{audit.flow}: nothing to audit, it has not run yet"

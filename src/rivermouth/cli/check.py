@@ -14,7 +14,7 @@ from rivermouth.cli.text_table import columns
 from rivermouth.errors import FlowsFailed
 
 if TYPE_CHECKING:
-    from rivermouth.engine.plan import FlowPlan
+    from rivermouth.engine.report.plan import FlowPlan
 
 
 @click.command(short_help="Say what is wrong with the project; needs no broker.")
@@ -26,11 +26,11 @@ def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
     The file, the environment, places and Kafka options are judged first, then Spark analyses schemas, expectations
     and table layouts.
     """
-    from rivermouth.project import operate
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import run_flows
 
     with door(output) as given:
-        checked = operate.validate(Project.load(file), flows, given)
+        checked = run_flows.validate(Project.load(file), flows, given)
     names = [flow.name for flow in checked]
     output.result(f"{file}: {count(len(names), 'flow')}, nothing wrong", {"file": file, "flows": names})
 
@@ -45,12 +45,12 @@ def plan(output: Output, flows: tuple[str, ...], file: str, *, adopt: str | None
     For each flow: the tables that would be made, with their columns; where it starts and why; the offsets it would
     read. A flow without a ledger starts at the earliest offset unless starting_offsets says otherwise.
     """
-    from rivermouth.project import operate
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import run_flows
 
     taken = adoption(adopt, flows=flows, decided=False, command="plan")
     with door(output) as given:
-        plans = operate.plan(Project.load(file), flows, given, adoption=taken)
+        plans = run_flows.plan(Project.load(file), flows, given, adoption=taken)
     if output.json:
         output.result("", {"flows": plain(plans)})
     else:

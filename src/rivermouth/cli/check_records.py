@@ -16,7 +16,7 @@ from rivermouth.cli.text_table import columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rivermouth.rows.given_records import RecordVerdict
+    from rivermouth.domain.project.sample_records import RecordVerdict
 
 _SUMS: Final = {
     "table": ("in the table", "in the table"),
@@ -47,8 +47,8 @@ def check_records(output: Output, flow: str, source: str, lines: str, file: str)
 
     Exit code 1 if a record would be a dead letter or would stop the flow.
     """
-    from rivermouth.project.given_records import judge_records, raise_refused, read_records
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands.sample_verdicts import judge_records, raise_refused, read_records
 
     project = Project.load(file)
     given = list(read_records(source, whole=lines == "records"))

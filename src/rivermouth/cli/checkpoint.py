@@ -11,8 +11,8 @@ from rivermouth.cli.output import Output, plain
 from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
-    from rivermouth.engine.checkpoints import CheckpointReport
-    from rivermouth.rows.ledger import Ranges
+    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.engine.report.checkpoints import CheckpointReport
 
 
 @click.group()
@@ -28,10 +28,10 @@ def show(output: Output, flow: str, file: str) -> None:
 
     Changes nothing, and asks neither Spark nor Kafka: rivermouth status says what Kafka holds.
     """
-    from rivermouth.project import overview
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import status
 
-    found = overview.checkpoints(Project.load(file), flow)
+    found = status.checkpoints(Project.load(file), flow)
     body = plain(found[0]) if [each.flow for each in found] == [flow] else {"checkpoints": plain(found)}
     output.result("\n\n".join(report_text(each) for each in found) or "no topic has a table yet", body)
 
@@ -79,6 +79,6 @@ def _at(offsets: dict[str, dict[int, int]] | None, topic: str, partition: int) -
 
 
 def _moved(ranges: Ranges) -> str:
-    from rivermouth.rows.ledger import text
+    from rivermouth.domain.ledger.ledger import text
 
     return text(ranges) or "none"

@@ -15,7 +15,7 @@ from rivermouth.cli.text_table import columns
 from rivermouth.names import printable
 
 if TYPE_CHECKING:
-    from rivermouth.engine.letters import Letter, LetterGroup
+    from rivermouth.engine.dead_letters.browse import Letter, LetterGroup
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -75,8 +75,8 @@ def dead_letters() -> None:
 @with_project
 def list_(output: Output, flows: tuple[str, ...], file: str, **chosen: Any) -> None:
     """Say how many dead letters there are, by reason and field, with the place of one of each kind."""
-    from rivermouth.project import letters
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import dead_letters as letters
 
     with door(output) as given:
         groups = letters.listed(Project.load(file), flows, _filter(chosen), given)
@@ -98,8 +98,8 @@ def show(output: Output, flows: tuple[str, ...], file: str, limit: int, **chosen
 
     This prints what the records hold. What is no UTF-8 text is printed as hexadecimal digits.
     """
-    from rivermouth.project import letters
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import dead_letters as letters
 
     with door(output) as given:
         found = letters.shown(Project.load(file), flows, _filter(chosen), limit=limit, door=given)
@@ -119,9 +119,9 @@ def replay(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, 
     Those that pass go into the table once and are marked as replayed; the others stay open. A flow that runs is asked
     to do it between two batches.
     """
-    from rivermouth.cli.progress import replayed_text
-    from rivermouth.project import letters
-    from rivermouth.project.load import Project
+    from rivermouth.cli.event_text import replayed_text
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import dead_letters as letters
 
     with door(output) as given:
         done = letters.replayed(Project.load(file), flows, _filter(chosen), dry_run=dry_run, door=given)
@@ -136,8 +136,8 @@ def replay(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, 
 @with_project
 def discard(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, **chosen: Any) -> None:
     """Give open dead letters up. They stay in their table, marked as discarded."""
-    from rivermouth.project import letters
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import dead_letters as letters
 
     with door(output) as given:
         done = letters.discarded(Project.load(file), flows, _filter(chosen), dry_run=dry_run, door=given)

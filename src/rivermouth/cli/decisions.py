@@ -15,8 +15,8 @@ import click
 from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
-    from rivermouth.rows.adoption import Adoption
-    from rivermouth.rows.gone import LossDecision
+    from rivermouth.domain.ledger.adoption import Adoption
+    from rivermouth.domain.ledger.data_loss import LossDecision
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -74,10 +74,10 @@ def decision(
     Raises:
         ArgumentInvalid: One cannot be read, the reason is missing, or not exactly one flow was named.
     """
-    from rivermouth.engine.decide import now
-    from rivermouth.project.who import who
-    from rivermouth.rows.gone import LossDecision
-    from rivermouth.rows.ledger import EARLIEST
+    from rivermouth.domain.ledger.data_loss import LossDecision
+    from rivermouth.domain.ledger.ledger import EARLIEST
+    from rivermouth.engine.data_loss.decide import now
+    from rivermouth.project.resolved.current_user import who
 
     given = ["--accept-loss"] * bool(accept_loss) + ["--new-epoch"] * bool(new_epoch) + ["--rewind"] * bool(rewind)
     if not given:
@@ -112,10 +112,10 @@ def adoption(source: str | None, *, flows: Sequence[str], decided: bool, command
         ArgumentInvalid: It is empty, stands beside a decision, or not exactly one flow was named.
         PlaceInvalid: It is no place.
     """
-    from rivermouth.engine.decide import now
-    from rivermouth.project.who import who
-    from rivermouth.rows.adoption import TABLE, Adoption
-    from rivermouth.rows.places import location
+    from rivermouth.domain.ledger.adoption import TABLE, Adoption
+    from rivermouth.domain.project.locations import location
+    from rivermouth.engine.data_loss.decide import now
+    from rivermouth.project.resolved.current_user import who
 
     if source is None:
         return None

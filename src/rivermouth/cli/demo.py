@@ -24,7 +24,7 @@ from rivermouth.cli.run import failures_told
 from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
-    from rivermouth.project.demo import Demo
+    from rivermouth.project.commands.demo import Demo
 
 FOLDER: Final = "rivermouth-demo"
 _LOOKED_AT: Final = "zeek_dns"
@@ -43,8 +43,8 @@ def demo(output: Output, folder: Path) -> None:
     it and a rivermouth.yml to be changed and run again.
     """
     from rivermouth.cli.progress import progress
-    from rivermouth.project import demo as demonstration
-    from rivermouth.project import operate
+    from rivermouth.project.commands import demo as demonstration
+    from rivermouth.project.commands import run_flows
 
     began_at = time.monotonic()
     root = click.get_current_context().find_root().command
@@ -62,7 +62,7 @@ def demo(output: Output, folder: Path) -> None:
         seconds = time.monotonic() - began_at
         output.result(demo_text(done, seconds), demo_json(done, seconds))
         failures_told(done.outcomes, output)
-        operate.raise_failures(done.outcomes)
+        run_flows.raise_failures(done.outcomes)
 
 
 def demo_json(done: Demo, seconds: float) -> dict[str, object]:

@@ -45,7 +45,7 @@ def kafka(output: Output, port: int, data_dir: Path | None, secure: bool) -> Non
     the options that the variable KAFKA_OPTS names.
     """
     from rivermouth.cli.live import waiting
-    from rivermouth.ports.broker import Broker
+    from rivermouth.ports.dev.broker import Broker
 
     ended = _told_to_end()
     with waiting(output, "starting the broker"):
@@ -84,7 +84,7 @@ def s3(output: Output, port: int, buckets: tuple[str, ...], data_dir: Path | Non
     and listens on 127.0.0.1 only.
     """
     from rivermouth.cli.live import waiting
-    from rivermouth.ports.s3_server import S3Server
+    from rivermouth.ports.dev.s3_server import S3Server
 
     for bucket in buckets:
         if not _BUCKET.fullmatch(bucket):
@@ -133,9 +133,9 @@ def produce(
     Lines are sent as they are, whether or not they are JSON. A file that ends in .gz is unpacked. Tombstones are sent
     after the lines of FILE, or without one. The topic is made if it is not there.
     """
-    from rivermouth.ports.kafka_produce import Record, read_lines
-    from rivermouth.ports.kafka_produce import produce as send
-    from rivermouth.project.validate import topic_problem
+    from rivermouth.ports.kafka.kafka_produce import Record, read_lines
+    from rivermouth.ports.kafka.kafka_produce import produce as send
+    from rivermouth.project.resolved.static_checks import topic_problem
 
     problem = topic_problem(topic, "topic")
     if problem is not None:

@@ -14,7 +14,8 @@ from rivermouth.cli.text_table import hanging
 from rivermouth.errors import NotReady
 
 if TYPE_CHECKING:
-    from rivermouth.project.doctor import Finding
+    from rivermouth.project.commands.doctor import Finding
+    from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
 @click.command(short_help="Check what a run needs: Java, jars, disk, lake, broker.")
@@ -27,11 +28,11 @@ def doctor(output: Output, file: str, *, no_spark: bool) -> None:
     as each run does: a store must refuse the second. The file is taken away again. Downloads nothing. Where there is no
     rivermouth.yml the machine alone is looked at.
     """
-    from rivermouth.project.doctor import examine
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands.doctor import examine
 
-    def stores(project: Project) -> list[str]:
-        from rivermouth.project.stores import tried
+    def stores(project: ResolvedProject) -> list[str]:
+        from rivermouth.project.commands.storage_check import tried
 
         with door(output) as given:
             return tried(project, given)

@@ -51,9 +51,9 @@ def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, *
     --save the same stands in a rivermouth.yml, to be changed and run again.
     """
     from rivermouth.cli.run import carry
-    from rivermouth.project.ingest import derived, derived_text
-    from rivermouth.project.operate import wants_update
-    from rivermouth.project.schema import ingest_project
+    from rivermouth.project.commands.ingest import wants_update
+    from rivermouth.project.commands.schema import ingest_project
+    from rivermouth.project.resolved.one_topic import derived, derived_text
 
     options, keys = pairs(arguments.pop("kafka_options")), listed(arguments.pop("keys"))
     format_ = format_with(format_, arguments.pop("format_options"))
@@ -63,7 +63,7 @@ def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, *
     else:
         output.note(indented(derived_text(project, why)))
     if save:
-        from rivermouth.project.dump import to_yaml
+        from rivermouth.project.file.dump import to_yaml
 
         write_new(Path(file), to_yaml(project.spec))
         output.note(f"written: {file}")

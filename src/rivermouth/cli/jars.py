@@ -27,7 +27,7 @@ def jars() -> None:
 @speaking
 def fetch(output: Output) -> None:
     """Download jars that are missing."""
-    from rivermouth.ports.jars import fetch_all
+    from rivermouth.ports.spark.jars import fetch_all
 
     _told(output, fetch_all(), "ready in", None)
 
@@ -40,7 +40,7 @@ def bundle(output: Output, file: Path) -> None:
 
     It serves a machine without a network: copy it there, then `rivermouth jars unpack FILE`.
     """
-    from rivermouth.ports import jar_bundle
+    from rivermouth.ports.spark import jar_bundle
 
     _told(output, jar_bundle.write(file), "written to", file)
 
@@ -53,7 +53,7 @@ def unpack(output: Output, file: Path) -> None:
 
     FILE is one that `rivermouth jars bundle` wrote; the jars go into this user's cache. Needs no network.
     """
-    from rivermouth.ports import jar_bundle
+    from rivermouth.ports.spark import jar_bundle
 
     _told(output, jar_bundle.unpack(file), "ready in", None)
 
@@ -66,7 +66,7 @@ def paths(output: Output, s3: bool) -> None:
 
     For `spark-submit --jars "$(rivermouth jars paths)"`; missing ones are downloaded.
     """
-    from rivermouth.ports.jars import for_spark
+    from rivermouth.ports.spark.jars import for_spark
 
     found = [str(path) for path in for_spark({"s3a"} if s3 else ())]
     output.result(",".join(found), found, whole=True)

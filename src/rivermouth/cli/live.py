@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.cli.output import Output, is_terminal, say
 from rivermouth.cli.text_table import columns, folded
+from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine import events
 from rivermouth.names import printable
-from rivermouth.rows.ledger import Counts
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -53,7 +53,7 @@ class LiveTable:
 
     def hear(self, event: events.Event) -> None:
         """See ``Progress``."""
-        from rivermouth.cli.progress import event_text
+        from rivermouth.cli.event_text import event_text
 
         if event.flow:
             _update(self._rows.setdefault(event.flow, _Row()), event)
@@ -121,7 +121,7 @@ class LiveTable:
 
     def _at_work(self) -> str:
         """What Spark is at, asked for now and then."""
-        from rivermouth.ports.at_work import at_work
+        from rivermouth.ports.spark.spark_progress import at_work
 
         at, said = self._work
         if self._rows and time.monotonic() - at > 1 / _LOOKS_PER_S:

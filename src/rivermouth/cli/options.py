@@ -73,7 +73,7 @@ def with_flows(command: Command) -> Command:
 
 
 def with_topic(command: Command) -> Command:
-    """A topic and how to read it, as the arguments of ``project.ingest.ingest_spec``.
+    """A topic and how to read it, as the arguments of ``project.resolved.one_topic.ingest_spec``.
 
     The command gets ``topic``, ``format_``, ``format_options``, ``keys`` and ``kafka_options`` as they were written,
     and what else there is by its name.
@@ -124,7 +124,7 @@ def cluster(file: str, bootstrap_servers: str | None) -> tuple[str, dict[str, st
         return bootstrap_servers, {}
     if file == FILE_NAME and not Path(file).exists():
         return f"localhost:{DEV_PORT}", {}
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
 
     project = Project.load(file)
     return project.bootstrap_servers, project.kafka_options()
@@ -154,7 +154,7 @@ def settings(options: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def format_with(kind: str | None, options: tuple[str, ...]) -> str | Mapping[str, str] | None:
-    """A format as ``project.ingest.ingest_spec`` takes it.
+    """A format as ``project.resolved.one_topic.ingest_spec`` takes it.
 
     Raises:
         ArgumentInvalid: An option is not written as NAME=VALUE, or is the format's name.

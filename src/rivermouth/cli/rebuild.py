@@ -14,7 +14,7 @@ from rivermouth.cli.text_table import columns
 from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
-    from rivermouth.project.rebuild import Rebuilt
+    from rivermouth.project.commands.rebuild import Rebuilt
 
 
 @click.command(short_help="Make the table of a flow again from its source table.")
@@ -30,11 +30,11 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
     project file now. Killed on the way, the next run goes on. While another process writes the table, nothing is done.
     """
     from rivermouth.cli.progress import progress
-    from rivermouth.project import operate
-    from rivermouth.project.load import Project
-    from rivermouth.project.rebuild import order_of
-    from rivermouth.project.rebuild import rebuild as make_anew
-    from rivermouth.project.who import who
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import run_flows
+    from rivermouth.project.commands.rebuild import order_of
+    from rivermouth.project.commands.rebuild import rebuild as make_anew
+    from rivermouth.project.resolved.current_user import who
 
     project = Project.load(file)
     order = order_of(project, flow)  # what is wrong is said before anybody is asked
@@ -47,7 +47,7 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
         finally:
             shown.close()
         _summarise(done, stopped=given.stop.asked, output=output)
-        operate.raise_failures([done.outcome])
+        run_flows.raise_failures([done.outcome])
 
 
 def _confirm(flow: str, table: str, output: Output) -> None:

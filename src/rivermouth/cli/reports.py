@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from rivermouth.cli.output import count, plain
 from rivermouth.cli.text_table import columns
-from rivermouth.rows.maintenance import percent
-from rivermouth.rows.table_files import bytes_text, spans_text
+from rivermouth.domain.delta.maintenance import percent
+from rivermouth.domain.delta.table_files import bytes_text, spans_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rivermouth.rows.erasure import ForgetReport
-    from rivermouth.rows.maintenance import MaintenanceReport
+    from rivermouth.domain.delta.maintenance import MaintenanceReport
+    from rivermouth.domain.ledger.erasure import ForgetReport
 
 
 def lost_text(report: MaintenanceReport) -> str:

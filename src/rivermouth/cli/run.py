@@ -16,10 +16,10 @@ from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.errors import FlowBroken
 
 if TYPE_CHECKING:
-    from rivermouth.engine.orders import FlowOutcome
-    from rivermouth.project.load import Project
-    from rivermouth.rows.adoption import Adoption
-    from rivermouth.rows.gone import LossDecision
+    from rivermouth.domain.ledger.adoption import Adoption
+    from rivermouth.domain.ledger.data_loss import LossDecision
+    from rivermouth.engine.flow.orders import FlowOutcome
+    from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
 @click.command(short_help="Carry the records of the flows into their tables.")
@@ -58,7 +58,7 @@ def run(
     Where Kafka no longer holds what a flow expects, it stops until somebody decides: --accept-loss, --new-epoch and
     --rewind record the decision in the table's ledger, with --why, and the flow goes on.
     """
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
 
     if follow and once:
         msg = "--follow goes on and --once ends: give one of them."
@@ -70,7 +70,7 @@ def run(
 
 
 def carry(
-    project: Project,
+    project: ResolvedProject,
     flows: Sequence[str],
     *,
     follow: bool,
@@ -86,8 +86,8 @@ def carry(
         RivermouthError: Nothing was run at all.
     """
     from rivermouth.cli.progress import progress
-    from rivermouth.project import operate
-    from rivermouth.project.orders import run_orders
+    from rivermouth.project.commands import run_flows
+    from rivermouth.project.resolved.orders import run_orders
 
     run_orders(project, flows, follow=follow)  # what is wrong is said before Spark is started
     shown = progress(output)
@@ -95,7 +95,7 @@ def carry(
     with door(output, shown) as given:
         try:
             outcomes = attended(
-                lambda: operate.run(
+                lambda: run_flows.run(
                     project,
                     flows,
                     follow=follow,
@@ -113,13 +113,14 @@ def carry(
         finally:
             shown.close()
         summarise(outcomes, stopped=given.stop.asked, output=output)
-        operate.raise_failures(outcomes)
+        run_flows.raise_failures(outcomes)
     return outcomes
 
 
 def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output) -> None:
     """Says what the run came to; errors that are none of ours with the place of their traces."""
-    from rivermouth.cli.progress import SUMMARY_HEAD, dropped_text, summary_json, summary_row
+    from rivermouth.cli.event_text import dropped_text
+    from rivermouth.cli.progress import SUMMARY_HEAD, summary_json, summary_row
 
     if output.json:
         say_json(to_json(summary_json(outcomes, stopped=stopped)))

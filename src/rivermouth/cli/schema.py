@@ -15,12 +15,12 @@ from rivermouth.errors import ArgumentInvalid
 from rivermouth.names import printable
 
 if TYPE_CHECKING:
-    from rivermouth.engine.infer import Inference
-    from rivermouth.engine.schemas import SchemaUpdate
-    from rivermouth.project.load import Project
-    from rivermouth.project.schema import Asked
-    from rivermouth.rows.inferred import Conflict, FieldFound
-    from rivermouth.rows.kept_schema import KeptSchema
+    from rivermouth.engine.schema.infer import Inference
+    from rivermouth.engine.schema.kept_schemas import SchemaUpdate
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands.schema import Asked
+    from rivermouth.schemas.inferred import Conflict, FieldFound
+    from rivermouth.schemas.schema_versions import KeptSchema
 
 
 @click.group()
@@ -65,8 +65,8 @@ def infer(
     and records without one, are counted and left out. Prints each field with the share of records that have it.
     Nothing is changed, except with --save and --update.
     """
-    from rivermouth.project import schema as of_project
-    from rivermouth.project.families import flows_called, where_there
+    from rivermouth.project.commands import schema as of_project
+    from rivermouth.project.resolved.known_tables import flows_called, where_there
 
     if save:
         of_project.check_save(save)
@@ -95,13 +95,13 @@ def infer(
 
 
 def _inferred(project: Project, flow: str, look: Asked, given: Any) -> tuple[Inference, None]:
-    from rivermouth.project import schema as of_project
+    from rivermouth.project.commands import schema as of_project
 
     return of_project.of_flow(project, flow, look, given), None
 
 
 def _updated(project: Project, flow: str, look: Asked, given: Any) -> tuple[Inference, SchemaUpdate]:
-    from rivermouth.project import schema as of_project
+    from rivermouth.project.commands import schema as of_project
 
     done = of_project.update(project, flow, look, given)
     return done.inference, done
@@ -123,9 +123,9 @@ def _tell(output: Output, name: str, texts: dict[str, str], bodies: dict[str, An
 @with_project
 def show(output: Output, flow: str, file: str, *, history: bool, debug: bool) -> None:
     """Show the schema that FLOW keeps: inferred, or grown as it ran."""
-    from rivermouth.project import schema as of_project
-    from rivermouth.project.families import names_of
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import schema as of_project
+    from rivermouth.project.resolved.known_tables import names_of
 
     project = Project.load(file).with_debug(debug=debug)
     flows = names_of(project, flow)
@@ -142,7 +142,7 @@ def show(output: Output, flow: str, file: str, *, history: bool, debug: bool) ->
 @speaking
 def schema_json(output: Output) -> None:
     """Print the JSON Schema of the project file, for editors."""
-    from rivermouth.project.json_schema import project_schema, to_text
+    from rivermouth.project.file.json_schema import project_schema, to_text
 
     found = project_schema()
     output.result(to_text(found).rstrip("\n"), found, whole=True)
@@ -157,7 +157,7 @@ def _shown(newest: KeptSchema) -> str:
 
 def _project(file: str, *, of_cluster: bool, debug: bool) -> Project | None:
     """The project, if there is one and no other cluster was named."""
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
 
     if of_cluster or (file == FILE_NAME and not Path(file).exists()):
         return None
@@ -165,7 +165,7 @@ def _project(file: str, *, of_cluster: bool, debug: bool) -> Project | None:
 
 
 def _found(name: str, project: Project | None, look: Asked, servers: str | None, options: Any) -> Inference:
-    from rivermouth.project import schema as of_project
+    from rivermouth.project.commands import schema as of_project
 
     if project is not None:
         return of_project.of_topic(name, look, beside=project)

@@ -12,15 +12,15 @@ from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
-from rivermouth.rows import decisions
-from rivermouth.rows.lost_state import lost_text
-from rivermouth.rows.table_files import bytes_text
+from rivermouth.domain.delta.table_files import bytes_text
+from rivermouth.domain.ledger import decisions
+from rivermouth.domain.ledger.lost_state import lost_text
 
 if TYPE_CHECKING:
-    from rivermouth.engine.status import FlowStatus
-    from rivermouth.project.health import BrokenRule
-    from rivermouth.rows.ledger import Decision
-    from rivermouth.rows.merging import MergeReport
+    from rivermouth.domain.delta.merge_report import MergeReport
+    from rivermouth.domain.ledger.ledger import Decision
+    from rivermouth.engine.report.status import FlowStatus
+    from rivermouth.project.commands.health import BrokenRule
 
 
 @click.command(short_help="Say how the flows are doing: offsets, lag, rates.")
@@ -50,9 +50,9 @@ def status(
     Exits 1 if something is wrong now: a broker, a topic or a table that is not as it must be. With --check, or one of
     the rules, also if the last run of a flow failed or a rule is not kept.
     """
-    from rivermouth.project import overview
-    from rivermouth.project.health import HealthRules, broken_rules
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import status as overview
+    from rivermouth.project.commands.health import HealthRules, broken_rules
 
     rules = HealthRules.of(max_lag=max_lag, max_dead_letters=max_dead_letters, max_age=max_age)
     found = overview.status(Project.load(file), flows)
@@ -76,7 +76,7 @@ def check_text(broken: Sequence[BrokenRule]) -> str:
 
 def status_text(status: FlowStatus) -> str:
     """How one flow is doing, for a person."""
-    from rivermouth.engine.status import failed_then
+    from rivermouth.engine.report.status import failed_then
 
     lines = [f"{status.flow}: {status.message}", f"  table: {status.table}"]
     if status.code is not None:
@@ -107,7 +107,7 @@ def status_text(status: FlowStatus) -> str:
 
 
 def _batches(status: FlowStatus) -> list[str]:
-    from rivermouth.cli.progress import dropped_text
+    from rivermouth.cli.event_text import dropped_text
 
     totals = status.totals
     lines = []

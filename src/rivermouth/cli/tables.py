@@ -18,9 +18,9 @@ from rivermouth.cli.text_table import columns
 from rivermouth.errors import ArgumentInvalid
 
 if TYPE_CHECKING:
-    from rivermouth.engine.tables import TableDescription
-    from rivermouth.project.look_after import TableRows
-    from rivermouth.rows.erasure import ForgetReport
+    from rivermouth.domain.ledger.erasure import ForgetReport
+    from rivermouth.engine.table.describe_tables import TableDescription
+    from rivermouth.project.commands.maintenance import TableRows
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,8 +48,8 @@ def describe(output: Output, tables: tuple[str, ...], file: str) -> None:
 
     Reads the tables' logs and lists their folders, without starting Spark.
     """
-    from rivermouth.project import tables as of_project
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.resolved import tables as of_project
 
     found = of_project.described(Project.load(file), tables)
     text = "\n\n".join(description_text(each) for each in found)
@@ -76,12 +76,12 @@ def read(output: Output, table: str, wanted: str | None, file: str, **asked: Any
 
     This prints what the records hold. In text, bytes that are no UTF-8 are hexadecimal digits.
     """
-    from rivermouth.project import look_after
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import maintenance
 
     names = None if wanted is None else listed(wanted)
     with door(output) as given:
-        found = look_after.rows(Project.load(file), table, columns=names, as_json=output.json, door=given, **asked)
+        found = maintenance.rows(Project.load(file), table, columns=names, as_json=output.json, door=given, **asked)
     show_rows(output, found)
 
 
@@ -95,11 +95,11 @@ def optimize(output: Output, tables: tuple[str, ...], file: str, where: str | No
 
     The old files stay for older versions until `rivermouth tables vacuum`. What was done is kept in the lake.
     """
-    from rivermouth.project import look_after
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import maintenance
 
     with door(output) as given:
-        reports = look_after.optimized(
+        reports = maintenance.optimized(
             Project.load(file),
             tables,
             where=where,
@@ -121,11 +121,11 @@ def vacuum(output: Output, tables: tuple[str, ...], file: str, retain: float, **
 
     What was done is kept in the lake.
     """
-    from rivermouth.project import look_after
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import maintenance
 
     with door(output) as given:
-        reports = look_after.vacuumed(
+        reports = maintenance.vacuumed(
             Project.load(file),
             tables,
             retain_s=retain,
@@ -162,8 +162,8 @@ def forget(output: Output, table: str, file: str, *, yes: bool, dry_run: bool, *
     Kafka key is that of rows that go, and of no other. A flow that runs is asked to do it between two batches. The
     conditions are not kept, only their hashes. Older versions hold the rows until `rivermouth tables vacuum`.
     """
-    from rivermouth.project import forget as of_project
-    from rivermouth.project.load import Project
+    from rivermouth.project.api import Project
+    from rivermouth.project.commands import forget as of_project
 
     asks = not (yes or dry_run)
     if asks and not sys.stdin.isatty():
@@ -182,7 +182,7 @@ def forget(output: Output, table: str, file: str, *, yes: bool, dry_run: bool, *
 
 def description_text(table: TableDescription) -> str:
     """What a table consists of, for a person."""
-    from rivermouth.rows.table_files import bytes_text
+    from rivermouth.domain.delta.table_files import bytes_text
 
     if not table.exists:
         return f"{table.table}: not made yet\n  hint: rivermouth run {table.flow}"

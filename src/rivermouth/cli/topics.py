@@ -33,7 +33,7 @@ def create(
     **asked: Any,
 ) -> None:
     """Create topics; one that exists stays as it is."""
-    from rivermouth.project.topics import created
+    from rivermouth.project.commands.topics import created
 
     servers, options = cluster(file, bootstrap_servers)
     done = created(servers, options, topics, config=settings(config), **asked)
@@ -54,7 +54,7 @@ def read(output: Output, topic: str, format_: Any, wanted: str | None, limit: in
     hold: with --output json one line a row, with bytes as base64; in text, bytes that are no UTF-8 are hexadecimal
     digits.
     """
-    from rivermouth.project import topics as of_project
+    from rivermouth.project.commands import topics as of_project
 
     options, keys = pairs(arguments.pop("kafka_options")), listed(arguments.pop("keys"))
     format_ = format_with(format_, arguments.pop("format_options"))

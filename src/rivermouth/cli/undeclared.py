@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rivermouth.cli.output import count
 
 if TYPE_CHECKING:
-    from rivermouth.rows.ledger import Counts
+    from rivermouth.domain.ledger.ledger import Counts
 
 
 def undeclared_text(flow: str, counts: Counts) -> str | None:

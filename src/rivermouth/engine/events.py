@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from rivermouth.rows.ledger import Counts, Decision, Ranges
-from rivermouth.rows.maintenance import MaintenanceReport
-from rivermouth.rows.merging import MergeReport
+from rivermouth.domain.delta.maintenance import MaintenanceReport
+from rivermouth.domain.delta.merge_report import MergeReport
+from rivermouth.domain.ledger.ledger import Counts, Decision, Ranges
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import StructType
 
 from rivermouth import names
-from rivermouth.rows import avro_document, column_policies, json_types
-from rivermouth.rows.avro_document import Encoding
-from rivermouth.rows.writers_format import POLICED, WritersFormat, reason_of_change
+from rivermouth.decoding.avro import avro_document
+from rivermouth.decoding.avro.avro_document import Encoding
+from rivermouth.decoding.registry.writer_format import POLICED, WritersFormat, reason_of_change
+from rivermouth.schemas import column_policies, column_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,7 +138,7 @@ class Avro(WritersFormat):
             avro_document.check(spark, self._encoding(spark))
         if self._evolution is not None:
             column_policies.check(found, self._evolution)
-        return json_types.nullable_columns(found)
+        return column_types.nullable_columns(found)
 
     def key_type(self, spark: SparkSession) -> DataType:
         """A struct of the schema's fields, or of a schema that is no record the type of its values."""

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows import text_types
-from rivermouth.rows.change_format import NEW, OLD, UNKNOWN, Read, of_milliseconds
-from rivermouth.rows.mysql_format import MySqlFormat
+from rivermouth.decoding.cdc.change_format import NEW, OLD, UNKNOWN, Read, of_milliseconds
+from rivermouth.decoding.cdc.mysql_format import MySqlFormat
+from rivermouth.decoding.text import text_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

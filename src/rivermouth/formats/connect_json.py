@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.decoding.cdc.change_format import NEW
+from rivermouth.decoding.cdc.connect_format import ConnectFormat
+from rivermouth.decoding.json import json_spark_parser
 from rivermouth.names import quoted
-from rivermouth.rows import json_document
-from rivermouth.rows.change_format import NEW
-from rivermouth.rows.connect_format import ConnectFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _OUTER: Final = ("schema", "payload")
-_IS_WRAPPED: Final = f"size(array_union(json_object_keys({json_document.TEXT}), array('schema', 'payload'))) = 2"
+_IS_WRAPPED: Final = f"size(array_union(json_object_keys({json_spark_parser.TEXT}), array('schema', 'payload'))) = 2"
 
 
 class ConnectJson(ConnectFormat):

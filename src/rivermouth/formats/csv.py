@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rivermouth.rows.line_format import LineFormat
+from rivermouth.decoding.text.line_format import LineFormat
 
 _LINE_ENDS = "\r\n"
 # What people write for signs that are hard to write.

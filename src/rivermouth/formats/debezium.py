@@ -10,20 +10,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.decoding import record_keys
+from rivermouth.decoding.cdc import bson_types, debezium_types, debezium_unavailable
+from rivermouth.decoding.cdc.change_format import NESTED, NEW, UNKNOWN, Read, binlog_file, of_milliseconds
+from rivermouth.decoding.cdc.connect_format import ConnectFormat
+from rivermouth.decoding.cdc.mysql_format import MySqlFormat
+from rivermouth.decoding.json import json_fast_path, json_spark_parser, json_types
+from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.names import quoted
-from rivermouth.rows import (
-    bson_types,
-    debezium_types,
-    debezium_unavailable,
-    json_document,
-    json_fast_path,
-    json_types,
-    our_classes,
-    record_keys,
-)
-from rivermouth.rows.change_format import NESTED, NEW, UNKNOWN, Read, binlog_file, of_milliseconds
-from rivermouth.rows.connect_format import ConnectFormat
-from rivermouth.rows.mysql_format import MySqlFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,10 +52,10 @@ _COLUMNS: Final = (
     "get(filter(__in_schema.fields, f -> f.field IN ('before', 'after') AND f.fields IS NOT NULL), 0).fields"
 )
 # The names of the event's fields, also of those that nothing else reads.
-_WRAPPED: Final = f"size(array_except(json_object_keys({json_document.TEXT}), array('schema', 'payload'))) = 0"
+_WRAPPED: Final = f"size(array_except(json_object_keys({json_spark_parser.TEXT}), array('schema', 'payload'))) = 0"
 _FIELDS: Final = (
-    f"json_object_keys(CASE WHEN {_WRAPPED} THEN get_json_object({json_document.TEXT}, '$.payload') "
-    f"ELSE {json_document.TEXT} END)"
+    f"json_object_keys(CASE WHEN {_WRAPPED} THEN get_json_object({json_spark_parser.TEXT}, '$.payload') "
+    f"ELSE {json_spark_parser.TEXT} END)"
 )
 # The key of a document is its id, as extended JSON in a text.
 _ID: Final = (
@@ -255,7 +249,7 @@ class Debezium(ConnectFormat, MySqlFormat):
         """A row is a document in a text: one more parse, of the text alone."""
         corrupt = T.StructField("__corrupt_row", T.StringType())
         fields = T.StructType([*self.row(schema), corrupt])
-        parsed = F.from_json(F.col("__text"), fields, json_document.options(corrupt.name))
+        parsed = F.from_json(F.col("__text"), fields, json_spark_parser.options(corrupt.name))
         rows = told.select("*", F.inline(F.array(F.struct(parsed.alias("__read")))))
         whole = f"__read.{corrupt.name} IS NULL AND endswith(rtrim(' \t\r\n', __text), '}}')"
         rows = rows.selectExpr("*", f"CASE WHEN {whole} THEN __read END AS {NEW}")
@@ -281,8 +275,8 @@ def _with_parsed(rows: DataFrame, read: str, kind: T.DataType, called: str) -> D
     sent = f"{called}_sent"
     there = F.expr(f"CAST(CASE WHEN {debezium_types.is_there(read)} THEN {text} END AS BINARY)").alias(sent)
     rows, spark = rows.select("*", there), rows.sparkSession
-    kept = json_fast_path.texts_kept(spark, fields, sent) if our_classes.are_there(spark) else F.col(sent)
-    parsed = F.from_json(kept.cast("string"), fields, json_document.options(corrupt.name))
+    kept = json_fast_path.texts_kept(spark, fields, sent) if jvm_classes.are_there(spark) else F.col(sent)
+    parsed = F.from_json(kept.cast("string"), fields, json_spark_parser.options(corrupt.name))
     return rows.select("*", F.when(parsed[corrupt.name].isNull(), parsed["v"]).alias(called))
 
 

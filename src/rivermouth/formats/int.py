@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pyspark.sql.types import DataType, IntegerType
 
-from rivermouth.rows.fixed_numbers import FixedNumber
+from rivermouth.decoding.fixed_numbers import FixedNumber
 
 
 class Int(FixedNumber):

@@ -14,26 +14,25 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows import (
-    column_policies,
-    evolution,
-    json_document,
+from rivermouth.decoding.declared.declared import INFER, hinted_columns, names_in_ddl, variants_as_declared
+from rivermouth.decoding.declared.named_fields import NamedFields
+from rivermouth.decoding.json import (
+    json_explain,
     json_fast_path,
-    json_reasons,
     json_schema_registry,
-    json_times,
+    json_spark_parser,
     json_types,
-    our_classes,
-    string_documents,
-    undeclared,
+    nested_documents,
+    undeclared_fields,
 )
-from rivermouth.rows.declared import INFER, hinted_columns, names_in_ddl, variants_as_declared
-from rivermouth.rows.json_decoding import KEPT, REFUSED, JsonDecoding, kept_names
-from rivermouth.rows.json_document import SAMPLE_EVERY
-from rivermouth.rows.json_times import TimeForms
-from rivermouth.rows.named_fields import NamedFields
-from rivermouth.rows.refused import SchemaRefused
-from rivermouth.rows.registry_format import RegistryFormat
+from rivermouth.decoding.json.json_decode import KEPT, REFUSED, JsonDecoding, kept_names
+from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.registry.registry_format import RegistryFormat
+from rivermouth.decoding.times import json_times
+from rivermouth.decoding.times.json_times import TimeForms
+from rivermouth.schemas import column_policies, column_types, evolution
+from rivermouth.schemas.json_limits import SAMPLE_EVERY
+from rivermouth.schemas.refused import SchemaRefused
 from rivermouth.spec import Evolution
 from rivermouth.spec.keyed import Texts
 
@@ -101,7 +100,7 @@ class Json(RegistryFormat, NamedFields):
     @field_validator("documents_in_strings")
     @classmethod
     def _paths(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        string_documents.check_paths(value)
+        nested_documents.check_paths(value)
         return value
 
     @model_validator(mode="after")
@@ -207,24 +206,24 @@ class Json(RegistryFormat, NamedFields):
                 there; the text says why.
         """
         found = super().columns(spark)
-        if (path := json_types.variant_in(found)) and not our_classes.are_there(spark):
-            msg = f"column {path}: no other classes read type variant strictly, and {our_classes.NOT_THERE}"
-            raise SchemaRefused(msg, our_classes.START_WITH)
+        if (path := json_types.variant_in(found)) and not jvm_classes.are_there(spark):
+            msg = f"column {path}: no other classes read type variant strictly, and {jvm_classes.NOT_THERE}"
+            raise SchemaRefused(msg, jvm_classes.START_WITH)
         if not self._inferred:
-            string_documents.check(self.documents_in_strings, self.schema_as_declared())
+            nested_documents.check(self.documents_in_strings, self.schema_as_declared())
         if self._forms != TimeForms():
             session = {name: spark.conf.get(name, None) for name in json_times.SETTINGS}
             self._forms.check(self.schema_as_declared(), session)
             self._check_digits()
         if self._evolution.scans or self._exact:
-            our_classes.found(spark, "json.Undeclared")
+            jvm_classes.found(spark, "json.Undeclared")
         column_policies.check(self.schema_as_declared(), self._evolution)
         if not self._evolution.rescues:
             return found
-        if undeclared.RESCUED in (name.lower() for name in found.names):
-            msg = f"a column is named {undeclared.RESCUED}, and that is the column of rescued fields"
+        if column_types.RESCUED in (name.lower() for name in found.names):
+            msg = f"a column is named {column_types.RESCUED}, and that is the column of rescued fields"
             raise ValueError(msg)
-        return T.StructType([*found.fields, T.StructField(undeclared.RESCUED, T.StringType())])
+        return T.StructType([*found.fields, T.StructField(column_types.RESCUED, T.StringType())])
 
     def _check_digits(self) -> None:
         fields = self.schema_as_declared().fields
@@ -269,7 +268,7 @@ class Json(RegistryFormat, NamedFields):
         # Not in times of another form: it says itself how many digits it reads.
         schema = self._forms.marked(self.schema_as_declared())
         times = None if self.timestamp_precision is None else self.refuses_finer_times
-        return undeclared.exact_tree(schema, self._shall_keep, self._before, times=times)
+        return undeclared_fields.exact_tree(schema, self._shall_keep, self._before, times=times)
 
     def _shall_keep(self, column: T.StructField) -> bool:
         inferred = self._inferred and column.name.lower() not in self.pinned
@@ -280,12 +279,12 @@ class Json(RegistryFormat, NamedFields):
         schema, policies = self.schema_as_declared(), self._evolution
         looked = ~F.col(names.DECODED)
         if policies.rescues:
-            looked |= F.col(f"{names.DATA}.{undeclared.RESCUED}").isNotNull()
-        signs = [undeclared.wider_numbers(spark, schema, policies, names.VALUE, pinned=self.pinned)]
+            looked |= F.col(f"{names.DATA}.{column_types.RESCUED}").isNotNull()
+        signs = [undeclared_fields.wider_numbers(spark, schema, policies, names.VALUE, pinned=self.pinned)]
         if evolution.size(schema) < policies.max_columns:
-            signs.append(undeclared.fields(spark, schema, policies, _GROWN, names.VALUE).isNotNull())
+            signs.append(undeclared_fields.fields(spark, schema, policies, _GROWN, names.VALUE).isNotNull())
         if policies.says("fail"):
-            signs.append(~F.col(names.DECODED) & undeclared.sound(spark, names.VALUE))
+            signs.append(~F.col(names.DECODED) & undeclared_fields.sound(spark, names.VALUE))
         return looked & F.col(names.VALUE).isNotNull() & functools.reduce(operator.or_, signs)
 
     def _strict_schema(self) -> T.StructType:
@@ -306,10 +305,12 @@ class Json(RegistryFormat, NamedFields):
         ``NO_DECLARED_FIELD``, and ``UNEXPLAINED`` where Python finds nothing.
         """
         schema = self._strict_schema()
-        known = undeclared.fields_tree(schema, self._evolution, REFUSED)
-        judged = T.StructType([each for each in schema.fields if not undeclared.is_rescued(each, self._evolution)])
+        known = undeclared_fields.fields_tree(schema, self._evolution, REFUSED)
+        judged = T.StructType(
+            [each for each in schema.fields if not undeclared_fields.is_rescued(each, self._evolution)]
+        )
         texts = {"known": json.dumps(known), "exact": json.dumps(self._exact), "named": json.dumps(self._named())}
-        verdict = json_reasons.explainer(judged.json(), array=self._array, forms=self._forms, **texts)
+        verdict = json_explain.explainer(judged.json(), array=self._array, forms=self._forms, **texts)
         refused = F.expr(f"CASE WHEN NOT {names.DECODED} THEN {names.VALUE} END")
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"__verdict.{part} AS {name}" for name, part in parts.items())
@@ -321,8 +322,8 @@ class Json(RegistryFormat, NamedFields):
             return None
         if self._evolution.on_new_column in KEPT:
             return True
-        spared = [each for each in self.schema_as_declared() if undeclared.is_rescued(each, self._evolution)]
-        return [*(json_types.name_in_json(each) for each in spared), *kept_names(self._evolution)]
+        spared = [each for each in self.schema_as_declared() if undeclared_fields.is_rescued(each, self._evolution)]
+        return [*(column_types.name_in_json(each) for each in spared), *kept_names(self._evolution)]
 
     def stops(self, rows: DataFrame) -> DataFrame:
         """Of refused documents all that is wrong with them, a row each: ``__reason`` and ``__field`` beside ``rows``.
@@ -330,9 +331,11 @@ class Json(RegistryFormat, NamedFields):
         Of undeclared fields only those whose policy is ``fail``.
         """
         schema = self._strict_schema()
-        known = undeclared.fields_tree(schema, self._evolution, _FAIL)
-        judged = T.StructType([each for each in schema.fields if not undeclared.is_rescued(each, self._evolution)])
-        found = json_reasons.finder(judged.json(), json.dumps(known), self._forms, json.dumps(self._exact))
+        known = undeclared_fields.fields_tree(schema, self._evolution, _FAIL)
+        judged = T.StructType(
+            [each for each in schema.fields if not undeclared_fields.is_rescued(each, self._evolution)]
+        )
+        found = json_explain.finder(judged.json(), json.dumps(known), self._forms, json.dumps(self._exact))
         told = rows.withColumn("__found", F.explode(found(F.col(names.VALUE))))
         return told.selectExpr(
             "* EXCEPT (__found)", f"__found.reason AS {names.REASON}", f"__found.field AS {names.FIELD}"
@@ -347,9 +350,9 @@ class Json(RegistryFormat, NamedFields):
         if self._evolution.on_new_column != "ignore":
             return {}
         declared = ", ".join(
-            names.literal(json_types.name_in_json(field)) for field in self.schema_as_declared().fields
+            names.literal(column_types.name_in_json(field)) for field in self.schema_as_declared().fields
         )
-        extra = f"size(array_except(json_object_keys({json_document.TEXT}), array({declared})))"
+        extra = f"size(array_except(json_object_keys({json_spark_parser.TEXT}), array({declared})))"
         sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"
         return {"undeclared_fields": f"CASE WHEN {sampled} THEN {extra} END"}
 
@@ -378,7 +381,7 @@ class _Arrays(Json):
         kept = [name for name in rows.columns if name != names.VALUE]
         wrapped = rows.select(*kept, F.col(names.VALUE).alias("__array"), document.alias(names.VALUE))
         # Behind the array something may follow that makes the document one with more fields.
-        alone = f"({names.VALUE} IS NULL OR coalesce(size(json_object_keys({json_document.TEXT})) = 1, false))"
+        alone = f"({names.VALUE} IS NULL OR coalesce(size(json_object_keys({json_spark_parser.TEXT})) = 1, false))"
         return (
             super()
             .decode(wrapped)

@@ -12,10 +12,11 @@ from pydantic import Field, PrivateAttr, model_validator
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.decoding.declared.declared import DeclaredFormat
+from rivermouth.decoding.jvm import jvm_deserializer
+from rivermouth.decoding.jvm.jvm_deserializer import Deserializer
+from rivermouth.decoding.python import python_values
 from rivermouth.names import below
-from rivermouth.rows import java_decoding, python_values
-from rivermouth.rows.declared import DeclaredFormat
-from rivermouth.rows.java_decoding import Deserializer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,12 +101,12 @@ class Jvm(DeclaredFormat):
             DeserializerUnusable: The class is not in the session, is no deserializer, or refuses its configuration.
         """
         found = super().columns(spark)
-        java_decoding.check(spark, self._called())
+        jvm_deserializer.check(spark, self._called())
         return found
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns by the class, called once for each; what it says of the others stands beside them."""
-        made = java_decoding.decoded(rows.sparkSession, self._called())
+        made = jvm_deserializer.decoded(rows.sparkSession, self._called())
         parts = {"decoded": names.DECODED, "data": names.DATA, "verdict": names.VERDICT}
         told = (f"__made.{part} AS {name}" for part, name in parts.items())
         return rows.select("*", made.alias("__made")).selectExpr("* EXCEPT (__made)", *told)

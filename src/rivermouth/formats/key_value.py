@@ -7,8 +7,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rivermouth.rows.line_format import LineFormat
-from rivermouth.rows.named_fields import NamedFields
+from rivermouth.decoding.declared.named_fields import NamedFields
+from rivermouth.decoding.text.line_format import LineFormat
 
 _LINE_ENDS = "\r\n"
 

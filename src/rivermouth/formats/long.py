@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pyspark.sql.types import DataType, LongType
 
-from rivermouth.rows.fixed_numbers import FixedNumber
+from rivermouth.decoding.fixed_numbers import FixedNumber
 
 
 class Long(FixedNumber):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from rivermouth.rows import python_values
-from rivermouth.rows.named_fields import NamedFields
-from rivermouth.rows.step_format import StepFormat
+from rivermouth.decoding.declared.jvm_row_format import StepFormat
+from rivermouth.decoding.declared.named_fields import NamedFields
+from rivermouth.decoding.python import python_values
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows import text_types, time_texts
-from rivermouth.rows.change_format import NEW, OLD, UNKNOWN, ChangeFormat, Read
+from rivermouth.decoding.cdc.change_format import NEW, OLD, UNKNOWN, ChangeFormat, Read
+from rivermouth.decoding.text import text_types
+from rivermouth.decoding.times import time_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

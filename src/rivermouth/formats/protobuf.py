@@ -9,18 +9,17 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.errors import DescriptorUnusable
-from rivermouth.rows import (
-    column_policies,
-    json_types,
+from rivermouth.decoding.protobuf import (
+    protobuf_decode,
     protobuf_descriptor,
     protobuf_registry,
-    protobuf_values,
-    protobuf_writers,
-    schema_headers,
+    protobuf_writer_schemas,
 )
-from rivermouth.rows.protobuf_values import Encoding
-from rivermouth.rows.writers_format import POLICED, WritersFormat, reason_of_change
+from rivermouth.decoding.protobuf.protobuf_decode import Encoding
+from rivermouth.decoding.registry import schema_headers
+from rivermouth.decoding.registry.writer_format import POLICED, WritersFormat, reason_of_change
+from rivermouth.errors import DescriptorUnusable
+from rivermouth.schemas import column_policies, column_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -124,7 +123,7 @@ class Protobuf(WritersFormat):
         found = self._columns(spark)
         if self._evolution is not None:
             column_policies.check(found, self._evolution)
-        return json_types.nullable_columns(found)
+        return column_types.nullable_columns(found)
 
     def _columns(self, spark: SparkSession) -> StructType:
         protobuf_descriptor.check_library()
@@ -141,12 +140,12 @@ class Protobuf(WritersFormat):
         """
         spark, value = rows.sparkSession, self._value(rows)
         if self._evolution is None:
-            made = protobuf_values.decoder(self._plain_encoding(spark))(value)
+            made = protobuf_decode.decoder(self._plain_encoding(spark))(value)
         else:
             encoding = self._encoding(spark)
             known = [number for number, _ in encoding.known]
             asked = protobuf_registry.asked(spark, self.access(), names.VALUE, known)
-            made = protobuf_writers.decoder(encoding)(value, asked)
+            made = protobuf_writer_schemas.decoder(encoding)(value, asked)
         # Else Spark might decode once for each column that is taken out of it.
         told = rows.select("*", F.inline(F.array(made)).alias(names.DECODED, names.DATA, names.VERDICT))
         return told.withColumn(names.UNDECLARED, F.col(f"{names.VERDICT}.undeclared"))
@@ -163,7 +162,7 @@ class Protobuf(WritersFormat):
     def _plain_encoding(self, spark: SparkSession) -> Encoding:
         return Encoding(self._read(spark), self.message, self.framing, self._truncates)
 
-    def _encoding(self, spark: SparkSession) -> protobuf_writers.Encoding:
+    def _encoding(self, spark: SparkSession) -> protobuf_writer_schemas.Encoding:
         """What workers need to read messages of whatever writer."""
         if self._evolution is None:
             msg = "its table does not grow"
@@ -177,7 +176,7 @@ class Protobuf(WritersFormat):
         policies = column_policies.policies_of(self._columns(spark), self._evolution, looked_at=self._looked_at)
         fails = self._evolution.says("fail")
         writers = tuple(sorted(known.items()))
-        return protobuf_writers.Encoding(content, self.message, policies, fails, writers, self._truncates)
+        return protobuf_writer_schemas.Encoding(content, self.message, policies, fails, writers, self._truncates)
 
     def suspects(self, spark: SparkSession) -> Column:  # noqa: ARG002
         """Records by whose writers' schemas the table may grow; and those that are refused for what stops the flow."""
@@ -201,7 +200,7 @@ class Protobuf(WritersFormat):
             ValueError: It has no such schema.
         """
         content = protobuf_registry.descriptor_set_of_writer(spark, self.access(), writer)
-        return protobuf_writers.written(content, self.message, self._columns(spark))
+        return protobuf_writer_schemas.written(content, self.message, self._columns(spark))
 
     def explain(self, rows: DataFrame) -> DataFrame:
         """What was said when the value was decoded.

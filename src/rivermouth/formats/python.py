@@ -10,9 +10,9 @@ from pydantic import Field, PrivateAttr
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows import python_decoding, python_function, python_values
-from rivermouth.rows.declared import DeclaredFormat
-from rivermouth.rows.python_decoding import COLUMNS, Call
+from rivermouth.decoding.declared.declared import DeclaredFormat
+from rivermouth.decoding.python import python_decode, python_function, python_values
+from rivermouth.decoding.python.python_decode import COLUMNS, Call
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,7 +99,7 @@ class Python(DeclaredFormat):
         """Values to columns by the function, called once for each; what it says of the others stands beside them."""
         call = self.call()
         asked = (F.col(COLUMNS[name]) for name in call.asks)
-        made = python_decoding.decoder(call)(F.col(names.VALUE), *asked)
+        made = python_decode.decoder(call)(F.col(names.VALUE), *asked)
         # Else Spark might call it once for each column that is taken out of it.
         return rows.select("*", F.inline(F.array(made)).alias(names.DECODED, names.DATA, names.VERDICT))
 

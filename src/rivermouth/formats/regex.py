@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from rivermouth.rows import java_pattern
-from rivermouth.rows.declared import names_as_declared
-from rivermouth.rows.java_pattern import PatternRefused
-from rivermouth.rows.line_format import LineFormat
+from rivermouth.decoding.declared.declared import names_as_declared
+from rivermouth.decoding.text import java_pattern
+from rivermouth.decoding.text.java_pattern import PatternRefused
+from rivermouth.decoding.text.line_format import LineFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

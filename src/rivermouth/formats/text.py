@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from rivermouth import names
-from rivermouth.rows.utf8 import is_utf8
+from rivermouth.decoding.json.utf8 import is_utf8
 from rivermouth.spec import Format
 
 

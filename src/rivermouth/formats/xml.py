@@ -7,9 +7,9 @@ from typing import Any, Literal
 from pydantic import Field
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.rows import python_values
-from rivermouth.rows.named_fields import NamedFields
-from rivermouth.rows.step_format import StepFormat
+from rivermouth.decoding.declared.jvm_row_format import StepFormat
+from rivermouth.decoding.declared.named_fields import NamedFields
+from rivermouth.decoding.python import python_values
 
 
 class Xml(StepFormat, NamedFields):

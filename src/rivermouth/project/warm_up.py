@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from rivermouth.engine.events import BatchDone, Event
-from rivermouth.ports import class_archive, session, session_conf
-from rivermouth.ports.broker import Broker
-from rivermouth.ports.kafka_produce import produce
-from rivermouth.project import operate
-from rivermouth.project.demo import topics, write_project
+from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.kafka.kafka_produce import produce
+from rivermouth.ports.spark import class_archive, session, session_conf
+from rivermouth.project.commands import managed_session, run_flows
+from rivermouth.project.commands.demo import topics, write_project
 from rivermouth.spec import SparkSettings
 
 _RECORDS: Final = 300
@@ -47,7 +47,7 @@ def warm_up() -> Path | None:
 
 
 def _carry(folder: Path) -> None:
-    stop = operate.Stop()
+    stop = managed_session.Stop()
 
     def end_after_a_batch(event: Event) -> None:
         if isinstance(event, BatchDone):
@@ -56,9 +56,11 @@ def _carry(folder: Path) -> None:
     with Broker.start(data_dir=folder / "broker", heap="512m") as broker:
         project = write_project(folder, broker.bootstrap_servers)
         _send(broker, 0)
-        operate.raise_failures(operate.run(project))
+        run_flows.raise_failures(run_flows.run(project))
         _send(broker, _RECORDS)
-        operate.raise_failures(operate.run(project, follow=True, door=operate.Door(end_after_a_batch, stop=stop)))
+        run_flows.raise_failures(
+            run_flows.run(project, follow=True, door=managed_session.Door(end_after_a_batch, stop=stop))
+        )
 
 
 def _send(broker: Broker, first: int) -> None:

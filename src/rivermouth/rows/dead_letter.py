@@ -21,14 +21,15 @@ from pyspark.sql.types import (
 )
 
 from rivermouth import names
-from rivermouth.rows import envelope, number_keys, partition_values, time_ranges
-from rivermouth.rows.changes import MESSAGES
+from rivermouth.rows import envelope, partition_values
 from rivermouth.rows.checks import JUDGEABLE, failed_column
-from rivermouth.rows.generated_code import by_reference
+from rivermouth.rows.columns import number_keys, time_ranges
+from rivermouth.rows.columns.codegen import by_reference
+from rivermouth.rows.columns.time_ranges import TIME_MESSAGE, TIME_REASON
+from rivermouth.rows.conform import HEADERS_TYPE, made_columns
+from rivermouth.rows.keyed.changes import MESSAGES
 from rivermouth.rows.routing import DEAD_LETTER
-from rivermouth.rows.schema import HEADERS_TYPE, made_columns
-from rivermouth.rows.splitting import once
-from rivermouth.rows.time_ranges import TIME_MESSAGE, TIME_REASON
+from rivermouth.rows.split_changes import once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
-from rivermouth.rows import record_keys, time_bounds, wrapping
-from rivermouth.rows.ledger import Ranges, flat, size
-from rivermouth.rows.utf8 import is_utf8
+from rivermouth.decoding import record_keys
+from rivermouth.decoding.json.utf8 import is_utf8
+from rivermouth.decoding.wrapped import unwrap
+from rivermouth.domain.ledger.ledger import Ranges, flat, size
+from rivermouth.schemas import time_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +65,7 @@ def read(batch: DataFrame, within: Ranges | None = None, beside: Sequence[str] =
     return rows if within is None else rows.where(inside(within))
 
 
-def in_few_tasks(rows: DataFrame, ranges: Ranges, flow: Flow) -> DataFrame:
+def coalesce_small_batch(rows: DataFrame, ranges: Ranges, flow: Flow) -> DataFrame:
     """The same rows in fewer tasks, and so in fewer files, where the batch is small.
 
     Spark makes a task of each Kafka partition, which costs some 40 ms of CPU however few its records are. A flow
@@ -91,7 +93,7 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
         columns stand beside them that ``wrapping`` knows.
     """
     if flow.wraps:
-        decoded = wrapping.refused(flow.value_format.decode(wrapping.unwrapped(rows, flow)))
+        decoded = unwrap.refused(flow.value_format.decode(unwrap.unwrapped(rows, flow)))
     else:
         decoded = flow.value_format.decode(rows)
     if flow.format.changes and flow.keyed is not None:
@@ -124,7 +126,7 @@ def explain(rows: DataFrame, flow: Flow) -> DataFrame:
     explained = flow.value_format.explain(rows)
     if flow.key_columns is not None:
         explained = record_keys.explain(explained, flow.key_columns)
-    return wrapping.wrapped_again(explained) if flow.wraps else explained
+    return unwrap.wrapped_again(explained) if flow.wraps else explained
 
 
 def watch(rows: DataFrame, flow: Flow) -> DataFrame:

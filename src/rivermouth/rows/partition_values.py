@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.types import BinaryType, StringType
 
 from rivermouth import names
-from rivermouth.rows import exploding
-from rivermouth.rows.schema import derived_columns, partition_columns
+from rivermouth.rows import explode
+from rivermouth.rows.columns.table_columns import derived_columns, partition_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,7 +127,7 @@ def _unstored(flow: Flow) -> Iterator[str]:
     if flow.format.changes:
         yield f"coalesce({names.OPERATION} = '{names.SKIP}', false)"
     if flow.explosion is not None:
-        yield f"coalesce({names.POSITION} = {exploding.NONE}, false)"
+        yield f"coalesce({names.POSITION} = {explode.NONE}, false)"
 
 
 def _problems(columns: StructType, flow: Flow) -> Iterator[tuple[int, str]]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
+from rivermouth.decoding import record_keys
 from rivermouth.errors import ColumnReserved
-from rivermouth.rows import history, record_keys
+from rivermouth.rows.keyed import history
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

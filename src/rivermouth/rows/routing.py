@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.errors import ExpectationFailed
-from rivermouth.rows import envelope, exploding, partition_values
-from rivermouth.rows.aggregates import BETWEEN_MEMBERS, Aggregate
+from rivermouth.rows import envelope, explode, partition_values
 from rivermouth.rows.checks import failed_column
-from rivermouth.rows.ledger import Counts
-from rivermouth.rows.schema import derived_columns
-from rivermouth.rows.splitting import once
+from rivermouth.rows.columns.aggregates import BETWEEN_MEMBERS, Aggregate
+from rivermouth.rows.columns.table_columns import derived_columns
+from rivermouth.rows.split_changes import once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame
 
-    from rivermouth.rows.ledger import Ranges
+    from rivermouth.domain.ledger.ledger import Ranges
     from rivermouth.spec import Flow
 
 TABLE: Final = "table"
@@ -55,7 +55,7 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
             cases.append(f"WHEN {names.VALUE} IS NULL THEN '{DROPPED}'")
         cases.append(f"WHEN {names.PROBLEM} IS NOT NULL THEN '{DEAD_LETTER}'")
     if flow.explosion is not None:
-        cases.append(f"WHEN {names.POSITION} = {exploding.NONE} THEN '{DROPPED}'")
+        cases.append(f"WHEN {names.POSITION} = {explode.NONE} THEN '{DROPPED}'")
     for action in ("fail", DEAD_LETTER, DROPPED):
         for index, each in enumerate(flow.expectations):
             if each.route == action:
@@ -83,16 +83,16 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
     }
     if flow.explosion is not None:
         conditions |= {
-            "consumed": exploding.FIRST,
-            "exploded": f"NOT ({exploding.FIRST})",
-            "no_elements": f"{names.POSITION} = {exploding.NONE} AND {names.ROUTE} = '{DROPPED}'",
+            "consumed": explode.FIRST,
+            "exploded": f"NOT ({explode.FIRST})",
+            "no_elements": f"{names.POSITION} = {explode.NONE} AND {names.ROUTE} = '{DROPPED}'",
         }
     failed = (failed_column(index) for index in range(len(flow.expectations)))
     conditions |= {name: f"{name} AND {record}" for name in failed}
     aggregates = {name: Aggregate("count_if", condition) for name, condition in conditions.items()}
     if may_bury(flow):
         aggregates["blocks"] = Aggregate("collect_set", f"CASE WHEN {dead} THEN {block_mark(block_offsets)} END")
-        aggregates["dead_mark"] = mark_of(*exploding.identity(flow), among=dead)
+        aggregates["dead_mark"] = mark_of(*explode.identity(flow), among=dead)
     summed = {name: _of_values(flow, summand) for name, summand in flow.value_format.observations().items()}
     return aggregates | {name: Aggregate("sum", summand) for name, summand in summed.items()}
 
@@ -109,7 +109,7 @@ def _of_values(flow: Flow, summand: str) -> str:
     """A summand over values that counts each value once, and none that is only an array without elements."""
     if flow.explosion is None:
         return summand
-    once_each = f"{names.POSITION} <> {exploding.NONE}" if flow.explosion.is_whole else exploding.FIRST
+    once_each = f"{names.POSITION} <> {explode.NONE}" if flow.explosion.is_whole else explode.FIRST
     return f"CASE WHEN {once_each} THEN {summand} END"
 
 

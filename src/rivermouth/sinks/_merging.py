@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rivermouth.domain.delta import merge_report
 from rivermouth.errors import CommitLost
-from rivermouth.ports.delta_merge import Merge, merge
-from rivermouth.ports.spent import spent
-from rivermouth.ports.table_ledger import app_id
-from rivermouth.rows import merging
+from rivermouth.ports.delta.delta_merge import merge
+from rivermouth.ports.delta.table_ledger import app_id
+from rivermouth.ports.spark.task_metrics import spent
+from rivermouth.rows.keyed.merge_plan import Merge
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rivermouth.ports import delta
-    from rivermouth.rows.ledger import Entry
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.ports.delta import delta_table
     from rivermouth.sinks._target import Target
 
 
@@ -34,7 +35,7 @@ class Ready:
     held_bytes: int | None
 
 
-def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta.Commit:
+def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta_table.Commit:
     """The commit that merges the changes and carries ``entry``, also if nothing changes; with its report.
 
     Raises:
@@ -43,7 +44,7 @@ def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta.Com
     Guarantees:
         Run twice with one entry: as once. Stopped half-way: neither changes nor entry, or both.
     """
-    chosen = merging.way(ready.changes, ready.held_bytes)
+    chosen = merge_report.way(ready.changes, ready.held_bytes)
     with spent(ready.frame.sparkSession) as needed:
         looked = merge(
             ready.frame,
@@ -58,7 +59,7 @@ def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta.Com
     commit = target.ledger.commit_of(entry, target.version)
     if commit is None:
         raise CommitLost(flow=entry.flow, entry=entry.number, table=target.ledger.location)
-    report = merging.report(
+    report = merge_report.report(
         commit.metrics,
         chosen,
         looked=looked,

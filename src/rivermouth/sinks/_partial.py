@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.ports.computed import computed, held_bytes
-from rivermouth.ports.delta_merge import Merge
-from rivermouth.rows import key_ranges, partial
-from rivermouth.rows.changes import RECORDS
-from rivermouth.rows.history import ENTRY
-from rivermouth.rows.merging import way
+from rivermouth.domain.delta.merge_report import way
+from rivermouth.ports.spark.persisted import computed, held_bytes
+from rivermouth.rows.keyed import key_ranges, partial_updates
+from rivermouth.rows.keyed.changes import RECORDS
+from rivermouth.rows.keyed.history import ENTRY
+from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.sinks import _merging
 from rivermouth.sinks._merging import Ready
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from rivermouth.ports import delta
-    from rivermouth.rows.changes import Order, Truncations
-    from rivermouth.rows.key_ranges import Ranges
-    from rivermouth.rows.ledger import Entry
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.ports.delta import delta_table
+    from rivermouth.rows.keyed.changes import Order, Truncations
+    from rivermouth.rows.keyed.key_ranges import Ranges
+    from rivermouth.side_tables.deleted_keys import Tombstones
     from rivermouth.sinks._target import Target
-    from rivermouth.sinks.tombstones import Tombstones
 
 
 def merge_parts(
@@ -37,7 +37,7 @@ def merge_parts(
     tombstones: Tombstones,
     target: Target,
     entry: Entry,
-) -> delta.Commit:
+) -> delta_table.Commit:
     """Merges changes and commits ``entry`` with them; ``rows_written`` is how many there were.
 
     Args:
@@ -53,7 +53,7 @@ def merge_parts(
         remembered already, which is taken back when that is tried again.
     """
     tombstones.take_back(changes.sparkSession, entry.number)
-    columns, ranged = partial.whole_columns(changes, order), key_ranges.ranged(changes, order.keys)
+    columns, ranged = partial_updates.whole_columns(changes, order), key_ranges.ranged(changes, order.keys)
     unplaced = F.expr(f"{names.DELETE} AND {names.SEQUENCE} IS NULL") if order.sequence else F.lit(False)
     with computed(changes, F.count_if(unplaced).alias("unplaced"), *key_ranges.counts(ranged)) as (ready, told):
         few = way(told["rows"], held_bytes(ready)).join == "broadcast"
@@ -62,22 +62,22 @@ def merge_parts(
         # A truncation is about all keys.
         ranges = {} if truncated else key_ranges.found(ranged, told)
         known = _known(ready, target, ranges, columns, order, None if truncated else wanted)
-        placed = partial.placed(ready, known, order) if told["unplaced"] else ready
-        found = _with_remembered(partial.candidates(placed, order), wanted, order, tombstones)
-        merged = partial.merged(
-            partial.newest(found, order),
+        placed = partial_updates.placed(ready, known, order) if told["unplaced"] else ready
+        found = _with_remembered(partial_updates.candidates(placed, order), wanted, order, tombstones)
+        merged = partial_updates.merged(
+            partial_updates.newest(found, order),
             known,
             columns,
             order,
             [truncated] if truncated else [],
             how="full" if truncated else "left",
         )
-        mine = merged.where(f"{partial.WRITES} OR {RECORDS} IS NOT NULL")
+        mine = merged.where(f"{partial_updates.WRITES} OR {RECORDS} IS NOT NULL")
         mine = mine.withColumn(names.CHANGE, F.monotonically_increasing_id())
         with computed(mine, *_counts()) as (rows, seen):
             if seen["deletions"]:
-                tombstones.remember(partial.deletions(rows, entry.number, order), order, [ENTRY])
-            written = rows.where(partial.WRITES)
+                tombstones.remember(partial_updates.deletions(rows, entry.number, order), order, [ENTRY])
+            written = rows.where(partial_updates.WRITES)
             changed = Ready(written, seen["writes"] or 0, held_bytes(rows))
             what = _what([*columns, *order.partial, names.PLACES], order, ranges)
             commit = _merging.merged(changed, what, target, entry)
@@ -85,7 +85,7 @@ def merge_parts(
 
 
 def _counts() -> Sequence[Column]:
-    return F.count_if(partial.WRITES).alias("writes"), F.count_if(names.DELETE).alias("deletions")
+    return F.count_if(partial_updates.WRITES).alias("writes"), F.count_if(names.DELETE).alias("deletions")
 
 
 def _known(
@@ -96,7 +96,7 @@ def _known(
     table = table.alias("t").where(key_ranges.within(ranges))
     if wanted is not None:
         table = table.join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
-    return partial.standing(table, columns, order)
+    return partial_updates.standing(table, columns, order)
 
 
 def _with_remembered(found: DataFrame, wanted: DataFrame, order: Order, tombstones: Tombstones) -> DataFrame:
@@ -105,15 +105,15 @@ def _with_remembered(found: DataFrame, wanted: DataFrame, order: Order, tombston
     if facts is None:
         return found
     mine = facts.alias("r").join(wanted, F.expr(order.same_key("w", "r")), "left_semi")
-    return found.unionByName(partial.remembered(mine, found, order))
+    return found.unionByName(partial_updates.remembered(mine, found, order))
 
 
 def _what(columns: Sequence[str], order: Order, ranges: Ranges) -> Merge:
     return Merge(
         on=F.expr(order.same_key("s", "t")),
         ranges=ranges,
-        delete=f"s.{partial.GONE}",
-        update=f"NOT s.{partial.GONE}",
-        insert=f"NOT s.{partial.GONE}",
+        delete=f"s.{partial_updates.GONE}",
+        update=f"NOT s.{partial_updates.GONE}",
+        insert=f"NOT s.{partial_updates.GONE}",
         values={names.quoted(name): f"s.{names.quoted(name)}" for name in columns},
     )

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rivermouth.ports.table_ledger import TableLedger
-    from rivermouth.rows.changes import Order
-    from rivermouth.sinks.tombstones import Tombstones
+    from rivermouth.ports.delta.table_ledger import TableLedger
+    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.side_tables.deleted_keys import Tombstones
 
 
 @dataclass(frozen=True, slots=True)

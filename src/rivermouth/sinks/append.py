@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+from rivermouth.domain.ledger.ledger import size
 from rivermouth.errors import CommitLost
-from rivermouth.ports import delta, delta_append
-from rivermouth.ports.table_ledger import app_id
-from rivermouth.rows.ledger import size
+from rivermouth.ports.delta import delta_append, delta_table
+from rivermouth.ports.delta.table_ledger import app_id
 from rivermouth.spec import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.ports.delta_parted import PartedFiles
-    from rivermouth.rows.ledger import Entry
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.ports.delta.multi_table_write import PartedFiles
     from rivermouth.sinks._target import Target
 
 
@@ -27,7 +27,7 @@ class Append(Sink):
 
     type: Literal["append"] = "append"
 
-    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta.Commit:
+    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta_table.Commit:
         """Appends ``rows`` and ``entry`` in one commit, also if there are no rows.
 
         Args:

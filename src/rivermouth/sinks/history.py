@@ -10,11 +10,11 @@ from pydantic import model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.ports.computed import computed, held_bytes
-from rivermouth.ports.delta_merge import Merge
-from rivermouth.rows import history, key_ranges
-from rivermouth.rows.merging import way
-from rivermouth.rows.splitting import FIRST
+from rivermouth.domain.delta.merge_report import way
+from rivermouth.ports.spark.persisted import computed, held_bytes
+from rivermouth.rows.keyed import history, key_ranges
+from rivermouth.rows.keyed.merge_plan import Merge
+from rivermouth.rows.split_changes import FIRST
 from rivermouth.sinks._merging import Ready, merged
 from rivermouth.spec import KeyedSink
 from rivermouth.spec.keyed import Texts
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, Row
 
-    from rivermouth.ports import delta
-    from rivermouth.rows.changes import Order
-    from rivermouth.rows.key_ranges import Ranges
-    from rivermouth.rows.ledger import Entry
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.ports.delta import delta_table
+    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.rows.keyed.key_ranges import Ranges
+    from rivermouth.side_tables.deleted_keys import Tombstones
     from rivermouth.sinks._target import Target
-    from rivermouth.sinks.tombstones import Tombstones
 
 
 class History(KeyedSink):
@@ -78,7 +78,7 @@ class History(KeyedSink):
         sequence = {_unquoted(part).casefold() for part in self.sequence_by}
         return tuple(name for name in payload if name not in untracked and name.casefold() not in sequence)
 
-    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta.Commit:
+    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta_table.Commit:
         """Merges what ``rows`` change of the history of their keys, and commits ``entry`` with it.
 
         Args:

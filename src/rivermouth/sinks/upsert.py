@@ -11,12 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import StructField
 
 from rivermouth import names
-from rivermouth.ports import delta_ddl
-from rivermouth.ports.computed import computed, held_bytes
-from rivermouth.ports.delta_merge import Merge
-from rivermouth.rows import changes as of_keys
-from rivermouth.rows import key_ranges, partial
-from rivermouth.rows.splitting import FIRST
+from rivermouth.ports.delta import delta_ddl
+from rivermouth.ports.spark.persisted import computed, held_bytes
+from rivermouth.rows.keyed import changes as of_keys
+from rivermouth.rows.keyed import key_ranges
+from rivermouth.rows.keyed import partial_updates as partial
+from rivermouth.rows.keyed.merge_plan import Merge
+from rivermouth.rows.split_changes import FIRST
 from rivermouth.sinks._merging import Ready, merged
 from rivermouth.sinks._partial import merge_parts
 from rivermouth.spec import KeyedSink
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from rivermouth.ports import delta
-    from rivermouth.rows.changes import Order
-    from rivermouth.rows.key_ranges import Ranges
-    from rivermouth.rows.ledger import Entry
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.ports.delta import delta_table
+    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.rows.keyed.key_ranges import Ranges
+    from rivermouth.side_tables.deleted_keys import Tombstones
     from rivermouth.sinks._target import Target
-    from rivermouth.sinks.tombstones import Tombstones
 
 _PARTIAL: Final = (
     "ignore_null_updates",
@@ -93,7 +94,7 @@ class Upsert(KeyedSink):
         kept = payload if self.partial_updates else ()
         return tuple(name for name in kept if name not in self.ignore_null_updates_except_columns)
 
-    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta.Commit:
+    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta_table.Commit:
         """Merges ``rows`` and commits ``entry`` with them, also if nothing changes.
 
         Args:
@@ -147,7 +148,7 @@ def _merge_rows(
     tombstones: Tombstones,
     target: Target,
     entry: Entry,
-) -> delta.Commit:
+) -> delta_table.Commit:
     """Merges changes that bring whole rows and commits ``entry`` with them; ``rows_written`` is how many there were."""
     with _ready(changes, target.ledger.location, order) as found:
         if found.deletions:

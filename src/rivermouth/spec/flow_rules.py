@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.names import CHANGE_METADATA_COLUMNS
 from rivermouth.spec.evolution import RESCUES, WIDENS
+from rivermouth.spec.flow_fields import PLAIN_KEYS
 from rivermouth.spec.source import READ, VERSION
 
 if TYPE_CHECKING:
-    from rivermouth.spec.flow import Flow
+    from rivermouth.spec.flow_fields import FlowFields
     from rivermouth.spec.kinds import Format
 
 _NAME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")
-PLAIN_KEYS: Final = ("raw", "text")
-"""Formats of keys that have no schema."""
 
 
 class Problems(ValueError):
@@ -30,7 +29,7 @@ class Problems(ValueError):
         self.sentences = sentences
 
 
-def check(flow: Flow) -> None:
+def check(flow: FlowFields) -> None:
     """Makes sure that a flow's source, format, columns and sink go together.
 
     Raises:
@@ -58,13 +57,13 @@ def check(flow: Flow) -> None:
         raise Problems(tuple(dict.fromkeys(found)))
 
 
-def _check_name(flow: Flow) -> None:
+def _check_name(flow: FlowFields) -> None:
     if not _NAME.match(flow.name):
         msg = f"{flow.name!r} is no flow name: use letters, digits, _ and -, beginning with a letter"
         raise ValueError(msg)
 
 
-def _check_topics(flow: Flow) -> None:
+def _check_topics(flow: FlowFields) -> None:
     sources = [name for name in ("topics", "topic_pattern", "assign", "source") if getattr(flow, name)]
     if len(sources) != 1:
         named = " and ".join(sources) if sources else "none"
@@ -75,7 +74,7 @@ def _check_topics(flow: Flow) -> None:
         raise ValueError(msg)
 
 
-def _check_source(flow: Flow) -> None:
+def _check_source(flow: FlowFields) -> None:
     if flow.source is None:
         return
     _check_routing(flow)
@@ -100,7 +99,7 @@ def _check_source(flow: Flow) -> None:
             raise ValueError(msg)
 
 
-def _check_snapshots(flow: Flow) -> None:
+def _check_snapshots(flow: FlowFields) -> None:
     if flow.source is None or flow.source.snapshots is None:
         return
     if flow.keyed is None or not flow.keyed.snapshots:
@@ -119,7 +118,7 @@ def _check_snapshots(flow: Flow) -> None:
         raise ValueError(msg)
 
 
-def _check_routing(flow: Flow) -> None:
+def _check_routing(flow: FlowFields) -> None:
     placeholders = flow.table.name.count("{")
     if flow.routed_by is None or placeholders == 1:
         return
@@ -127,7 +126,7 @@ def _check_routing(flow: Flow) -> None:
     raise ValueError(msg)
 
 
-def _check_evolution(flow: Flow) -> None:
+def _check_evolution(flow: FlowFields) -> None:
     if flow.evolution is None:
         return
     if flow.keyed is not None and flow.keyed.partial_updates and flow.policies.rescues:
@@ -149,7 +148,7 @@ def _check_evolution(flow: Flow) -> None:
     raise ValueError(msg)
 
 
-def _check_select(flow: Flow) -> None:
+def _check_select(flow: FlowFields) -> None:
     if not flow.select:
         if "select" in flow.model_fields_set:
             msg = "select names no column: leave it out for all that the format reads"
@@ -171,7 +170,7 @@ def _check_select(flow: Flow) -> None:
         raise ValueError(msg)
 
 
-def _check_explode(flow: Flow) -> None:
+def _check_explode(flow: FlowFields) -> None:
     kind, wanted = flow.format.type, flow.explosion
     if wanted is None:
         if "kafka_position" in flow.metadata_columns:
@@ -205,7 +204,7 @@ def _check_explode(flow: Flow) -> None:
         _check_whole(flow)
 
 
-def _check_whole(flow: Flow) -> None:
+def _check_whole(flow: FlowFields) -> None:
     """That a value may be an array of documents."""
     kind, wanted = flow.format.type, flow.explosion
     if wanted is not None and wanted.called:
@@ -236,7 +235,7 @@ def _only_for_values(form: Format) -> str | None:
     return f"the format {form.type}" if form.changes or (form.skips and form.type != "jvm") else None
 
 
-def _check_key_format(flow: Flow) -> None:
+def _check_key_format(flow: FlowFields) -> None:
     form = flow.key_format
     if form is None or form.type in PLAIN_KEYS:
         return
@@ -257,7 +256,7 @@ def _check_key_format(flow: Flow) -> None:
         raise ValueError(msg)
 
 
-def _check_changes(flow: Flow) -> None:
+def _check_changes(flow: FlowFields) -> None:
     kind = flow.format.type
     for name in CHANGE_METADATA_COLUMNS:
         if name in flow.metadata_columns and not flow.format.changes:
@@ -283,7 +282,7 @@ def _check_changes(flow: Flow) -> None:
         raise ValueError(msg)
 
 
-def _check_keyed(flow: Flow) -> None:
+def _check_keyed(flow: FlowFields) -> None:
     if flow.keyed is None:
         return
     kind = flow.format.type
@@ -309,7 +308,7 @@ def _check_keyed(flow: Flow) -> None:
             raise ValueError(msg)
 
 
-def _check_expectations(flow: Flow) -> None:
+def _check_expectations(flow: FlowFields) -> None:
     called = [expectation.name for expectation in flow.expectations]
     twice = sorted({name for name in called if called.count(name) > 1})
     if twice:
@@ -317,7 +316,7 @@ def _check_expectations(flow: Flow) -> None:
         raise ValueError(msg)
 
 
-def _check_table(flow: Flow) -> None:
+def _check_table(flow: FlowFields) -> None:
     if "max_tables" in flow.table.model_fields_set and not flow.is_family:
         msg = (
             "max_tables is for a flow with a table for each of its topics: "

@@ -10,7 +10,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 
 /** A Protobuf schema of a registry with all that it refers to, as a descriptor file holds it. */
 final class Descriptors {
-    // As rows/registry_documents.py names what was asked for.
+    // As decoding/registry/registry_references.py names what was asked for.
     private static final String ROOT = "the schema";
     // Of a FileDescriptorSet its files, and of each its name: fields of the number 1 with a length.
     private static final int FIRST_FIELD = 0x0a;

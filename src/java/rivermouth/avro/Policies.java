@@ -27,7 +27,7 @@ final class Policies {
     private final Set<SchemaId> lookedAt = new HashSet<>();
 
     /**
-     * What {@code rows/column_policies.py} writes down.
+     * What {@code schemas/column_policies.py} writes down.
      *
      * @throws IllegalArgumentException it is something else
      */

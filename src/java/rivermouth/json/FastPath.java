@@ -35,7 +35,7 @@ public final class FastPath implements Serializable {
      *
      * @param declared the schema, as JSON; its names are those in the documents
      * @param utc whether times without an offset are of UTC
-     * @param exact where each digit counts, as {@code rows/undeclared.py} writes it
+     * @param exact where each digit counts, as {@code decoding/json/undeclared_fields.py} writes it
      * @param bySpark what Spark's parser makes of a value: a struct as of {@code of}, or null if it is refused
      */
     public FastPath(String declared, boolean utc, String exact, Dataset<Row> bySpark) {

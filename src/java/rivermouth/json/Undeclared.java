@@ -44,7 +44,7 @@ public final class Undeclared implements Serializable {
     /**
      * Of one flow.
      *
-     * @param tree the schema as {@code rows/undeclared.py} writes it
+     * @param tree the schema as {@code decoding/json/undeclared_fields.py} writes it
      */
     public Undeclared(String tree) {
         this.tree = tree;

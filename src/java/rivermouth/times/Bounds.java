@@ -3,7 +3,7 @@ package rivermouth.times;
 /**
  * The times that a table may hold: the years 1 to 9999, the range that all readers of a Delta table can read.
  *
- * <p>The same bound is in {@code rows/time_bounds.py}.
+ * <p>The same bound is in {@code schemas/time_bounds.py}.
  */
 public final class Bounds {
     /** Days since 1970 of 0001-01-01. */

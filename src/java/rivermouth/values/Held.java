@@ -18,7 +18,7 @@ final class Held {
     private static final int MOST_KINDS = 100;
     private static final int MESSAGE_LENGTH = 500;
     private static final int SHORTEST_SECRET = 6;
-    // Known to rows/java_decoding.py.
+    // Known to decoding/jvm/jvm_deserializer.py.
     private static final String LOST = "RIVERMOUTH_DESERIALIZER_LOST|";
     private static final Map<List<Object>, Deque<Held>> WAITING = new ConcurrentHashMap<>();
 

@@ -10,7 +10,7 @@ final class Named {
     private Named() {}
 
     /**
-     * A value that has none of the declared columns, as {@code rows/named_fields.py} says it too.
+     * A value that has none of the declared columns, as {@code decoding/declared/named_fields.py} says it too.
      *
      * @param declared the names of the columns
      * @param there the names of the fields that the value has

@@ -33,7 +33,7 @@ public final class StringDocuments extends Step {
     /**
      * Of one flow.
      *
-     * @param tree where there are such strings, as {@code rows/string_documents.py} writes it
+     * @param tree where there are such strings, as {@code decoding/json/nested_documents.py} writes it
      */
     public StringDocuments(String tree) {
         this.tree = tree;

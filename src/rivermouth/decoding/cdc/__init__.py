@@ -1,0 +1,1 @@
+"""Change envelopes: Debezium, MongoDB, MySQL and Kafka Connect."""

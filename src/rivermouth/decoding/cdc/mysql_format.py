@@ -1,0 +1,32 @@
+"""What the formats of change envelopes share that may come from MySQL: its dates whose year, month or day is zero."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from rivermouth.decoding.cdc.change_format import ChangeFormat
+
+# YAML's own null is the word here.
+_ZeroDates = Annotated[
+    Literal["null", "refuse"],
+    BeforeValidator(lambda word: "null" if word is None else word),
+    WithJsonSchema({"enum": ["null", "refuse", None]}),
+]
+
+
+class MySqlFormat(ChangeFormat):
+    """Base of the formats whose dates and times may be zero.
+
+    Attributes:
+        zero_dates: What happens to MySQL's zero dates (``0000-00-00``, ``2026-00-15 00:00:00``) in columns of dates and
+            timestamps: ``refuse`` refuses the record with ``FIELD_ZERO_DATE``, ``null`` stores NULL, as Debezium does.
+    """
+
+    zero_dates: _ZeroDates = "refuse"
+
+    @property
+    def nulls_zero_dates(self) -> bool | None:
+        """Whether NULL is stored for them."""
+        return self.zero_dates == "null"

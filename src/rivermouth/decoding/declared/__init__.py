@@ -1,0 +1,1 @@
+"""Formats whose columns are declared."""

@@ -1,0 +1,109 @@
+"""JSON by our reader in Spark's JVM, which asks Spark's parser about the documents that it is not sure of."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from rivermouth import names
+from rivermouth.decoding.json import json_spark_columns
+from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.times.json_times import TimeByForm
+from rivermouth.schemas import column_types
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+    from rivermouth.decoding.json.undeclared_fields import Exact
+
+
+def row(spark: SparkSession, declared: T.StructType, exact: Exact) -> Column | None:
+    """A struct of the columns of the documents in ``__value``, c0, c1, ..., ``others`` and ``named``.
+
+    Null for what is refused. ``others`` is false where a document surely has no field that is not declared, ``named``
+    where it has none that is.
+    None where the session has not got our classes, or a column has a form of time that only Spark reads.
+    ``exact`` is as of ``undeclared.exact_tree``.
+    """
+    if _has_form(declared) or not jvm_classes.are_there(spark):
+        return None
+    return ClassicColumn(reader(spark, declared, exact).of(names.VALUE))
+
+
+def reader(spark: SparkSession, declared: T.StructType, exact: Exact) -> Any:
+    """Our reader (a ``json.FastPath``) of documents with these columns.
+
+    Raises:
+        ValueError: Our classes are not there.
+    """
+    read = _in_documents(declared)
+    utc = spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    values = jvm_classes.found(spark, "plan.OnDemand").values(spark._jsparkSession, names.VALUE)  # noqa: SLF001
+    others = json_spark_columns.in_one_column(DataFrame(values, spark), declared)
+    return jvm_classes.made(spark, "json.FastPath", read.json(), utc, json.dumps(exact), others._jdf)  # noqa: SLF001
+
+
+def kept(spark: SparkSession, declared: T.StructType, of: str) -> Column:
+    """The documents of a binary column, with strings where a text column's value is none: JSON text of what was sent.
+
+    So are values of VARIANT columns, or empty ones where no VARIANT holds them.
+
+    Raises:
+        ValueError: Our classes are not there.
+    """
+    kinds = _only(_in_documents(declared), (T.StringType, T.VariantType))
+    return ClassicColumn(jvm_classes.made(spark, "json.Kept", kinds.json()).of(of))
+
+
+def texts_kept(spark: SparkSession, read: T.StructType, of: str) -> Column:
+    """As ``kept``, of texts alone, by the types as which fields are read.
+
+    Where a decimal is read of a number, one that a variant would round is an empty object.
+
+    Raises:
+        ValueError: Our classes are not there.
+    """
+    kinds = _only(read, (T.StringType, T.DecimalType))
+    return ClassicColumn(jvm_classes.made(spark, "json.Kept", kinds.json()).of(of))
+
+
+def elements(spark: SparkSession, of: str) -> Column:
+    """The elements of the JSON arrays of a binary column, an array of binary; as ``Format.elements`` says.
+
+    Raises:
+        ValueError: Our classes are not there.
+    """
+    return ClassicColumn(jvm_classes.made(spark, "json.Elements").of(of))
+
+
+def _only(declared: T.DataType, kinds: tuple[type[T.DataType], ...]) -> T.DataType:
+    """A type with those leaves that are of some kinds; the others are of one that Java knows and passes over."""
+    match declared:
+        case T.StructType():
+            return T.StructType([T.StructField(each.name, _only(each.dataType, kinds)) for each in declared.fields])
+        case T.ArrayType():
+            return T.ArrayType(_only(declared.elementType, kinds))
+        case T.MapType():
+            return T.MapType(T.StringType(), _only(declared.valueType, kinds))
+    return declared if isinstance(declared, kinds) else T.BooleanType()
+
+
+def _in_documents(declared: T.StructType) -> T.StructType:
+    """The schema with the names that fields have in the documents."""
+    fields = (T.StructField(column_types.name_in_json(each), each.dataType, each.nullable) for each in declared.fields)
+    return T.StructType([*fields])
+
+
+def _has_form(declared: T.DataType) -> bool:
+    match declared:
+        case T.StructType():
+            return any(_has_form(each.dataType) for each in declared.fields)
+        case T.ArrayType():
+            return _has_form(declared.elementType)
+        case T.MapType():
+            return _has_form(declared.valueType)
+    return isinstance(declared, TimeByForm)

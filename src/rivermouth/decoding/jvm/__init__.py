@@ -1,0 +1,1 @@
+"""Classes in Spark's JVM: rivermouth's own, and users' deserializers."""

@@ -1,0 +1,1 @@
+"""Values that a Python function decodes."""

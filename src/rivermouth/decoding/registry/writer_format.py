@@ -1,0 +1,86 @@
+"""What formats have in common whose records name the schemas that they were written with, by which tables grow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.decoding.registry.registry_format import RegistryFormat
+from rivermouth.schemas import evolution
+from rivermouth.schemas.json_limits import SAMPLE_EVERY
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyspark.sql import Column
+    from pyspark.sql.types import StructType
+
+    from rivermouth.spec import Evolution
+
+
+POLICED: Final = ("FIELD_UNDECLARED", "FIELD_TYPE", "SCHEMA_MISMATCH", "FIELD_MISSING")
+"""Reasons that policies say more about."""
+
+
+def reason_of_change(reason: str) -> str:
+    """SQL of the reason that policies know: to ``on_type_change`` a writer's type that does not fit is as a value."""
+    return f"CASE {reason} WHEN 'SCHEMA_MISMATCH' THEN 'FIELD_TYPE' ELSE {reason} END"
+
+
+class WritersFormat(RegistryFormat):
+    """Base of the formats whose columns grow by writers' schemas, which the schema registry has by their ids."""
+
+    counts: ClassVar[bool] = True
+    _evolution: Evolution | None = None
+    _declared_columns: StructType | None = None
+    _kept: StructType | None = None
+    _looked_at: frozenset[int] = frozenset()
+
+    def evolving(self, evolution: Evolution) -> Self:
+        """The same format under policies; the format's own rules hold where they say nothing."""
+        said = None if evolution.says_nothing else evolution
+        if said == self._evolution:
+            return self
+        same = self.model_copy()
+        same._evolution = said  # noqa: SLF001
+        return same
+
+    def with_schema(self, schema: StructType) -> Self:
+        """The same format with what has grown out of its schema."""
+        same = self.model_copy()
+        same._kept = schema  # noqa: SLF001
+        return same
+
+    def having_looked_at(self, writers: Collection[int]) -> Self:
+        """The same format; the schemas of these ids are nothing new to it."""
+        same = self.model_copy()
+        same._looked_at = self._looked_at.union(writers)  # noqa: SLF001
+        return same
+
+    def schema_as_declared(self) -> StructType:
+        """The fields of the schema, in order, and what has grown out of them; only of one that is ``fixed``."""
+        if self._declared_columns is None:
+            msg = "its schema was not read yet"
+            raise ValueError(msg)
+        return self.grown(self._declared_columns)
+
+    def grown(self, declared: StructType) -> StructType:
+        """These columns with what has grown out of them."""
+        return declared if self._kept is None else evolution.overlaid(declared, self._kept)
+
+    def writer(self) -> Column:
+        """The id of the writer's schema, as values in Confluent's framing have it: signed, of 32 bits (bigint)."""
+        number = F.conv(F.hex(F.substring(F.col(names.VALUE), 2, 4)), 16, 10).cast("bigint")
+        return F.when(number >= 1 << 31, number - (1 << 32)).otherwise(number)
+
+    def observations(self) -> dict[str, str]:
+        """``undeclared_fields`` (bigint): fields of the records at one offset in 1,024 that no column has.
+
+        Only fields of the record itself are counted, not those within others; and none where they are not ignored.
+        """
+        if self._evolution is not None and self._evolution.on_new_column != "ignore":
+            return {}
+        sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED}"
+        return {"undeclared_fields": f"CASE WHEN {sampled} THEN {names.UNDECLARED} END"}

@@ -1,0 +1,1 @@
+"""How dates and times are read from text and numbers."""

@@ -1,0 +1,1 @@
+"""Values that are compressed, framed, or texts within a document."""

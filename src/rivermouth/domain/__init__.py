@@ -1,0 +1,1 @@
+"""Plain values: no Spark, no input or output."""

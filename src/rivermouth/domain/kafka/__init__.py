@@ -1,0 +1,1 @@
+"""Kafka as plain values: options, topics, offsets."""

@@ -1,0 +1,117 @@
+"""What may be decided about data that is gone: by whom, and with what words. Pure values.
+
+A flow stops where its topics no longer hold what its ledger expects. A decision says how it goes on, and is an
+entry of the ledger like a batch: from then on the next offsets are the decided ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger.data_loss import Found, LossDecision, problem, undecided
+from rivermouth.domain.ledger.ledger import Decision, Entry, Offsets, Ranges
+from rivermouth.domain.ledger.loss_decision import BY_SETTING, Ruler, Ruling
+
+FORESEEN: Final = "a run records first"
+
+
+def by_setting(entry: Entry, needed: Offsets, found: Found, *, at: str) -> LossDecision:
+    """What ``on_data_loss: record`` decides: new epochs of topics made anew, losses of what is gone elsewhere."""
+    return replace(undecided(entry, needed, found), rewinds={}, who=BY_SETTING, at=at, why="record")
+
+
+def foreseen(flow: str, entry: Entry, needed: Offsets, found: Found, *, records: bool, at: str) -> Ruling | None:
+    """What a run would record before its first batch; None if nothing.
+
+    Args:
+        flow: The flow's name.
+        entry: Its newest entry.
+        needed: As for ``problem``.
+        found: What Kafka holds.
+        records: Whether the flow says ``on_data_loss: record``.
+        at: When it would be recorded.
+
+    Raises:
+        RivermouthError: What would stop the run.
+    """
+    automatic = by_setting(entry, needed, found, at=at) if records else LossDecision()
+    ruling = rule(flow, entry, needed, found, automatic)
+    stopped = problem(flow, entry, needed, found) if ruling is None else None
+    if stopped is not None:
+        raise stopped
+    return ruling
+
+
+def rule(
+    flow: str, entry: Entry, needed: Offsets, found: Found, wanted: LossDecision, *, void: bool = False
+) -> Ruling | None:
+    """What ``wanted`` makes of ``entry``; None if all of it was recorded before.
+
+    Args:
+        flow: The flow's name.
+        entry: Its newest entry.
+        needed: As for ``problem``.
+        found: What Kafka holds.
+        wanted: The decision.
+        void: Whether others changed the table's data after the entry: a rewind then says that it is fine as it is,
+            also one that moves nothing.
+
+    Raises:
+        DecisionRefused: It does not fit what is gone.
+        RivermouthError: What would stop the flow all the same; the hint names all that has to be decided.
+    """
+    if wanted.mark and any(each.mark == wanted.mark for each in entry.decisions):
+        return None
+    ruler = Ruler(flow, entry, needed, found, wanted)
+    for topic in wanted.epochs:
+        ruler.begin(topic)
+    for topic, partition, start, end in ledger.flat(wanted.losses):
+        ruler.lose(topic, partition, start, end)
+    for topic, parts in wanted.rewinds.items():
+        for partition, offset in sorted(parts.items()):
+            ruler.rewind(topic, partition, offset, void=void)
+    if not ruler.decisions:
+        return None
+    left = ruler.left()
+    if left is not None:
+        raise left
+    return Ruling(
+        next_offsets=ruler.next_offsets,
+        topic_ids=ruler.topic_ids,
+        decisions=tuple(ruler.decisions),
+        fresh={topic: frozenset(parts) for topic, parts in ruler.fresh.items()},
+        unread=ruler.unread,
+        unsettled=_within(entry.unsettled, ruler.unreadable),
+        again=ruler.again,
+        suspect=ruler.suspect,
+    )
+
+
+def text(decision: Decision) -> str:
+    """What was decided, in words."""
+    if decision.kind == "new_epoch":
+        return f"topic {decision.topic} is read from its beginning as another one"
+    parts = sorted(decision.moves.items())
+    if decision.kind == "adopt":
+        begins = ", ".join(f"{decision.topic}-{p} from {start}" for p, (start, _end) in parts)
+        return f"the table was taken over: {begins}"
+    if decision.kind == "rebuild":
+        moved = ", ".join(f"{decision.topic}-{p} from {start} on" for p, (_before, start) in parts)
+        return f"the table was emptied, to be made anew: {moved}"
+    if decision.kind == "rewind":
+        moved = ", ".join(f"{decision.topic}-{p} from {before} back to {after}" for p, (before, after) in parts)
+        return f"{moved}: read again from there"
+    lost = ", ".join(f"offsets {start} to {end} (exclusive) of {decision.topic}-{p}" for p, (start, end) in parts)
+    return f"{lost} are lost"
+
+
+def _within(ranges: Ranges, limits: Ranges) -> Ranges:
+    """What of ``ranges`` lies within ``limits``."""
+    result: Ranges = {}
+    for topic, partition, start, end in ledger.flat(ranges):
+        low, high = limits.get(topic, {}).get(partition, (end, end))
+        if max(start, low) < min(end, high):
+            result.setdefault(topic, {})[partition] = (max(start, low), min(end, high))
+    return result

@@ -1,0 +1,25 @@
+"""Why records were dropped, as far as their counts tell. Pure values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rivermouth.domain.ledger.ledger import Counts
+    from rivermouth.spec import Flow
+
+_DROPPED: Final = "dropped"
+
+
+def dropped_by(flow: Flow, counts: Counts) -> dict[str, int]:
+    """Why records were dropped, as far as the counts tell: by expectation, as null values, for want of elements.
+
+    One that several expectations drop is counted with each.
+    """
+    dropping = [each.name for each in flow.expectations if each.route == _DROPPED]
+    # What fails an expectation may go to the dead letters for another reason: it is not more than were dropped.
+    most = counts.dropped - counts.null_values - counts.no_elements
+    found = {f"expectation {name}": min(most, counts.expectations.get(name, 0)) for name in dropping}
+    found |= {"null value": counts.null_values, "no elements": counts.no_elements}
+    rest = counts.dropped - sum(found.values())
+    return {name: number for name, number in {**found, "not a change to this table": rest}.items() if number > 0}

@@ -1,0 +1,1 @@
+"""The names and places of a project."""

@@ -1,0 +1,61 @@
+"""One table's rows in many tables: a flow for each value of a partition column of its source. Pure names and nouns.
+
+What bears no value that a table could be named by, nulls too, is for one flow more: the rest. Which rows are whose
+depends on the row alone, and not on what was found so far, so that each row is one flow's for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rivermouth import names
+from rivermouth.domain.project.locations import name_of_topic
+from rivermouth.spec import StartingOffsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rivermouth.spec import Flow
+
+REST: Final = "_rest"
+"""Stands for all values that no table is named by."""
+# In Java's regular expressions it means the same.
+_VALUE: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
+
+
+def is_routed(value: str) -> bool:
+    """Whether there may be a flow of this value, or for the rest."""
+    return value == REST or re.fullmatch(_VALUE, value) is not None
+
+
+def found_of(values: Iterable[str | None]) -> tuple[str, ...]:
+    """The values of which there are flows, sorted; in the place of all others ``REST``."""
+    return tuple(sorted({value if value is not None and re.fullmatch(_VALUE, value) else REST for value in values}))
+
+
+def routed_child(family: Flow, value: str, *, is_late: bool = False) -> Flow:
+    """The flow that carries the rows of one value into the value's own table.
+
+    Args:
+        family: The flow as it is written.
+        value: One of those that ``found_of`` gave.
+        is_late: Whether it appeared after the family was begun: then its rows are read from the beginning.
+    """
+    source, column = family.source, family.routed_by
+    if source is None or column is None:
+        msg = "only a flow over a table is parted by what its rows hold"
+        raise TypeError(msg)
+    # The value of a partition, and so the condition, is text in the table's log: no file of another value is read.
+    text = f"CAST({names.quoted(column)} AS STRING)"
+    mine = f"NOT coalesce({text} RLIKE r'\\A{_VALUE}\\z', false)" if value == REST else f"{text} = '{value}'"
+    table = family.table.name.replace(f"{{{column}}}", name_of_topic(value))
+    return family.model_copy(
+        update={
+            "name": f"{family.name}.{value}",
+            "source": source.model_copy(update={"where": f"({source.where}) AND {mine}" if source.where else mine}),
+            "table": family.table.model_copy(update={"name": table}),
+            "starting_offsets": StartingOffsets(kind="earliest") if is_late else family.starting_offsets,
+            "previously": f"{family.previously}.{value}" if family.previously else None,
+        }
+    )

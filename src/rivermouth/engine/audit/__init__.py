@@ -1,0 +1,1 @@
+"""Every record in exactly one place."""

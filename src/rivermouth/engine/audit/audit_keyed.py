@@ -1,0 +1,206 @@
+"""The audit of a keyed table: what Kafka's records come to, held against its rows, key by key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.ledger.audit_window import Tally, whole
+from rivermouth.engine.batch.pipeline import marked_changes, rows_within, table_order, table_rows, transformed
+from rivermouth.rows import routing
+from rivermouth.rows.keyed import changes, history, partial_updates
+from rivermouth.rows.keyed.column_starts import unread
+from rivermouth.rows.split_changes import once
+from rivermouth.side_tables import erased_records as of_erased
+from rivermouth.side_tables.deleted_keys import truncations_of
+from rivermouth.side_tables.erased_records import ENTRY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.domain.ledger.audit_window import Window
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.rows.keyed.changes import Order
+
+_KEYS = [*names.IN_TABLE]
+_FINE = "__fine"
+
+
+def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: Window, *, compacted: bool) -> Tally:
+    """What was found: a record is in the table if its key's row is as new as the newest record of the key.
+
+    In a table with every version of a key, if the records of its key change nothing when they come again.
+
+    Args:
+        run: The flow; its rules of now judge the records.
+        held: The records that Kafka holds, as envelope rows.
+        letters: Coordinates of their dead letters; None without any.
+        window: Theirs.
+        compacted: Whether Kafka may have taken some of them away.
+    """
+    order = table_order(run)
+    if order is None:
+        msg = "a table without keys has no order"
+        raise TypeError(msg)
+    routed = transformed(held, run)
+    marked = marked_changes(routed, run, window.ranges)
+    if marked is not None:
+        marked = marked.persist()
+        routed = of_erased.kept(marked)
+    routed = routed.persist()
+    try:
+        version = _version(run, window)
+        table = run.spark.read.format("delta").option("versionAsOf", version).load(run.places.table)
+        kept = routed.where(F.col(names.ROUTE) == routing.TABLE)
+        if letters is not None:
+            kept = kept.join(letters, _KEYS, "left_anti")
+        gone = erased_since(run, window)
+        if gone is not None:
+            kept = kept.join(gone, _KEYS, "left_anti")
+        versions = run.flow.keyed is not None and run.flow.keyed.versions
+        # Where Kafka has all records, an end that none of them tells is wrong.
+        deduced = compacted or not whole(window, run.standing.entry)
+        if versions:
+            fine = _fine_versions(kept, table, order, run, window.until, deduced=deduced)
+        elif order.partial:
+            fine = _fine_parts(kept, table, order, run, window.until)
+        else:
+            fine = _fine(kept, table, order, run)
+        records = routed.where(once(run.flow))
+        visible = records.count()
+        erased = 0 if gone is None else records.join(gone, _KEYS, "left_semi").count()
+        dead = 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
+        outlived = versions and not order.snapshots and _outlived(kept, table, order, run)
+        in_table = _in_table(kept, fine, order, run, truncated=not outlived)
+        identity = [*map(names.quoted, order.keys), *([names.START_AT] if versions else [])]
+        doubled = table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
+        there = rows_within(run, window.ranges, version)
+        made_up = there.join(routed, _KEYS, "left_anti").count()
+        back = 0 if gone is None else there.join(gone, _KEYS, "left_semi").count()
+        back += 0 if marked is None else _changes_back(marked, table, order, run)
+    finally:
+        routed.unpersist()
+        if marked is not None:
+            marked.unpersist()
+    return Tally(
+        visible=visible,
+        in_table=in_table,
+        in_dead_letters=dead,
+        in_neither=visible - in_table - dead - erased,
+        doubled=doubled or 0,
+        not_in_kafka=made_up,
+        erased=erased,
+        back=back,
+    )
+
+
+def erased_since(run: RunningFlow, window: Window) -> DataFrame | None:
+    """Coordinates of the window's records that were erased since they were read; None if there can be none."""
+    found = run.erased.within(run.spark, run.standing.entry, window.ranges)
+    if found is None:
+        return None
+    found = of_erased.whole(found, run.flow)
+    mine = found.where(F.col(ENTRY).between(window.since + 1, window.until) & F.col(names.TIMESTAMP).isNull())
+    return mine.select(*_KEYS).distinct()
+
+
+def _changes_back(marked: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> int:
+    """How many rows of the table show a change that was erased."""
+    gone = table_rows(marked.where(of_erased.IS_ERASED).where(F.col(names.ROUTE) == routing.TABLE), run)
+    same = f"{order.same_key('t', 'g')} AND {order.same_record('t', 'g')}"
+    return table.alias("t").join(F.broadcast(gone.alias("g")), F.expr(same), "left_semi").count()
+
+
+def _version(run: RunningFlow, window: Window) -> int:
+    """The newest version of the table that holds all of the window's records, and none that came later."""
+    versions = [each.version for each in run.ledger.newest() if each.entry.number == window.until]
+    return max(versions, default=run.standing.version)
+
+
+def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow, *, truncated: bool) -> int:
+    """How many records are in the table: with each of their changes, where they have several.
+
+    A truncation is, if what it deletes is gone, ``truncated``.
+    """
+    if not run.flow.splits:
+        found = fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
+        return found + (kept.where(names.TRUNCATE).count() if truncated else 0)
+    # A snapshot is in the table if all of its rows are.
+    rows = kept.alias("k").join(fine.alias("f"), F.expr(order.same_key("k", "f")), "left")
+    told = F.when(F.col(names.TRUNCATE), F.lit(truncated)).otherwise(F.coalesce(_FINE, F.lit(False))).alias(_FINE)
+    return rows.select(*_KEYS, told).groupBy(*_KEYS).agg(F.bool_and(_FINE).alias(_FINE)).where(_FINE).count()
+
+
+def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> DataFrame:
+    """A row a key: the newest change, how many records it stands for, and whether the table says so."""
+    told = table_rows(kept, run)
+    rest = told.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE)
+    newest = changes.newest(changes.by_partition(rest, order), order)
+    joined = newest.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
+    missing = ~F.expr(order.is_there("t"))
+    newer = F.expr(order.newer("s", "t"))
+    same = F.expr(order.same_record("s", "t"))
+    gone = F.col(names.DELETE)
+    for truncations in _truncations(told, order, run):
+        gone = gone | truncations.older("s", names.SEQUENCE)
+    fine = F.when(gone, missing | ~newer).otherwise(~missing & (~newer | same))
+    state = joined.select(*(F.col(f"s.{names.quoted(key)}") for key in order.keys), changes.RECORDS, fine.alias(_FINE))
+    late = None if run.tombstones is None else run.tombstones.older(newest, order)
+    if late is None:
+        return state
+    late = late.withColumn("__late", F.lit(True))
+    known = state.join(late, [*order.keys], "left")
+    return known.withColumn(_FINE, F.coalesce("__late", F.lit(False)) | F.col(_FINE))
+
+
+def _truncations(told: DataFrame, order: Order, run: RunningFlow) -> list[changes.Truncations]:
+    """The truncations that are remembered, and, for what is remembered no more, those that Kafka still tells."""
+    kind = told.schema[names.SEQUENCE].dataType.simpleString()
+    remembered = None if run.tombstones is None else run.tombstones.truncations(run.spark, order, kind)
+    held = truncations_of(told, order, kind) if order.truncates else None
+    return [each for each in (remembered, held) if each is not None]
+
+
+def _fine_parts(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow, until: int) -> DataFrame:
+    """A row a key: how many records it has, and whether they would change nothing if they came again."""
+    told = table_rows(kept, run)
+    rest = told.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE)
+    columns = partial_updates.whole_columns(rest, order)
+    known = partial_updates.standing(table, columns, order)
+    placed = partial_updates.placed(rest, known, order) if order.sequence else rest
+    found = partial_updates.candidates(placed, order, unread(run.starts, order, run.standing.entry))
+    if run.tombstones is not None and (facts := run.tombstones.deletions(run.spark, order)) is not None:
+        # What was deleted after the window is in that version of the table.
+        found = found.unionByName(partial_updates.remembered(history.until(facts, until), found, order))
+    merged = partial_updates.merged(
+        partial_updates.newest(found, order), known, columns, order, _truncations(told, order, run)
+    )
+    return merged.select(*map(names.quoted, order.keys), changes.RECORDS, (~F.col(partial_updates.MOVES)).alias(_FINE))
+
+
+def _outlived(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> bool:
+    """Whether a version is valid before and after one of the truncations."""
+    return not history.truncated(table, history.truncations(table_rows(kept, run), None, order), order).isEmpty()
+
+
+def _fine_versions(
+    kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow, until: int, *, deduced: bool
+) -> DataFrame:
+    """A row a key: how many records it has, and whether they would change nothing of its history."""
+    told = table_rows(kept, run)
+    facts = None
+    if run.tombstones is not None and run.tombstones.exists():
+        # What was read after the window may have been remembered already, and is not in that version of the table.
+        facts = history.until(run.tombstones.frame(run.spark, order), until)
+    marks = history.truncations(told, facts, order)
+    keys = told.where(f"NOT {names.TRUNCATE}").select(*map(names.quoted, order.keys))
+    keys = keys.unionAll(history.truncated(table, history.truncations(told, None, order), order)).distinct().alias("w")
+    versions = table.alias("t").join(keys, F.expr(order.same_key("w", "t")), "left_semi")
+    mine = None if facts is None else facts.alias("r").join(keys, F.expr(order.same_key("w", "r")), "left_semi")
+    # As in other tables, what a record has in its columns is no part of an audit.
+    points = history.points(told, history.Known(versions, mine, marks), order, values=False, deduced=deduced)
+    wrong = F.expr(f"{history.HAS_UPDATE} OR {history.HAS_DELETE}")
+    counted = points.groupBy(*map(names.quoted, order.keys))
+    return counted.agg(F.sum(history.RECORDS).alias(changes.RECORDS), (~F.bool_or(wrong)).alias(_FINE))

@@ -1,0 +1,1 @@
+"""One batch, and what a crash leaves of it."""

@@ -1,0 +1,266 @@
+"""What a batch, its recovery and a replay have in common: records judged, counted, settled."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.decoding import record_keys
+from rivermouth.decoding.wrapped import unwrap
+from rivermouth.domain.ledger.dropping import dropped_by
+from rivermouth.engine.events import BatchDone
+from rivermouth.errors import CountsDisagree
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.table_ledger import Standing
+from rivermouth.ports.spark.expressions import is_of_the_day
+from rivermouth.ports.spark.prepared_plan import Prepared
+from rivermouth.rows import checks, conform, dead_letter, envelope, explode, partition_values, routing, split_changes
+from rivermouth.rows.columns import table_columns
+from rivermouth.rows.columns.epochs import epoch_now, epoch_then
+from rivermouth.rows.keyed import changes, partial_updates
+from rivermouth.side_tables import erased_records
+from rivermouth.sinks._target import Target
+from rivermouth.sinks.append import Append
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from rivermouth.domain.delta.merge_report import MergeReport
+    from rivermouth.domain.ledger.ledger import Counts, Entry, Offsets, Ranges
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.ports.delta.delta_table import Commit
+    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.spec import Flow
+
+
+# Not the function now(), which Spark fills in batch by batch. Rather one batch too many built anew.
+
+
+def transformed(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
+    """Envelope rows with their columns, failed expectations and route: steps 2 to 5; ``beside`` stays as it is.
+
+    Where they are ``watched``, the job ends at a record that the flow's policies for its schema say more about.
+    """
+    for step in ("decode", "conform", "check", "route"):
+        run.reached(step)
+    flow, key = run.flow, (*beside, *(("watched",) if watched else ()))
+    if has_current_date(flow):
+        return transform(rows, flow, beside, watched=watched)
+    if key not in run.prepared:
+        run.prepared[key] = Prepared(lambda frame: transform(frame, flow, beside, watched=watched))
+    return run.prepared[key].over(rows)
+
+
+def has_current_date(flow: Flow) -> bool:
+    """Whether one of the flow's expressions may hold a literal that Spark's parser fills in: ``DATE 'today'``."""
+    texts = [
+        *(each.condition for each in flow.expectations),
+        *table_columns.derived_columns(flow).values(),
+        *flow.select,
+    ]
+    texts.append(flow.explode or "")
+    if flow.keyed is not None:
+        texts += [flow.keyed.apply_as_deletes or "", flow.keyed.apply_as_truncates or "", *flow.keyed.sequence_by]
+    return any(map(is_of_the_day, texts))
+
+
+def transform(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
+    """Steps 2 to 5 over envelope rows, made anew; ``beside`` stays as it is."""
+    rows = decoded(rows, flow, watched=watched)
+    told = (names.VERDICT,) if flow.value_format.tells else ()
+    told = (*told, names.UNDECLARED) if flow.value_format.counts else told
+    told = (*told, *record_keys.columns(flow), *flow.identity.keys() - names.IN_TABLE.keys())
+    rows = conform.conform(rows, flow, (*beside, *told, *unwrap.columns(flow)))
+    rows = partial_updates.tell(changes.tell(rows, flow), flow)
+    rows = partition_values.judge(rows, flow)
+    rows = checks.check(rows, flow.expectations)
+    rows = split_changes.agreed(rows, flow, beside)
+    return routing.route(rows, flow)
+
+
+def decoded(rows: DataFrame, flow: Flow, *, watched: bool = False) -> DataFrame:
+    """Envelope rows with their payload, a row for each change or element of a record: step 2."""
+    rows = envelope.decode(explode.split(rows, flow), flow)
+    rows = envelope.watch(rows, flow) if watched else rows
+    return explode.explode(split_changes.split(rows, flow), flow)
+
+
+def without_erased(rows: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
+    """Envelope rows of ``ranges`` without the records that were erased: reading again does not bring them back."""
+    gone = run.erased.within(run.spark, run.standing.entry, ranges)
+    return rows if gone is None else erased_records.without(rows, erased_records.whole(gone, run.flow))
+
+
+def without_erased_changes(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
+    """Judged rows of ``ranges`` without the changes that were erased of records whose other changes stay."""
+    marked = marked_changes(routed, run, ranges)
+    return routed if marked is None else erased_records.kept(marked)
+
+
+def marked_changes(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame | None:
+    """Judged rows of ``ranges`` as ``erased.marked`` returns them; None where no change of a record was erased."""
+    gone = run.erased.within(run.spark, run.standing.entry, ranges) if run.flow.splits else None
+    return None if gone is None else erased_records.marked(routed, gone, run.flow)
+
+
+def beginning_offsets(run: RunningFlow, topics: Collection[str]) -> Offsets:
+    """The first offset that Kafka holds of each partition; of topics that are gone, or others by now, nothing."""
+    known = run.standing.entry.topic_ids
+    found = {name: topic for name, topic in run.kafka.describe(topics).items() if topic.id == known.get(name, topic.id)}
+    return run.kafka.beginning_offsets(found)
+
+
+def table_rows(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) -> DataFrame:
+    """Conformed rows with the table's columns alone, in its order; the epoch too, once a topic had more than one.
+
+    What is named ``beside`` comes after them.
+
+    Changes of a keyed table keep what they do to it: ``__delete``, ``__truncate``, ``__sequence``; where a record may
+    be several of them, ``__ordinal``; and where one may leave values out, ``__places``.
+    """
+    way = () if run.flow.keyed is None else (names.DELETE, names.TRUNCATE, names.SEQUENCE)
+    way = (*way, names.ORDINAL) if run.flow.splits else way
+    way = way if run.flow.whole_columns is None else (*way, names.PLACES)
+    columns = [names.quoted(name) for name in dict.fromkeys((*run.columns, *way, *beside))]
+    entry = run.standing.entry
+    if not entry.epochs:
+        return rows.selectExpr(*columns)
+    now = epoch_now(entry, F.col(names.TOPIC), F.col(names.PARTITION))
+    # A replay knows the epoch of each of its records.
+    epoch = F.col(names.EPOCH) if names.EPOCH in rows.columns else now
+    return rows.select(*columns, epoch.alias(names.EPOCH_COLUMN))
+
+
+def table_order(run: RunningFlow) -> Order | None:
+    """How the flow's table orders its rows as it is now; None for a table without keys."""
+    return changes.order_of(run.flow, run.columns, epochs=bool(run.standing.entry.epochs), left=run.left)
+
+
+def table_coordinates(run: RunningFlow, *more: Column, version: int | None = None) -> DataFrame:
+    """``__topic``, ``__partition``, ``__offset`` and ``__epoch`` of the table's rows: which records they are.
+
+    And ``__position`` where records are exploded. With the columns in ``more`` beside them; of an older ``version``,
+    if one is named.
+    """
+    called = run.flow.metadata_columns
+    renamed = [F.col(names.quoted(called[name])).alias(target) for target, name in run.flow.identity.items()]
+    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if run.standing.entry.epochs else F.lit(0)
+    reader = run.spark.read.format("delta")
+    table = (reader if version is None else reader.option("versionAsOf", version)).load(run.places.table)
+    return table.select(*renamed, epoch.alias(names.EPOCH), *more)
+
+
+def rows_within(run: RunningFlow, ranges: Ranges, version: int | None = None) -> DataFrame:
+    """``__topic``, ``__partition`` and ``__offset`` of the table's rows within ``ranges``, of the epoch of now.
+
+    And ``__position`` where records are exploded. Of an older ``version`` of the table, if one is named.
+    """
+    found = table_coordinates(run, version=version).where(envelope.inside(ranges))
+    if run.standing.entry.epochs:
+        now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+        found = found.where(F.col(names.EPOCH) == now)
+    return found.drop(names.EPOCH)
+
+
+def write_rows(rows: DataFrame, run: RunningFlow, entry: Entry) -> Commit:
+    """The commit that brought ``rows``, as ``table_rows`` returns them, and ``entry`` into the table.
+
+    Raises:
+        CommitLost: Another process committed an entry of this number first.
+
+    Guarantees:
+        Those of the flow's sink.
+    """
+    target = Target(run.ledger, run.table_id, run.standing.version, table_order(run), run.tombstones)
+    return run.sink.write(rows, target, entry)
+
+
+def write_entry(run: RunningFlow, entry: Entry) -> Commit:
+    """The commit that brought ``entry`` into the table, and no row.
+
+    Raises:
+        CommitLost: Another process committed an entry of this number first.
+
+    Guarantees:
+        Run twice: once. Stopped half-way: the entry is there or not.
+    """
+    empty = run.spark.createDataFrame([], delta_table.table_state(run.spark, run.places.table).columns)
+    return Append().write(empty, Target(run.ledger, run.table_id, run.standing.version), entry)
+
+
+def with_epoch(run: RunningFlow, letters: DataFrame) -> DataFrame:
+    """Dead letters with ``__epoch``: that of the batch which buried them."""
+    columns = (F.col(name) for name in ("kafka_topic", "kafka_partition", "batch"))
+    return letters.withColumn(names.EPOCH, epoch_then(run.standing.entry, *columns))
+
+
+def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
+    """``__topic``, ``__partition`` and ``__offset`` of dead letters, and the columns in ``more``.
+
+    And ``__position`` where their table has it; of a letter that is a whole record ``exploding.WHOLE``.
+    """
+    columns = [F.col(column).alias(name) for name, column in names.IN_TABLE.items()]
+    if dead_letter.POSITION.name in letters.columns:
+        columns.append(F.coalesce(dead_letter.POSITION.name, F.lit(explode.WHOLE)).alias(names.POSITION))
+    return letters.select(*columns, *more)
+
+
+def dead_letters_of(routed: DataFrame, run: RunningFlow) -> DataFrame:
+    """The dead letters among judged rows, as those of the newest entry."""
+    entry = run.standing.entry
+    return dead_letter.dead_letters(
+        routed, run.flow, target=run.dead_letters.target, entry=entry.number, topic_ids=entry.topic_ids
+    )
+
+
+def complete(
+    run: RunningFlow, ranges: Ranges, counts: Counts, duration_s: float, merge: MergeReport | None = None
+) -> BatchDone:
+    """Keeps the counts of the newest entry and reports its batch, with what its MERGE came to where that is known.
+
+    Raises:
+        CountsDisagree: The counts do not add up.
+    """
+    entry = run.standing.entry
+    if not counts.adds_up:
+        detail = (
+            f"of {counts.consumed} records {counts.written} were written, {counts.merged} merged, {counts.dropped} "
+            f"dropped and {counts.dead_lettered} dead-lettered, which does not add up"
+        )
+        raise CountsDisagree(flow=run.flow.name, entry=entry.number, detail=detail)
+    done = BatchDone(
+        flow=run.flow.name,
+        entry=entry.number,
+        version=run.standing.version,
+        ranges=ranges,
+        counts=counts,
+        duration_s=duration_s,
+        merge=merge,
+        dropped_by=dropped_by(run.flow, counts),
+    )
+    report = {
+        "finished_at": time.time(),
+        "duration_s": round(duration_s, 3),
+        "rows_per_s": round(done.rows_per_s, 1),
+        "ranges": {topic: {str(p): list(ends) for p, ends in parts.items()} for topic, parts in ranges.items()},
+        "merge": None if merge is None else asdict(merge),
+    }
+    run.standing = Standing(entry, run.standing.version, counts, report)
+    run.ledger.keep(run.standing)
+    return done
+
+
+def without_fail_policies(run: RunningFlow) -> RunningFlow:
+    """The flow with expectations that stop nothing."""
+    expectations = tuple(
+        each.model_copy(update={"action": "warn"}) if each.action == "fail" else each for each in run.flow.expectations
+    )
+    flow = run.flow.model_copy(update={"expectations": expectations})
+    return dataclasses.replace(run, flow=flow, prepared={})

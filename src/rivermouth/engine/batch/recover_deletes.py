@@ -1,0 +1,81 @@
+"""Deletions that are remembered and by the rules of now were none: a rewind, which reads them again, forgets them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.ledger import ledger
+from rivermouth.engine.batch.pipeline import (
+    beginning_offsets,
+    table_order,
+    table_rows,
+    transformed,
+    without_fail_policies,
+)
+from rivermouth.rows import envelope, routing
+from rivermouth.rows.columns.epochs import epoch_now
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.rows.keyed.changes import Order
+
+
+def forget_what_is_no_deletion(run: RunningFlow, again: Ranges) -> None:
+    """Nothing is remembered of records within ``again`` that Kafka holds and that delete nothing by the rules of now.
+
+    Else what they deleted once would stay deleted, when older records are read again. A tombstone stays remembered:
+    its place is that of what it followed. A history compares each record with what is remembered of it by itself.
+
+    Guarantees:
+        Run twice: the second time finds nothing. Stopped half-way: all of it is there still, or nothing.
+    """
+    order, memory = table_order(run), run.tombstones
+    if order is None or memory is None or run.flow.keyed is None or run.flow.keyed.versions or not memory.exists():
+        return
+    ranges = _readable(run, again)
+    facts = _within(run, memory.frame(run.spark, order), ranges, order).localCheckpoint() if ranges else None
+    if facts is None or facts.isEmpty():
+        return
+    wanted = facts.select(*names.IN_TABLE).distinct()
+    whole = run.source.with_headers(headers=run.flow.reads_headers)
+    held = envelope.read(whole.batch(run.spark, ranges)).join(F.broadcast(wanted), [*names.IN_TABLE], "left_semi")
+    routed = transformed(held, without_fail_policies(run)).localCheckpoint()
+    told = table_rows(routed.where(F.col(names.ROUTE) == routing.TABLE), run)
+    wrong = facts.join(routed.select(*names.IN_TABLE).distinct(), [*names.IN_TABLE], "left_semi")
+    wrong = wrong.alias("f").join(told.alias("s"), F.expr(_confirmed(order)), "left_anti").localCheckpoint()
+    if not wrong.isEmpty():
+        memory.forget_records(wrong, order)
+
+
+def _readable(run: RunningFlow, again: Ranges) -> Ranges:
+    """What Kafka holds of ``again`` by now: a decision may be finished long after it was made."""
+    first = beginning_offsets(run, again.keys())
+    starts = {
+        topic: {p: max(start, first[topic][p]) for p, (start, _end) in parts.items() if p in first[topic]}
+        for topic, parts in again.items()
+        if topic in first
+    }
+    return ledger.between(starts, ledger.ends(again))
+
+
+def _within(run: RunningFlow, facts: DataFrame, ranges: Ranges, order: Order) -> DataFrame:
+    """What is remembered of records within ``ranges``, of the epoch of now."""
+    found = facts.select("*", *order.coordinates).where(envelope.inside(ranges))
+    if order.epochs:
+        now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+        found = found.where(F.coalesce(names.EPOCH_COLUMN, F.lit(0)) == now)
+    return found
+
+
+def _confirmed(order: Order) -> str:
+    """SQL: whether a change ``s`` of a record deletes what ``f`` says it did."""
+    one = f"NOT f.{names.TRUNCATE} AND s.{names.DELETE} AND NOT s.{names.TRUNCATE} AND {order.same_key('s', 'f')}"
+    every = f"f.{names.TRUNCATE} AND s.{names.TRUNCATE}"
+    there = f"s.{names.SEQUENCE} IS NULL OR s.{names.SEQUENCE} <=> f.{names.SEQUENCE}"
+    return f"{order.same_record('s', 'f')} AND (({one}) OR ({every})) AND ({there})"

@@ -1,0 +1,126 @@
+"""What follows the commit that erases: dead letters, what is only marked as deleted, and the report."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger.erasure import ForgetReport
+from rivermouth.engine.events import Forgotten
+from rivermouth.engine.table.describe_tables import tables_of
+from rivermouth.errors import ErasureUnfinished, MaintenanceConflict
+from rivermouth.ports.delta import delta_maintenance, delta_table
+from rivermouth.ports.delta.delta_log import read_snapshot
+from rivermouth.ports.delta.delta_merge import delete_alone
+from rivermouth.ports.lake.lake_reader import reader_for
+from rivermouth.side_tables import erased_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.domain.project.locations import FlowPlaces
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+# So often others may come first.
+_PURGES: Final = 5
+
+
+def finish_forget(run: RunningFlow) -> None:
+    """Does what the newest entry, an erasure, left to do: its dead letters go, and the bytes of deleted rows.
+
+    Guarantees:
+        Run twice: the second time finds nothing. Stopped half-way: the rest is done the next time.
+    """
+    entry = run.standing.entry
+    marked = run.erased.marked(run.spark, entry.attempt)
+    records, request = 0, None
+    if marked is not None:
+        run.reached("forget_letters")
+        _bury_for_ever(run, marked)
+        gone = (F.col(erased_records.PLACE) != erased_records.ELSEWHERE) & F.col(erased_records.CHANGE).isNull()
+        found = marked.where(gone).select(*erased_records.COORDINATES).distinct()
+        records = found.count()
+        request = marked.agg(F.max("request")).collect()[0][0]
+    elif run.state_lost and run.flow.keyed is None:
+        # The list was deleted; the table's log tells how many of its rows went.
+        commit = run.ledger.commit_of(entry, run.standing.version - 1)
+        records = 0 if commit is None else commit.metrics.get("numTargetRowsDeleted", 0)
+    _clear_old_memory(run)
+    run.reached("forget_purge")
+    _purge(run)
+    if marked is not None:
+        run.erased.confirm(run.spark, entry.attempt)
+    report = None if request is None else report_of(run.files, run.places, request)
+    if report is not None:
+        report = dataclasses.replace(report, done=True)
+        keep(run.files, run.places, report)
+        told = {"rows": report.rows, "dead_letters": report.dead_letters, "records": records}
+        run.emit(Forgotten(run.flow.name, entry.number, report.mark, **told))
+    run.standing = dataclasses.replace(run.standing, counts=ledger.Counts(erased=records))
+    run.ledger.keep(run.standing)
+
+
+def report_of(files: LakeFiles, places: FlowPlaces, mark: str) -> ForgetReport | None:
+    """What is kept of the request with that mark; None if there is none, or it is damaged."""
+    try:
+        return ForgetReport.from_json(files.read(_path(places, mark)) or "")
+    except (ValueError, TypeError):
+        return None
+
+
+def keep(files: LakeFiles, places: FlowPlaces, report: ForgetReport) -> None:
+    """Keeps a report in the lake's state.
+
+    Guarantees:
+        Run twice: the same file. Stopped half-way: the old one, or none.
+    """
+    files.write(_path(places, report.mark), report.to_json())
+
+
+def _path(places: FlowPlaces, mark: str) -> str:
+    return f"{places.erased}/reports/{mark}.json"
+
+
+def _bury_for_ever(run: RunningFlow, marked: DataFrame) -> None:
+    """Deletes the dead letters among ``marked``."""
+    back = {key: f"s.{name}" for name, key in names.IN_TABLE.items()}
+    same = " AND ".join(f"t.{key} = {name}" for key, name in {**back, "batch": "s.batch"}.items())
+    letters = (
+        marked.where(F.col(erased_records.PLACE) != erased_records.TABLE).select(*names.IN_TABLE, "batch").distinct()
+    )
+    if run.dead_letters.exists() and not letters.isEmpty():
+        delete_alone(letters.localCheckpoint(), run.dead_letters.location, F.expr(same))
+
+
+def _clear_old_memory(run: RunningFlow) -> None:
+    """Deletes what is remembered of the keys of tables that were here before: nobody reads it any more."""
+    folder = run.places.tombstones
+    for name in run.files.names(folder):
+        if run.tombstones is None or name != run.table_id:
+            run.files.delete(f"{folder}/{name}")
+
+
+def _purge(run: RunningFlow) -> None:
+    """Writes the files anew in which rows are only marked as deleted: their bytes would stay as long as the file."""
+    reader = reader_for(run.spark, run.places.lake)
+    for table in tables_of(run.flow, run.places):
+        if not delta_table.exists(run.files, table.location):
+            continue
+        for left in reversed(range(_PURGES)):
+            snapshot = read_snapshot(reader, table.location)
+            if snapshot is None or not any(each.deleted_rows for each in snapshot.files):
+                break
+            try:
+                delta_maintenance.purge(run.spark, table.name, table.location)
+            except MaintenanceConflict as error:
+                # Whoever came first has most likely written these files anew.
+                if not left:
+                    detail = error.facts["detail"]
+                    raise ErasureUnfinished(flow=run.flow.name, table=table.name, detail=detail) from error
+            else:
+                break

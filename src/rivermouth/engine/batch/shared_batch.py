@@ -1,0 +1,263 @@
+"""Flows over one table that are at the same place carry their batches together: one Spark job, a commit each.
+
+What is shared is the way from the source to files: read, decode, conform, check, route, write. The commit, with the
+entry of its ledger, the counts, dead letters and all that is repaired later are each flow's own, and so a file that was
+written for a flow which did not come to commit it is one that no version names.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rivermouth import names
+from rivermouth.domain.ledger import ledger
+from rivermouth.engine.batch import microbatch
+from rivermouth.engine.batch.pipeline import has_current_date, table_rows, transformed
+from rivermouth.engine.events import BatchSkipped
+from rivermouth.engine.flow.shared_part import Part
+from rivermouth.engine.table.flow_table import table_shape
+from rivermouth.errors import CommitLost
+from rivermouth.ports.delta.multi_table_write import PartedFiles, takes
+from rivermouth.ports.sources.table_source import TableSource
+from rivermouth.ports.spark.observed import ObservedEach
+from rivermouth.rows import envelope, routing
+from rivermouth.rows.columns import number_keys
+from rivermouth.sinks._target import Target
+from rivermouth.sinks.append import Append
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from rivermouth.domain.ledger.ledger import Entry, Ranges
+    from rivermouth.engine.events import BatchDone
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.table_shape import TableShape
+    from rivermouth.ports.delta.delta_table import Commit
+    from rivermouth.spec import Flow
+
+# So long a flow waits after the last one has come for those that have not.
+_GATHER_S: Final = 10.0
+_GATHER_FOLLOWING_S: Final = 1.0
+# So many commit at a time.
+_COMMITS: Final = 8
+# So many files of a task stand open at a time: with fewer, Spark sorts all rows by their table first.
+_OPEN_FILES: Final = 64
+
+
+@dataclass(slots=True)
+class _Wish:
+    """A batch that waits for those of the others."""
+
+    run: RunningFlow
+    ranges: Ranges
+    kind: Flow
+    part: Part | None = None
+    taken: bool = False
+    done: bool = False
+
+
+@dataclass(slots=True)
+class Together:
+    """The flows of one family in one run. Any thread.
+
+    Attributes:
+        following: Whether they go on at their triggers, and so are at one place by their clocks alone.
+        resting: How many wait for the others.
+        checked: Whether the condition on the rows of their source is known to be one.
+        commits: Held by a flow that commits its part.
+    """
+
+    following: bool = False
+    resting: int = 0
+    checked: bool = False
+    commits: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_COMMITS))
+    _change: threading.Condition = field(default_factory=threading.Condition)
+    _expected: set[str] = field(default_factory=set)
+    _wishes: dict[str, _Wish] = field(default_factory=dict)
+    _came_at: float = 0.0
+    _shapes: list[tuple[Flow, TableShape]] = field(default_factory=list)
+
+    def expect(self, flows: Iterable[str]) -> None:
+        """These flows will come, or ``leave``."""
+        with self._change:
+            self._expected.update(flows)
+
+    def leave(self, flow: str) -> None:
+        """A flow that is waited for no more."""
+        with self._change:
+            self._expected.discard(flow)
+            self._change.notify_all()
+
+    def part(self, run: RunningFlow, ranges: Ranges) -> Part | None:
+        """The flow's part of the batch of all that carry ``ranges`` now; None where it has to carry them alone.
+
+        Waits for the others. Whatever goes wrong with them together, each alone finds out what it was.
+
+        Guarantees:
+            Nothing is in a table yet. Stopped half-way: files that no version names.
+        """
+        name = run.flow.name
+        if not _fits(run, ranges):
+            self.leave(name)
+            return None
+        wish = _Wish(run, ranges, kind_of(run.flow))
+        with self._change:
+            self._wishes[name] = wish
+            self._came_at = time.monotonic()
+            self._change.notify_all()
+            self.resting += 1
+            try:
+                mine = self._gathered(wish)
+            finally:
+                self.resting -= 1
+        if mine:
+            self._carry(mine)
+        return wish.part
+
+    def _gathered(self, wish: _Wish) -> list[_Wish]:
+        """All wishes, for the first who sees that nobody else is to come; for the others none, once it is done."""
+        while not wish.done:
+            left_s = self._came_at + (_GATHER_FOLLOWING_S if self.following else _GATHER_S) - time.monotonic()
+            all_here = self._expected <= self._wishes.keys() or wish.run.stopping.is_set()
+            if not wish.taken and (all_here or left_s <= 0):
+                found = list(self._wishes.values())
+                self._wishes.clear()
+                for each in found:
+                    each.taken = True
+                return found
+            self._change.wait(0.2 if not wish.taken else None)
+        return []
+
+    def _carry(self, wishes: list[_Wish]) -> None:
+        try:
+            for group in _groups(wishes):
+                if len(group) > 1 and not group[0].run.stopping.is_set():
+                    _carry(group)
+                    for each in group:
+                        if each.part is None:
+                            # Not again and again, but with the next run.
+                            self.leave(each.run.flow.name)
+                            each.run.together = None
+        finally:
+            with self._change:
+                for each in wishes:
+                    each.done = True
+                self._change.notify_all()
+
+    # --- what is the same for all of them is found once ---
+
+    def shape(self, spark: SparkSession, flow: Flow) -> TableShape:
+        """The columns of the flow's table, as ``table_shape`` gives or gave them for one of the same kind."""
+        kind = kind_of(flow)
+        for known, shape in list(self._shapes):
+            if known == kind:
+                return shape
+        shape = table_shape(spark, flow)
+        self._shapes.append((kind, shape))
+        return shape
+
+
+def kind_of(flow: Flow) -> Flow:
+    """The flow without what tells the flows of a family apart."""
+    table = flow.table.model_copy(update={"name": ""})
+    bare = {"name": "", "source": None, "table": table, "previously": None, "starting_offsets": None}
+    return flow.model_copy(update=bare)
+
+
+def process_part(part: Part, planned: Ranges, run: RunningFlow) -> BatchDone | BatchSkipped:
+    """Carries a flow's part of a shared batch; as ``microbatch.process``, whose steps 2 to 4 were done for all parts.
+
+    Guarantees:
+        Those of ``microbatch.process``, which carries the batch where the flow's table has moved meanwhile.
+    """
+    started = time.monotonic()
+    ranges, entry = microbatch.begin(planned, run)
+    if entry is None:
+        return BatchSkipped(run.flow.name, planned)
+    commit = _added(part, run, entry) if ranges == planned else None
+    if commit is None:
+        return microbatch.process(run.source.batch(run.spark, ranges), ranges, run)
+    return microbatch.finish(ranges, entry, commit, part.seen, run, started)
+
+
+def _added(part: Part, run: RunningFlow, entry: Entry) -> Commit | None:
+    """The commit that brought the flow's part and ``entry`` into its table; None, and nothing done, if it has moved.
+
+    Raises:
+        CommitLost: Another process committed an entry of this number first.
+
+    Guarantees:
+        Those of the flow's sink.
+    """
+    for step in ("read", "decode", "conform", "check", "route", "write"):
+        run.reached(step)
+    target = Target(run.ledger, run.table_id, run.standing.version)
+    with nullcontext() if run.together is None else run.together.commits:
+        if not (isinstance(run.sink, Append) and run.sink.add(part.files, part.number, run.spark, target, entry)):
+            return None
+    commit = run.ledger.commit_of(entry, target.version)
+    if commit is None:
+        raise CommitLost(flow=entry.flow, entry=entry.number, table=run.ledger.location)
+    return commit
+
+
+def _fits(run: RunningFlow, ranges: Ranges) -> bool:
+    """Whether a batch of the flow is read, judged and written as those of others are."""
+    entry = run.standing.entry
+    return (
+        isinstance(run.source, TableSource)
+        and isinstance(run.sink, Append)
+        and run.flow.keyed is None
+        and not (entry.epochs or run.watches(ranges) or has_current_date(run.flow))
+        and run.erased.within(run.spark, entry, ranges) is None
+    )
+
+
+def _groups(wishes: Sequence[_Wish]) -> list[list[_Wish]]:
+    """Those that are alike in all but whose rows they are."""
+    groups: list[list[_Wish]] = []
+    for wish in wishes:
+        for group in groups:
+            first = group[0]
+            if first.ranges == wish.ranges and first.kind == wish.kind and first.run.columns == wish.run.columns:
+                group.append(wish)
+                break
+        else:
+            groups.append([wish])
+    return groups
+
+
+def _carry(group: Sequence[_Wish]) -> None:
+    """Gives each of the group its part; none to any if that fails, and none to one whose table wants more."""
+    run, ranges = group[0].run, group[0].ranges
+    try:
+        rows = TableSource.parted([each.run.source for each in group], run.spark, ranges, names.NUMBER)  # type: ignore[misc]
+        rows = envelope.read(rows, beside=(names.NUMBER,))
+        # Each task writes a file for each table.
+        rows = rows.coalesce(run.spark.sparkContext.defaultParallelism)
+        routed = transformed(rows, run, beside=(names.NUMBER,))
+        aggregates = routing.counting(run.flow, routing.block_size(ledger.size(ranges)))
+        if any(each.run.standing.entry.number == 0 for each in group):
+            aggregates |= number_keys.counting(run.flow)
+        observed = ObservedEach(routed, names.NUMBER, len(group), aggregates)
+        passed = observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'")
+        table = table_rows(passed, run, beside=(names.NUMBER,))
+        shape = table.drop(names.NUMBER)
+        fitting = [each for each in group if takes(shape, each.run.places.table, each.run.standing.version)]
+        if len(fitting) < len(group):
+            if len(fitting) > 1:
+                _carry(fitting)
+            return
+        run.spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(_OPEN_FILES))
+        files = PartedFiles(table, names.NUMBER, [each.run.places.table for each in group])
+        found = [Part(files, number, observed.get(number)) for number in range(len(group))]
+    except Exception:  # noqa: BLE001 - each of them meets it again, alone, and tells
+        return
+    for each, part in zip(group, found, strict=True):
+        each.part = part

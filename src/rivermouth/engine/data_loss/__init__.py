@@ -1,0 +1,1 @@
+"""Data that is gone, and decisions about it."""

@@ -1,0 +1,189 @@
+"""Decisions about data that is gone: held against Kafka and the table, and recorded in the table's ledger."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import IntegerType, StructField
+
+from rivermouth import names
+from rivermouth.domain.ledger import decisions, ledger
+from rivermouth.domain.ledger.data_loss import Found, LossDecision, problem
+from rivermouth.engine.batch.pipeline import write_entry
+from rivermouth.engine.batch.recovery import finish_decision, recount, recover
+from rivermouth.engine.data_loss.duplicates import check_doubles
+from rivermouth.engine.events import DecisionRecorded
+from rivermouth.errors import DecisionRefused, EpochColumnTaken
+from rivermouth.ports.delta import delta_ddl, delta_table
+from rivermouth.ports.delta.table_ledger import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rivermouth.domain.kafka.source_topics import Topic
+    from rivermouth.domain.ledger.ledger import Counts, Offsets
+    from rivermouth.domain.ledger.loss_decision import Ruling
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.ports.sources.protocols import Topics
+    from rivermouth.spec import Flow
+
+
+def found_of(kafka: Topics, flow: Flow, topics: Mapping[str, Topic]) -> Found:
+    """What Kafka holds of the flow's topics now."""
+    return Found(
+        ids={name: topic.id for name, topic in topics.items()},
+        first=kafka.beginning_offsets(topics),
+        # An open transaction ends what can be read; the log itself goes on.
+        end=kafka.end_offsets(topics, "read_uncommitted"),
+        whole=not flow.assign,
+        place="Kafka" if flow.source is None else flow.source.shown,
+    )
+
+
+def check_topics(run: RunningFlow, topics: Mapping[str, Topic]) -> None:
+    """Nothing, if Kafka still holds what the ledger expects next.
+
+    Raises:
+        TopicRecreated: A topic has another id than the ledger knows.
+        PartitionsFewer: A topic has fewer partitions than the ledger knows.
+        OffsetsExpired: Offsets that were not read yet are gone.
+        OffsetsBeyondEnd: A topic ends before the offset that the ledger expects.
+    """
+    found = found_of(run.kafka, run.flow, topics)
+    stopped = problem(run.flow.name, run.standing.entry, run.standing.needed, found)
+    if stopped is not None:
+        raise stopped
+
+
+def decide(run: RunningFlow, topics: Mapping[str, Topic], wanted: LossDecision | None) -> None:
+    """Records what was decided, by a command or beforehand by ``on_data_loss``; nothing where nothing was.
+
+    Raises:
+        DecisionRefused: The decision does not fit what is gone, or would read records again that the table has.
+        RewindDoubles: The table has rows that would be read again.
+        LedgerVoid: Others changed the table, and that was not decided as a whole.
+        RivermouthError: What would stop the flow all the same; then nothing is recorded.
+
+    Guarantees:
+        Run twice: recorded once. Stopped half-way: it is recorded whole or not at all; the dead letters that a
+        rewind gives up are given up before the next batch.
+    """
+    if run.void is None and not run.standing.entry.unsettled:
+        recover(run)  # marks of a replay or a decision that was cut off, which need nothing of Kafka
+    beforehand = run.flow.on_data_loss == "record"
+    if not wanted and not beforehand:
+        return
+    found = found_of(run.kafka, run.flow, topics)
+    if wanted:
+        _check_void(run, wanted, found)
+        _record(run, found, wanted)
+    if run.void is not None:
+        raise run.void
+    if beforehand:
+        _record(run, found, decisions.by_setting(run.standing.entry, run.standing.needed, found, at=now()))
+
+
+def now() -> str:
+    """This moment as decisions name it."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def _record(run: RunningFlow, found: Found, wanted: LossDecision) -> None:
+    """Rules on what is wanted, and records it; nothing where all of it was recorded before."""
+    entry, needed = run.standing.entry, run.standing.needed
+    ruling = decisions.rule(run.flow.name, entry, needed, found, wanted, void=run.void is not None)
+    if ruling is None:
+        return
+    check_doubles(run, ruling, wanted)
+    if run.standing.counts is None and not run.standing.entry.unsettled:
+        recover(run)  # not before: the side file then names the version that others made as looked at
+    before = run.standing
+    counts = _counts(run, ruling, wanted)
+    if ruling.fresh:
+        add_epoch_column(run)
+    entry = ruling.entry_after(before.entry, counts)
+    run.reached("decide")
+    commit = write_entry(run, entry)
+    run.standing = Standing(entry, commit.version, report=before.report)
+    run.void = None
+    run.reached("decided")
+    finish_decision(run)
+    for decision in ruling.decisions:
+        run.emit(DecisionRecorded(run.flow.name, entry.number, decision))
+
+
+def _counts(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> Counts:
+    """The counts of the newest entry's own batch, which is settled with it as far as Kafka still has it."""
+    standing = run.standing
+    ranges = standing.entry.unsettled
+    if standing.counts is not None or not ranges:
+        return standing.counts or ledger.Counts()
+    if run.void is None:
+        return recount(run, ranges, ruling.unsettled)
+    # What others left of the batch says nothing about it: it has to be read again as a whole.
+    kept: Offsets = {}
+    for topic, p, start, _end in ledger.flat(ledger.without(ranges, ruling.unsettled)):
+        if ruling.next_offsets.get(topic, {}).get(p, start) > start:
+            kept.setdefault(topic, {})[p] = start
+    if not kept:
+        return ledger.Counts()
+    raise DecisionRefused(
+        flow=run.flow.name,
+        option="--rewind",
+        detail="the last batch was not settled before others changed the table, so it has to be read again",
+        fix=wanted.together(LossDecision(rewinds=kept)).command(run.flow.name),
+    )
+
+
+def _check_void(run: RunningFlow, wanted: LossDecision, found: Found) -> None:
+    """Nothing, if of a table that others restored each partition is named whose rows went with it.
+
+    What the flow reads no more is nobody's concern, and of a topic that begins anew nothing could come again.
+
+    Raises:
+        LedgerVoid: One is not: its rows would be in no batch. Or nobody said that the table is fine as it is.
+    """
+    if run.void is None:
+        return
+    moved: Offsets = run.void.facts["moved"]  # type: ignore[assignment]
+    unnamed = [
+        partition
+        for topic, parts in moved.items()
+        if topic not in wanted.epochs
+        for partition in parts
+        if partition in found.first.get(topic, {}) and partition not in wanted.rewinds.get(topic, {})
+    ]
+    if unnamed or not (wanted.rewinds or wanted.epochs):
+        raise run.void
+
+
+def check_epoch_column(flow: Flow, columns: Sequence[str]) -> None:
+    """Nothing, if the flow's own columns leave that of the epochs free.
+
+    Raises:
+        EpochColumnTaken: They do not.
+    """
+    if names.EPOCH_COLUMN in (name.lower() for name in columns):
+        detail = "the payload has one of that name"
+        raise EpochColumnTaken(flow=flow.name, column=names.EPOCH_COLUMN, detail=detail)
+
+
+def add_epoch_column(run: RunningFlow) -> None:
+    """The column that tells rows of an earlier epoch from those of a later one; no row is rewritten.
+
+    Raises:
+        EpochColumnTaken: A column of that name is something else.
+
+    Guarantees:
+        Run twice: the second time finds it.
+    """
+    check_epoch_column(run.flow, run.columns)
+    columns = delta_table.table_state(run.spark, run.places.table).columns
+    taken = next((column for column in columns if column.name.lower() == names.EPOCH_COLUMN), None)
+    if taken is None:
+        added = [StructField(names.EPOCH_COLUMN, IntegerType())]
+        delta_ddl.alter(run.spark, run.places.table, added=added, widened=[])
+    elif not isinstance(taken.dataType, IntegerType):
+        detail = "the table has one of that name that is no int"
+        raise EpochColumnTaken(flow=run.flow.name, column=names.EPOCH_COLUMN, detail=detail)

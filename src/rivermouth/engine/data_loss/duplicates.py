@@ -1,0 +1,118 @@
+"""Before a decision is recorded: whether the table has already what would be read again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger.data_loss import LossDecision, rewind_text
+from rivermouth.engine.batch.pipeline import as_coordinates, rows_within, table_coordinates
+from rivermouth.errors import DecisionRefused, RewindDoubles
+from rivermouth.rows import envelope
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from rivermouth.domain.ledger.ledger import Offsets, Ranges
+    from rivermouth.domain.ledger.loss_decision import Ruling
+    from rivermouth.engine.flow.running import RunningFlow
+
+_PLACE = (names.TOPIC, names.PARTITION)
+
+
+def check_doubles(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> None:
+    """Nothing, if the table has none of the records that will be read again, or knows the newest of each key.
+
+    Raises:
+        RewindDoubles: It has, in the epoch of now.
+        DecisionRefused: It has, or its dead letters have, from before the log was cut.
+    """
+    if ruling.again and run.flow.keyed is None:
+        for row in _counted(rows_within(run, ruling.again))[:1]:
+            raise RewindDoubles(
+                flow=run.flow.name,
+                table=run.places.table,
+                rows=row["rows"],
+                topic=row[names.TOPIC],
+                partition=row[names.PARTITION],
+                first=row["first"],
+                last=row["last"],
+                condition=_condition(run, row),
+            )
+    # A keyed table has no use for the look, where nothing was erased.
+    looks = run.flow.keyed is None or run.erased.exists()
+    ranges = _readable(run, ruling.suspect) if looks else {}
+    found = _counted(_the_same(run, ranges)) if ranges else []
+    if found:
+        first, told = found[0], "" if _timestamp(run) else ", as far as can be told without kafka_timestamp"
+        erased = " (or had them, before they were erased)" if run.erased.exists() else ""
+        topic, partition = first[names.TOPIC], first[names.PARTITION]
+        behind: Offsets = {}
+        for row in found:
+            behind.setdefault(row[names.TOPIC], {})[row[names.PARTITION]] = row["last"] + 1
+        raise DecisionRefused(
+            flow=run.flow.name,
+            option=f"--rewind {rewind_text(topic, partition, ruling.suspect[topic][partition][0])}",
+            detail=f"of what Kafka holds of {topic}-{partition} there, the table and its dead letters have "
+            f"{first['rows']} records, offsets {first['first']} to {first['last']}{told}{erased}",
+            fix=wanted.together(LossDecision(rewinds=behind)).command(run.flow.name),
+        )
+
+
+def _counted(rows: DataFrame) -> list[Row]:
+    found = rows.groupBy(*_PLACE).agg(
+        F.count(F.lit(1)).alias("rows"), F.min(names.OFFSET).alias("first"), F.max(names.OFFSET).alias("last")
+    )
+    return found.orderBy(*_PLACE).collect()
+
+
+def _condition(run: RunningFlow, row: Row) -> str:
+    """SQL: exactly the rows that were found; the same offsets of another epoch stay."""
+    topic, partition, offset = (names.quoted(run.flow.metadata_columns[name]) for name in names.COORDINATES)
+    place = row[names.TOPIC], row[names.PARTITION]
+    entry = run.standing.entry
+    epoch = f" AND coalesce({names.EPOCH_COLUMN}, 0) = {len(entry.begun.get(place, ()))}" if entry.epochs else ""
+    # A name of a topic holds no quotes.
+    where = f"{topic} = '{place[0]}' AND {partition} = {place[1]}"
+    return f"{where} AND {offset} BETWEEN {row['first']} AND {row['last']}{epoch}"
+
+
+def _readable(run: RunningFlow, ranges: Ranges) -> Ranges:
+    """What of ``ranges`` no open transaction holds back."""
+    if not ranges:
+        return {}
+    ends = run.kafka.end_offsets(run.kafka.topics(run.flow))
+    limits = {t: {p: min(end, ends[t][p]) for p, end in parts.items()} for t, parts in ledger.ends(ranges).items()}
+    return ledger.between(ledger.starts(ranges), limits)
+
+
+def _timestamp(run: RunningFlow) -> str | None:
+    return run.flow.metadata_columns.get("kafka_timestamp")
+
+
+def _the_same(run: RunningFlow, ranges: Ranges) -> DataFrame:
+    """Rows and open dead letters of any epoch that are what Kafka holds at their offsets, by Kafka's timestamps."""
+    column = _timestamp(run)
+    stamp = F.col(names.quoted(column)) if column else F.lit(None).cast("timestamp")
+    there = table_coordinates(run, stamp.alias("__then")).drop(names.EPOCH, names.POSITION)
+    if run.flow.keyed is not None:
+        # It knows the newest record of each key; what was erased it does not know.
+        there = there.limit(0)
+    elif run.dead_letters.exists():
+        letters = run.dead_letters.frame().where(F.col("status") == "open")
+        buried = as_coordinates(letters.withColumnRenamed("kafka_timestamp", "__then"), "__then")
+        there = there.unionByName(buried.drop(names.POSITION))
+    erased = run.erased.records(run.spark, run.standing.entry)
+    if erased is not None:
+        # Those whose timestamps are known are left out when they are read again.
+        unknown = erased.where(F.col(names.TIMESTAMP).isNull())
+        there = there.unionByName(unknown.select(*_PLACE, names.OFFSET, F.col(names.TIMESTAMP).alias("__then")))
+    source = run.source.with_headers(headers=False)
+    held = envelope.read(source.batch(run.spark, ranges)).select(*_PLACE, names.OFFSET, names.TIMESTAMP)
+    if run.flow.explosion is not None:
+        there = there.distinct()  # in records
+    found = there.where(envelope.inside(ranges)).join(held, [*_PLACE, names.OFFSET])
+    return found.where(F.col("__then").isNull() | (F.col("__then") == F.col(names.TIMESTAMP)))

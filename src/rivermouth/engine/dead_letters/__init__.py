@@ -1,0 +1,1 @@
+"""Dead letters: looked at, and tried again."""

@@ -1,0 +1,225 @@
+"""Dead letters looked at, tried again, or given up."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.engine.batch.pipeline import (
+    table_coordinates,
+    table_rows,
+    transform,
+    transformed,
+    with_epoch,
+    write_rows,
+)
+from rivermouth.engine.batch.recovery import recover
+from rivermouth.engine.events import Replayed, StillFailing
+from rivermouth.engine.schema.evolve import foreseen, grow
+from rivermouth.names import COORDINATES, EPOCH, IN_TABLE, ROUTE
+from rivermouth.ports.delta.table_ledger import Standing
+from rivermouth.rows import dead_letter, explode, routing
+from rivermouth.rows.split_changes import once
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.rows.dead_letter import DeadLetterFilter
+    from rivermouth.spec import Flow
+
+_KEYS = [*COORDINATES, "batch"]
+_RECORD = [*IN_TABLE, EPOCH]
+_POSITION = dead_letter.POSITION.name
+_PASSES = "__passes"
+
+
+def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool, marks_failures: bool = True) -> Replayed:
+    """Judges open dead letters again by the flow's rules of now, and moves those into the table that pass.
+
+    Where the flow's schema may grow, it grows by them first, as it would by a batch.
+
+    Args:
+        run: The flow, opened, its last batch settled.
+        wanted: Which dead letters; only open ones are tried.
+        dry_run: Only say what would move.
+        marks_failures: Count the try as one more of those that still fail, even if none passes, and say why they fail
+            by the rules of now.
+
+    Raises:
+        CommitLost: Another process wrote the ledger entry first.
+
+    Guarantees:
+        Run twice: the second time moves none. Stopped after the rows are in the table and before the letters
+        are marked: they are marked when the flow is opened the next time.
+    """
+    name = uuid.uuid4().hex[:12]
+    if not run.dead_letters.exists():
+        return Replayed(run.flow.name, name, tried=0, replayed=0, remaining=0, dry_run=dry_run)
+    with run.lock:
+        _prepare(run)
+        letters = _open_letters(run, wanted).persist(StorageLevel.DISK_ONLY)
+        try:
+            return _replay(run, letters, name, dry_run=dry_run, marks_failures=marks_failures)
+        finally:
+            letters.unpersist()
+
+
+def discard(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> int:
+    """Gives open dead letters up: they stay in their table as ``discarded``; says how many.
+
+    Guarantees:
+        Run twice: the second time finds none.
+    """
+    if not run.dead_letters.exists():
+        return 0
+    with run.lock:
+        _prepare(run)
+        letters = _open_letters(run, wanted)
+        found = letters.count()
+        if found and not dry_run:
+            run.dead_letters.mark(letters.select(*_keys(run), F.lit("discarded").alias("new_status")).distinct())
+        return found
+
+
+def _prepare(run: RunningFlow) -> None:
+    """Sees to it that this process may write the table, and that the newest entry is settled."""
+    if run.lease is not None:
+        run.lease.check()
+    run.ledger.check_undisturbed(run.standing)
+    recover(run)
+
+
+def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool, marks_failures: bool) -> Replayed:
+    if letters.isEmpty():
+        return Replayed(run.flow.name, name, tried=0, replayed=0, remaining=0, dry_run=dry_run)
+    flow = _with_room_for(run, letters, dry_run=dry_run)
+    routed = _judged_again(run, flow, letters)
+    passing = routed.where(_PASSES)
+    places = passing.where(once(flow)).select(*_places(flow))
+    coordinates = (places.distinct() if flow.explosion is not None else places).persist(StorageLevel.DISK_ONLY)
+    failing = None
+    try:
+        tried, passed = letters.count(), coordinates.count()
+        if passed < tried and (dry_run or marks_failures):
+            failing = _failing(run, flow, routed).persist(StorageLevel.DISK_ONLY)
+        reasons = () if failing is None else _counted(failing, tried - passed)
+        if not dry_run and (passed or marks_failures):
+            counts = _append(run, passing, coordinates) if passed else run.standing.counts
+            _mark(run, letters, coordinates, failing)
+            run.standing = replace(run.standing, counts=counts)
+            run.ledger.keep(run.standing)
+        done = Replayed(run.flow.name, name, tried=tried, replayed=passed, remaining=tried - passed, dry_run=dry_run)
+        return replace(done, reasons=reasons)
+    finally:
+        coordinates.unpersist()
+        if failing is not None:
+            failing.unpersist()
+
+
+def _with_room_for(run: RunningFlow, letters: DataFrame, *, dry_run: bool) -> Flow:
+    """The flow with a schema that has grown by the letters; a dry run keeps nothing, and changes no table."""
+    rows = dead_letter.as_envelope(letters)
+    if dry_run:
+        return foreseen(run, rows)
+    grow(run, rows)
+    return run.flow
+
+
+def _judged_again(run: RunningFlow, flow: Flow, letters: DataFrame) -> DataFrame:
+    """The rows of letters by the rules of now; of a record that was refused as a whole all of them pass or none."""
+    letters = with_epoch(run, letters)
+    more: tuple[str, ...] = ("batch", EPOCH)
+    beside: tuple[str, ...] = ("__batch", EPOCH)
+    if flow.explosion is not None:
+        letters = letters.withColumn(explode.WANTED, F.col(_POSITION))
+        more, beside = (*more, explode.WANTED), (*beside, explode.WANTED)
+    tried_again = dead_letter.as_envelope(letters, *more).distinct()
+    # Of a dry run the flow may have a schema that is kept nowhere.
+    routed = transformed(tried_again, run, beside) if flow is run.flow else transform(tried_again, flow, beside)
+    passes = F.col(ROUTE) == routing.TABLE
+    if flow.explosion is not None:
+        passes = F.min(passes).over(Window.partitionBy(*IN_TABLE, *beside))
+    return routed.withColumn(_PASSES, passes)
+
+
+def _places(flow: Flow) -> list[Column]:
+    """What a dead letter is marked by, of its judged rows, and its epoch."""
+    wanted = {**IN_TABLE, **({explode.WANTED: _POSITION} if flow.explosion is not None else {})}
+    return [*(F.col(name).alias(key) for name, key in wanted.items()), F.col("__batch").alias("batch"), F.col(EPOCH)]
+
+
+def _failing(run: RunningFlow, flow: Flow, routed: DataFrame) -> DataFrame:
+    """Why letters fail now, one row for each: of several elements of a record the first that fails."""
+    beside = [name for name in ("__batch", explode.WANTED) if name in routed.columns]
+    told = dead_letter.dead_letters(
+        routed, flow, target=run.dead_letters.target, entry=run.standing.entry.number, topic_ids={}, beside=beside
+    )
+    keys = _keys(run)
+    whose = {"batch": F.col("__batch")}
+    whose |= {_POSITION: F.col(explode.WANTED)} if flow.explosion is not None else {}
+    why = F.struct(*(F.col(name) for name in ([_POSITION] if flow.explosion is not None else []) + [*dead_letter.WHY]))
+    found = told.select(*COORDINATES, why.alias("why"), *(column.alias(name) for name, column in whose.items()))
+    first = found.groupBy(*keys).agg(F.min("why").alias("why"))
+    return first.select(*keys, *(F.col(f"why.{name}").alias(f"new_{name}") for name in dead_letter.WHY))
+
+
+def _counted(failing: DataFrame, remaining: int) -> tuple[StillFailing, ...]:
+    grouped = failing.groupBy("new_reason", "new_field").count().collect()
+    found = [StillFailing(reason, field, letters) for reason, field, letters in grouped]
+    if dropped := remaining - sum(each.letters for each in found):
+        found.append(StillFailing("DROPPED", None, dropped))
+    return tuple(sorted(found, key=lambda each: (-each.letters, each.reason, each.field or "")))
+
+
+def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Counts:
+    """The passing rows that the table does not have, with an entry that moves no offset; not settled yet.
+
+    A keyed table takes them all: it knows which of them come too late.
+    """
+    before = run.standing
+    entry = before.entry.carried("replay", before.counts or Counts())
+    missing = passing if run.flow.keyed is not None else _missing(passing, coordinates, run)
+    run.reached("replay_write")
+    commit = write_rows(table_rows(missing, run), run, entry)
+    run.standing = Standing(entry, commit.version, report=before.report)
+    return Counts(replayed=commit.rows_written or 0)
+
+
+def _missing(passing: DataFrame, coordinates: DataFrame, run: RunningFlow) -> DataFrame:
+    records = coordinates.withColumnsRenamed({key: name for name, key in IN_TABLE.items()}).select(*_RECORD)
+    present = table_coordinates(run).join(F.broadcast(records), _RECORD, "left_semi").distinct()
+    return passing.join(F.broadcast(present), [*run.flow.identity, EPOCH], "left_anti")
+
+
+def _mark(run: RunningFlow, letters: DataFrame, coordinates: DataFrame, failing: DataFrame | None) -> None:
+    run.reached("replay_mark")
+    passed = F.broadcast(coordinates.withColumn("__passed", F.lit(True)))
+    status = F.when(F.col("__passed"), "replayed").otherwise("open")
+    keys = _keys(run)
+    verdicts = letters.select(*keys).distinct().join(passed, keys, "left")
+    told = [status.alias("new_status")]
+    if failing is not None:
+        verdicts = verdicts.join(F.broadcast(failing), keys, "left")
+        told += [F.col(f"new_{name}") for name in dead_letter.WHY]
+    run.dead_letters.mark(verdicts.select(*keys, *told))
+
+
+def _keys(run: RunningFlow) -> list[str]:
+    """What dead letters are marked by; ``_open_letters`` has no null in it."""
+    return [*_KEYS, *([_POSITION] if run.flow.explosion is not None else [])]
+
+
+def _open_letters(run: RunningFlow, wanted: DeadLetterFilter) -> DataFrame:
+    letters = run.dead_letters.frame()
+    mine = (F.col("flow").isin(run.flow.name, run.flow.previously or run.flow.name)) & (F.col("status") == "open")
+    found = explode.with_position(letters).where(mine & wanted.condition())
+    if run.flow.explosion is None:
+        return found.select(letters.columns)
+    return found.withColumn(_POSITION, F.coalesce(_POSITION, F.lit(explode.WHOLE)))

@@ -1,0 +1,1 @@
+"""Rows erased by a condition."""

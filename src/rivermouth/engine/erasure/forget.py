@@ -1,0 +1,155 @@
+"""Rows and dead letters erased by a condition, so that they stay erased and the ledger and the audit still add up.
+
+The order of effects: what is erased is remembered by its coordinates, then the rows go with a ledger entry in one
+commit, then dead letters and bytes. What a crash leaves undone before the commit was never done; what it leaves after
+it, ``recover`` does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.delta import table_files
+from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger.erasure import ForgetReport, after, sha256
+from rivermouth.engine.batch.pipeline import table_order
+from rivermouth.engine.batch.recover_erasure import finish_forget, keep, report_of
+from rivermouth.engine.batch.recovery import recover
+from rivermouth.engine.erasure.select_rows import choose
+from rivermouth.engine.table.describe_tables import DEFAULT_RETAIN_S
+from rivermouth.errors import CommitLost, ForgetRefused
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.delta_merge import delete
+from rivermouth.ports.delta.table_ledger import Standing, app_id
+from rivermouth.side_tables import erased_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from rivermouth.domain.ledger.erasure import ForgetRequest
+    from rivermouth.engine.erasure.select_rows import Chosen
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.rows.keyed.changes import Order
+
+_RETENTION: Final = "delta.deletedFileRetentionDuration"
+
+
+def forget(run: RunningFlow, request: ForgetRequest, *, dry_run: bool) -> ForgetReport:
+    """Erases the rows and dead letters for which the request's conditions are TRUE.
+
+    In a keyed table all rows of a key go of which one fits. Of an append table those rows go that fit. Dead letters go
+    too whose Kafka key only rows that go have.
+
+    Args:
+        run: The flow, opened.
+        request: What is to be erased.
+        dry_run: Only say how much that is.
+
+    Raises:
+        ForgetRefused: A condition is none, or the table's rows cannot be erased.
+        CommitLost: Another process wrote the ledger entry first.
+
+    Guarantees:
+        Run twice with one mark: once. Stopped before the commit: nothing is erased, but keys may have lost what was
+        remembered of their deletions. Stopped after it: the rest is done when the flow is opened the next time.
+    """
+    if run.flow.explosion is not None:
+        detail = "its rows are elements of records, and an element alone cannot be kept from being read again"
+        fix = "leave explode out, into a table of its own, and erase there"
+        raise ForgetRefused(table=run.places.name, detail=detail, fix=fix)
+    with run.lock:
+        if run.lease is not None:
+            run.lease.check()
+        run.ledger.check_undisturbed(run.standing)
+        recover(run)
+        before = report_of(run.files, run.places, request.mark)
+        if before is not None and before.done:
+            return before
+        with ExitStack() as ends:
+            chosen = choose(run, request, ends)
+            report = _report(run, request, chosen)
+            if dry_run or not report.found:
+                return dataclasses.replace(report, dry_run=dry_run, done=not dry_run)
+            return _erase(run, request, chosen, report)
+
+
+def _erase(run: RunningFlow, request: ForgetRequest, chosen: Chosen, report: ForgetReport) -> ForgetReport:
+    before, order = run.standing, table_order(run)
+    entry = before.entry.carried("forget", before.counts or ledger.Counts())
+    report = dataclasses.replace(report, entry=entry.number)
+    keep(run.files, run.places, report)
+    run.reached("forget_remember")
+    named = {erased_records.ENTRY: F.lit(entry.number), "mark": F.lit(entry.attempt), "request": F.lit(request.mark)}
+    run.erased.remember(chosen.records.withColumns(named), entry)
+    if order is not None and run.tombstones is not None and chosen.remembered:
+        run.tombstones.forget_keys(chosen.matches, order)
+    run.reached("forget_write")
+    _delete(run, entry, chosen, order)
+    commit = run.ledger.commit_of(entry, before.version)
+    if commit is None:
+        raise CommitLost(flow=entry.flow, entry=entry.number, table=run.places.table)
+    run.standing = Standing(entry, commit.version, report=before.report)
+    run.reached("forgotten")
+    finish_forget(run)
+    return report_of(run.files, run.places, request.mark) or dataclasses.replace(report, done=True)
+
+
+def _delete(run: RunningFlow, entry: ledger.Entry, chosen: Chosen, order: Order | None) -> None:
+    try:
+        delete(
+            chosen.matches,
+            run.places.table,
+            _on(run, chosen, order),
+            app_id=app_id(entry.flow, run.table_id),
+            app_version=entry.number,
+            metadata=entry.to_json(),
+        )
+    except delta_table.conflicts() as error:
+        detail = f"somebody committed a change of the same files first ({type(error).__name__})"
+        fix = f"rivermouth tables forget {run.places.name} --where CONDITION"
+        raise ForgetRefused(table=run.places.name, detail=detail, fix=fix) from error
+
+
+def _on(run: RunningFlow, chosen: Chosen, order: Order | None) -> Column:
+    """When a row goes: by columns alone, for the log keeps the text of it."""
+    if order is not None:
+        return F.expr(order.same_key("s", "t"))
+    called = run.flow.metadata_columns
+    same = {name: f"t.{names.quoted(called[column])}" for name, column in names.IN_TABLE.items()}
+    if run.standing.entry.epochs:
+        same[names.EPOCH] = f"coalesce(t.{names.EPOCH_COLUMN}, 0)"
+    equal = [f"{column} = s.{name}" for name, column in same.items()]
+    if chosen.least is not None:
+        # By literal bounds alone Delta skips files.
+        equal.append(f"{same[names.OFFSET]} BETWEEN {chosen.least} AND {chosen.greatest}")
+    return F.expr(" AND ".join(equal))
+
+
+def _report(run: RunningFlow, request: ForgetRequest, chosen: Chosen) -> ForgetReport:
+    state = delta_table.table_state(run.spark, run.places.table)
+    promised = table_files.interval_s(state.properties.get(_RETENTION, "")) or 0.0
+    found = bool(chosen.rows or chosen.dead_letters or chosen.remembered)
+    return ForgetReport(
+        flow=run.flow.name,
+        table=run.places.name,
+        mark=request.mark,
+        at=request.at,
+        who=request.who,
+        why=request.why,
+        where_sha256=sha256(request.where),
+        dead_letters_sha256=sha256(request.dead_letters),
+        rows=chosen.rows,
+        dead_letters=chosen.dead_letters,
+        remembered=chosen.remembered,
+        shared=chosen.shared,
+        unjudged=chosen.unjudged,
+        records=chosen.known,
+        in_part=chosen.in_part,
+        last_version=state.version if found else None,
+        vacuum_from=after(request.at, max(DEFAULT_RETAIN_S, promised)) if found else None,
+    )

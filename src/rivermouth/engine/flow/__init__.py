@@ -1,0 +1,1 @@
+"""A flow at work, and the plain values about it."""

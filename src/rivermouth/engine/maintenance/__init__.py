@@ -1,0 +1,1 @@
+"""OPTIMIZE and VACUUM."""

@@ -1,0 +1,274 @@
+"""Opening a flow: its table found or made, its ledger read and held against Kafka, its last batch settled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rivermouth.domain.ledger.ledger import Entry, first_entry
+from rivermouth.engine.batch.recovery import recover
+from rivermouth.engine.data_loss.decide import add_epoch_column, check_epoch_column, check_topics, decide
+from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached, Warned
+from rivermouth.engine.flow.column_starts import keep_column_starts
+from rivermouth.engine.flow.running import RunningFlow
+from rivermouth.engine.open.adopt import adopt
+from rivermouth.engine.open.rebuild import empty
+from rivermouth.engine.open.restore_state import restore_state, settle_restored
+from rivermouth.engine.schema.kept_schemas import SchemaUpdate, ensured
+from rivermouth.engine.table.flow_table import change_table, create_table, register_table, table_changes, table_shape
+from rivermouth.engine.table.keyed_table import column_starts, columns_left
+from rivermouth.errors import LedgerVoid
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.table_ledger import TableLedger, narrowed
+from rivermouth.ports.lake.lake_files import PlacedFiles
+from rivermouth.ports.spark.session import for_flow
+from rivermouth.rows import dead_letter
+from rivermouth.side_tables.dead_letters import DeadLetterTable
+from rivermouth.side_tables.deleted_keys import Tombstones
+from rivermouth.side_tables.erased_records import Erased
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from rivermouth.domain.kafka.source_topics import Topic
+    from rivermouth.domain.ledger.adoption import Adoption
+    from rivermouth.domain.ledger.data_loss import LossDecision
+    from rivermouth.domain.ledger.ledger_rebuild import Rebuild
+    from rivermouth.domain.project.locations import FlowPlaces
+    from rivermouth.engine.batch.shared_batch import Together
+    from rivermouth.engine.events import Listener
+    from rivermouth.engine.flow.table_shape import TableShape
+    from rivermouth.ports.lake.lake_files import LakeFiles
+    from rivermouth.ports.sources.protocols import Records, Topics
+    from rivermouth.spec import Flow
+
+
+def open_flow(
+    spark: SparkSession,
+    flow: Flow,
+    places: FlowPlaces,
+    *,
+    kafka: Topics,
+    source: Records,
+    listener: Listener,
+    decision: LossDecision | None = None,
+    adoption: Adoption | None = None,
+    rebuild: Rebuild | None = None,
+    update_schema: bool = False,
+    together: Together | None = None,
+) -> RunningFlow:
+    """The flow, ready for its next batch. The caller holds the table's lease.
+
+    Args:
+        spark: The session that all flows share.
+        flow: The flow.
+        places: Where its things lie.
+        kafka: What there is to read.
+        source: The same as Spark reads it.
+        listener: Gets the events.
+        decision: About data that is gone, to be recorded first.
+        adoption: Of a table that another program wrote, to be done first.
+        rebuild: The wish that the table is emptied first; of one that is made with it nothing has to be.
+        update_schema: Infer the schema again first, if it is inferred.
+        together: The flows with which it carries its batches.
+
+    Raises:
+        RivermouthError: What is wrong with the flow, its table, its ledger or its topics.
+
+    Guarantees:
+        Run twice: the second time finds the table. Stopped half-way: the table is there with its entry 0 or not
+        at all; dead letters that a crash left out are added once.
+    """
+    session = for_flow(spark)
+    files = PlacedFiles(session)
+
+    adopting = adoption is not None
+    state_lost = restore_state(session, flow, files, places, kafka, listener)
+    flow = _with_schema(
+        session, flow, files, places, kafka=kafka, listener=listener, update=update_schema, adopting=adopting
+    )
+    shape = table_shape(session, flow) if together is None else together.shape(session, flow)
+    topics = kafka.topics(flow)
+    if adoption:
+        adopt(session, flow, places, adoption, kafka=kafka, topics=topics, shape=shape, listener=listener)
+    created = not delta_table.exists(files, places.table)
+    if created:
+        _create(session, flow, places, shape, _entry_zero(flow, kafka, topics), listener)
+    register_table(session, flow, places)
+    run = standing_flow(
+        session,
+        flow,
+        places,
+        kafka=kafka,
+        source=source,
+        topics=topics,
+        shape=shape,
+        listener=listener,
+        even_void=bool(decision or rebuild),
+    )
+    run.together, run.state_lost = together, state_lost
+    if run.standing.entry.epochs:
+        # Whoever restored the table to before the first epoch, or dropped the column, took it away.
+        add_epoch_column(run)
+    if run.state_lost and run.void is None:
+        settle_restored(run)
+    if run.void is None or not rebuild:
+        decide(run, topics, decision)
+    check_topics(run, topics)
+    if rebuild and not created:
+        empty(run, topics, rebuild)
+    keep_column_starts(run)  # before columns are added: what begins with them is known then
+    if run.changes:
+        change_table(session, flow, places.table, run.changes)
+        run.warn(f"the declared schema {run.changes}")
+    entry = run.standing.entry
+    recover(run)
+    run.state_lost = False
+    unheeded = without_effect(flow, entry)
+    if unheeded is not None:
+        run.warn(unheeded)
+    why = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
+    run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, why))
+    return run
+
+
+def _with_schema(
+    spark: SparkSession,
+    flow: Flow,
+    files: LakeFiles,
+    places: FlowPlaces,
+    *,
+    kafka: Topics,
+    listener: Listener,
+    update: bool,
+    adopting: bool,
+) -> Flow:
+    """The flow with the schema that counts from now on; one that its table cannot be changed to is not kept."""
+
+    def judge(wanted: Flow) -> None:
+        shape = table_shape(spark, wanted)
+        if delta_table.exists(files, places.table):
+            state = delta_table.table_state(spark, places.table)
+            table_changes(wanted, places.table, state, shape, adopting=adopting)
+
+    return ensured(
+        spark,
+        flow,
+        files,
+        places,
+        kafka,
+        update=update,
+        judge=judge,
+        tell=lambda done: listener(kept_schema(flow.name, done)),
+        warn=lambda words: listener(Warned(flow.name, words)),
+    )
+
+
+def kept_schema(flow: str, update: SchemaUpdate) -> SchemaKept:
+    """What became of a flow's kept schema, as an event."""
+    kept, shape = update.kept, update.inference.seen.shape
+    return SchemaKept(
+        flow=flow,
+        version=kept.version,
+        is_new=update.is_new,
+        columns=len(kept.schema.fields),
+        changes=kept.changes if update.is_new else (),
+        records=shape.records,
+        corrupt=shape.corrupt_records,
+        conflicts=len(update.inference.inferred.conflicts),
+        seconds=update.inference.seen.seconds,
+    )
+
+
+def _create(
+    spark: SparkSession, flow: Flow, places: FlowPlaces, shape: TableShape, entry: Entry, listener: Listener
+) -> None:
+    listener(StepReached(flow.name, 0, "create"))
+    create_table(spark, flow, places, shape, entry)
+    listener(StepReached(flow.name, 0, "created"))
+
+
+def _entry_zero(flow: Flow, kafka: Topics, topics: Mapping[str, Topic]) -> Entry:
+    """Where the flow begins: ``latest`` or a time is resolved here, and never again."""
+    start, topic_ids = kafka.resolve_starting(flow, topics), {name: topic.id for name, topic in topics.items()}
+    return first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
+
+
+def standing_flow(
+    spark: SparkSession,
+    flow: Flow,
+    places: FlowPlaces,
+    *,
+    kafka: Topics,
+    source: Records,
+    topics: Mapping[str, Topic],
+    shape: TableShape,
+    listener: Listener,
+    even_void: bool = False,
+) -> RunningFlow:
+    """The flow as its table and its ledger say, before it is held against Kafka; the table is there. Reads only.
+
+    With ``even_void`` also where others changed the table after the newest entry: then ``void`` says so.
+
+    Raises:
+        RivermouthError: What is wrong with the table or its ledger.
+    """
+    files = PlacedFiles(spark)
+    state = delta_table.table_state(spark, places.table)
+    table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
+    void = None
+    try:
+        standing = table_ledger.standing(state.transactions)
+    except LedgerVoid as error:
+        void = narrowed(error, {name: topic.partitions for name, topic in topics.items()})
+        if not even_void:
+            raise void from None
+        standing = table_ledger.standing(state.transactions, even_void=True)
+    changes = table_changes(flow, places.table, state, shape)
+    if standing.entry.epochs:
+        check_epoch_column(flow, shape.columns.names)
+    columns = shape.columns.names
+    left = columns_left(columns, state.columns.names)
+    entry = replace(standing.entry, flow=flow.name)
+    return RunningFlow(
+        flow=flow,
+        places=places,
+        spark=spark,
+        files=files,
+        kafka=kafka,
+        source=source,
+        sink=flow.sink,  # type: ignore[arg-type]
+        ledger=table_ledger,
+        dead_letters=DeadLetterTable(
+            spark, files, places.dead_letter_table, target=places.full_name, columns=dead_letter.columns(flow)
+        ),
+        erased=Erased(files, f"{places.erased}/records", state.table_id),
+        columns=columns,
+        table_id=state.table_id,
+        standing=replace(standing, entry=entry),
+        listener=listener,
+        topic_ids={name: topic.id for name, topic in topics.items()},
+        changes=changes,
+        void=void,
+        tombstones=_tombstones(files, flow, places, state.table_id),
+        left=left,
+        starts=column_starts(flow, columns, state, left, entry),
+    )
+
+
+def _tombstones(files: LakeFiles, flow: Flow, places: FlowPlaces, table_id: str) -> Tombstones | None:
+    """The deleted keys of this very table; another one in its place has its own."""
+    if flow.keyed is None:
+        return None
+    return Tombstones(files, f"{places.tombstones}/{table_id}", flow.keyed.remember_deletes)
+
+
+def without_effect(flow: Flow, entry: Entry) -> str | None:
+    """What to tell a user whose ``starting_offsets`` differ from those that the table was begun with; else None."""
+    written = flow.starting_offsets.text()
+    if entry.starting_offsets == written:
+        return None
+    begun = entry.starting_offsets
+    return f"starting_offsets: {written} has no effect: the table was begun with {begun} and goes on at its ledger"

@@ -1,0 +1,94 @@
+"""A flow's table emptied, to be made anew from the table that the flow reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+
+from rivermouth.domain.ledger import ledger, ledger_rebuild
+from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.engine.batch.pipeline import table_coordinates
+from rivermouth.engine.batch.recovery import finish_decision, recover
+from rivermouth.engine.events import DecisionRecorded, TableEmptied
+from rivermouth.errors import CommitLost, RebuildRefused
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.table_ledger import Standing, app_id
+from rivermouth.rows import envelope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rivermouth.domain.kafka.source_topics import Topic
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.domain.ledger.ledger_rebuild import Rebuild
+    from rivermouth.engine.flow.running import RunningFlow
+
+_KEEP: Final = "write into another table, by a flow of its own, and keep this one"
+
+
+def empty(run: RunningFlow, topics: Mapping[str, Topic], wanted: Rebuild) -> None:
+    """Takes all rows out of the table, and sets its ledger back to where the source begins, in one commit.
+
+    Others may have changed the table since: nothing of that is left. The source holds what the ledger expects.
+    Open dead letters that will be read again are given up, and deleted keys are remembered no more.
+
+    Raises:
+        RebuildRefused: The table has rows that the source could not bring back, or Delta does not let it be emptied.
+        CommitLost: Another process committed first.
+
+    Guarantees:
+        Run twice: emptied twice. Stopped half-way: nothing happened, or the table is empty, and the next run, of
+        whatever command, gives the dead letters up before its first batch.
+    """
+    first = run.kafka.beginning_offsets(topics)
+    _check_whole(run, ledger.between(first, run.kafka.end_offsets(topics)))
+    if run.void is None or (run.standing.counts is None and not run.standing.entry.unsettled):
+        recover(run)  # an erasure, too, and a rewind, though others changed the table since
+    before = run.standing
+    rows = run.spark.read.format("delta").load(run.places.table).count()
+    # Of a batch that was not settled before others changed the table nothing has to be known: it comes again.
+    entry = ledger_rebuild.entry_after(before.entry, first, run.topic_ids, before.counts or Counts(), wanted)
+    run.reached("decide")
+    run.standing = Standing(entry, _emptied(run, entry).version, report=before.report)
+    run.void = None
+    run.reached("decided")
+    finish_decision(run)
+    run.emit(TableEmptied(run.flow.name, entry.number, rows))
+    for decision in entry.decisions:
+        if decision.entry == entry.number:
+            run.emit(DecisionRecorded(run.flow.name, entry.number, decision))
+
+
+def _check_whole(run: RunningFlow, held: ledger.Ranges) -> None:
+    """Nothing, if all rows of the table came from what the source holds."""
+    flow, table = run.flow, run.places.table
+    for topic in run.standing.entry.epochs:
+        detail = f"it has records of topic {topic} from before that was created again or cut, and the source has none"
+        raise RebuildRefused(flow=flow.name, table=table, detail=detail, fix=_KEEP)
+    other = table_coordinates(run).where(f"NOT coalesce({envelope.inside(held)}, false)").count()
+    if other:
+        detail = f"{other:,} of its rows are of records that the source does not have"
+        raise RebuildRefused(flow=flow.name, table=table, detail=detail, fix=_KEEP)
+
+
+def _emptied(run: RunningFlow, entry: Entry) -> delta_table.Commit:
+    location = run.places.table
+    try:
+        delta_table.empty(
+            run.spark,
+            location,
+            app_id=app_id(entry.flow, run.table_id),
+            app_version=entry.number,
+            metadata=entry.to_json(),
+        )
+    except PySparkException as error:
+        if "delta.appendOnly" not in str(error):
+            raise
+        detail = "its property delta.appendOnly lets no row be taken out"
+        fix = f"ALTER TABLE delta.`{location}` UNSET TBLPROPERTIES ('delta.appendOnly')"
+        raise RebuildRefused(flow=run.flow.name, table=location, detail=detail, fix=fix) from error
+    commit = run.ledger.commit_of(entry, run.standing.version)
+    if commit is None:
+        raise CommitLost(flow=entry.flow, entry=entry.number, table=location)
+    return commit

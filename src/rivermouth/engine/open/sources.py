@@ -1,0 +1,114 @@
+"""What a flow reads, opened for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+
+from rivermouth.domain.kafka.kafka_options import java_options
+from rivermouth.engine.table.flow_table import table_shape
+from rivermouth.engine.table.problems import fix_of
+from rivermouth.errors import SourceWhereInvalid, first_line
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.kafka.kafka_source import KafkaSource
+from rivermouth.ports.lake.lake_files import PlacedFiles
+from rivermouth.ports.lake.lake_reader import reader_for
+from rivermouth.ports.lake.storage_checks import check_same_place
+from rivermouth.ports.sources.snapshot_source import SnapshotSource
+from rivermouth.ports.sources.table_source import TableSource
+from rivermouth.ports.sources.table_values import TableValues
+from rivermouth.ports.spark.expressions import forbidden, forbidden_within, is_of_the_day, repeatable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.domain.project.source_table import SourceTable
+    from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder
+    from rivermouth.engine.flow.table_per_topic import Finder
+    from rivermouth.ports.sources.protocols import Records, Topics
+    from rivermouth.spec import Flow
+
+_AGAIN: Final = "it may say something else of a row that is read again"
+
+
+@contextmanager
+def reading(
+    spark: SparkSession, order: FlowOrder, options: Mapping[str, str] | None = None, *, checked: bool = False
+) -> Iterator[tuple[Topics, Records]]:
+    """What the flow reads, to be looked at and as Spark reads it, while the block lasts.
+
+    Args:
+        spark: Any session.
+        order: The flow.
+        options: Client options instead of the order's.
+        checked: Whether the condition on the rows of a table is known to be one.
+
+    Raises:
+        MskJarMissing: Spark's client has no class to log in with.
+    """
+    if order.source is not None:
+        check_same_place(spark, order.source.places)
+        if not checked:
+            check_where(spark, order.source, order.flow.name)
+        table = TableSource(order.source, PlacedFiles(spark), reader=order.flow.name, spark=spark)
+        yield table, table
+        return
+    if order.snapshots is not None:
+        snapshots = SnapshotSource(order.snapshots, PlacedFiles(spark), reader=order.flow.name, spark=spark)
+        yield snapshots, snapshots
+        return
+    options = order.options if options is None else options
+    source = source_of(order.flow, order.bootstrap_servers, options)
+    source.check_login(spark)
+    with Kafka(order.bootstrap_servers, options) as kafka:
+        yield kafka, source
+
+
+@contextmanager
+def finding(spark: SparkSession, order: FamilyOrder) -> Iterator[Finder]:
+    """What has the topics of a family, or the values that stand in their place, while the block lasts."""
+    if order.source is not None and order.flow.routed_by is not None:
+        reader = reader_for(spark, order.places.lake)
+        yield TableValues(reader, order.source, order.flow.routed_by, family=order.flow.name)
+        return
+    with Kafka(order.bootstrap_servers, order.options) as kafka:
+        yield kafka
+
+
+def check_where(spark: SparkSession, source: SourceTable, reader: str) -> None:
+    """Nothing, if the reader's condition is one over the columns of the table.
+
+    Raises:
+        SourceWhereInvalid: It is none, or is refused.
+    """
+    if source.where is None:
+        return
+    columns = table_shape(spark, source.flow).columns
+    fix = f"write a condition over {', '.join(columns.names)}"
+    try:
+        # First: to analyse reflection is to load a class.
+        detail = forbidden(spark, source.where) or (_AGAIN if is_of_the_day(source.where) else None)
+        if detail is None:
+            chosen = spark.createDataFrame([], columns).where(source.where)
+            detail = forbidden_within(chosen) or (None if repeatable(chosen) else _AGAIN)
+    except PySparkException as error:
+        detail, near = first_line(error), fix_of(error, columns.names, fix)
+        fix = near if near.startswith("did you mean") else fix
+    if detail:
+        table = source.places.full_name
+        told = SourceWhereInvalid(flow=reader, condition=source.where, table=table, detail=detail, fix=fix)
+        raise told.about("source", "where")
+
+
+def source_of(flow: Flow, bootstrap_servers: str, options: Mapping[str, str]) -> KafkaSource:
+    """The flow's cluster as Spark reads it; options are resolved and judged."""
+    return KafkaSource(
+        bootstrap_servers=bootstrap_servers,
+        options=java_options(options),
+        # A source without headers is faster: Spark cannot leave a column of Kafka unread.
+        headers=flow.reads_headers,
+        min_partitions=flow.trigger.min_partitions,
+    )

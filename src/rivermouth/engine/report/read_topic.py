@@ -1,0 +1,74 @@
+"""The records of topics as a frame of Spark, judged as a flow judges them, without a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivermouth import names
+from rivermouth.domain.ledger import ledger
+from rivermouth.engine.batch.pipeline import transform
+from rivermouth.engine.open.sources import source_of
+from rivermouth.engine.schema.kept_schemas import fixed, inferred_now
+from rivermouth.engine.table.flow_table import table_shape
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.rows import envelope, routing
+from rivermouth.rows.keyed import changes
+from rivermouth.side_tables.deleted_keys import truncations_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.engine.flow.orders import FlowOrder
+    from rivermouth.spec import Flow
+
+
+def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
+    """What the flow's table would hold if it were made now: rows of records, or one row a key, the newest.
+
+    Records that would be dead letters, or be dropped, are not in it. All that Kafka holds at this moment is read
+    whenever the frame is, between the flow's starting and ending offsets.
+
+    Args:
+        spark: Any session with our settings.
+        order: The flow, whose records are whole rows or changes of them; nothing of its places is looked at.
+
+    Returns:
+        The columns of the flow's table. Of a flow with a keyed sink the newest row of each key that is not deleted.
+        Where records may delete all rows together, the topic is looked through for such records before.
+
+    Raises:
+        TopicMissing: There is no such topic.
+        RivermouthError: What else is wrong with the flow.
+
+    Guarantees:
+        Reads only: no table, no checkpoint, no consumer group's offsets are written.
+    """
+    with Kafka(order.bootstrap_servers, order.options) as kafka:
+        flow = inferred_now(order.flow, kafka)[0] if order.flow.format.infers else fixed(spark, order.flow)
+        # Whatever becomes of the flow's own schema: what is there is to be seen.
+        flow = flow.model_copy(update={"evolution": None})
+        ranges = _ranges(flow, kafka)
+    shape = table_shape(spark, flow)
+    if not ranges:
+        return spark.createDataFrame([], shape.columns)
+    rows = envelope.read(source_of(flow, order.bootstrap_servers, order.options).batch(spark, ranges))
+    rows = transform(rows, flow).where(f"{names.ROUTE} = '{routing.TABLE}'")
+    columns = [names.quoted(name) for name in shape.columns.names]
+    of_table = changes.order_of(flow, shape.columns.names)
+    if of_table is None:
+        return rows.selectExpr(*columns)
+    way = [names.DELETE, names.SEQUENCE, *([names.ORDINAL] if flow.splits else [])]
+    if of_table.truncates:
+        kind = rows.schema[names.SEQUENCE].dataType.simpleString()
+        gone = truncations_of(rows, of_table, kind)
+        rows = rows.where(f"NOT {names.TRUNCATE}").alias("s")
+        rows = rows if gone is None else rows.where(~gone.older("s", names.SEQUENCE))
+    told = [names.quoted(name) for name in dict.fromkeys((*shape.columns.names, *way))]
+    parts = changes.by_partition(rows.selectExpr(*told), of_table)
+    return changes.newest(parts, of_table).where(f"NOT {names.DELETE}").selectExpr(*columns)
+
+
+def _ranges(flow: Flow, kafka: Kafka) -> Ranges:
+    topics = kafka.topics(flow)
+    return ledger.between(kafka.resolve_starting(flow, topics), kafka.resolve_ending(flow, topics))

@@ -1,0 +1,418 @@
+"""How flows are doing, told without a Spark session: their ledgers held against Kafka's ends.
+
+A ledger is read from the table's own log, so what is told is what the table holds. A cluster that does not
+answer takes away only what it would have told.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from rivermouth.domain.delta.merge_report import MergeReport
+from rivermouth.domain.ledger import decisions
+from rivermouth.domain.ledger.data_loss import Found
+from rivermouth.domain.ledger.dropping import dropped_by
+from rivermouth.domain.ledger.failures import Failure
+from rivermouth.domain.ledger.ledger import Counts, Decision
+from rivermouth.domain.ledger.lost_state import LostState
+from rivermouth.domain.project.snapshot_location import SnapshotPlace
+from rivermouth.domain.project.table_per_topic import gone, is_child
+from rivermouth.engine.flow.failures import read_failure
+from rivermouth.engine.flow.lost_state import deleted_text, lost_at, lost_before
+from rivermouth.errors import BrokerUnreachable, RivermouthError, SourceNotMade, TableForeign, TopicMissing
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.table_ledger import Standing, TableLedger
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.ports.lake.lease import read_holder
+from rivermouth.ports.sources.snapshot_source import SnapshotSource
+from rivermouth.ports.sources.table_source import TableSource
+
+if TYPE_CHECKING:
+    from rivermouth.domain.ledger.ledger import Offsets
+    from rivermouth.domain.project.locations import FlowPlaces
+    from rivermouth.domain.project.source_table import SourceTable
+    from rivermouth.ports.lake.lake_files import LakeFiles
+    from rivermouth.ports.sources.protocols import Topics
+    from rivermouth.spec import Flow
+
+Answer = TypeVar("Answer")
+_Ask = Callable[[Callable[["Topics"], "FlowStatus"]], "FlowStatus"]
+
+RATE_WINDOW_S: Final = 60.0
+NEAR_START: Final = 0.1
+"""A flow is near the start of a log if less than this part of what Kafka holds lies before it."""
+_THREADS: Final = 8
+_NO_BATCH: Final = ("maintenance", "forget")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """Where a flow stands in one partition.
+
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        next_offset: The first offset that the table does not have; for a flow that never ran, where it would
+            start. None where that is not known.
+        end_offset: The offset after the last readable record; None if Kafka did not tell.
+        lag: Offsets from the first to the second; an upper bound of the records. None if one is not known.
+    """
+
+    topic: str
+    partition: int
+    next_offset: int | None
+    end_offset: int | None = None
+    lag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """How one flow is doing. Rates are records a second, times are seconds.
+
+    Attributes:
+        flow: Its name.
+        table: Location of its table.
+        message: The most important thing about it, in one sentence: what is wrong now, else why its last run failed,
+            else how far it is.
+        code: Stable code of what is wrong now; None if nothing is.
+        hint: What to do about that error; empty if there is none.
+        entry: Number of the newest ledger entry; None for a flow that never ran.
+        writer: The process that holds the table's lease and lives; None if nobody does.
+        partitions: Where it stands, by topic and partition.
+        lag: Sum over the partitions; None if one is not known.
+        furthest_behind: The partition with the greatest lag; None if nothing lags or lags are not known.
+        input_rate: Offsets that came within the last ``RATE_WINDOW_S`` seconds of Kafka's timestamps, a second.
+        processing_rate: Records a second of the last batch.
+        batch_duration_s: Of the last batch.
+        trigger_s: Time from batch to batch that the flow asks for.
+        finished_at: When the last batch was done, in seconds since the epoch.
+        last_batch: Where its records went; None if there was none.
+        merge: What the last batch's MERGE came to; None if it was none, or that is not known.
+        pending: Whether the counts of the newest entry are not known yet: its writer is settling it, or the next
+            start does.
+        totals: Counts of all batches whose counts are known.
+        dead_letters: Records that ever went to the dead letters; how many are open only their table knows.
+        lost: Offsets that decisions called lost, ever: an upper bound of the records.
+        decisions: What was decided about data that is gone, oldest first.
+        warnings: What will be in trouble if nothing happens, and what the next run records as lost.
+        dropped_by: Why records were dropped so far, and how many for each reason, by the flow's rules of now.
+        failure: Why the flow's last run failed; None if it did not, or if the flow has worked since.
+        state_lost: What is lost since the state of the flow in the lake was deleted; None if nothing is.
+    """
+
+    flow: str
+    table: str
+    message: str = ""
+    code: str | None = None
+    hint: str = ""
+    entry: int | None = None
+    writer: str | None = None
+    partitions: tuple[PartitionStatus, ...] = ()
+    lag: int | None = None
+    furthest_behind: PartitionStatus | None = None
+    input_rate: float | None = None
+    processing_rate: float | None = None
+    batch_duration_s: float | None = None
+    trigger_s: float = 0.0
+    finished_at: float | None = None
+    last_batch: Counts | None = None
+    merge: MergeReport | None = None
+    pending: bool = False
+    totals: Counts = field(default_factory=Counts)
+    dead_letters: int = 0
+    lost: int = 0
+    decisions: tuple[Decision, ...] = ()
+    warnings: tuple[str, ...] = ()
+    failure: Failure | None = None
+    dropped_by: Mapping[str, int] = field(default_factory=dict)
+    state_lost: LostState | None = None
+
+
+def project_status(
+    flows: Sequence[tuple[Flow, FlowPlaces]],
+    *,
+    bootstrap_servers: str,
+    options: Mapping[str, str],
+    spark_conf: Mapping[str, str] | None = None,
+    sources: Mapping[str, SourceTable | SnapshotPlace] | None = None,
+    timeout_s: float = 1.0,
+) -> list[FlowStatus]:
+    """How the flows of one project are doing, in the order given; changes nothing.
+
+    Args:
+        flows: With their places; references to the environment are resolved.
+        bootstrap_servers: The cluster.
+        options: Its client options, resolved.
+        spark_conf: The project's Spark options, resolved; for the credentials of a lake in an object store.
+        sources: The tables that flows read instead of the cluster, by the flow's name.
+        timeout_s: Bound on the cluster's first answer and on each answer of the lake. A cluster that missed
+            it once is not asked again.
+
+    Returns:
+        A status a flow. Nothing is raised for one flow, its lake or its cluster: its ``message`` says it.
+    """
+    files = LakeReader(spark_conf or {}, timeout_s=timeout_s)
+    with _Cluster(bootstrap_servers, options, timeout_s) as cluster, ThreadPoolExecutor(_THREADS) as pool:
+
+        def one(pair: tuple[Flow, FlowPlaces]) -> FlowStatus:
+            flow, places = pair
+            source = (sources or {}).get(flow.name)
+            if source is None:
+                return _flow_status(flow, places, files, cluster.ask)
+            table: Topics
+            if isinstance(source, SnapshotPlace):
+                table = SnapshotSource(source, files, reader=flow.name)
+            else:
+                table = TableSource(source, files, reader=flow.name)
+            return _flow_status(flow, places, files, lambda question: question(table))
+
+        return list(pool.map(one, flows))
+
+
+class _Cluster:
+    """A cluster that is asked no more once it has failed to answer."""
+
+    def __init__(self, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float) -> None:
+        self._lock = threading.Lock()
+        self._found = False
+        self._failure: RivermouthError | None = None
+        self._kafka: Kafka | None = None
+        try:
+            self._kafka = Kafka(bootstrap_servers, options, timeout_s)
+        except RivermouthError as error:
+            self._failure = error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._kafka is not None:
+            self._kafka.close()
+
+    def ask(self, question: Callable[[Topics], Answer]) -> Answer:
+        """The answer to ``question``.
+
+        Raises:
+            RivermouthError: The reason why there is none, this time or before.
+        """
+        kafka = self._reached()
+        try:
+            return question(kafka)
+        except BrokerUnreachable as error:
+            self._failure = error
+            raise
+
+    def _reached(self) -> Kafka:
+        # Under a lock, so that many flows wait for one answer and not each for its own.
+        with self._lock:
+            if self._failure is None and self._kafka is not None and not self._found:
+                try:
+                    self._kafka.cluster_id()
+                except RivermouthError as error:
+                    self._failure = error
+                self._found = True
+            if self._failure is not None or self._kafka is None:
+                raise self._failure or AssertionError
+            return self._kafka
+
+
+def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) -> FlowStatus:
+    status = FlowStatus(flow.name, places.table, trigger_s=flow.trigger.every)
+    try:
+        holder = read_holder(files, places.lease_file)
+        standing, problem = _standing(flow, places, files)
+        status = replace(
+            status,
+            failure=read_failure(files, places.failures, flow.name),
+            state_lost=None if standing is None else lost_before(files, places),
+        )
+        deleted = standing is not None and lost_at(flow, files, places) is not None
+    except RivermouthError as error:
+        return _failed(status, error)
+    status = replace(status, writer=str(holder) if holder is not None and holder.is_alive else None)
+    if standing is not None:
+        status = _with_ledger(status, standing)
+        status = replace(status, dropped_by=dropped_by(flow, status.totals))
+    if problem is not None:
+        status = _failed(status, problem)
+        if standing is None:
+            return status
+    # The next run counts the last batch again also without what Kafka does not hold any more.
+    expected = replace(standing, counts=standing.counts or Counts()) if standing and deleted else standing
+    try:
+        status = ask(lambda kafka: _with_kafka(status, flow, expected, kafka))
+    except SourceNotMade as error:
+        return replace(_failed(status, error), code=None, hint="") if standing is None else _failed(status, error)
+    except TopicMissing as error:
+        known = standing.entry.next_offsets if standing is not None else {}
+        status = replace(status, partitions=_partitions(known, {}, _reads(flow)))
+        if standing is None or not is_child(flow.name):
+            return _failed(status, error)
+        return replace(status, message=status.message or f"{gone(flow)}; its table stays as it is")
+    except RivermouthError as error:
+        known = standing.entry.next_offsets if standing is not None else {}
+        status = replace(_failed(status, error), partitions=_partitions(known, {}, _reads(flow)))
+    if deleted:
+        status = replace(status, warnings=(deleted_text(places), *status.warnings))
+    return status if status.code is not None else replace(status, message=_message(status, flow))
+
+
+def _standing(flow: Flow, places: FlowPlaces, files: LakeFiles) -> tuple[Standing | None, RivermouthError | None]:
+    """Where the ledger stands, and what is wrong with it; neither where there is no table yet.
+
+    Where the table's log does not tell, the side file does: it is behind by one batch at most.
+    """
+    if not delta_table.exists(files, places.table):
+        return None, None
+    ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
+    try:
+        return ledger.standing(), None
+    except RivermouthError as error:
+        side = ledger.read_side_file()
+        if side is None or side.entry.flow not in {flow.name, flow.previously}:
+            return None, error
+        # A log that holds no entry may just have been cleaned; a run looks into the snapshot.
+        return side, None if isinstance(error, TableForeign) else error
+
+
+def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
+    entry, report = standing.entry, standing.report or {}
+    counts = standing.counts or Counts()
+    totals = entry.totals + counts
+    return replace(
+        status,
+        entry=entry.number,
+        processing_rate=report.get("rows_per_s"),
+        batch_duration_s=report.get("duration_s"),
+        finished_at=report.get("finished_at"),
+        merge=MergeReport.from_json(report.get("merge")),
+        last_batch=standing.counts if entry.number > 0 and entry.kind not in _NO_BATCH else None,
+        pending=standing.counts is None and bool(entry.unsettled),
+        totals=totals,
+        dead_letters=totals.dead_lettered,
+        lost=totals.lost,
+        decisions=entry.decisions,
+    )
+
+
+def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka: Topics) -> FlowStatus:
+    topics = kafka.topics(flow)
+    ends = kafka.end_offsets(topics)
+    first = kafka.beginning_offsets(topics)
+    if standing is None:
+        known = kafka.resolve_starting(flow, topics)
+    else:
+        entry = standing.entry.next_offsets
+        # A partition that the ledger does not know begins at its earliest.
+        known = {name: {**first[name], **entry.get(name, {})} for name in topics}
+    earlier = kafka.offsets_at(topics, int((time.time() - RATE_WINDOW_S) * 1000))
+    partitions = _partitions(known, ends, {name: topic.partitions for name, topic in topics.items()})
+    lags = [part.lag for part in partitions if part.lag is not None]
+    status = replace(
+        status,
+        partitions=partitions,
+        lag=sum(lags) if len(lags) == len(partitions) else None,
+        furthest_behind=max((part for part in partitions if part.lag), key=lambda part: part.lag or 0, default=None),
+        input_rate=None if earlier is None else round(max(0, _sum(ends) - _sum(earlier)) / RATE_WINDOW_S, 3),
+        warnings=_warnings(partitions, first, ends),
+    )
+    if standing is None or status.code is not None:
+        return status
+    # An open transaction ends what can be read; the log itself goes on.
+    whole, last = not flow.assign, kafka.end_offsets(topics, "read_uncommitted")
+    place = "Kafka" if flow.source is None else flow.source.shown
+    found = Found({name: topic.id for name, topic in topics.items()}, first, last, whole=whole, place=place)
+    records = flow.on_data_loss == "record"
+    try:
+        ruling = decisions.foreseen(flow.name, standing.entry, standing.needed, found, records=records, at="")
+    except RivermouthError as error:
+        return _failed(_without_lags(status), error)
+    if ruling is None:
+        return status
+    said = (f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
+    return replace(_without_lags(status), warnings=(*status.warnings, *said))
+
+
+def _sum(offsets: Offsets) -> int:
+    return sum(offset for parts in offsets.values() for offset in parts.values())
+
+
+def _without_lags(status: FlowStatus) -> FlowStatus:
+    """Where data is gone, nobody knows how much is left to read: an offset of another log says nothing."""
+    partitions = tuple(replace(part, lag=None) for part in status.partitions)
+    return replace(status, partitions=partitions, lag=None, furthest_behind=None)
+
+
+def _reads(flow: Flow) -> Mapping[str, tuple[int, ...]] | None:
+    """The partitions of a flow as far as it says so itself; None if only Kafka knows its topics."""
+    if flow.assign:
+        return flow.assign
+    return dict.fromkeys(flow.topics, ()) if flow.topics else None
+
+
+def _partitions(
+    known: Offsets, ends: Offsets, reads: Mapping[str, tuple[int, ...]] | None
+) -> tuple[PartitionStatus, ...]:
+    result = []
+    for topic in sorted(known if reads is None else reads):
+        for partition in sorted((reads or {}).get(topic) or known.get(topic, {})):
+            next_offset = known.get(topic, {}).get(partition)
+            end = ends.get(topic, {}).get(partition)
+            lag = None if next_offset is None or end is None else max(0, end - next_offset)
+            result.append(PartitionStatus(topic, partition, next_offset, end, lag))
+    return tuple(result)
+
+
+def _warnings(partitions: Sequence[PartitionStatus], first: Offsets, ends: Offsets) -> tuple[str, ...]:
+    """Partitions whose unread records Kafka is about to drop, as far as that can be seen from offsets."""
+    found = []
+    for part in partitions:
+        start = first.get(part.topic, {}).get(part.partition)
+        if start is None or part.next_offset is None or not part.lag:
+            continue
+        ahead, retained = part.next_offset - start, ends[part.topic][part.partition] - start
+        # A log that begins at 0 was never cut.
+        if start > 0 and 0 <= ahead < NEAR_START * retained:
+            found.append(
+                f"{part.topic} partition {part.partition} is about to lose unread records: the flow stands {ahead} "
+                f"offsets behind the first of {retained} that Kafka holds"
+            )
+    return tuple(found)
+
+
+def _failed(status: FlowStatus, error: RivermouthError) -> FlowStatus:
+    if status.code is not None:
+        return status
+    return replace(status, message=error.message, code=error.code, hint=error.next_step)
+
+
+def failed_then(failure: Failure) -> str:
+    """Why a flow's last run failed, with the time."""
+    at = failure.at.replace("T", " ").removesuffix("+00:00")
+    return f"its last run failed at {at} UTC: [{failure.code}] {failure.message}"
+
+
+def _message(status: FlowStatus, flow: Flow) -> str:
+    if status.failure is not None:
+        return failed_then(status.failure)
+    if status.entry is None:
+        return f"never ran; would start at {flow.starting_offsets.text()}"
+    if status.pending:
+        who = "the next start settles them" if status.writer is None else "its writer is settling it"
+        return f"the counts of the last batch are pending: {who}"
+    if status.lag is None:
+        return "how much is left to read is not known"
+    if not status.lag:
+        return "up to date"
+    if status.writer is None:
+        return f"{status.lag} offsets behind, and nobody is writing"
+    slow = status.batch_duration_s is not None and status.batch_duration_s > status.trigger_s
+    if slow and status.input_rate and status.processing_rate and status.input_rate > status.processing_rate:
+        return f"{status.lag} offsets behind and falling back: records come faster than they are written"
+    return f"{status.lag} offsets behind"

@@ -1,0 +1,1 @@
+"""Flows side by side."""

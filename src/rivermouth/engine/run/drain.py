@@ -1,0 +1,212 @@
+"""Ranges into the table, whatever it takes: retries, then smaller parts, then a typed stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.domain.ledger import ledger
+from rivermouth.engine.batch import microbatch
+from rivermouth.engine.batch.recovery import recover
+from rivermouth.engine.batch.shared_batch import process_part
+from rivermouth.engine.data_loss.decide import check_topics
+from rivermouth.engine.events import BatchDone, BatchRetried
+from rivermouth.engine.flow import task_failures
+from rivermouth.engine.schema.evolve import evolve
+from rivermouth.errors import (
+    BatchFailed,
+    CommitLost,
+    LakeNotReadable,
+    LakeNotWritable,
+    RivermouthError,
+    first_line,
+)
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.spark.session import has_ended
+from rivermouth.rows import envelope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from rivermouth.domain.ledger.ledger import Offsets, Ranges
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.spec import Flow
+
+DEFAULT_MAX_OFFSETS: Final = 2_000_000
+LAST_OFFSET: Final = 2**63 - 1
+ATTEMPTS: Final = 3
+HALVINGS: Final = 8
+_FIRST_DELAY_S: Final = 0.5
+
+
+def carry(ranges: Ranges, run: RunningFlow, *, batch: DataFrame | None = None, backlog: int | None = None) -> int:
+    """Carries ``ranges`` into the table, in one batch if it goes, else in parts; the number of batches.
+
+    Args:
+        ranges: What to carry. What of it the ledger has already is skipped.
+        run: The flow.
+        batch: The frame that Spark made for exactly these ranges; without one they are read by offset.
+        backlog: Offsets that come after them, for the report.
+
+    Raises:
+        BatchFailed: Some offsets fail whatever is done; names them. Everything before them is in the table.
+        RivermouthError: The typed reason why no retry would help.
+
+    Guarantees:
+        Stopped anywhere and run again: continues where the ledger stands.
+    """
+    batches = 0
+    parts = [ranges]
+    halvings = 0
+    while parts and not run.stopping.is_set():
+        part = parts.pop(0)
+        attempts = 1 if halvings else ATTEMPTS
+        error = _tried(part, run, batch if part is ranges else None, backlog, attempts=attempts)
+        if error is None:
+            batches += 1
+            continue
+        smaller = ledger.halved(part)
+        if halvings >= HALVINGS or smaller is None:
+            raise BatchFailed(
+                flow=run.flow.name, ranges=ledger.text(part), attempts=ATTEMPTS + halvings, detail=_cause(error)
+            ) from error
+        halvings += 1
+        parts = [*smaller, *parts]
+        run.emit(BatchRetried(run.flow.name, part, attempts, _cause(error), ledger.size(smaller[0])))
+    return batches
+
+
+def _cause(error: Exception) -> str:
+    return task_failures.end_of_a_worker(str(error)) or first_line(error)
+
+
+def max_offsets(flow: Flow) -> int:
+    """At most so many offsets a batch: the flow's own bound, or ours.
+
+    Between the versions of snapshots there may be any number of offsets that are none.
+    """
+    snapshots = flow.source is not None and flow.source.snapshots is not None
+    return flow.trigger.max_offsets or (LAST_OFFSET if snapshots else DEFAULT_MAX_OFFSETS)
+
+
+def _tried(
+    ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None, *, attempts: int
+) -> Exception | None:
+    """None once the ranges are in the table, else the error of the last attempt."""
+    delay_s = _FIRST_DELAY_S
+    attempt = 0
+    while True:
+        error = _attempt(functools.partial(_once, ranges, run, batch, backlog), run)
+        if error is None:
+            return None
+        batch = None
+        # A batch that is not watched ends by itself, whatever stands in its error.
+        if run.watches(ranges) and envelope.needs_look(str(error)):
+            error = _attempt(functools.partial(evolve, run, ranges), run)
+            if error is None:
+                continue
+        attempt += 1
+        # Nothing that was at hand when it failed is trusted.
+        run.source = run.source.with_new_consumers()
+        run.prepared.clear()
+        _look_again(run)
+        if attempt >= attempts or run.stopping.is_set():
+            return error
+        run.emit(BatchRetried(run.flow.name, ranges, attempt, _cause(error), ledger.size(ranges)))
+        run.stopping.wait(delay_s)
+        delay_s *= 2
+
+
+def _attempt(action: Callable[[], None], run: RunningFlow) -> Exception | None:
+    """None once it is done, else an error after which another try may help."""
+    try:
+        action()
+    except (CommitLost, LakeNotReadable, LakeNotWritable) as error:
+        # A writer that was thought dead committed this entry, or the lake was away. The ledger says what is left to do.
+        return error
+    except RivermouthError:
+        raise
+    except Exception as error:
+        typed = task_failures.of_flow(run.flow, str(error))
+        if typed is not None:
+            raise typed from error
+        if has_ended(run.spark):
+            raise
+        return error
+    return None
+
+
+def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None) -> None:
+    with run.lock:
+        if run.lease is not None:
+            run.lease.check()
+        topics = run.kafka.topics(run.flow)
+        check_topics(run, topics)
+        run.topic_ids = {name: topic.id for name, topic in topics.items()}
+        run.ledger.check_undisturbed(run.standing)
+        part = None if batch is not None or run.together is None else run.together.part(run, ranges)
+        if part is not None:
+            done = process_part(part, ranges, run)
+        else:
+            done = microbatch.process(run.source.batch(run.spark, ranges) if batch is None else batch, ranges, run)
+        if isinstance(done, BatchDone):
+            done = dataclasses.replace(done, backlog=backlog)
+            _tell_group(run)
+        run.emit(done)
+
+
+def _look_again(run: RunningFlow) -> None:
+    """After a failure nobody knows which commit landed: the table does."""
+    with run.lock:
+        standing = run.ledger.standing(delta_table.table_state(run.spark, run.places.table).transactions)
+        run.standing = dataclasses.replace(standing, entry=dataclasses.replace(standing.entry, flow=run.flow.name))
+        recover(run)
+
+
+def _tell_group(run: RunningFlow) -> None:
+    if run.flow.group_id:
+        told = run.kafka.commit(run.flow.group_id, run.standing.entry.next_offsets)
+        if not told.committed:
+            run.warn(f"offsets were not committed to group {run.flow.group_id}: {told.detail}")
+
+
+def drain(run: RunningFlow) -> int:
+    """Carries everything that is in Kafka now, or up to ``ending_offsets``; the number of batches.
+
+    Guarantees:
+        Stopped anywhere and run again: continues where the ledger stands.
+    """
+    topics = run.kafka.topics(run.flow)
+    goal = run.kafka.resolve_ending(run.flow, topics) if run.flow.ending_offsets else run.kafka.end_offsets(topics)
+    first = run.kafka.beginning_offsets(topics)
+    batches = 0
+    while not run.stopping.is_set():
+        done = _next_batch(run, first, goal)
+        if not done:
+            break
+        batches += done
+    if batches:
+        check_topics(run, run.kafka.topics(run.flow))
+    return batches
+
+
+def carry_some(run: RunningFlow) -> int:
+    """Carries what there is now, as far as one batch takes it; the number of batches, 0 where there is nothing.
+
+    Guarantees:
+        Those of ``carry``.
+    """
+    topics = run.kafka.topics(run.flow)
+    return _next_batch(run, run.kafka.beginning_offsets(topics), run.kafka.end_offsets(topics))
+
+
+def _next_batch(run: RunningFlow, first: Offsets, goal: Offsets) -> int:
+    """Carries the first batch of what lies before ``goal``; the number of batches that it took."""
+    rest = ledger.between(ledger.filled(run.standing.entry.next_offsets, first), goal)
+    if not rest:
+        return 0
+    part = ledger.limited(rest, max_offsets(run.flow))
+    return carry(part, run, backlog=ledger.size(rest) - ledger.size(part))

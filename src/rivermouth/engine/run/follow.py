@@ -1,0 +1,189 @@
+"""Following: a Structured Streaming query that hands each of its batches to ``microbatch.process``."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from rivermouth.domain.ledger import ledger
+from rivermouth.engine.events import CheckpointReplaced
+from rivermouth.engine.run.drain import DEFAULT_MAX_OFFSETS, carry, carry_some
+from rivermouth.errors import LakeNotWritable, RivermouthError, StopTimeout, first_line
+from rivermouth.ports.kafka.kafka_source import KafkaSource
+from rivermouth.ports.lake.checkpoint import Checkpoints
+from rivermouth.ports.lake.lake_files import is_local_disk
+from rivermouth.ports.spark.session import has_ended
+from rivermouth.ports.spark.spark_errors import is_about_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from rivermouth.engine.flow.running import RunningFlow
+
+_POLL_S: Final = 0.2
+# Each look for requests costs three of an object store's.
+_REMOTE_POLL_S: Final = 5.0
+STOP_TIMEOUT_S: Final = 60.0
+
+
+class _Stopping(Exception):
+    """Ends a callback that began after the flow was told to stop."""
+
+
+def follow(run: RunningFlow, between_batches: Callable[[], None]) -> None:
+    """Carries what comes, at the flow's trigger, until ``run.stopping`` is set.
+
+    Args:
+        run: The flow, opened.
+        between_batches: Called again and again while the query runs; takes ``run.lock`` if it writes.
+
+    Raises:
+        RivermouthError: The typed reason why the flow cannot go on.
+        PySparkException, Py4JJavaError: The query failed for a reason of Spark's own; starting again may help.
+
+    Guarantees:
+        Stopped anywhere and run again: continues where the ledger stands, whatever the checkpoint says.
+    """
+    checkpoints = Checkpoints(run.files, run.places.checkpoint)
+    kept = prepare_checkpoint(run, checkpoints)
+    callback = _Callback(run, checkpoints)
+    try:
+        _follow(run, callback, between_batches)
+    except (PySparkException, Py4JJavaError) as error:
+        if not has_ended(run.spark):
+            # A cluster that is away, or a topic that is gone, says so itself, and better.
+            run.kafka.topics(run.flow)
+        if kept and not callback.called and is_about_checkpoint(error):
+            # Whatever of it Spark could not read, the ledger knows: the next start makes a new one.
+            reason = first_line(error)
+            with suppress(LakeNotWritable, OSError, Py4JError):  # what went wrong first is told
+                run.emit(CheckpointReplaced(run.flow.name, reason, checkpoints.set_aside()))
+        raise
+
+
+def _follow(run: RunningFlow, callback: _Callback, between_batches: Callable[[], None]) -> None:
+    query = _start(run, callback)
+    poll_s = _POLL_S if is_local_disk(run.places.lake) else _REMOTE_POLL_S
+    try:
+        while not run.stopping.is_set() and query.isActive:
+            between_batches()
+            run.stopping.wait(poll_s)
+        if callback.failure is not None:
+            raise callback.failure
+        failure = query.exception()
+        if failure is not None and not run.stopping.is_set():
+            raise failure
+    finally:
+        _stop(run, query)
+
+
+def follow_table(run: RunningFlow, between_batches: Callable[[], None]) -> None:
+    """As ``follow`` for a flow over a table: at each trigger a batch of what the table has by then, without a query.
+
+    Guarantees:
+        Those of ``follow``; there is no checkpoint.
+    """
+    poll_s = _POLL_S if is_local_disk(run.places.lake) else _REMOTE_POLL_S
+    while not run.stopping.is_set():
+        due = time.monotonic() + run.flow.trigger.every
+        carry_some(run)
+        between_batches()
+        while not run.stopping.is_set() and (left_s := due - time.monotonic()) > 0:
+            run.stopping.wait(min(poll_s, left_s))
+            between_batches()
+
+
+def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> bool:
+    """Leaves at the checkpoint's place one that agrees with the ledger, or none; says whether there is one.
+
+    A checkpoint that is behind, ahead or elsewhere is removed: the ledger knows all that it knew. A damaged one
+    is moved aside for whoever wants to look.
+
+    Raises:
+        CheckpointForeign: It belongs to another flow.
+    """
+    found = checkpoints.inspect(run.flow.name, run.table_id, previously=run.flow.previously)
+    kept = False
+    if found.state == "damaged":
+        run.emit(CheckpointReplaced(run.flow.name, found.detail, checkpoints.set_aside()))
+    elif found.state == "usable":
+        # A batch that Spark planned and did not call done comes again: the ledger says whether to skip or write it.
+        kept = found.agrees_with(run.standing.entry)
+        if not kept:
+            checkpoints.remove()
+        if not kept and (found.planned or found.committed):
+            run.emit(CheckpointReplaced(run.flow.name, "the ledger stands elsewhere", None))
+    checkpoints.claim(run.flow.name, run.table_id, decided=run.standing.entry.decided)
+    return kept
+
+
+class _Callback:
+    """What ``foreachBatch`` calls; keeps the first failure, which Spark would hand on only as text."""
+
+    def __init__(self, run: RunningFlow, checkpoints: Checkpoints) -> None:
+        self._run = run
+        self._checkpoints = checkpoints
+        self.failure: BaseException | None = None
+        self.called = False
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        run = self._run
+        self.called = True
+        if run.stopping.is_set():
+            raise _Stopping
+        try:
+            planned = self._checkpoints.ranges(batch_id, run.standing.entry.next_offsets)
+            carry(planned, run, batch=batch)
+        except Exception as error:
+            self.failure = self.failure or error
+            raise
+        if ledger.remaining_ranges(run.flow.name, run.standing.entry.next_offsets, planned):
+            # Told to stop between two parts of the batch: Spark must not call the rest done.
+            raise _Stopping
+
+
+def _start(run: RunningFlow, callback: _Callback) -> StreamingQuery:
+    flow = run.flow
+    trigger = flow.trigger
+    if trigger.max_offsets is None:
+        flow = flow.model_copy(update={"trigger": trigger.model_copy(update={"max_offsets": DEFAULT_MAX_OFFSETS})})
+    topics = run.kafka.topics(flow)
+    start = run.standing.entry.next_offsets
+    # Spark wants a word on every partition; those that the ledger does not know begin at their earliest.
+    named = {
+        name: {partition: start.get(name, {}).get(partition, ledger.EARLIEST) for partition in topic.partitions}
+        for name, topic in topics.items()
+    }
+    if not isinstance(run.source, KafkaSource):
+        msg = "only a Kafka cluster can be followed by a query"
+        raise TypeError(msg)
+    frame = run.source.stream(run.spark, flow, named)
+    return (
+        frame.writeStream.queryName(flow.name)
+        .option("checkpointLocation", run.places.checkpoint)
+        .trigger(processingTime=f"{max(1, round(trigger.every * 1000))} milliseconds")
+        .foreachBatch(callback)
+        .start()
+    )
+
+
+def _stop(run: RunningFlow, query: StreamingQuery) -> None:
+    """Ends the query once the batch in hand is written."""
+    run.stopping.set()
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    if not run.lock.acquire(timeout=STOP_TIMEOUT_S):
+        raise StopTimeout(flow=run.flow.name, timeout_s=round(STOP_TIMEOUT_S))
+    run.lock.release()
+    try:
+        query.stop()
+    except (PySparkException, RivermouthError) as error:
+        if query.isActive and time.monotonic() < deadline:
+            raise
+        run.warn(f"the query ended with: {type(error).__name__}")

@@ -1,0 +1,218 @@
+"""One flow in its thread, from its lease to its end; restarted where that may help."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.engine.batch.shared_batch import Together
+from rivermouth.engine.dead_letters import retry
+from rivermouth.engine.events import FlowRestarted, Listener, Warned
+from rivermouth.engine.flow.orders import FlowOrder, Order
+from rivermouth.engine.flow.table_per_topic import PASSING
+from rivermouth.engine.maintenance.schedule import after_run, between_batches
+from rivermouth.engine.open.open_flow import open_flow
+from rivermouth.engine.open.sources import reading
+from rivermouth.engine.run.drain import drain
+from rivermouth.engine.run.follow import follow, follow_table
+from rivermouth.engine.run.requests import withdraw
+from rivermouth.engine.run.watch import LetterWatch
+from rivermouth.errors import (
+    FlowBroken,
+    OffsetsExpired,
+    PartitionsFewer,
+    RivermouthError,
+    SchemaEmpty,
+    SchemaNotInferred,
+    TopicRecreated,
+    first_line,
+)
+from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.ports.lake.lease import Lease
+from rivermouth.ports.lake.storage_checks import check_fenced
+from rivermouth.ports.spark.session import has_ended
+
+if TYPE_CHECKING:
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.run.run_state import RunState
+    from rivermouth.ports.lake.lake_files import LakeFiles
+    from rivermouth.ports.sources.protocols import Records, Topics
+
+_FIRST_DELAY_S: Final = 1.0
+_LONGEST_DELAY_S: Final = 60.0
+_DRAIN_RESTARTS: Final = 3
+# Between two looks at a topic that has no record of which a schema could be made.
+_EMPTY_S: Final = 1.0
+_ENGINE_LOSSES: Final = 8
+_NOTE_S: Final = 5.0
+# A flow that follows and has run for so long works again, even if nothing came.
+_WELL_AFTER_S: Final = 10.0
+
+
+def run_flow(
+    state: RunState, order: FlowOrder, listener: Listener, *, keep_following: bool, together: Together | None = None
+) -> None:
+    """One flow from its lease to its end, in the calling thread; restarts it where that may help.
+
+    With ``together`` it carries its batches with those of others.
+    """
+    together = together or Together()
+    delay_s, restarts = _FIRST_DELAY_S, 0
+    files = files_for(order.places.lake, state.spark)
+    check_fenced(state.spark, order.places)
+    with (
+        _lease(state, files, order, listener) as lease,
+        reading(state.spark, order, checked=together.checked) as (kafka, source),
+    ):
+        opened, together.checked = False, True
+        while not state.stopping.is_set():
+            run, stood = None, None
+            try:
+                run = _open(state, order, kafka, source, lease, listener, waits=keep_following, together=together)
+                opened, stood = True, _entry(run)
+                _follow_or_drain(state, order, run, keep_following=keep_following)
+            except (OffsetsExpired, PartitionsFewer, TopicRecreated):
+                # Gone since the flow was opened. Where it may, the next opening records that and goes on.
+                if run is None or order.flow.on_data_loss != "record":
+                    raise
+                continue
+            except RivermouthError as error:
+                if not (keep_following and opened and isinstance(error, PASSING)):
+                    raise
+                failure: Exception = error
+            except Exception as error:
+                restarts += 1
+                if state.stopping.is_set():
+                    return  # whoever stops a service ends its JVM too; the ledger knows what is done
+                if has_ended(state.spark) or (not keep_following and restarts > _DRAIN_RESTARTS):
+                    raise
+                failure = error
+            else:
+                return
+            finally:
+                state.running.pop(order.flow.name, None)
+            # What came further is well: only failures in a row make the pauses longer.
+            together.leave(order.flow.name)
+            delay_s = _FIRST_DELAY_S if _entry(run) != stood else delay_s
+            state.failures.failed(order.flow.name, _as_ours(order, failure))
+            listener(FlowRestarted(order.flow.name, first_line(failure), delay_s))
+            state.stopping.wait(delay_s)
+            delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
+
+
+def _lease(state: RunState, files: LakeFiles, order: FlowOrder, listener: Listener) -> Lease:
+    name, places = order.flow.name, order.places
+    return Lease(
+        files,
+        places.lease_file,
+        flow=name,
+        table=places.table,
+        pause=state.stopping.wait,
+        say=lambda words: listener(Warned(name, words)),
+    )
+
+
+def _open(
+    state: RunState,
+    order: FlowOrder,
+    kafka: Topics,
+    source: Records,
+    lease: Lease,
+    listener: Listener,
+    *,
+    waits: bool,
+    together: Together,
+) -> RunningFlow | None:
+    """The flow, opened; None if it was told to stop while it waited for records of which to infer its schema.
+
+    While it waits it outlasts what passes by itself, such as a broker that is away.
+    """
+    waiting, pause_s = False, _EMPTY_S
+    while not state.stopping.is_set():
+        try:
+            return _opened(state, order, kafka, source.with_new_consumers(), lease, listener, together)
+        except (SchemaEmpty, SchemaNotInferred, *PASSING) as error:
+            is_early = isinstance(error, SchemaEmpty | SchemaNotInferred)
+            if not waits or not (waiting or is_early):
+                raise
+            if not waiting:
+                listener(Warned(order.flow.name, f"{error.message.partition(';')[0]}; it waits for records"))
+            # What is no document is read again each time.
+            pause_s = _EMPTY_S if isinstance(error, SchemaEmpty) else min(2 * pause_s, _LONGEST_DELAY_S)
+            waiting = True
+            together.leave(order.flow.name)
+            state.stopping.wait(pause_s)
+    return None
+
+
+def _opened(
+    state: RunState,
+    order: FlowOrder,
+    kafka: Topics,
+    source: Records,
+    lease: Lease,
+    listener: Listener,
+    together: Together,
+) -> RunningFlow:
+    name = order.flow.name
+    first = name not in state.decided
+    run = open_flow(
+        state.spark,
+        order.flow,
+        order.places,
+        kafka=kafka,
+        source=source,
+        listener=listener,
+        decision=order.decision if first else None,
+        adoption=order.adoption if first else None,
+        rebuild=order.rebuild if first else None,
+        update_schema=order.update_schema and first,
+        together=together,
+    )
+    # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
+    state.decided.add(name)
+    run.lease = lease
+    together.expect([name])
+    state.running[name] = run
+    if state.stopping.is_set():
+        run.stopping.set()
+    return run
+
+
+def _follow_or_drain(state: RunState, order: FlowOrder, run: RunningFlow | None, *, keep_following: bool) -> None:
+    if run is None:
+        return
+    if not keep_following:
+        withdraw(run)
+        letters = LetterWatch(run)
+        batches = drain(run)
+        letters.look()
+        if run.together is not None:
+            run.together.leave(run.flow.name)
+        retry.after_run(run)
+        after_run(run, wrote=batches > 0)
+        return
+
+    began_at, letters = time.monotonic(), LetterWatch(run)
+
+    def between() -> None:
+        if time.monotonic() - began_at > _WELL_AFTER_S:
+            state.failures.works(run.flow.name)
+        state.between_batches(run)
+        retry.between_batches(run)
+        between_batches(run)
+        letters.look_now_and_then()
+
+    if order.flow.source is None:
+        follow(run, between)
+    else:
+        follow_table(run, between)
+
+
+def _as_ours(order: Order, error: Exception) -> RivermouthError:
+    return error if isinstance(error, RivermouthError) else FlowBroken(flow=order.flow.name, detail=first_line(error))
+
+
+def _entry(run: RunningFlow | None) -> int | None:
+    """Number of the ledger entry at which the flow stands."""
+    return None if run is None else run.standing.entry.number

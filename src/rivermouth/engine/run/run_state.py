@@ -1,0 +1,96 @@
+"""What the threads of one run share: the session, the events, and which flows it has carried."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.engine.events import Event, FlowFailed, Listener, Warned
+from rivermouth.engine.flow.failures import FailureNotes
+from rivermouth.errors import FlowBroken
+from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.ports.lake.lake_writer import LakeWriter
+from rivermouth.ports.spark.session import has_ended
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.domain.project.locations import FlowPlaces
+    from rivermouth.engine.flow.orders import FlowOrder
+    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+_NOTE_S: Final = 5.0
+
+BetweenBatches = Callable[["RunningFlow"], None]
+
+
+class RunState:
+    """What the threads of one run share. Any thread may read and change it.
+
+    Attributes:
+        spark: The session in use; another one than at first if its JVM was lost.
+        between_batches: Work that the writer does for others, such as replays; called for a flow that follows.
+        failures: Keeps in the lake why flows failed.
+        stopping: Set when the flows shall end.
+        running: The flows that are open now, by name.
+        decided: Names of flows whose decisions were applied already.
+        carried: Names of flows whose run has ended, for the families that would find them again.
+        looking: Held by a family that looks for its topics: of two that find the same table one gets it.
+        claimed: The places of the children that were found, by name.
+        smaller: By name what lost its JVM, with smaller batches.
+
+    Args:
+        spark: The session that all flows share.
+        listener: Gets every event of every flow.
+        between_batches: As the attribute.
+        lake: Writes the lake's small files once the JVM is gone.
+    """
+
+    def __init__(
+        self, spark: SparkSession, listener: Listener, between_batches: BetweenBatches, lake: LakeFiles | None = None
+    ) -> None:
+        self.spark = spark
+        self.between_batches = between_batches
+        self.stopping = threading.Event()
+        self.failures = FailureNotes(self._files, lambda flow, words: self.tell(Warned(flow, words)))
+        self.running: dict[str, RunningFlow] = {}
+        self.decided: set[str] = set()
+        self.carried: set[str] = set()
+        self.looking = threading.Lock()
+        self.claimed: dict[str, FlowPlaces] = {}
+        self.smaller: dict[str, FlowOrder] = {}
+        self._listener = listener
+        self._telling = threading.Lock()
+        self._failed: set[str] = set()
+        self._lake = LakeWriter({}, timeout_s=_NOTE_S) if lake is None else lake
+
+    def stop(self) -> None:
+        """Tells all flows to end after the batch in hand. Returns at once."""
+        self.stopping.set()
+        for run in list(self.running.values()):
+            run.stopping.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the flows were told to stop."""
+        return self.stopping.is_set()
+
+    def tell(self, event: Event) -> None:
+        """Hands an event on; one at a time, whatever thread it comes from."""
+        with self._telling:
+            self._listener(event)
+
+    def tell_failed(self, flow: str, error: BaseException) -> None:
+        """Tells that a flow failed for good, once; status shows it from then on."""
+        if flow not in self._failed:
+            self._failed.add(flow)
+            # What breaks because somebody wanted the run to end is no failure of the flow.
+            if not (self.stopped and isinstance(error, FlowBroken)):
+                self.failures.failed(flow, error)
+            self.tell(FlowFailed(flow, str(error)))
+
+    def _files(self) -> LakeFiles:
+        folder = self.failures.folder or ""
+        return self._lake if has_ended(self.spark) else files_for(folder, self.spark)

@@ -1,0 +1,130 @@
+"""Flows side by side in one Spark session: each in a thread of its own, each restarted on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.engine.events import FlowRestarted, Listener
+from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder, FlowOutcome, Order, again, in_order, without_error
+from rivermouth.engine.run.drain import max_offsets
+from rivermouth.engine.run.run_state import BetweenBatches, RunState
+from rivermouth.engine.run.watch import watching
+from rivermouth.engine.run.workers import FamilyWorker, Worker
+from rivermouth.errors import (
+    EngineLost,
+)
+from rivermouth.ports.spark.session import abandon, has_ended
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+_ENGINE_LOSSES: Final = 8
+
+
+class Supervisor:
+    """Runs flows until they have drained, failed or been told to stop.
+
+    Args:
+        spark: The session that all flows share.
+        listener: Gets every event of every flow.
+        between_batches: Work that the writer does for others, such as replays; called for a flow that follows.
+        restart: Makes a new session when the JVM of the old one is gone; None gives up then.
+        lake: Writes the lake's small files once the JVM is gone.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        listener: Listener,
+        between_batches: BetweenBatches,
+        restart: Callable[[], SparkSession] | None = None,
+        *,
+        lake: LakeFiles | None = None,
+    ) -> None:
+        self.state = RunState(spark, listener, between_batches, lake)
+        self._restart = restart
+
+    def stop(self) -> None:
+        """Tells all flows to end after the batch in hand. Returns at once."""
+        self.state.stop()
+
+    def run(self, orders: Sequence[Order], *, keep_following: bool) -> list[FlowOutcome]:
+        """Runs the flows side by side and waits for all of them.
+
+        Returns:
+            An outcome a flow, in the order given; a flow that failed did not stop the others. A family has one for each
+            of its children, and one of its own where it failed or has none.
+        """
+        outcomes: dict[str, FlowOutcome] = {}
+        self.state.failures.folder = next((order.places.failures for order in orders), None)
+        pending, losses = list(orders), 0
+        while pending:
+            with watching(orders if keep_following else (), self.state.tell):
+                done = self._side_by_side(pending, keep_following=keep_following)
+            for order, outcome in done:
+                outcomes[outcome.flow] = outcome + outcomes.get(outcome.flow)
+                if isinstance(order, FlowOrder) and outcome.error is None:
+                    self.state.carried.add(outcome.flow)
+            failed = [order for order, outcome in done if outcome.error is not None]
+            pending = again(pending, failed, keep_following=keep_following)
+            if self._restart is None or self.state.stopped or not has_ended(self.state.spark):
+                break
+            losses = 1 if any(outcome.batches for _, outcome in done) else losses + 1
+            if losses > _ENGINE_LOSSES:
+                for order in failed or pending:
+                    lost = EngineLost(flow=order.flow.name, times=losses, max_offsets=max_offsets(order.flow))
+                    before = outcomes.get(order.flow.name) or FlowOutcome(order.flow.name, Counts(), 0, 0.0)
+                    outcomes[order.flow.name] = replace(before, error=lost)
+                break
+            pending = self._smaller_ones(pending, failed)
+            for order in (*failed, *pending):
+                # It is carried again, or its topic was deleted meanwhile.
+                outcomes |= without_error(outcomes, order.flow.name)
+            abandon(self.state.spark)
+            self.state.spark = self._restart()
+        for outcome in outcomes.values():
+            if outcome.error is not None:
+                self.state.tell_failed(outcome.flow, outcome.error)
+        return in_order(orders, outcomes)
+
+    def _side_by_side(self, orders: Sequence[Order], *, keep_following: bool) -> list[tuple[Order, FlowOutcome]]:
+        flows = [order for order in orders if isinstance(order, FlowOrder)]
+        workers = [Worker(self.state, order, keep_following=keep_following) for order in flows]
+        by_name = {order.flow.name: worker for order, worker in zip(flows, workers, strict=True)}
+        for order, worker in zip(flows, workers, strict=True):
+            worker.source = by_name.get(order.source.flow.name) if order.source is not None else None
+        finders = [
+            FamilyWorker(self.state, order, keep_following=keep_following)
+            for order in orders
+            if isinstance(order, FamilyOrder)
+        ]
+        for finder in finders:
+            finder.source = by_name.get(finder.order.source.flow.name) if finder.order.source is not None else None
+        for thread in (*workers, *finders):
+            thread.start()
+        for thread in (*workers, *finders):
+            while thread.is_alive():
+                thread.join(0.5)
+        return [
+            *((worker.order, worker.outcome) for worker in workers),
+            *(each for finder in finders for each in finder.outcomes),
+        ]
+
+    def _smaller_ones(self, pending: Sequence[Order], failed: Sequence[Order]) -> list[Order]:
+        """What goes on, with smaller batches; those of children are for the families that find them again."""
+        self.state.smaller |= {each.flow.name: self._smaller(each) for each in failed if isinstance(each, FlowOrder)}
+        return [self.state.smaller.get(order.flow.name, order) for order in pending]
+
+    def _smaller(self, order: FlowOrder) -> FlowOrder:
+        """The order with half as many offsets a batch, for a batch that did not fit into memory."""
+        limit = max(1, max_offsets(order.flow) // 2)
+        self.state.tell(
+            FlowRestarted(order.flow.name, f"Spark's JVM ended; going on with at most {limit} offsets a batch", 0.0)
+        )
+        trigger = order.flow.trigger.model_copy(update={"max_offsets": limit, "min_offsets": None, "max_delay": None})
+        return replace(order, flow=order.flow.model_copy(update={"trigger": trigger}))

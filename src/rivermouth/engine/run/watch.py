@@ -1,0 +1,156 @@
+"""While flows follow: whether their cluster answers, and how many of their records become dead letters."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth.engine.events import BrokerAway, BrokerBack, DeadLettersMany, Event, LetterReason
+from rivermouth.errors import RivermouthError
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.spark.session import has_ended
+from rivermouth.rows.columns.codegen import by_reference
+
+if TYPE_CHECKING:
+    from rivermouth.engine.flow.orders import Order
+    from rivermouth.engine.flow.running import RunningFlow
+
+# A broker that is away is told after the sum of these two, and the time to find out why, at most.
+_ASK_EVERY_S: Final = 2.0
+_ANSWER_S: Final = 3.0
+_SAY_EVERY_S: Final = 30.0
+
+MANY: Final = 0.1
+"""So large a part of a flow's records among the dead letters is told."""
+_LETTERS_EVERY_S: Final = 60.0
+_REASONS: Final = 3
+
+
+class BrokerWatch(threading.Thread):
+    """Asks a cluster for its id every few seconds, and tells when it does not answer and when it does again.
+
+    Spark itself waits for minutes before it says so.
+
+    Args:
+        bootstrap_servers: The cluster.
+        options: Its client options, resolved.
+        tell: Gets the events.
+    """
+
+    def __init__(self, bootstrap_servers: str, options: Mapping[str, str], tell: Callable[[Event], None]) -> None:
+        super().__init__(name="broker-watch", daemon=True)
+        self._servers = bootstrap_servers
+        self._options = options
+        self._tell = tell
+        self._over = threading.Event()
+        self._since: float | None = None
+        self._told_at = 0.0
+
+    def end(self) -> None:
+        """Asks no more. Returns at once."""
+        self._over.set()
+
+    def run(self) -> None:
+        """Watches until ``end`` is called."""
+        with Kafka(self._servers, self._options, _ANSWER_S) as kafka:
+            while not self._over.wait(_ASK_EVERY_S):
+                asked_at = time.time()
+                try:
+                    kafka.cluster_id()
+                except RivermouthError as error:
+                    self._away(error, asked_at)
+                else:
+                    self._back()
+
+    def _away(self, error: RivermouthError, asked_at: float) -> None:
+        now = time.time()
+        self._since = asked_at if self._since is None else self._since
+        if self._over.is_set() or (self._told_at and now - self._told_at < _SAY_EVERY_S):
+            return
+        self._told_at = now
+        since = dt.datetime.fromtimestamp(self._since, dt.UTC).isoformat(timespec="seconds")
+        reason = str(error.facts.get("reason") or error.message)
+        self._tell(BrokerAway("", self._servers, since, round(now - self._since, 1), reason))
+
+    def _back(self) -> None:
+        if self._since is not None:
+            self._tell(BrokerBack("", self._servers, round(time.time() - self._since, 1)))
+        self._since, self._told_at = None, 0.0
+
+
+@contextmanager
+def watching(orders: Sequence[Order], tell: Callable[[Event], None]) -> Iterator[None]:
+    """Watches the cluster that these flows read while the block lasts; does nothing where none reads one."""
+    readers = [each for each in orders if each.source is None and getattr(each, "snapshots", None) is None]
+    if not readers:
+        yield
+        return
+    watch = BrokerWatch(readers[0].bootstrap_servers, readers[0].options, tell)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.end()
+
+
+class LetterWatch:
+    """Tells where more than ``MANY`` of a flow's new records went to the dead letters.
+
+    Args:
+        run: The flow, opened and settled.
+    """
+
+    def __init__(self, run: RunningFlow) -> None:
+        self._run = run
+        self._entry = run.standing.entry.number
+        self._totals = run.standing.entry.totals
+        if run.standing.counts is not None:
+            self._totals += run.standing.counts
+        self._looked_at = time.monotonic()
+
+    def look_now_and_then(self) -> None:
+        """Looks if that was long ago and something came; costs nothing else."""
+        if time.monotonic() - self._looked_at >= _LETTERS_EVERY_S:
+            self.look()
+
+    def look(self) -> None:
+        """Looks at what came since the last look."""
+        run, standing = self._run, self._run.standing
+        if standing.counts is None or standing.entry.number == self._entry:
+            return
+        self._looked_at = time.monotonic()
+        totals, since = standing.entry.totals + standing.counts, self._entry
+        new = totals - self._totals
+        self._entry, self._totals = standing.entry.number, totals
+        rows = new.consumed + new.exploded
+        if new.dead_lettered > MANY * rows:
+            reasons, place = _reasons(run, since), run.places.dead_letter_table
+            run.emit(
+                DeadLettersMany(
+                    run.flow.name, new.dead_lettered, rows, reasons, table=place, debug=bool(run.places.option)
+                )
+            )
+
+
+def _reasons(run: RunningFlow, since: int) -> tuple[LetterReason, ...]:
+    """The most frequent reasons of the dead letters after an entry; none where they cannot be read."""
+    columns = ("reason", "field", "failed_expectations")
+    try:
+        letters = run.dead_letters.frame().where(
+            f"batch > {by_reference(f'CAST({since} AS BIGINT)', 'kafka_partition')}"
+        )
+        found = letters.groupBy(*columns).count().orderBy(F.desc("count"), *columns).limit(_REASONS).collect()
+    except (PySparkException, Py4JJavaError):
+        # The next batch says what is wrong with the lake; the share is told all the same.
+        if has_ended(run.spark):
+            raise
+        return ()
+    return tuple(LetterReason(row[0], row[1], tuple(row[2] or ()), row[3]) for row in found)

@@ -1,0 +1,292 @@
+"""The threads in which flows run: one for each flow, and one for each family, which finds its topics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.domain.project import table_per_topic
+from rivermouth.engine.batch.shared_batch import Together
+from rivermouth.engine.events import BatchDone, Event, FlowFinished, Warned
+from rivermouth.engine.flow import task_failures
+from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder, FlowOutcome, Order, located
+from rivermouth.engine.flow.table_per_topic import PASSING, look
+from rivermouth.engine.open.sources import finding
+from rivermouth.engine.run.run_flow import run_flow
+from rivermouth.errors import (
+    FlowBroken,
+    RivermouthError,
+    SourceNotMade,
+    TableBusy,
+    TopicMissing,
+    TopicPatternEmpty,
+    first_line,
+)
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.lake.lake_files import PlacedFiles, files_for
+from rivermouth.ports.spark.session import has_ended
+from rivermouth.ports.spark.spark_errors import outlasting
+
+if TYPE_CHECKING:
+    from rivermouth.engine.flow.table_per_topic import Finder, Look
+    from rivermouth.engine.run.run_state import RunState
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+SIDE_BY_SIDE: Final = 8
+"""So many children of a family are drained at a time."""
+LOOK_EVERY_S: Final = (1.0, 5.0)
+"""A family that follows looks for new topics at its trigger, within these bounds."""
+
+
+class Worker(threading.Thread):
+    """The thread of one flow; its outcome is known when it has ended."""
+
+    def __init__(
+        self,
+        state: RunState,
+        order: FlowOrder,
+        *,
+        keep_following: bool,
+        may_vanish: bool = False,
+        together: Together | None = None,
+    ) -> None:
+        super().__init__(name=f"flow-{order.flow.name}", daemon=True)
+        self._state = state
+        self._order = order
+        self._keep_following = keep_following
+        self._may_vanish = may_vanish
+        self._together = together
+        self._counts = Counts()
+        self._dropped_by: Counter[str] = Counter()
+        self._batches = 0
+        self._began_at = time.monotonic()
+        self._ended_at: float | None = None
+        self._error: BaseException | None = None
+        self.source: Worker | None = None
+        """Of the flow whose table this one reads, if that runs too."""
+        self.ended = threading.Event()
+        self.vanished = False
+        """Whether it ended because its topic was deleted, and nobody named that."""
+
+    @property
+    def order(self) -> FlowOrder:
+        """What it carries."""
+        return self._order
+
+    @property
+    def outcome(self) -> FlowOutcome:
+        """How it ended."""
+        duration_s = (self._ended_at or time.monotonic()) - self._began_at
+        name, dropped_by = self._order.flow.name, dict(self._dropped_by)
+        return FlowOutcome(name, self._counts, self._batches, duration_s, self._error, dropped_by)
+
+    def run(self) -> None:
+        """Carries the flow to its end and tells what became of it."""
+        try:
+            self._carry()
+        finally:
+            self.ended.set()
+            if self._together is not None:
+                self._together.leave(self._order.flow.name)
+
+    def _carry(self) -> None:
+        name = self._order.flow.name
+        try:
+            if self.source is not None:
+                _wait_for(self.source, self._order, self._state, keep_following=self._keep_following)
+            self._began_at = time.monotonic()
+            run_flow(self._state, self._order, self._hear, keep_following=self._keep_following, together=self._together)
+        except TopicMissing as error:
+            if self._may_vanish:
+                self.vanished = True
+                self._state.tell(Warned(name, f"{table_per_topic.gone(self._order.flow)}; its table stays as it is"))
+            else:
+                self._error = located(error, self._order)
+        except RivermouthError as error:
+            # Told to stop while it waited for its table, it has not failed.
+            if not (isinstance(error, TableBusy) and self._state.stopped):
+                self._error = located(error, self._order)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
+            outlasting(error)
+            registry = task_failures.failure(str(error))
+            self._error = registry or FlowBroken(flow=name, detail=first_line(error))
+            self._error = located(self._error, self._order)
+            self._error.__cause__ = error
+        self._ended_at = time.monotonic()
+        if self._error is not None:
+            # The other flows may go on for days. Where the JVM is gone this one starts again with it.
+            if not has_ended(self._state.spark):
+                self._state.tell_failed(name, self._error)
+            return
+        outcome = self.outcome
+        stopped = self._state.stopped and not self._keep_following
+        if not self._state.stopped:
+            self._state.failures.works(name)
+        self._hear(FlowFinished(name, outcome.counts, outcome.batches, outcome.duration_s, stopped=stopped))
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, BatchDone):
+            self._counts += event.counts
+            self._dropped_by.update(event.dropped_by)
+            self._batches += 1
+            self._state.failures.works(event.flow)
+        self._state.tell(event)
+
+
+def _wait_for(writer: Worker, order: Order, state: RunState, *, keep_following: bool) -> None:
+    """Returns when what a drain should carry is in the table that the flow reads, or when it is there at all.
+
+    A flow that follows waits for the table only; where its writer fails, it carries what it finds.
+    """
+    while order.source is not None and not writer.ended.is_set():
+        made = keep_following and delta_table.exists(PlacedFiles(state.spark), order.source.places.table)
+        if made or state.stopped:
+            return
+        writer.ended.wait(0.2)
+
+
+class FamilyWorker(threading.Thread):
+    """The thread of a family: finds its topics, runs a flow for each, and waits for all of them."""
+
+    def __init__(self, state: RunState, order: FamilyOrder, *, keep_following: bool) -> None:
+        super().__init__(name=f"family-{order.flow.name}", daemon=True)
+        self._state = state
+        self._order = order
+        self._keep_following = keep_following
+        self._workers: dict[str, Worker] = {}
+        self._refused: dict[str, FlowOutcome] = {}
+        self._error: BaseException | None = None
+        self._told: str | None = None
+        # Children that read topics have no record in common.
+        self._together = Together(following=keep_following) if order.source is not None else None
+        self.source: Worker | None = None
+        """Of the flow whose table its children read, if that runs too."""
+
+    @property
+    def outcomes(self) -> list[tuple[Order, FlowOutcome]]:
+        """How its children ended, by name; and itself, where it failed or has none."""
+        found: list[tuple[Order, FlowOutcome]] = [
+            (worker.order, worker.outcome) for worker in self._workers.values() if not worker.vanished
+        ]
+        found += [(self._order, outcome) for outcome in self._refused.values()]
+        found.sort(key=lambda each: each[1].flow)
+        own = FlowOutcome(self._order.flow.name, Counts(), 0, 0.0, self._error)
+        return [*found, (self._order, own)] if self._error is not None or not found else found
+
+    def run(self) -> None:
+        """Carries the family to its end and tells what became of it."""
+        try:
+            self._carry()
+        except RivermouthError as error:
+            self._error = located(error, self._order)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
+            outlasting(error)
+            self._error = located(FlowBroken(flow=self._order.flow.name, detail=first_line(error)), self._order)
+            self._error.__cause__ = error
+        if self._error is not None and not has_ended(self._state.spark):
+            self._state.tell_failed(self._order.flow.name, self._error)
+        for worker in self._workers.values():
+            while worker.is_alive():
+                worker.join(0.5)
+
+    @property
+    def order(self) -> FamilyOrder:
+        """What it finds the children of."""
+        return self._order
+
+    def _carry(self) -> None:
+        order, stopping = self._order, self._state.stopping
+        if self.source is not None:
+            _wait_for(self.source, order, self._state, keep_following=self._keep_following)
+        least_s, most_s = LOOK_EVERY_S
+        every_s = max(least_s, min(order.flow.trigger.every, most_s))
+        files = files_for(order.places.lake, self._state.spark)
+        begun = any(table_per_topic.is_child_of(name, order.flow.name) for name in self._state.smaller)
+        with finding(self._state.spark, order) as place:
+            while not stopping.is_set() and not has_ended(self._state.spark):
+                try:
+                    found = self._look(files, place)
+                except (TopicPatternEmpty, SourceNotMade, *PASSING) as error:
+                    begun = begun or isinstance(error, TopicPatternEmpty | SourceNotMade)
+                    if not self._keep_following or not begun:
+                        raise
+                    self._say(f"{error.message.partition(';')[0]}; it looks again")
+                else:
+                    begun, self._told = True, None
+                    self._start(found.orders)
+                    for name, refusal in found.refused.items():
+                        self._refuse(name, refusal)
+                    if found.problem is not None and not self._keep_following:
+                        raise found.problem
+                    if found.problem is not None and order.flow.name not in self._refused:
+                        self._refuse(order.flow.name, found.problem)
+                if not self._keep_following:
+                    return
+                stopping.wait(every_s)
+
+    def _look(self, files: LakeFiles, place: Finder) -> Look:
+        """What is found now; a table that another family has found in this run is that one's."""
+        with self._state.looking:
+            claimed = self._state.claimed
+            others = (
+                places
+                for name, places in claimed.items()
+                if not table_per_topic.is_child_of(name, self._order.flow.name)
+            )
+            order = replace(self._order, others=(*self._order.others, *others))
+            found = look(order, files, place, known=self._known(), waits=self._keep_following)
+            claimed.update((each.flow.name, each.places) for each in found.orders)
+        if found.problem is None:
+            self._state.failures.works(self._order.flow.name)
+        return found
+
+    def _known(self) -> set[str]:
+        """Topics that are being read, or were refused; of those that vanished another may come."""
+        for name in [name for name, worker in self._workers.items() if worker.vanished and not worker.is_alive()]:
+            del self._workers[name]
+        names = {*self._workers, *self._refused, *self._state.carried}
+        return {
+            table_per_topic.parted(name)[1]
+            for name in names
+            if table_per_topic.parted(name)[0] == self._order.flow.name
+        }
+
+    def _start(self, orders: list[FlowOrder]) -> None:
+        if self._together is not None:
+            self._together.expect(found.flow.name for found in orders)
+        for found in orders:
+            order = self._state.smaller.get(found.flow.name, found)
+            while not self._keep_following and self._at_work() >= SIDE_BY_SIDE:
+                time.sleep(0.05)
+            if self._state.stopping.is_set():
+                return
+            # Of a topic that somebody named, it is an error that it is not there.
+            vanishes = self._order.flow.topic_pattern is not None and self._order.only is None
+            worker = Worker(
+                self._state,
+                order,
+                keep_following=self._keep_following,
+                may_vanish=vanishes,
+                together=self._together,
+            )
+            self._workers[order.flow.name] = worker
+            worker.start()
+
+    def _at_work(self) -> int:
+        """How many children are carried now, those left out that wait for others."""
+        resting = 0 if self._together is None else self._together.resting
+        return sum(each.is_alive() for each in self._workers.values()) - resting
+
+    def _refuse(self, name: str, error: RivermouthError) -> None:
+        error = located(error, self._order)
+        self._refused[name] = FlowOutcome(name, Counts(), 0, 0.0, error)
+        self._state.tell_failed(name, error)
+
+    def _say(self, words: str) -> None:
+        if words != self._told:
+            self._told = words
+            self._state.tell(Warned(self._order.flow.name, words))

@@ -1,0 +1,1 @@
+"""The schema of a flow, kept and grown."""

@@ -1,0 +1,1 @@
+"""A flow's table."""

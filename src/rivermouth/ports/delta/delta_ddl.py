@@ -1,0 +1,107 @@
+"""Delta tables changed by statements: columns, properties, and their names in a catalog. No row is rewritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rivermouth.names import quoted
+from rivermouth.ports.delta.delta_table import MAPPING, needs_mapping, table_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType, StructField
+
+
+def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], widened: Sequence[StructField]) -> None:
+    """Changes the table's columns, each change a commit of its own that touches no row.
+
+    Args:
+        spark: Any session.
+        location: The table's folder.
+        added: New columns, at the end; old rows have nulls there. Where one has a name that stands in no Parquet file
+            as it is, the table then needs readers that know Delta's column mapping.
+        widened: Columns with their new, wider type: other numbers, or structs with further fields. With other numbers
+            the table then needs readers that know Delta's type widening.
+    """
+    from rivermouth.schemas.column_types import ddl  # noqa: PLC0415 - loads Spark, which reading a log does not need
+
+    table = f"delta.{quoted(location)}"
+    if needs_mapping((*added, *widened)) and table_state(spark, location).properties.get(MAPPING, "none") == "none":
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{MAPPING}' = 'name')")
+    for column in added:
+        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({quoted(column.name)} {ddl(column.dataType)})")
+    there = {each.name.lower(): each.dataType for each in table_state(spark, location).columns} if widened else {}
+    steps = [step for each in widened for step in _steps(quoted(each.name), there[each.name.lower()], each.dataType)]
+    if any(not step.is_new for step in steps):
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    for step in steps:
+        what = (
+            f"ADD COLUMNS ({step.path} {ddl(step.to)})"
+            if step.is_new
+            else f"ALTER COLUMN {step.path} TYPE {ddl(step.to)}"
+        )
+        spark.sql(f"ALTER TABLE {table} {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One change within a column: a new field, or another type of one."""
+
+    path: str
+    to: DataType
+    is_new: bool
+
+
+def _steps(path: str, old: DataType, new: DataType) -> Iterator[_Step]:
+    """What makes ``new`` of ``old``, which it holds."""
+    from pyspark.sql.types import ArrayType, MapType, StructType  # noqa: PLC0415 - as above
+
+    match old, new:
+        case StructType(), StructType():
+            there = {each.name: each.dataType for each in old.fields}
+            for each in new.fields:
+                name = f"{path}.{quoted(each.name)}"
+                if each.name in there:
+                    yield from _steps(name, there[each.name], each.dataType)
+                else:
+                    yield _Step(name, each.dataType, is_new=True)
+        case ArrayType(), ArrayType():
+            yield from _steps(f"{path}.element", old.elementType, new.elementType)
+        case MapType(), MapType():
+            yield from _steps(f"{path}.key", old.keyType, new.keyType)
+            yield from _steps(f"{path}.value", old.valueType, new.valueType)
+        case _ if old.simpleString() != new.simpleString():
+            yield _Step(path, new, is_new=False)
+
+
+def set_property(spark: SparkSession, location: str, name: str, value: str) -> None:
+    """Sets a table property, in a commit of its own that touches no row."""
+    # A property is a literal and no expression; a dollar could begin a variable.
+    text = value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
+    spark.sql(f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ('{name}' = '{text}')")
+
+
+def register(spark: SparkSession, name: str, location: str) -> str:
+    """Makes the table at ``location`` known in a catalog as ``name`` and says where the catalog has it.
+
+    Args:
+        spark: Any session; the catalog is shared.
+        name: ``catalog.schema.table``.
+        location: The table's folder; the table is there.
+
+    Returns:
+        The location that the catalog has for the name: another one if the name was taken.
+
+    Guarantees:
+        Run twice: the second call finds the name and changes nothing. The table itself is never changed.
+    """
+    *schema, _table = name.split(".")
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(quoted(part) for part in schema)}")
+    full = ".".join(quoted(part) for part in name.split("."))
+    escaped = location.replace("\\", "\\\\").replace("'", "\\'")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {full} USING delta LOCATION '{escaped}'")
+    found: str = spark.sql(f"DESCRIBE DETAIL {full}").select("location").collect()[0][0]
+    return found

@@ -1,0 +1,135 @@
+"""MERGE into a Delta table as one commit of the ledger's."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth.names import folded
+from rivermouth.ports.delta.delta_table import METADATA_CONF
+from rivermouth.ports.delta.single_pass_merge import merge_once
+from rivermouth.rows.keyed.key_ranges import within
+from rivermouth.rows.keyed.merge_plan import Merge
+from rivermouth.rows.reserved_names import VECTORS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from delta.tables import DeltaTable
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from rivermouth.domain.delta.merge_report import Looked
+
+_TXN: Final = "spark.databricks.delta.write."
+# The changes stand ready in memory and on disk: Delta need not write them down before it reads them twice.
+_READY: Final = {"spark.databricks.delta.merge.materializeSource": "none"}
+# Its commit would carry the entry once more.
+_ALONE: Final = {"spark.databricks.delta.autoCompact.enabled": "false"}
+# Up to so many files stand in a version's checksum, so that the next merge need not look for them in the log.
+_LISTED: Final = {"spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "400"}
+_WHOLE_FILES: Final = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
+
+
+def merge(
+    changes: DataFrame,
+    number: int,
+    location: str,
+    what: Merge,
+    *,
+    app_id: str,
+    app_version: int,
+    metadata: str,
+    few: bool,
+) -> Looked | None:
+    """Merges ``changes`` in one commit with its transaction number and metadata, also if nothing changes.
+
+    Args:
+        changes: At most one for each row of the table; read twice, or once more by Delta's own command. They may have
+            a number each, in a column ``__change``, which stays the same.
+        number: How many they are.
+        location: The table's folder.
+        what: Which change does what.
+        app_id: The transaction's application.
+        app_version: Its number.
+        metadata: The text for ``userMetadata``.
+        few: Whether the changes are few enough to go to each task whole.
+
+    Returns:
+        What was read, once; None if Delta's own command has merged.
+
+    Guarantees:
+        Run twice with one ``app_version``: Delta skips the second. Stopped half-way: no commit, and files that no
+        version names.
+    """
+    from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+    spark = changes.sparkSession
+    with _set(spark, _of_ledger(app_id, app_version, metadata)):
+        if few and (looked := merge_once(changes, number, location, what, app_id=app_id, app_version=app_version)):
+            return looked
+        source, table = (F.broadcast(changes) if few else changes).alias("s"), DeltaTable.forPath(spark, location)
+        merging = table.alias("t").merge(source, what.on & within(what.ranges))
+        merging = merging.whenMatchedDelete(what.delete).whenMatchedUpdate(what.update, set=dict(what.values))
+        merging = merging.whenNotMatchedInsert(what.insert, values=dict(what.values))
+        if what.sweep is not None:
+            merging = merging.whenNotMatchedBySourceDelete(what.sweep)
+        with _set(spark, _without_vectors(table)):
+            merging.execute()
+    return None
+
+
+def delete(matches: DataFrame, location: str, on: Column, *, app_id: str, app_version: int, metadata: str) -> None:
+    """Deletes the rows ``t`` that one of ``matches`` ``s`` is about, in one commit of the ledger's, also if none is.
+
+    What it goes by are names of columns: the log keeps a DELETE's condition with its values, and not those of a frame.
+
+    Args:
+        matches: Standing ready; read twice.
+        location: The table's folder.
+        on: When one is about a row.
+        app_id: The transaction's application.
+        app_version: Its number.
+        metadata: The text for ``userMetadata``.
+
+    Raises:
+        PySparkException: One of ``delta.conflicts()``: somebody changed the same files first.
+
+    Guarantees:
+        Run twice with one ``app_version``: Delta skips the second. Stopped half-way: no commit, and files that no
+        version names.
+    """
+    with _set(matches.sparkSession, _of_ledger(app_id, app_version, metadata)):
+        delete_alone(matches, location, on)
+
+
+def delete_alone(matches: DataFrame, location: str, on: Column) -> None:
+    """The same in a table that has no ledger; no commit if no row goes."""
+    from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+    table = DeltaTable.forPath(matches.sparkSession, location)
+    with _set(matches.sparkSession, _without_vectors(table)):
+        table.alias("t").merge(matches.alias("s"), on).whenMatchedDelete().execute()
+
+
+def _without_vectors(table: DeltaTable) -> dict[str, str]:
+    """Where a table has columns of the names that Delta uses to mark rows as gone, files are rewritten instead."""
+    found = {folded(name) for name in table.toDF().columns}
+    return _WHOLE_FILES if found & VECTORS else {}
+
+
+def _of_ledger(app_id: str, app_version: int, metadata: str) -> dict[str, str]:
+    numbers = {f"{_TXN}txnAppId": app_id, f"{_TXN}txnVersion": str(app_version)}
+    return {METADATA_CONF: metadata, **numbers, **_READY, **_ALONE, **_LISTED}
+
+
+@contextmanager
+def _set(spark: SparkSession, conf: Mapping[str, Any]) -> Iterator[None]:
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in conf:
+            spark.conf.unset(name)

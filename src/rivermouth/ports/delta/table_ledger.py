@@ -1,0 +1,266 @@
+"""A flow's ledger where it lies: in the commits of its table, with a side file as a cache of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from rivermouth.domain.kafka.kafka_offsets import flat_offsets
+from rivermouth.domain.ledger.data_loss import LossDecision
+from rivermouth.domain.ledger.ledger import EARLIEST, Counts, Entry, Offsets
+from rivermouth.errors import CommitLost, LedgerLost, LedgerTooNew, LedgerUnreadable, LedgerVoid, TableForeign
+from rivermouth.ports.delta import delta_table
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+_ELSEWHERE: Final = "name another table, or move this one away"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a flow stands.
+
+    Attributes:
+        entry: The newest ledger entry.
+        version: The table's version that carries it.
+        counts: Where the records of the entry's own batch went; None until that is known.
+        report: Figures of the last batch, as the side file keeps them.
+    """
+
+    entry: Entry
+    version: int
+    counts: Counts | None = None
+    report: Mapping[str, Any] | None = None
+
+    @property
+    def needed(self) -> Offsets:
+        """From where the flow has to read: a batch that is not settled is read once more."""
+        return self.entry.next_offsets if self.counts is not None else self.entry.settled
+
+
+class TableLedger:
+    """The ledger of one flow in one table.
+
+    Args:
+        files: Where the table lies.
+        location: The table's folder.
+        side_file: ``_rivermouth/ledger/<table>.json``.
+        flow: The flow's name.
+        previously: The name that it had before, if it was renamed.
+    """
+
+    def __init__(
+        self, files: LakeFiles, location: str, side_file: str, *, flow: str, previously: str | None = None
+    ) -> None:
+        self._files = files
+        self._flow = flow
+        self._names = {flow, previously} - {None}
+        self.location = location
+        self.side_file = side_file
+
+    def standing(self, transactions: Mapping[str, int] | None = None, *, even_void: bool = False) -> Standing:
+        """The newest entry, from the log or, where the log was cleaned, from the side file.
+
+        Args:
+            transactions: The snapshot's transaction numbers, if a session is at hand to read them.
+            even_void: Whatever others did after the entry: the version is then the table's newest.
+
+        Raises:
+            LedgerVoid: Someone else changed data after the last entry.
+            LedgerLost: The snapshot knows of an entry that is nowhere to be found.
+            TableForeign: The table has no entry of this flow.
+            LedgerTooNew, LedgerUnreadable: The entry cannot be read.
+        """
+        side = self.read_side_file()
+        foreign: list[delta_table.Commit] = []
+        for version in reversed(delta_table.commit_versions(self._files, self.location)):
+            commit = delta_table.read_commit(self._files, self.location, version)
+            if commit is None:
+                continue
+            entry = self._entry(commit)
+            if entry is not None:
+                standing = self._judged(Standing(entry, version), side, [] if even_void else foreign)
+                return replace(standing, version=foreign[0].version) if even_void and foreign else standing
+            foreign.append(commit)
+        return self._without_log(side, foreign, transactions, even_void=even_void)
+
+    def newest(self, count: int | None = None) -> list[Standing]:
+        """So many of the newest entries that are still in the log, or all of them, the newest first."""
+        found: list[Standing] = []
+        for version in reversed(delta_table.commit_versions(self._files, self.location)):
+            commit = delta_table.read_commit(self._files, self.location, version)
+            entry = None if commit is None else self._entry(commit)
+            if entry is not None:
+                found.append(Standing(entry, version))
+            if len(found) == count:
+                break
+        return found
+
+    def commit_of(self, entry: Entry, after_version: int) -> delta_table.Commit | None:
+        """The commit that carries ``entry``, looked for in the versions after ``after_version``.
+
+        None if there is none: another writer was first, or Delta skipped the transaction number.
+
+        Raises:
+            LedgerVoid: Someone else changed data between the two.
+        """
+        foreign: list[delta_table.Commit] = []
+        for commit in self._commits_after(after_version):
+            found = self._entry(commit)
+            if found is not None and found.attempt == entry.attempt:
+                self._check_foreign(foreign, replace(entry, number=entry.number - 1), after_version)
+                return commit
+            foreign.append(commit)
+        return None
+
+    def check_undisturbed(self, standing: Standing) -> None:
+        """Nothing, if nobody changed data since the newest entry.
+
+        Raises:
+            LedgerVoid: Somebody did.
+            CommitLost: It was a writer of this flow that was thought dead.
+        """
+        commits = list(self._commits_after(standing.version))
+        for commit in commits:
+            entry = self._entry(commit)
+            if entry is not None:
+                raise CommitLost(flow=self._flow, entry=entry.number, table=self.location)
+        self._check_foreign(commits, standing.entry, standing.version)
+
+    def _commits_after(self, version: int) -> Iterator[delta_table.Commit]:
+        # One look a commit: listing a long log would cost more with every batch.
+        while (commit := delta_table.read_commit(self._files, self.location, version := version + 1)) is not None:
+            yield commit
+
+    def _check_foreign(self, commits: list[delta_table.Commit], entry: Entry, last_version: int) -> None:
+        # Restored to what the last entry left, the table is as if nothing had been done to it.
+        healed = max((commit.version for commit in commits if commit.restored_version == last_version), default=-1)
+        for commit in commits:
+            if commit.changes_data and commit.version > healed:
+                raise LedgerVoid(
+                    flow=self._flow,
+                    table=self.location,
+                    version=commit.version,
+                    operation=commit.operation,
+                    entry=entry.number,
+                    last_version=last_version,
+                    **self._keeping(commits, entry),
+                )
+
+    def _keeping(self, commits: list[delta_table.Commit], entry: Entry) -> dict[str, Any]:
+        """How the table could be kept as it is: ``moved`` is where a restored one goes on, ``options`` says it."""
+        restored = next((commit for commit in reversed(commits) if commit.operation == "RESTORE"), None)
+        then = entry if restored is None else self._entry_of(restored.version)
+        moved: Offsets = {}
+        for topic, partition, offset in flat_offsets(entry.next_offsets):
+            same = then is not None and then.begun.get((topic, partition)) == entry.begun.get((topic, partition))
+            # Where nobody can say what the table still has of this epoch, it is held against all of it.
+            before = then.next_offsets.get(topic, {}).get(partition, EARLIEST) if then and same else EARLIEST
+            if before != offset:
+                moved.setdefault(topic, {})[partition] = before
+        return {"moved": moved, "stands": entry.next_offsets, "options": _options(moved, entry.next_offsets)}
+
+    def _entry_of(self, version: int) -> Entry | None:
+        """The entry whose rows that version of the table holds; None where the log does not tell."""
+        there = set(delta_table.commit_versions(self._files, self.location))
+        known: int | None = version
+        while known is not None and known in there:
+            commit = delta_table.read_commit(self._files, self.location, known)
+            entry = None if commit is None else self._entry(commit)
+            if commit is None or entry is not None:
+                return entry
+            known = commit.restored_version if commit.operation == "RESTORE" else known - 1
+        return None
+
+    def read_side_file(self) -> Standing | None:
+        """What the side file says; None if there is none or it is damaged, for it is only a cache."""
+        text = self._files.read(self.side_file)
+        if text is None:
+            return None
+        try:
+            body = json.loads(text)
+            entry = Entry.from_json(body["entry"], table=self.location, version=body["version"])
+            counts = None if body["counts"] is None else Counts(**body["counts"])
+            return None if entry is None else Standing(entry, body["version"], counts, body.get("report"))
+        except (ValueError, KeyError, TypeError, LedgerTooNew, LedgerUnreadable):
+            return None
+
+    def keep(self, standing: Standing) -> None:
+        """Writes the side file.
+
+        Guarantees:
+            Run twice: the same file. Stopped half-way: the old or the new file, whole; an old one is known by
+            its number and not believed.
+        """
+        body = {
+            "entry": standing.entry.to_json(),
+            "version": standing.version,
+            "counts": None if standing.counts is None else asdict(standing.counts),
+            "report": standing.report,
+        }
+        self._files.write(self.side_file, json.dumps(body))
+
+    def _entry(self, commit: delta_table.Commit) -> Entry | None:
+        if not commit.user_metadata:
+            return None
+        return Entry.from_json(commit.user_metadata, table=self.location, version=commit.version)
+
+    def _judged(self, found: Standing, side: Standing | None, foreign: list[delta_table.Commit]) -> Standing:
+        if found.entry.flow not in self._names:
+            detail = f"its ledger is that of flow {found.entry.flow!r}"
+            raise TableForeign(flow=self._flow, table=self.location, detail=detail, fix=_ELSEWHERE)
+        self._check_foreign(foreign[::-1], found.entry, found.version)
+        if side is not None and side.entry.attempt == found.entry.attempt:
+            return replace(side, version=found.version)
+        return found
+
+    def _without_log(
+        self,
+        side: Standing | None,
+        foreign: list[delta_table.Commit],
+        transactions: Mapping[str, int] | None,
+        *,
+        even_void: bool,
+    ) -> Standing:
+        numbers = (transactions or {}).items()
+        known = max((number for app, number in numbers if self._is_ours(app)), default=None)
+        if known is None:
+            fix = _ELSEWHERE
+            if transactions is not None:
+                fix = f"name another table, or take this one over: rivermouth run {self._flow} --adopt CHECKPOINT"
+            raise TableForeign(flow=self._flow, table=self.location, detail="no entry in its log", fix=fix)
+        if side is None or side.entry.number != known:
+            raise LedgerLost(table=self.location, entry=known, side_file=self.side_file)
+        later = [commit for commit in foreign if commit.version > side.version]
+        standing = self._judged(side, side, [] if even_void else later)
+        return replace(standing, version=later[0].version) if even_void and later else standing
+
+    def _is_ours(self, app_id: str) -> bool:
+        return any(app_id.startswith(f"rivermouth/{name}/") for name in self._names)
+
+
+def narrowed(error: LedgerVoid, reads: Mapping[str, Collection[int]]) -> LedgerVoid:
+    """The same, about what the flow reads: of what it reads no more nothing can be decided, and nothing has to be."""
+    facts: dict[str, Any] = error.facts
+    moved, stands = (
+        {t: {p: parts[p] for p in parts if p in reads[t]} for t, parts in facts[name].items() if t in reads}
+        for name in ("moved", "stands")
+    )
+    moved = {topic: parts for topic, parts in moved.items() if parts}
+    return LedgerVoid(**{**facts, "moved": moved, "options": _options(moved, stands)})
+
+
+def _options(moved: Offsets, stands: Offsets) -> str:
+    # Where nothing moves one word is enough to say that somebody has looked.
+    one = {topic: {p: offset} for topic, p, offset in list(flat_offsets(stands))[:1]}
+    return LossDecision(rewinds=moved or one).options
+
+
+def app_id(flow: str, table_id: str) -> str:
+    """The application id of a flow's commits to one table."""
+    return f"rivermouth/{flow}/{table_id}"

@@ -1,0 +1,1 @@
+"""What a flow reads: topics, tables, snapshots."""

@@ -1,0 +1,1 @@
+"""Spark's session, jars and internals."""

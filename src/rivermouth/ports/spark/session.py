@@ -1,0 +1,345 @@
+"""The Spark session: started with rivermouth's settings, one clone of it for each flow."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from rivermouth.domain.kafka.kafka_options import text
+from rivermouth.domain.project.catalog import METASTORE_URIS, OF_THE_METASTORE
+from rivermouth.errors import RivermouthError, SessionSettled, SparkNotStarted, first_line
+from rivermouth.ports import java
+from rivermouth.ports.lake.storage_checks import CONDITIONAL_LOG_STORE
+from rivermouth.ports.spark import python_package, session_conf
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from rivermouth.spec import SparkSettings
+
+_END_TIMEOUT_S: Final = 10.0
+# Not the chatter of a start, nor a stack, nor a line of the log.
+_LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)")
+
+_PYTHON: Final = "spark.pyspark.python"
+
+_ASKED_FOR: Final = (
+    "PythonUtils",
+    "PythonSQLUtils",
+    "functions",
+    "org.apache.spark.sql.functions",
+    "PythonErrorUtils",
+    "PythonRDD",
+    "SerDeUtil",
+    "SimplePythonFunction",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.internal.SQLConf",
+    "org.apache.spark.util.Utils",
+)
+# Package by package; the first two of these for each error that the JVM raises, to find out which it is.
+_ASKED_FOR_IN_PARTS: Final = (
+    "py4j.reflection.TypeUtil",
+    "org.apache.spark.util.Utils",
+    "io.delta.tables.DeltaTable",
+)
+
+
+def start(
+    settings: SparkSettings,
+    *,
+    app_name: str,
+    schemes: Collection[str] = (),
+    users_jars: Sequence[Path] = (),
+    extra: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> SparkSession:
+    """A session with rivermouth's settings: a new one, or a clone of the one that this process has already.
+
+    Args:
+        settings: The project's; its ``conf`` wins over everything here.
+        app_name: Shown by cluster managers.
+        schemes: Of the places that it will read and write, where they are not on a local disk: ``s3a``.
+        users_jars: Files with classes that its flows name.
+        extra: Settings between ours and the user's.
+        log: A file for all that the JVM says; without one it says it on this process's terminal.
+
+    Raises:
+        JavaNotFound: No usable Java on this machine.
+        JarsMissing: The jars are neither cached nor to be had.
+        SparkNotStarted: The JVM or its session did not come up; no JVM of ours is left behind.
+        SessionSettled: The project wants a setting that a session which is there already has otherwise.
+
+    Guarantees:
+        A session that is there already is left as it is: the clone shares its context and jars, and has SQL settings
+        of its own.
+    """
+    users = session_conf.users_conf(settings)
+    if _active():
+        return _clone(SparkSession.builder.getOrCreate(), users, schemes)
+    if not _launches():
+        return _clone(_submitted(users, schemes), users, schemes)
+    found = java.find()
+    os.environ["JAVA_HOME"] = str(found.home)
+    if _PYTHON in settings.conf:
+        # Spark itself hears it from spark-submit only.
+        os.environ["PYSPARK_PYTHON"] = text(settings.conf[_PYTHON])
+    elif session_conf.in_one_jvm(settings.master):
+        # By default Spark's Python workers run whatever python3 is on PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if session_conf.in_one_jvm(settings.master):
+        # Whoever turns the UI on gets it here alone: it asks for no password.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = session_conf.new_session_conf(settings, found, app_name, extra or {}, schemes, users_jars)
+    try:
+        _launch(conf, log, session_conf.last_jars(settings, schemes, users_jars))
+        builder = SparkSession.builder
+        for key, value in conf.items():
+            builder = builder.config(key, value)
+        # It prints every failed analysis, plan and all, to stderr; the error itself is raised and told.
+        PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        # Spark reads most of its SQL settings no sooner than this: a wrong one is told here, with its name.
+        session._jsparkSession.sessionState()  # noqa: SLF001 - nothing of PySpark asks for it by itself
+        _prepare(session)
+    except RivermouthError:
+        raise
+    except Exception as error:
+        # Java's exceptions are asked for their text where they are.
+        detail = _cause(error, log)
+        _end_jvm(_END_TIMEOUT_S)
+        fix = f"less {log}" if log is not None else "read what Spark said on this terminal"
+        if isinstance(error, CapturedException):  # of the session, and nowhere else
+            fix = "correct what it names under spark: conf"
+        raise SparkNotStarted(detail=detail, fix=fix) from error
+    return session
+
+
+def _active() -> bool:
+    """Whether this process has a session already, ours or a user's own."""
+    return SparkContext._active_spark_context is not None  # noqa: SLF001 - PySpark keeps it there
+
+
+def _launches() -> bool:
+    """Whether a session would start a JVM: none is there, nor is this process told of one, as by spark-submit."""
+    return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ  # noqa: SLF001 - PySpark's
+
+
+def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
+    """The session of a job of spark-submit that has none yet; what was said there wins."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - or SparkConf would not hear of it
+    said = SparkConf()
+    wanted = {name: session_conf.SETTINGS[name] for name in session_conf.OF_DELTA}
+    if "s3a" in schemes:
+        wanted |= session_conf.log_store("s3a", users)
+    builder = SparkSession.builder
+    for name, value in {**wanted, **users}.items():
+        if not said.contains(name):
+            builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
+    """A clone of a session that is not ours, with our settings and the project's as far as a session has its own."""
+    clone = _cloned(spark)
+    context = spark.sparkContext.getConf()
+    # Where our classes for it are there.
+    if "s3a" in schemes and context.get("spark.delta.logStore.s3a.impl") == CONDITIONAL_LOG_STORE:
+        users = {**session_conf.OBJECT_STORE, **users}
+    of_delta = {name for name in session_conf.OF_DELTA if context.contains(name)}
+    ours = {name: value for name, value in session_conf.SETTINGS.items() if name not in of_delta}
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no other door to it
+    there = hadoop.get(METASTORE_URIS.removeprefix("spark.hadoop."))
+    # A session would take it, and go on with the metastore of its context.
+    if users.get(METASTORE_URIS, there) != there:
+        raise SessionSettled(name=METASTORE_URIS, fix=_unsettled(METASTORE_URIS))
+    for name, value in {**ours, **users}.items():
+        # What is said of Hadoop to a context has a prefix, to a session it has none.
+        try:
+            clone.conf.set(name.removeprefix("spark.hadoop."), value)
+        except AnalysisException:  # the context's, for good
+            # Of the jars a context has more than the project names.
+            there = context.get(name) or ""
+            if name in users and value != there and not (name in session_conf.JARS and value in there):
+                raise SessionSettled(name=name, fix=_unsettled(name)) from None
+        except PySparkException as error:
+            raise SparkNotStarted(detail=first_line(error), fix=f"correct {name} under spark: conf") from error
+    _prepare(clone)
+    return clone
+
+
+def _unsettled(name: str) -> str:
+    if name in OF_THE_METASTORE:
+        return "catalog: {metastore: session}, for that session's own catalog"
+    return f"remove {name} from spark: conf, or start Spark with it: spark-submit --conf {name}=..."
+
+
+def _prepare(spark: SparkSession) -> None:
+    _keep_classes(spark)
+    if not session_conf.in_one_jvm(spark.sparkContext.master or ""):
+        python_package.ship(spark)
+
+
+def _keep_classes(spark: SparkSession) -> None:
+    """Spares each batch PySpark's search for classes that it asks the JVM for by name, again and again.
+
+    py4j looks for such a name in every package that was imported and in every jar, and does not remember.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark keeps it there
+    for name in _ASKED_FOR:
+        setattr(jvm, name, getattr(jvm, name))
+    for name in _ASKED_FOR_IN_PARTS:
+        place = jvm
+        for part in name.split("."):
+            found = getattr(place, part)
+            setattr(place, part, found)
+            place = found
+
+
+def for_flow(spark: SparkSession) -> SparkSession:
+    """A session of its own for one flow: same context and settings, own SQL configuration."""
+    clone = _cloned(spark)
+    said = clone.conf.getAll
+    for name, value in session_conf.OF_FLOWS.items():
+        if name not in said:
+            clone.conf.set(name, value)
+    return clone
+
+
+def _cloned(spark: SparkSession) -> SparkSession:
+    java_session = spark._jsparkSession.cloneSession()  # noqa: SLF001 - PySpark has no public clone
+    return SparkSession(spark.sparkContext, java_session)
+
+
+def is_given() -> bool:
+    """Whether a session, or a JVM for one, is there that is not ours to end: a notebook's, or spark-submit's."""
+    return _active() or not _launches()
+
+
+def has_ended(spark: SparkSession) -> bool:
+    """Whether the JVM behind the session is gone: killed, or out of memory."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark keeps it there
+    return process is not None and process.poll() is not None
+
+
+def abandon(spark: SparkSession) -> None:
+    """Forgets a session whose JVM is gone, so that ``start`` makes another one in this process.
+
+    PySpark's own ``stop`` would talk to the JVM first.
+    """
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 - as above
+    if gateway is not None:
+        gateway.close(keep_callback_server=False, close_callback_server_connections=True)
+    _forget()
+
+
+def _forget() -> None:
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
+    SparkSession._instantiatedSession = None  # noqa: SLF001
+    SparkSession._activeSession = None  # noqa: SLF001
+
+
+def end(spark: SparkSession, timeout_s: float = _END_TIMEOUT_S) -> None:
+    """Ends the session and its JVM, asked first, killed if that takes longer than ``timeout_s``.
+
+    Guarantees:
+        Afterwards the JVM is gone and ``start`` makes a new one. Calling it for a JVM that is gone is harmless.
+    """
+    if not has_ended(spark):
+        # A stop that waits for a JVM that does not answer must not keep this process.
+        stopping = threading.Thread(target=_stop_quietly, args=(spark,), name="spark-stop", daemon=True)
+        stopping.start()
+        stopping.join(timeout_s)
+    _end_jvm(timeout_s)
+
+
+def kill(spark: SparkSession) -> None:
+    """Ends the JVM at once. What it was about to commit is lost, and the ledger knows that."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - as in has_ended
+    if process is not None:
+        process.kill()
+
+
+def _stop_quietly(spark: SparkSession) -> None:
+    with contextlib.suppress(Exception):  # the JVM is ended by its pid right after, whatever was wrong here
+        spark.stop()
+
+
+def _end_jvm(timeout_s: float) -> None:
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - as in has_ended
+    if gateway is None:
+        return
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    with contextlib.suppress(Exception):  # of a JVM that is gone already
+        gateway.shutdown()
+    if process is not None:
+        if process.stdin is not None:
+            process.stdin.close()  # the JVM of PySpark ends with its input
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    _forget()
+
+
+def _launch(conf: Mapping[str, str], log: Path | None, last_jars: Sequence[Path]) -> None:
+    """Starts the JVM; with a ``log`` its output goes there, and no signal of the terminal reaches it.
+
+    Settings with names like those of secrets are not among its arguments, which every user of the machine can
+    read: the session's builder hands them over.
+    """
+    settings = SparkConf(loadDefaults=False)
+    for key, value in conf.items():
+        if not re.search(session_conf.REDACTION, key):
+            settings.set(key, value)
+    with contextlib.ExitStack() as opened:
+        how: dict[str, Any] = {}
+        if log is not None:
+            output = opened.enter_context(log.open("ab"))
+            how = {"stdout": output, "stderr": output, "start_new_session": True}
+        opened.enter_context(_at_the_end_of_the_class_path(last_jars))
+        gateway: Any = launch_gateway(settings, how)  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - PySpark takes a gateway only so
+
+
+@contextlib.contextmanager
+def _at_the_end_of_the_class_path(files: Sequence[Path]) -> Iterator[None]:
+    """For a JVM that is started in the block."""
+    if files:
+        os.environ[session_conf.DIST_CLASS_PATH] = os.pathsep.join(map(str, files))
+    try:
+        yield
+    finally:
+        if files:
+            os.environ.pop(session_conf.DIST_CLASS_PATH, None)
+
+
+def _cause(error: Exception, log: Path | None) -> str:
+    """One line of what went wrong: that of Java where Java said it, in an exception or in its last words."""
+    java_error = getattr(error, "java_exception", None)
+    text = str(java_error.toString()) if java_error is not None else str(error)
+    if isinstance(error, CapturedException):
+        # What it says itself may be no more than whom it befell.
+        deeper = [line.strip().removeprefix("Caused by: ") for line in text.splitlines() if "Caused by: " in line]
+        text = deeper[-1] if deeper else text
+    elif java_error is None and log is not None:
+        said = [line for line in log.read_text(errors="replace").splitlines() if _LAST_WORDS.match(line)]
+        text = said[0] if said else text
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

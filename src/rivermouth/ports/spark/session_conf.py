@@ -1,0 +1,208 @@
+"""The settings of a Spark session: ours, and the user's that win over them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyspark
+
+from rivermouth.domain.kafka.kafka_options import text
+from rivermouth.ports.lake.storage_checks import CONDITIONAL_LOG_STORE
+from rivermouth.ports.spark import class_archive, jars
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from rivermouth.ports.java import Java
+    from rivermouth.spec import SparkSettings
+
+_SMALL_MACHINE_CORES: Final = 4
+
+REDACTION: Final = (
+    # Spark looks for these in every plan that it writes down. Their first letters come first: elsewhere it tries none.
+    r"(?i)(?=[aceijkpst.])"
+    r"(?:secret|password|passwd|token|access[._-]?key|account[._-]?key|encryption[._-]?key|jaas|credential"
+    r"|\.pem|private|keystore|truststore)"
+)
+
+# Hadoop's own start a process for each file that they make or rename.
+_LOCAL_DISK: Final[Mapping[str, str]] = {
+    "spark.hadoop.fs.file.impl": "rivermouth.disk.LocalDisk",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "rivermouth.disk.LocalDiskContext",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+OBJECT_STORE: Final[Mapping[str, str]] = {
+    "spark.sql.streaming.checkpointFileManagerClass": "rivermouth.store.ConditionalCheckpointFiles",
+    # Nothing is looked for before an object is made: names are new, or meant to be taken.
+    "spark.hadoop.fs.s3a.performance.flags": "create",
+}
+_LOG_STORES: Final[Mapping[str, str]] = {
+    "file": "rivermouth.disk.LocalDiskLogStore",
+    # Delta's own overwrites a commit that another driver has made meanwhile.
+    "s3a": CONDITIONAL_LOG_STORE,
+}
+
+# Not local-cluster, whose executors are processes of their own.
+_IN_ONE_JVM: Final = re.compile(r"local(\[|$)")
+# HotSpot leaves methods as long as the code of a stage with a dozen columns interpreted.
+_COMPILE_HUGE_METHODS: Final = "-XX:-DontCompileHugeMethods"
+_CLASS_PATH: Final = "spark.driver.extraClassPath"
+DIST_CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"
+"""Spark's variable for the end of the class path, for which it has no setting."""
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Any other zone makes Delta rebuild the table's state at every commit, and timestamps without an
+    # offset are UTC by our own rule.
+    "spark.sql.session.timeZone": "UTC",
+    # A condition that cannot be evaluated is NULL, and NULL fails the expectation, not the batch.
+    "spark.sql.ansi.enabled": "false",
+    # Split at its operators, the code of a stage hands over more arguments than HotSpot's compilers take, and
+    # stays interpreted.
+    "spark.sql.codegen.splitConsumeFuncByOperator": "false",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Delta makes this many tasks after every commit; the tables' states are small.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Spark's list without kafka: its newer reader does not turn each record into a Row and back.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+    # Spark would ask Python for the line of every column expression: a batch makes some hundreds of them.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    # Where a stage has no rows it would leave out what is above it, and what is observed there.
+    "spark.sql.adaptive.optimizer.excludedRules": ("org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"),
+    # Spark writes down every plan in words, for its UI; these are the fewest.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.streaming.stopTimeout": "60s",
+    # For five minutes Spark would keep the last records that it polled for each range. Only a range that begins
+    # where one ended finds them again; dead letters are read where none did, with large batches a gigabyte a minute.
+    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
+    "spark.redaction.regex": REDACTION,
+    "spark.sql.redaction.string.regex": REDACTION,
+    # The UI listens on all interfaces without a password.
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+OF_FLOWS: Final[Mapping[str, str]] = {
+    # Of the columns of a step so many words are made; those of a flow are long expressions. Where users ask for the
+    # type of a column it would be cut as well.
+    "spark.sql.debug.maxToStringFields": "4",
+    # The optimizer would work out what holds for every column, in the square of their number. That helps joins on
+    # columns that are mostly null, and no others.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+
+OF_DELTA: Final = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
+JARS: Final = (_CLASS_PATH, "spark.jars")
+
+
+def in_one_jvm(master: str) -> bool:
+    """Whether driver and executor are one process, which is started here."""
+    return _IN_ONE_JVM.match(master) is not None
+
+
+def users_conf(settings: SparkSettings) -> dict[str, str]:
+    """What the project says under ``spark: conf``, in Spark's own notation."""
+    return {key: text(value) for key, value in settings.conf.items()}
+
+
+def new_session_conf(
+    settings: SparkSettings,
+    found: Java,
+    app_name: str,
+    extra: Mapping[str, str],
+    schemes: Collection[str] = (),
+    users_jars: Sequence[Path] = (),
+) -> dict[str, str]:
+    """All settings of a session whose JVM is started for it: ours, then those of ``extra``, then the user's."""
+    cores = os.cpu_count() or 1
+    conf: dict[str, str] = {
+        **SETTINGS,
+        "spark.master": settings.master,
+        "spark.app.name": app_name,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.driver.extraJavaOptions": _java_options(cores),
+    }
+    users = users_conf(settings)
+    if in_one_jvm(settings.master):
+        # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
+        at_the_end = not _user_may_set_dist_class_path()
+        ours = [*jars.for_spark(() if at_the_end else schemes), *(() if at_the_end else users_jars)]
+        conf |= {
+            _CLASS_PATH: os.pathsep.join(map(str, ours)),
+            "spark.driver.defaultJavaOptions": class_archive.java_options(found),
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            # So often a task tells how many records it has read; within one JVM that costs next to nothing.
+            "spark.executor.heartbeatInterval": "2s",
+            # Delta's VACUUM makes so many tasks, by default ten thousand.
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * cores),
+        }
+        conf |= {**_LOCAL_DISK, **log_store("file", users)}
+        if _CLASS_PATH in users:
+            users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *map(str, ours)])
+    else:
+        known = [path.as_uri() for path in (*jars.for_spark(schemes), *users_jars)]
+        conf |= {"spark.jars": ",".join(known), "spark.executor.extraJavaOptions": _COMPILE_HUGE_METHODS}
+        if "spark.jars" in users:
+            users["spark.jars"] = ",".join([users["spark.jars"], *known])
+    if "s3a" in schemes:
+        conf |= {**OBJECT_STORE, **log_store("s3a", users)}
+    return {**conf, **extra, **users}
+
+
+def log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:
+    """Our log store for a scheme, unless the user chose one: Delta takes only one word for it."""
+    words = ("delta.logStore.class", f"delta.logStore.{scheme}.impl")
+    if any(key.removeprefix("spark.") in words for key in users):
+        return {}
+    return {f"spark.delta.logStore.{scheme}.impl": _LOG_STORES[scheme]}
+
+
+def last_jars(settings: SparkSettings, schemes: Collection[str], users_jars: Sequence[Path] = ()) -> list[Path]:
+    """S3's jars and the user's, for the end of the class path.
+
+    There they leave the archive of classes valid, and Spark's own classes win.
+
+    None if the user sets SPARK_DIST_CLASSPATH, or may do so in spark-env.sh: that may bring another Hadoop, and ours
+    stand in front instead.
+    """
+    if not in_one_jvm(settings.master) or _user_may_set_dist_class_path():
+        return []
+    return [*(jars.classpath(jars.S3) if "s3a" in schemes else ()), *users_jars]
+
+
+def _user_may_set_dist_class_path() -> bool:
+    # Spark reads that file after the environment that it was started with.
+    home = Path(os.environ.get("SPARK_HOME") or pyspark.__path__[0])
+    script = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-env.sh"
+    return DIST_CLASS_PATH in os.environ or script.is_file()
+
+
+def local_folder_conf(folder: Path) -> dict[str, str]:
+    """Settings that keep Spark's own local files under ``folder``."""
+    return {"spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+
+
+def _java_options(cores: int) -> str:
+    collector = "-XX:+UseParallelGC" if cores <= _SMALL_MACHINE_CORES else "-XX:+UseG1GC"
+    options = (
+        # Stopping a query in mid-batch from Python needs a deep stack in the query's thread.
+        "-Xss16m",
+        # Out of memory, a JVM may live on without being able to do anything: better it ends and another one starts.
+        "-XX:+ExitOnOutOfMemoryError",
+        _COMPILE_HUGE_METHODS,
+        collector,
+        # The database of an embedded metastore would leave a log in the working folder.
+        f"-Dderby.stream.error.file={os.devnull}",
+    )
+    return " ".join(options)

@@ -1,0 +1,61 @@
+"""Work that only a table's writer may do: asked of it while it runs, done here while nobody does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rivermouth.engine.open.open_flow import open_flow
+from rivermouth.engine.open.sources import reading
+from rivermouth.engine.run import requests
+from rivermouth.errors import TableBusy
+from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.ports.lake.lease import Lease, read_holder
+from rivermouth.ports.lake.storage_checks import check_fenced
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.engine.flow.orders import FlowOrder
+    from rivermouth.project.commands.managed_session import Door
+
+
+def performed(spark: SparkSession, order: FlowOrder, request: requests.Request, door: Door) -> dict[str, Any]:
+    """What became of the request. A flow that drains is waited for, one that follows is asked.
+
+    Raises:
+        RequestUnanswered: The flow's writer tried and failed.
+        RivermouthError: What else is wrong.
+    """
+    while True:
+        try:
+            return _as_writer(spark, order, request, door)
+        except TableBusy as busy:
+            door.say(f"{order.flow.name}: waiting for its writer, {busy.facts['holder']}")
+        answer = _asked(spark, order, request)
+        if answer is not None:
+            return answer
+
+
+def _as_writer(spark: SparkSession, order: FlowOrder, request: requests.Request, door: Door) -> dict[str, Any]:
+    flow, places = order.flow, order.places
+    check_fenced(spark, places)
+    lease_files = files_for(places.lake, spark)
+    with (
+        # Its writer is asked at once.
+        Lease(lease_files, places.lease_file, flow=flow.name, table=places.table, pause=lambda _s: True) as lease,
+        reading(spark, order) as (kafka, source),
+    ):
+        run = open_flow(spark, flow, places, kafka=kafka, source=source, listener=door.listener)
+        run.lease = lease
+        requests.withdraw(run)
+        return requests.perform(run, request)
+
+
+def _asked(spark: SparkSession, order: FlowOrder, request: requests.Request) -> dict[str, Any] | None:
+    files = files_for(order.places.lake, spark)
+
+    def is_running() -> bool:
+        holder = read_holder(files, order.places.lease_file)
+        return holder is not None and holder.is_alive
+
+    return requests.ask(files, order.places, request, is_running=is_running)

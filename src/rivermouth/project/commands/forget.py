@@ -1,0 +1,96 @@
+"""What a door does to have a person's rows and dead letters erased. Also while the flow runs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rivermouth.domain.ledger.erasure import ForgetReport, ForgetRequest
+from rivermouth.engine.data_loss.decide import now
+from rivermouth.engine.run import requests
+from rivermouth.errors import ArgumentInvalid, ForgetRefused
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.project.commands.as_writer import performed
+from rivermouth.project.commands.managed_session import NOBODY, Door, Spark, reach
+from rivermouth.project.resolved.current_user import who
+from rivermouth.project.resolved.orders import orders
+from rivermouth.project.resolved.resolved_project import ResolvedProject
+from rivermouth.project.resolved.tables import chosen_one
+
+if TYPE_CHECKING:
+    from rivermouth.engine.table.describe_tables import FlowTable
+
+
+def forgotten(
+    project: ResolvedProject,
+    name: str,
+    *,
+    where: str | None = None,
+    dead_letters: str | None = None,
+    why: str = "",
+    dry_run: bool = False,
+    confirm: Callable[[ForgetReport], bool] | None = None,
+    door: Door = NOBODY,
+) -> ForgetReport:
+    """Erases those rows of a table, and those of its dead letters, for which conditions are TRUE.
+
+    They go from the newest version of the table. What older versions hold, VACUUM deletes. Nothing brings them back: no
+    replay, no rewind. While the flow runs with ``--follow`` its own writer does it between two batches; a run that only
+    drains is waited for.
+
+    Args:
+        project: Its flows.
+        name: ``schema.table``; a flow's name stands for its table.
+        where: SQL over the table's columns. In a keyed table all rows of a key go of which one fits.
+        dead_letters: SQL over the columns of its dead letters. Those go besides whose Kafka key only rows that go have.
+        why: The reason; it is kept, so it should name nobody.
+        dry_run: Only say what would go.
+        confirm: Asked before it is done, with what would go; False lets everything stay.
+        door: Hears what goes on.
+
+    Returns:
+        What it came to; with ``dry_run`` if nothing was done.
+
+    Raises:
+        TableUnknown: No flow writes a table of that name.
+        ArgumentInvalid: No condition was given, or the table is one of dead letters.
+        ForgetRefused: A condition is none, or the table's rows cannot be erased.
+        RequestUnanswered: The flow's writer tried and failed.
+        RivermouthError: What else is wrong.
+
+    Guarantees:
+        Run twice: the second time finds nothing. Stopped half-way: nothing is erased, or the next run of the flow, or
+        of this, does the rest.
+    """
+    table = chosen_one(project, name)
+    _check(table, where, dead_letters)
+    (order,) = orders(project, [table.flow])
+    reach(project, [order])
+    mark = uuid.uuid4().hex
+    erasure = ForgetRequest(where, dead_letters, who=who(), at=now(), why=why, mark=mark)
+    with Spark(project, door) as spark:
+        if not delta_table.exists(files_for(table.location, spark), table.location):
+            fix = f"rivermouth run {table.flow}"
+            raise ForgetRefused(table=table.name, detail="it is not made yet", fix=fix)
+
+        def ask(*, dry: bool) -> ForgetReport:
+            request = requests.Request("forget", dry_run=dry, erasure=erasure)
+            return ForgetReport(**performed(spark, order, request, door))
+
+        if dry_run or confirm is not None:
+            foreseen = ask(dry=True)
+            if dry_run or not foreseen.found or confirm is None or not confirm(foreseen):
+                return foreseen
+        return ask(dry=False)
+
+
+def _check(table: FlowTable, where: str | None, dead_letters: str | None) -> None:
+    if table.kind == "dead_letters":
+        detail = f"{table.name} holds dead letters, which go with the rows of their table"
+        fix = f"rivermouth tables forget {table.places.name} --dead-letters CONDITION"
+        raise ArgumentInvalid(argument="TABLE", detail=detail, fix=fix)
+    if where is None and dead_letters is None:
+        fix = f"rivermouth tables forget {table.name} --where CONDITION"
+        raise ArgumentInvalid(argument="--where", detail="nothing says what is to be erased", fix=fix)

@@ -1,0 +1,219 @@
+"""What a door does with a project: run, plan, validate. The shell and Python share it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from rivermouth.domain.ledger import ledger
+from rivermouth.domain.project import table_per_topic
+from rivermouth.engine.events import Event, FlowFailed, Listener
+from rivermouth.engine.flow.orders import FlowOrder, FlowOutcome, located
+from rivermouth.engine.open.sources import check_where
+from rivermouth.engine.report.plan import FlowPlan, ahead, plan_order
+from rivermouth.engine.run.requests import serve
+from rivermouth.engine.run.supervisor import Supervisor
+from rivermouth.engine.schema.kept_schemas import settled, with_columns
+from rivermouth.engine.table.flow_table import table_shape
+from rivermouth.errors import FlowBroken, FlowsFailed, ProjectProblems, RivermouthError, SchemaNotKept
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.ports.lake.lake_writer import LakeWriter
+from rivermouth.ports.spark import session
+from rivermouth.project.commands.managed_session import NOBODY, Door, Spark, reach
+from rivermouth.project.file.reading import raise_all
+from rivermouth.project.resolved.orders import (
+    DEBUG_OFFSETS,
+    check_decision,
+    check_static,
+    each_of,
+    order_of,
+    run_orders,
+    updating,
+)
+from rivermouth.project.resolved.resolved_project import ResolvedProject
+from rivermouth.project.resolved.unstarted import TIMEOUT_S, noting
+from rivermouth.spec import EndingOffsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.domain.ledger.adoption import Adoption
+    from rivermouth.domain.ledger.data_loss import LossDecision
+    from rivermouth.spec import Flow
+
+
+def run(
+    project: ResolvedProject,
+    names: Sequence[str] = (),
+    *,
+    follow: bool = False,
+    door: Door = NOBODY,
+    decision: LossDecision | None = None,
+    adoption: Adoption | None = None,
+    update_schema: bool = False,
+) -> list[FlowOutcome]:
+    """Carries the flows of these names, or all, side by side in one Spark session.
+
+    Args:
+        project: Its flows.
+        names: Flows; all where empty.
+        follow: Go on at each flow's trigger until ``door.stop`` is asked; else end when all is read.
+        door: Hears of it, and may stop it.
+        decision: About data that is gone, for the one flow that is named.
+        adoption: Of a table that another program wrote, for the one flow that is named.
+        update_schema: Infer the schemas again of those flows that infer theirs, and take what is new.
+
+    Returns:
+        An outcome a flow, in the order of the file; a flow that failed did not stop the others.
+
+    Raises:
+        ArgumentInvalid: A decision for more than one flow, or for a trial.
+        RivermouthError: Nothing was run at all.
+
+    Guarantees:
+        Run twice: the second run goes on where the tables' ledgers stand. Stopped anywhere: every record is in
+        the table and its dead letters once, or comes with the next run.
+    """
+    chosen = run_orders(project, names, follow=follow)
+    if decision or adoption:
+        check_decision(project, chosen)
+        chosen = each_of(chosen, lambda order: replace(order, decision=decision, adoption=adoption))
+    if update_schema:
+        chosen = updating(chosen)
+    engine = Spark(project, door)
+    with noting(project, chosen):
+        reach(project, chosen)
+    with noting(project, chosen), engine as spark:
+        if project.debug and not follow:
+            chosen = each_of(chosen, functools.partial(_limited, spark))
+        supervisor = _supervisor(project, door, engine, spark)
+        with door.stop.over(supervisor, engine.kill):
+            outcomes = supervisor.run(chosen, keep_following=follow)
+    if door.stop.asked:
+        # Whoever told the flows to end may have ended Spark too: what broke by that is no failure.
+        return [replace(each, error=None) if isinstance(each.error, FlowBroken) else each for each in outcomes]
+    return outcomes
+
+
+def carried_alone(project: ResolvedProject, order: FlowOrder, door: Door) -> tuple[FlowOutcome, int | None]:
+    """One flow drained, and the rows of its table afterwards; None if there is no table.
+
+    Raises:
+        RivermouthError: Nothing was run at all.
+    """
+    engine = Spark(project, door)
+    with noting(project, [order]), engine as spark:
+        supervisor = _supervisor(project, door, engine, spark)
+        with door.stop.over(supervisor, engine.kill):
+            (outcome,) = supervisor.run([order], keep_following=False)
+        there = not session.has_ended(supervisor.state.spark) and delta_table.exists(
+            files_for(order.places.table, supervisor.state.spark), order.places.table
+        )
+        rows = supervisor.state.spark.read.format("delta").load(order.places.table).count() if there else None
+    if door.stop.asked and isinstance(outcome.error, FlowBroken):
+        outcome = replace(outcome, error=None)
+    return outcome, rows
+
+
+def _supervisor(project: ResolvedProject, door: Door, engine: Spark, spark: SparkSession) -> Supervisor:
+    lake = LakeWriter(project.spark_conf, timeout_s=TIMEOUT_S)
+    return Supervisor(spark, _without_echo(door), serve, restart=engine.restart, lake=lake)
+
+
+def raise_failures(outcomes: Sequence[FlowOutcome]) -> None:
+    """Nothing, if no flow failed.
+
+    Raises:
+        FlowsFailed: Some did; names them.
+    """
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if failed:
+        names = ", ".join(outcome.flow for outcome in failed)
+        raise FlowsFailed(failed=len(failed), total=len(outcomes), names=names) from failed[0].error
+
+
+def validate(project: ResolvedProject, names: Sequence[str] = (), door: Door = NOBODY) -> list[Flow]:
+    """The flows, after everything was checked that needs no broker: by ourselves first, then by Spark.
+
+    Raises:
+        ProjectProblems: Several things are wrong; all are told.
+        RivermouthError: The one thing that is wrong.
+    """
+    check_static(project, names)
+    flows = project.flows(tuple(dict.fromkeys(table_per_topic.parted(name)[0] for name in names)))
+    # One child says for all what is wrong with a family.
+    shown = {table_per_topic.parted(each.name)[0]: each for each in reversed(project.stand_ins())}
+    problems: list[RivermouthError] = []
+    with Spark(project, door) as spark:
+        for order in [order_of(project, shown[flow.name]) for flow in flows]:
+            try:
+                _check_shape(spark, order)
+            except ProjectProblems as several:
+                problems += located(several, order).problems
+            except RivermouthError as error:
+                problems.append(located(error, order))
+    problems.sort(key=lambda problem: int((problem.at or ":0").rpartition(":")[2]))
+    raise_all(problems, project.file)
+    return flows
+
+
+def _check_shape(spark: SparkSession, order: FlowOrder) -> None:
+    """Nothing, if Spark takes the flow's schema, expectations and table layout, and the condition on its source."""
+    if order.source is not None:
+        check_where(session.for_flow(spark), order.source, order.flow.name)
+    try:
+        flow = settled(spark, order.flow, files_for(order.places.lake, spark), order.places)
+    except SchemaNotKept:
+        # Its columns come with its first run. What it says of them itself can be read.
+        with_columns(order.flow, StructType([]))
+    else:
+        table_shape(session.for_flow(spark), flow)
+
+
+def plan(
+    project: ResolvedProject, names: Sequence[str] = (), door: Door = NOBODY, *, adoption: Adoption | None = None
+) -> list[FlowPlan]:
+    """What a run would do now, a plan a flow; what would stop a flow is its plan's ``problem``.
+
+    With ``adoption``, for the one flow that is named, what a run with it would do.
+
+    Raises:
+        ArgumentInvalid: An adoption for more than one flow.
+        RivermouthError: Nothing would be run at all.
+
+    Guarantees:
+        Reads only: no table, no checkpoint, no lease is made.
+    """
+    run_as = run_orders(project, names)
+    if adoption:
+        check_decision(project, run_as)
+    reach(project, run_as)
+    wanted = each_of(run_as, lambda order: replace(order, adoption=adoption))
+    with Spark(project, door) as spark:
+        return [plan for order in wanted for plan in plan_order(spark, order)]
+
+
+def _without_echo(door: Door) -> Listener:
+    """The door's listener, spared what breaks because somebody wanted the run to end."""
+    echo = f"[{FlowBroken.code}]"
+
+    def hear(event: Event) -> None:
+        if not (door.stop.asked and isinstance(event, FlowFailed) and event.error.startswith(echo)):
+            door.listener(event)
+
+    return hear
+
+
+def _limited(spark: SparkSession, order: FlowOrder) -> FlowOrder:
+    """The order with an end after its first ``DEBUG_OFFSETS`` offsets; as it is where they cannot be known."""
+    try:
+        ranges = ledger.limited(ahead(spark, order), DEBUG_OFFSETS)
+    except RivermouthError:
+        return order  # the run itself will say so, as this flow's own failure
+    ending = EndingOffsets(kind="offsets", offsets=ledger.ends(ranges))
+    return replace(order, flow=order.flow.model_copy(update={"ending_offsets": ending}))

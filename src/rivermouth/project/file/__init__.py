@@ -1,0 +1,1 @@
+"""The project file: YAML, values, messages."""

@@ -1,0 +1,1 @@
+"""A project with its environment: flows and places."""

@@ -1,0 +1,349 @@
+"""Every check of a project that needs neither Spark nor a broker."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from rivermouth.domain.kafka import kafka_options
+from rivermouth.domain.project import source_table, table_per_topic
+from rivermouth.domain.project.locations import FlowPlaces, check_apart, check_distinct, schemes
+from rivermouth.domain.project.references import expand, references, texts_with_references
+from rivermouth.errors import (
+    EnvironmentMissing,
+    ProjectInvalid,
+    RivermouthError,
+    SecretMissing,
+    TopicNameEmpty,
+    TopicNameInvalid,
+    TopicPatternInvalid,
+)
+from rivermouth.names import did_you_mean
+from rivermouth.project.file.reading import raise_all
+from rivermouth.project.file.validation import words
+from rivermouth.project.file.yaml_source import Path
+from rivermouth.project.resolved.resolved_project import ResolvedProject
+from rivermouth.spec import Flow
+from rivermouth.spec.values import heap_size
+
+MAX_TOPIC_CHARACTERS: Final = 249
+_TOPIC: Final = re.compile(r"^[A-Za-z0-9._-]+$")
+# As Kafka's own client reads an address; the scheme may name the protocol.
+_BROKER: Final = re.compile(r"^\[?[0-9A-Za-z%._:-]*\]?:[0-9]{1,5}$")
+_SCHEME: Final = re.compile(r"^([0-9A-Za-z%._-]+)://(.*)$")
+_PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_REFERENCE: Final = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}")
+# Delta refuses these in column names unless the table maps its columns.
+_NOT_IN_COLUMNS: Final = re.compile(r"[ ,;{}()\n\t=]")
+_A_FLOW: Final = "flows: {events: {topics: [events], format: raw, table: bronze.events}}"
+_DRIVER_MEMORY: Final = "spark.driver.memory"
+_LOWEST: Final = {"starting_offsets": -2, "ending_offsets": -1}
+
+
+def validate_static(project: ResolvedProject) -> None:
+    """Nothing, if the project can be run as far as can be said without Spark and without a broker.
+
+    Raises:
+        ProjectProblems: Several things are wrong; all are told.
+        RivermouthError: The one thing that is wrong.
+    """
+    raise_all(static_problems(project), project.file)
+
+
+def static_problems(project: ResolvedProject) -> list[RivermouthError]:
+    """All that is wrong, each with its place; in the order of the checks, the environment first."""
+    missing = list(_environment(project))
+    if missing:
+        # What hangs on a missing variable cannot be judged; the rest would only repeat it.
+        return missing
+    found: list[RivermouthError] = []
+    for check in (_flows, _kafka, _registry, _spark, _each_flow, _places, _groups, _sources):
+        found += check(project)
+    return found
+
+
+def topic_problem(name: str, where: str) -> RivermouthError | None:
+    """Why ``name`` is no legal name of a Kafka topic, as an error not yet raised; None where it is one."""
+    fix = "name a topic, for example: orders"
+    if not name.strip():
+        return TopicNameEmpty(where=where, fix=fix)
+    if name in (".", ".."):
+        reason = "'.' and '..' are no names"
+    elif len(name) > MAX_TOPIC_CHARACTERS:
+        reason = f"it has {len(name)} characters, and Kafka allows {MAX_TOPIC_CHARACTERS}"
+    elif not _TOPIC.match(name):
+        reason = "only letters, digits, '.', '_' and '-' are allowed"
+    else:
+        return None
+    return TopicNameInvalid(where=where, name=name, reason=reason, fix=fix)
+
+
+def _environment(project: ResolvedProject) -> Iterator[RivermouthError]:
+    resolved = set()
+    for path, text in texts_with_references(project.spec):
+        resolved.add(path)
+        try:
+            expand(text, project.environ)
+        except (EnvironmentMissing, ProjectInvalid, SecretMissing) as error:
+            yield error.located(project.at(*path))
+    if project.file is not None:
+        return  # what looks like a reference in other texts was written as plain text
+    for path, text in _texts((), project.spec.model_dump()):
+        if path not in resolved and _REFERENCE.search(text):
+            name = next(references(text), "NAME")
+            detail = f"{words(path)}: ${{{name}}} is not resolved here, as this project was not read from a file"
+            yield ProjectInvalid(detail=detail, fix=f"write its value: os.environ[{name!r}]")
+
+
+def _texts(path: Path, value: object) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            # Offsets of topics stand one level deeper in the noun than in the file.
+            yield from _texts(path if key == "offsets" else (*path, key), part)
+    elif isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            yield from _texts((*path, index), part)
+
+
+def _flows(project: ResolvedProject) -> Iterator[RivermouthError]:
+    flows = project.spec.flows
+    if not flows:
+        yield _invalid(project, ("flows",), "the project has no flow", _A_FLOW)
+    for name, flow in flows.items():
+        if flow.name != name:
+            detail = f"{words(('flows', name))}: the flow is also called {flow.name!r}"
+            yield _invalid(project, ("flows", name), detail, "give it one name")
+        if flow.previously in flows:
+            detail = f"{words(('flows', name))}: previously names {flow.previously!r}, which is still a flow"
+            yield _invalid(project, ("flows", name, "previously"), detail, "remove previously:, or the other flow")
+
+
+def _kafka(project: ResolvedProject) -> Iterator[RivermouthError]:
+    wrong = _wrong_servers([server.strip() for server in project.bootstrap_servers.split(",")])
+    if wrong is not None:
+        yield _invalid(project, ("kafka", "bootstrap_servers"), *wrong)
+    try:
+        options = project.expanded_options()
+    except ProjectInvalid as wrong:
+        yield wrong
+        return
+    for problem in kafka_options.problems(options):
+        yield problem.located(project.at("kafka", "options", str(problem.facts["option"])))
+
+
+def _wrong_servers(servers: list[str]) -> tuple[str, str] | None:
+    """What is wrong with the addresses, and what to write instead; None if they are well formed."""
+    parts = [found.groups() if (found := _SCHEME.match(server)) else ("", server) for server in servers]
+    bare = [address.rstrip("/") for _scheme, address in parts]
+    foreign = next((scheme for scheme, _ in parts if scheme and scheme.upper() not in _PROTOCOLS), None)
+    # What is no address may be anything, a password too: it is not shown.
+    sound = all(_BROKER.match(address) for address in bare)
+    fix = f"bootstrap_servers: {','.join(bare)}" if sound else "bootstrap_servers: localhost:9092"
+    if foreign is not None:
+        return f"kafka.bootstrap_servers: a broker is written as host:port, without {foreign}://", fix
+    if sound and not any(address.endswith("/") for _scheme, address in parts):
+        return None
+    return "kafka.bootstrap_servers: each broker is written as host:port", fix
+
+
+def _spark(project: ResolvedProject) -> Iterator[RivermouthError]:
+    """The heap of the driver, where it is written as Spark's own option."""
+    size = project.spark_conf.get(_DRIVER_MEMORY)
+    try:
+        if size is not None:
+            heap_size(size)
+    except ValueError as error:
+        path: Path = ("spark", "conf", _DRIVER_MEMORY)
+        detail, _, fix = str(error).rpartition(": ")
+        yield _invalid(project, path, f"{words(path)}: {detail}", fix)
+
+
+def _registry(project: ResolvedProject) -> Iterator[RivermouthError]:
+    """The schema registry's address and login, and flows that need one where there is none."""
+    try:
+        registry = project.schema_registry
+    except RivermouthError as wrong:
+        yield wrong
+        return
+    if registry is not None:
+        return
+    fix = "schema_registry: {url: ...}, at the top of the file"
+    for name, flow in project.spec.flows.items():
+        for key, form in (("format", flow.format), ("key_format", flow.key_format)):
+            if form is not None and form.reads_registry:
+                path: Path = ("flows", name, key)
+                detail = f"{words(path)}: its schemas are in a schema registry, and the project names none"
+                yield _invalid(project, path, detail, fix)
+        if flow.value_format.reads_registry and not flow.format.reads_registry:
+            path = ("flows", name, "evolution")
+            detail = f"{words(path)}: a schema registry has the schemas of writers, and the project names none"
+            yield _invalid(project, path, detail, fix)
+
+
+def _each_flow(project: ResolvedProject) -> Iterator[RivermouthError]:
+    checks: tuple[Callable[[ResolvedProject, Flow], Iterator[RivermouthError]], ...] = (
+        _topics,
+        _pattern,
+        _assigned,
+        _offset_values,
+        _offset_order,
+        _metadata,
+    )
+    for name in project.spec.flows:
+        flow = project.flow(name)
+        for check in checks:
+            yield from check(project, flow)
+
+
+def _topics(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
+    seen: set[str] = set()
+    for index, topic in enumerate(flow.topics):
+        path = ("flows", flow.name, "topics", index)
+        if topic in seen:
+            yield _invalid(project, path, f"{words(path)}: topic {topic!r} stands twice", "name each topic once")
+        seen.add(topic)
+        yield from _topic_name(project, path, topic)
+    for topic in flow.assign:
+        yield from _topic_name(project, ("flows", flow.name, "assign", topic), topic)
+
+
+def _topic_name(project: ResolvedProject, path: Path, topic: str) -> Iterator[RivermouthError]:
+    problem = topic_problem(topic, words(path))
+    if problem is not None:
+        yield problem.located(project.at(*path))
+
+
+def _pattern(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
+    if flow.topic_pattern is None:
+        return
+    at = project.at("flows", flow.name, "topic_pattern")
+    try:
+        re.compile(flow.topic_pattern)
+    except re.error as error:
+        yield TopicPatternInvalid(at=at, flow=flow.name, pattern=flow.topic_pattern, detail=str(error))
+
+
+def _assigned(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
+    for topic, partitions in flow.assign.items():
+        path = ("flows", flow.name, "assign", topic)
+        fix = f"assign: {{{topic}: [0, 1]}}"
+        if not partitions:
+            yield _invalid(project, path, f"{words(path)}: no partition is named", fix)
+        elif min(partitions) < 0:
+            yield _invalid(project, path, f"{words(path)}: partitions are counted from 0", fix)
+        elif len(set(partitions)) < len(partitions):
+            yield _invalid(project, path, f"{words(path)}: a partition stands twice", "name each partition once")
+
+
+def _offset_values(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
+    known = {*flow.topics, *flow.assign}
+    for setting, lowest in _LOWEST.items():
+        offsets = getattr(getattr(flow, setting), "offsets", {})
+        for topic, partitions in offsets.items():
+            path = ("flows", flow.name, setting, topic)
+            if known and topic not in known:
+                fix = did_you_mean(topic, known)
+                yield _invalid(project, path, f"{words(path)}: the flow does not read topic {topic!r}", fix)
+                continue
+            if flow.is_family and not table_per_topic.reads(flow, topic):
+                # No child would say so: each has the offsets of its own topic.
+                fix = f"name a topic that matches {flow.topic_pattern}, or leave it out"
+                yield _invalid(project, path, f"{words(path)}: the flow does not read topic {topic!r}", fix)
+                continue
+            for partition, offset in partitions.items():
+                here = (*path, partition)
+                if partition < 0 or partition not in (flow.assign.get(topic) or (partition,)):
+                    detail = f"{words(path)}: the flow does not read partition {partition}"
+                    yield _invalid(project, here, detail, "correct the partition, or assign:")
+                if offset < lowest:
+                    also = "-2 is earliest, -1 latest" if lowest == -2 else "-1 is latest"  # noqa: PLR2004
+                    detail = f"{words(path)}: partition {partition} has offset {offset}"
+                    yield _invalid(project, here, detail, f"write an offset from 0 on; {also}")
+
+
+def _offset_order(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
+    start, end = flow.starting_offsets, flow.ending_offsets
+    if end is None:
+        return
+    path: Path = ("flows", flow.name, "ending_offsets")
+    if start.timestamp and end.timestamp and end.timestamp < start.timestamp:
+        yield _invalid(project, path, f"{words(path)}: it is before starting_offsets", "exchange the two")
+    for topic, partitions in end.offsets.items():
+        for partition, last in partitions.items():
+            first = start.offsets.get(topic, {}).get(partition, -2)
+            if 0 <= last < first:
+                detail = f"{words((*path, topic))}: partition {partition} ends at {last} and starts at {first}"
+                yield _invalid(project, (*path, topic, partition), detail, "exchange the two")
+
+
+def _metadata(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
+    path = ("flows", flow.name, "metadata_columns")
+    seen: dict[str, str] = {}
+    for metadata, column in flow.metadata_columns.items():
+        if not column or _NOT_IN_COLUMNS.search(column) or column.startswith("__"):
+            detail = f"{words(path)}: {metadata} cannot be called {column!r}"
+            fix = "use letters, digits and _, and no two _ at the beginning"
+            yield _invalid(project, (*path, metadata), detail, fix)
+        if column.lower() in seen:
+            detail = f"{words(path)}: {seen[column.lower()]} and {metadata} are both called {column!r}"
+            yield _invalid(project, (*path, metadata), detail, "give each a name of its own")
+        seen[column.lower()] = metadata
+
+
+def _places(project: ResolvedProject) -> Iterator[RivermouthError]:
+    resolved: list[FlowPlaces] = []
+    real: list[FlowPlaces] = []
+    # A broken lake or template of the whole project is one problem, not one for each flow.
+    found: dict[str, RivermouthError] = {}
+    for flow in project.stand_ins():
+        try:
+            resolved.append(project.places_of(flow))
+            real.append(project.with_debug(debug=False).places_of(flow))
+        except RivermouthError as error:
+            found.setdefault(str(error), error)
+    if found:
+        yield from found.values()
+        return
+    catalog = project.spec.catalog
+    if catalog is not None and catalog.is_embedded and schemes([project.lake]):
+        detail = "catalog: the embedded metastore is a file on this machine, and the lake is elsewhere"
+        yield _invalid(project, ("catalog",), detail, "catalog: {metastore: thrift://host:9083}")
+    try:
+        check_distinct(resolved)
+        if project.debug:
+            check_apart(resolved, real)
+    except RivermouthError as error:
+        owner = str(error.facts.get("second", error.facts.get("setting", ""))).removeprefix("flow ")
+        yield error.located(project.at("flows", owner, "table"))
+
+
+def _sources(project: ResolvedProject) -> Iterator[RivermouthError]:
+    """Flows that read tables: of this project, and such as hold all that they need."""
+    try:
+        tables = project.tables
+    except RivermouthError:
+        return  # told of the places
+    flows = {name: project.flow(name) for name in project.spec.flows}
+    for name, flow in flows.items():
+        for each in source_table.problems(flow, flows, tables):
+            path = ("flows", name, each.field)
+            yield _invalid(project, path, f"{words(path)}: {each.detail}", each.fix)
+
+
+def _groups(project: ResolvedProject) -> Iterator[RivermouthError]:
+    """Two flows that commit one topic under one group would overwrite each other's progress."""
+    flows = [flow for flow in project.flows() if flow.group_id]
+    for first, second in itertools.combinations(flows, 2):
+        shared = {*first.topics, *first.assign} & {*second.topics, *second.assign}
+        if first.group_id == second.group_id and shared:
+            path = ("flows", second.name, "group_id")
+            detail = f"flows {first.name!r} and {second.name!r} show topic {min(shared)!r} under one group_id"
+            yield _invalid(project, path, detail, "give each flow a group_id of its own")
+
+
+def _invalid(project: ResolvedProject, path: Path, detail: str, fix: str) -> ProjectInvalid:
+    return ProjectInvalid(at=project.at(*path), detail=detail, fix=fix)

@@ -1,0 +1,1 @@
+"""Columns that the way of a record adds."""

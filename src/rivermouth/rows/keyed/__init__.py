@@ -1,0 +1,1 @@
+"""The rows of keyed tables: order, history, partial updates."""

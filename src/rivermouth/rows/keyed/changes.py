@@ -1,0 +1,467 @@
+"""Changes of a keyed table: a record's key, its place in the order, whether it deletes; and who is newer of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.decoding import record_keys
+from rivermouth.decoding.json import json_types
+from rivermouth.rows.columns.table_columns import derived_columns, key_columns, sequence_column
+from rivermouth.rows.keyed import snapshots
+from rivermouth.schemas.time_bounds import within
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from rivermouth.spec import Flow
+
+KEY_NULL: Final = "KEY_NULL"
+SEQUENCE_NULL: Final = "SEQUENCE_NULL"
+KEY_CHANGED: Final = "KEY_CHANGED"
+MESSAGES: Final = {
+    **snapshots.MESSAGES,
+    KEY_NULL: "a part of its key is null",
+    SEQUENCE_NULL: "its place in the order is null, not a number, or a time that is not in the years 1 to 9999",
+    KEY_CHANGED: "it changes a key, and its format tells such a change of its own key alone",
+}
+
+_TIMES: Final = (T.DateType, T.TimestampType, T.TimestampNTZType)
+_NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
+
+RECORDS: Final = "__records"
+"""Of how many records a change is the newest."""
+
+_ROW, _TOMBSTONE, _BEFORE, _THERE, _OFFSET = "__row", "__tombstone", "__before", "__there", "__place"
+
+HAS_TOMBSTONE: Final = f"{_TOMBSTONE} IS NOT NULL"
+"""SQL: whether a row of ``by_partition`` has a tombstone whose sequence is that of what it follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By which columns a keyed table tells its rows apart, and which of two of a key is newer.
+
+    With a sequence the greater one is newer. Without one, and among equals, Kafka's own order decides: within a
+    partition a later epoch of the topic, then the greater offset; between partitions the later timestamp, then the
+    greater topic and partition.
+
+    Attributes:
+        keys: Key columns.
+        sequence: The column with the sequence; None without ``sequence_by``.
+        topic: The column with the record's topic.
+        partition: With its partition.
+        offset: With its offset.
+        timestamp: With its timestamp.
+        epochs: Whether there is a column with its epoch.
+        tracked: The columns whose change makes a new version of a key; None if every record does, or none.
+        truncates: Whether a change may delete all rows that are older than it.
+        unplaced: Whether a change may delete its key without a sequence.
+        unlike: Columns that a record may have otherwise when it is read again.
+        partial: The columns that keep their value where a record does not bring one.
+        listed: Whether a record lists the columns that it brings; else it brings those that are not null.
+        kept: The columns that keep their value where a change leaves it out; all changes bring the others.
+        unknown: For each of them SQL of what stands there while no change has brought its value.
+        leaves: Whether a record lists the columns that it leaves out, and brings all others.
+        snapshots: Whether a truncation is a snapshot, which brings rows of its own and has no equal: of two with one
+            sequence the newer one by Kafka's order counts.
+    """
+
+    keys: tuple[str, ...]
+    sequence: str | None
+    topic: str
+    partition: str
+    offset: str
+    timestamp: str
+    epochs: bool = False
+    tracked: tuple[str, ...] | None = None
+    truncates: bool = False
+    unplaced: bool = True
+    unlike: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
+    listed: bool = False
+    kept: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    leaves: bool = False
+    snapshots: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it goes by, but for keys and sequence."""
+        epoch = (names.EPOCH_COLUMN,) if self.epochs else ()
+        return (*self.place, self.timestamp, *epoch)
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """The columns that say which record a row is, but for its epoch."""
+        return self.topic, self.partition, self.offset
+
+    @property
+    def coordinates(self) -> list[Column]:
+        """``__topic``, ``__partition`` and ``__offset`` of the table's columns."""
+        called = zip(names.IN_TABLE, self.place, strict=True)
+        return [F.col(names.quoted(column)).alias(name) for name, column in called]
+
+    def in_partition(self, frame: str = "") -> str:
+        """SQL: what orders the rows of one partition: epoch and offset."""
+        before = f"{frame}." if frame else ""
+        offset = f"{before}{names.quoted(self.offset)}"
+        return f"struct(coalesce({before}{names.EPOCH_COLUMN}, 0), {offset})" if self.epochs else offset
+
+    def as_record(self, frame: str = "") -> str:
+        """SQL of a struct that says which record a row was made of."""
+        before = f"{frame}." if frame else ""
+        parts = (f"{before}{names.quoted(name)}" for name in (self.topic, self.partition))
+        return f"struct({', '.join(parts)}, {self.in_partition(frame)})"
+
+    def same_record(self, one: str, other: str) -> str:
+        """SQL: whether two rows, by the names of their frames, were made of one record."""
+        equal = (f"{one}.{names.quoted(name)} = {other}.{names.quoted(name)}" for name in (self.topic, self.partition))
+        return " AND ".join([*equal, f"{self.in_partition(one)} = {self.in_partition(other)}"])
+
+    def same_key(self, one: str, other: str) -> str:
+        """SQL: whether two rows, by the names of their frames, have one key."""
+        return " AND ".join(f"{one}.{names.quoted(name)} = {other}.{names.quoted(name)}" for name in self.keys)
+
+    def is_there(self, frame: str) -> str:
+        """SQL, never null: whether a left join by key found a row; one of another program has no coordinates."""
+        return f"{frame}.{names.quoted(self.keys[0])} IS NOT NULL"
+
+    def newer(self, one: str, other: str, sequence: str | None = None) -> str:
+        """SQL, never null: whether ``one``, a change, is newer than ``other`` or the same record.
+
+        A row of which nobody knows from where it came is older than any change.
+
+        Args:
+            one: Name of the frame of changes: its sequence is ``__sequence``.
+            other: Name of a frame of rows.
+            sequence: Name of its sequence, if it is another than the table's.
+        """
+        by_kafka = self.by_kafka(one, other)
+        if self.sequence is None:
+            return by_kafka
+        mine, its = f"{one}.{names.SEQUENCE}", f"{other}.{names.quoted(sequence or self.sequence)}"
+        # Only a tombstone whose key nobody has seen has none.
+        return f"CASE WHEN {mine} IS NULL OR {its} IS NULL OR {mine} = {its} THEN {by_kafka} ELSE {mine} > {its} END"
+
+    def by_kafka(self, one: str, other: str) -> str:
+        """SQL, never null: ``newer`` by Kafka's own order alone."""
+
+        def of(frame: str, *columns: str) -> str:
+            parts = [f"{frame}.{names.quoted(name)}" for name in columns]
+            return parts[0] if len(parts) == 1 else f"struct({', '.join(parts)})"
+
+        place, time = (self.topic, self.partition), (self.timestamp, self.topic, self.partition)
+        within = f"{self.in_partition(one)} >= {self.in_partition(other)}"
+        between = f"{of(one, *time)} >= {of(other, *time)}"
+        cases = f"WHEN {self.is_unplaced(other)} THEN true WHEN {of(one, *place)} = {of(other, *place)} THEN {within}"
+        return f"coalesce(CASE {cases} ELSE {between} END, true)"
+
+    def is_unplaced(self, frame: str) -> str:
+        """SQL, never null: whether nobody knows which record a row is of: another program wrote it."""
+        return " OR ".join(f"{frame}.{names.quoted(name)} IS NULL" for name in self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Truncations:
+    """Which rows were deleted together with all others: those that are older than one of a few places of the order.
+
+    Attributes:
+        order: The table's.
+        sequence: SQL of the greatest sequence, in a table with ``sequence_by``.
+        places: Without one, and of the snapshots with the greatest one, of each partition of a topic: topic,
+            partition, SQL of the last epoch and offset and of the latest timestamp, as ``Order`` compares them.
+    """
+
+    order: Order
+    sequence: str | None = None
+    places: tuple[tuple[str, int, str, str], ...] = ()
+
+    def older(self, frame: str, sequence: str | None = None) -> Column:
+        """Whether a row of ``frame`` was deleted with all others; never null.
+
+        A tombstone, which has no sequence, was not: what it deletes may be newer.
+
+        Args:
+            frame: Name of a frame of rows or changes.
+            sequence: Name of its sequence, if it is another than the table's.
+        """
+        order = self.order
+        by_kafka = self._older_by_kafka(frame)
+        # A row of which nobody knows when it came is older than any snapshot.
+        unknown = "true" if order.snapshots else "false"
+        if order.sequence is None:
+            return F.expr(f"coalesce({by_kafka}, {unknown})")
+        mine = f"{frame}.{names.quoted(sequence or order.sequence)}"
+        among_equals = f"{mine} = {self.sequence} AND coalesce({by_kafka}, {unknown})" if self.places else "false"
+        return F.expr(f"coalesce({mine} < {self.sequence}, {unknown}) OR coalesce({among_equals}, false)")
+
+    def _older_by_kafka(self, frame: str) -> str:
+        order = self.order
+        topic, partition, time = (
+            f"{frame}.{names.quoted(name)}" for name in (order.topic, order.partition, order.timestamp)
+        )
+        tests = []
+        for its_topic, its_partition, last, latest in self.places:
+            where = f"{names.literal(its_topic)}, {its_partition}"
+            within = f"{order.in_partition(frame)} < {last}"
+            between = f"struct({time}, {topic}, {partition}) < struct({latest}, {where})"
+            tests.append(f"CASE WHEN struct({topic}, {partition}) = struct({where}) THEN {within} ELSE {between} END")
+        return " OR ".join(tests) or "false"
+
+
+def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False, left: Sequence[str] = ()) -> Order | None:
+    """The order of the flow's table; None for a table without keys.
+
+    Args:
+        flow: The flow.
+        columns: The columns that it writes.
+        epochs: Whether the table has the column of epochs.
+        left: Columns that the table has besides: no record brings them any more.
+    """
+    if flow.keyed is None:
+        return None
+    called = flow.metadata_columns
+    beside = {*called.values(), *derived_columns(flow), names.START_AT, names.END_AT, names.SEQUENCE}
+    # They say which record a row is of.
+    whole = {names.PLACES, *key_columns(flow), *flow.keyed.sequence_by, flow.keyed.listed_by}
+    payload = [name for name in columns if name not in beside]
+    left_out = flow.format.left_out() if payload and flow.whole_columns is not None else {}
+    kept = [name for name in payload if name in left_out and name.lower() not in (flow.whole_columns or ())]
+    mine = [*payload, *(name for name in left if name not in {*beside, *names.METADATA_COLUMNS, names.EPOCH_COLUMN})]
+    return Order(
+        keys=tuple(key_columns(flow)),
+        sequence=sequence_column(flow, columns),
+        topic=called["kafka_topic"],
+        partition=called["kafka_partition"],
+        offset=called["kafka_offset"],
+        timestamp=called["kafka_timestamp"],
+        epochs=epochs,
+        tracked=flow.keyed.tracked(payload),
+        truncates=flow.keyed.apply_as_truncates is not None or flow.format.truncates or flow.keyed.snapshots,
+        unplaced=flow.keyed.tombstones_delete or flow.format.changes,
+        # What derived ones are made of may be the time of day.
+        unlike=(*derived_columns(flow), *(called[name] for name in ("ingested_at",) if name in called)),
+        partial=flow.keyed.partial([name for name in mine if name not in whole]),
+        listed=flow.keyed.listed_by is not None,
+        kept=tuple(kept),
+        unknown=tuple(left_out[name] for name in kept),
+        snapshots=flow.keyed.snapshots,
+    )
+
+
+def tell(rows: DataFrame, flow: Flow) -> DataFrame:
+    """Conformed rows with what each of them does to a keyed table; rows of other tables as they are.
+
+    Adds ``__delete`` and ``__truncate`` (boolean, never null), ``__sequence`` (null for a tombstone, unless it is
+    of Kafka's columns alone, and for all without ``sequence_by``) and ``__problem``: ``KEY_NULL``, ``SEQUENCE_NULL``,
+    ``KEY_CHANGED`` or null. A tombstone gets those of its key columns that a value would have brought from Kafka's
+    key, and so does a deletion that an envelope tells without them. Such a deletion without a sequence stands where a
+    tombstone would, and so does one with made-up columns, unless metadata columns alone make its sequence.
+    """
+    sink = flow.keyed
+    if sink is None:
+        return rows
+    tombstone, columns = f"{names.VALUE} IS NULL", rows.columns
+    # What Kafka says of each record it says of tombstones too.
+    placed = {*sink.sequence_by} <= {
+        name for column, name in flow.metadata_columns.items() if column not in names.CHANGE_METADATA_COLUMNS
+    }
+    deletion, truncation, skipped = (_tells(flow, each) for each in (names.DELETION, names.TRUNCATION, names.SKIP))
+    if sink.snapshots:
+        truncation = snapshots.WHOLE
+    rows = _with_keys_of_tombstones(rows, flow).selectExpr(
+        "*",
+        f"{tombstone} OR {deletion} OR {_is_true(sink.apply_as_deletes, columns)} AS {names.DELETE}",
+        f"NOT ({tombstone}) AND ({truncation} OR {_is_true(sink.apply_as_truncates, columns)}) AS {names.TRUNCATE}",
+        f"IF({tombstone} AND {not placed}, NULL, {sequence_sql(sink.sequence_by, columns)}) AS {names.SEQUENCE}",
+    )
+    if sink.sequence_by and flow.format.changes:
+        is_told = flow.format.whole_deletions or {*sink.sequence_by} <= {*flow.metadata_columns.values()}
+        unplaced = F.expr(f"{deletion} AND {_is_no_sequence(rows.schema) if is_told else 'true'}")
+        rows = rows.withColumn(names.SEQUENCE, F.when(~unplaced, F.col(names.SEQUENCE)))
+    if sink.versions:
+        nothing = f"IF(false, {names.SEQUENCE}, NULL)"
+        rows = rows.selectExpr("*", f"{names.SEQUENCE} AS {names.START_AT}", f"{nothing} AS {names.END_AT}")
+    no_key = " OR ".join(f"{names.quoted(name)} IS NULL" for name in key_columns(flow))
+    cases = f"WHEN {names.MISFIT} IS NOT NULL THEN {names.MISFIT} " if sink.snapshots else ""
+    cases += f"WHEN NOT {names.TRUNCATE} AND ({no_key}) THEN '{KEY_NULL}'"
+    if flow.format.changes and not flow.splits and sink.keys:
+        listed = ", ".join(map(names.literal, key_columns(flow)))
+        cases += f" WHEN arrays_overlap({names.MOVED}, array({listed})) THEN '{KEY_CHANGED}'"
+    if sink.sequence_by:
+        cases += f" WHEN NOT ({tombstone} OR {deletion}) AND {_is_no_sequence(rows.schema)} THEN '{SEQUENCE_NULL}'"
+    return rows.selectExpr("*", f"CASE WHEN {skipped} THEN NULL {cases} END AS {names.PROBLEM}")
+
+
+def _tells(flow: Flow, operation: str) -> str:
+    """SQL, never null: whether the record's envelope tells that operation."""
+    return f"coalesce({names.OPERATION} = '{operation}', false)" if flow.format.changes else "false"
+
+
+def _is_true(condition: str | None, columns: Collection[str]) -> str:
+    return f"coalesce((\n{names.as_sql(condition, columns)}\n), false)" if condition else "false"
+
+
+def sequence_sql(sequence_by: Sequence[str], columns: Collection[str]) -> str:
+    """SQL of a record's place in the order: the expression, or a struct of several; a null without any.
+
+    A part may be the name of one of ``columns`` that SQL takes in backticks only.
+    """
+    parts = [f"(\n{names.as_sql(text, columns)}\n)" for text in sequence_by]
+    if len(parts) > 1:
+        return f"struct({', '.join(f'{part} AS _{number}' for number, part in enumerate(parts, 1))})"
+    return parts[0] if parts else "CAST(NULL AS BIGINT)"
+
+
+def _is_no_sequence(schema: StructType) -> str:
+    """SQL: whether a sequence cannot be kept: it or a part of it is null, not a number, or a time out of range."""
+    kind = schema[names.SEQUENCE].dataType
+    fields = [(f"{names.SEQUENCE}.{names.quoted(each.name)}", each.dataType) for each in getattr(kind, "fields", ())]
+    parts = fields or [(names.SEQUENCE, kind)]
+    tests = [f"{name} IS NULL" for name, _ in parts]
+    tests += [f"isnan({name})" for name, each in parts if each.simpleString() in {"float", "double"}]
+    tests += [f"NOT ({within(name, each.simpleString())})" for name, each in parts if isinstance(each, _TIMES)]
+    return f"({' OR '.join(tests)})"
+
+
+def keys_of_values(flow: Flow) -> list[str]:
+    """The key columns that come from the value; that of a tombstone has them from elsewhere."""
+    not_of_value = {*flow.metadata_columns.values(), *derived_columns(flow)}
+    return [name for name in key_columns(flow) if name not in not_of_value]
+
+
+def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
+    """Key columns that come from the value are read from Kafka's key where there is no value.
+
+    That key has columns of their names or is a JSON object with such fields or, where there is one such column, its
+    value as text.
+    """
+    wanted = keys_of_values(flow)
+    if not wanted or flow.keyed is None or not flow.keyed.tombstones_delete:
+        return rows
+    if flow.key_columns is not None:
+        return record_keys.with_columns_of_keys(rows, flow, wanted)
+    form = flow.format.of_tombstones()
+    if form is not None:
+        return record_keys.with_columns_of_tombstones(rows, form, wanted)
+    types = {name: rows.schema[name].dataType for name in wanted}
+    kinds = {name: kind.simpleString() for name, kind in types.items()}
+    # A number may be of any unit there: only text is read as a time.
+    times = [name for name in wanted if flow.format.changes and isinstance(types[name], _TIMES)]
+    text, deletion = f"CAST({names.KEY} AS STRING)", _tells(flow, names.DELETION)
+    if flow.format.changes:
+        text = f"coalesce({names.PRIMARY_KEY}, {text})"
+    read_as = kinds | dict.fromkeys(times, "string")
+    fields = ", ".join(f"{names.quoted(name)} {kind}" for name, kind in read_as.items())
+    document = f"from_json({text}, {names.literal(fields)})"
+    found = {name: f"{document}.{names.quoted(name)}" for name in wanted}
+    if len(wanted) == 1 and not isinstance(types[wanted[0]], _NESTED):
+        [(name, kind)] = read_as.items()
+        found[name] = f"IF(startswith(ltrim({text}), '{{'), {found[name]}, try_cast({text} AS {kind}))"
+    found |= {name: json_types.convert(f"({found[name]})", types[name]) for name in times}
+    untold = {name: f"{names.VALUE} IS NULL OR ({deletion} AND {names.quoted(name)} IS NULL)" for name in found}
+    return rows.withColumns(
+        {name: F.expr(f"IF({untold[name]}, {sql}, {names.quoted(name)})") for name, sql in found.items()}
+    )
+
+
+def by_partition(changes: DataFrame, order: Order) -> DataFrame:
+    """What is newest of each key in each partition, as far as the batch tells.
+
+    A tombstone has no sequence: it stands where the newest record of its key before it stands, so it is newer than all
+    of them. Only what comes after the last one can be newer still; ``newest`` decides.
+
+    Args:
+        changes: The table's columns, and ``__delete`` and ``__sequence``; their keys are not null.
+        order: Who is newer.
+
+    Returns:
+        A row for each key and partition: the key columns, ``__row``, the newest change after the last tombstone, or of
+        all; ``__tombstone``, the last one; ``__before``, the greatest sequence before it; ``__records``, how many
+        changes there were. The first three are null where there is nothing.
+    """
+    keys = [names.quoted(name) for name in order.keys]
+    place = [names.quoted(name) for name in (order.topic, order.partition)]
+    row = F.struct(*(F.col(names.quoted(name)) for name in changes.columns))
+    several = names.ORDINAL in changes.columns
+    # A record with several changes is one record.
+    records = F.count_if(F.expr(f"{names.ORDINAL} = 0") if several else F.lit(True)).alias(RECORDS)
+    place_of = f"struct({order.in_partition()}, {names.ORDINAL})" if several else order.in_partition()
+    # Only dead letters that are tried again are of several epochs.
+    changes, offset = changes.repartition(*keys).withColumn(_OFFSET, F.expr(place_of)), _OFFSET
+    if order.sequence is None:
+        nothing = (F.lit(None).cast("string").alias(name) for name in (_TOMBSTONE, _BEFORE))
+        grouped = changes.groupBy(*keys, *place).agg(F.max_by(row, offset).alias(_ROW), records)
+        return grouped.select(*keys, _ROW, *nothing, RECORDS)
+    is_tombstone = F.expr(f"{names.DELETE} AND {names.SEQUENCE} IS NULL")
+    last = F.max(F.when(is_tombstone, F.col(offset))).over(Window.partitionBy(*keys, *place))
+    ordinal = [names.ORDINAL] if several else []
+    marked = changes.select(row.alias(_ROW), *keys, *place, offset, names.SEQUENCE, *ordinal, last.alias("__last"))
+    after = F.when(F.expr(f"__last IS NULL OR {offset} > __last"), F.struct(names.SEQUENCE, offset))
+    found = marked.groupBy(*keys, *place).agg(
+        F.max_by(_ROW, after).alias(_ROW),
+        F.max_by(_ROW, F.when(F.expr(f"{offset} = __last"), F.col(offset))).alias(_TOMBSTONE),
+        F.max(F.when(F.expr(f"{offset} < __last"), F.col(names.SEQUENCE))).alias(_BEFORE),
+        records,
+    )
+    return found.select(*keys, _ROW, _TOMBSTONE, _BEFORE, RECORDS)
+
+
+def followed(parts: DataFrame, table: DataFrame, order: Order) -> DataFrame:
+    """Rows of ``table`` whose keys have a tombstone in ``parts``: keys, coordinates, sequence as ``__there``."""
+    keys = [names.quoted(name) for name in order.keys]
+    wanted = F.broadcast(parts.where(HAS_TOMBSTONE).select(*keys).distinct()).alias("w")
+    found = table.alias("t").join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
+    coordinates = [names.quoted(name) for name in order.columns if name not in order.keys]
+    return found.select(*keys, *coordinates, F.col(names.quoted(order.sequence or "")).alias(_THERE))
+
+
+def newest(parts: DataFrame, order: Order, there: DataFrame | None = None) -> DataFrame:
+    """The newest change of each key, with ``__records``: how many changes the batch has of it.
+
+    Args:
+        parts: As ``by_partition`` returns them.
+        order: Who is newer.
+        there: As ``followed`` returns it; without it tombstones follow nothing but the batch's records.
+    """
+    keys = [names.quoted(name) for name in order.keys]
+    row = F.col(_ROW)
+    if order.sequence is not None:
+        parts, row = _behind_tombstones(parts, order, there)
+    # By the keys as they lie there already: those in the row would be laid out once more.
+    rows = parts.select(*keys, row.alias(_ROW), RECORDS)
+    sequence = [names.SEQUENCE] if order.sequence else []
+    place = [names.quoted(name) for name in (order.timestamp, order.topic, order.partition)]
+    latest = F.struct(*(F.col(f"{_ROW}.{name}") for name in (*sequence, *place)))
+    grouped = rows.groupBy(*keys).agg(F.max_by(_ROW, latest).alias(_ROW), F.sum(RECORDS).alias(RECORDS))
+    return grouped.select(f"{_ROW}.*", RECORDS)
+
+
+def _behind_tombstones(parts: DataFrame, order: Order, there: DataFrame | None) -> tuple[DataFrame, Column]:
+    """The parts, and of each the change that wins against its tombstone, or the tombstone with its sequence."""
+    if there is None:
+        joined = parts.withColumn("__at", F.col(_BEFORE))
+    else:
+        joined = parts.alias("p").join(F.broadcast(there).alias("t"), F.expr(order.same_key("p", "t")), "left")
+        follows = F.expr(order.by_kafka(f"p.{_TOMBSTONE}", "t"))
+        sequence = F.greatest(F.col(f"p.{_BEFORE}"), F.when(follows, F.col(f"t.{_THERE}")))
+        joined = joined.select("p.*", sequence.alias("__at"))
+    kinds: Any = parts.schema[_TOMBSTONE].dataType
+    placed = F.struct(
+        *(
+            F.col("__at").alias(name) if name == names.SEQUENCE else F.col(f"{_TOMBSTONE}.{names.quoted(name)}")
+            for name in kinds.names
+        )
+    )
+    wins = F.col(_ROW).isNotNull() & (F.col("__at").isNull() | (F.col(f"{_ROW}.{names.SEQUENCE}") >= F.col("__at")))
+    chosen = F.when(F.col(_TOMBSTONE).isNull() | wins, F.col(_ROW)).otherwise(placed)
+    return joined, chosen

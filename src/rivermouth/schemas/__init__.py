@@ -1,0 +1,1 @@
+"""Schemas inferred from documents, and how they grow."""

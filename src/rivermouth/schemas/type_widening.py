@@ -1,0 +1,63 @@
+"""Which types Delta can change a column to without rewriting its files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructType,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+_WIDENINGS = {
+    ("tinyint", "double"),
+    ("smallint", "double"),
+    ("int", "double"),
+    ("float", "double"),
+}
+
+
+_WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+
+
+def widens(old: DataType, new: DataType) -> bool:
+    """Whether Delta can change a column from ``old`` to ``new``, a wider type that holds each of its values.
+
+    The rules are those of Delta's type widening: https://docs.delta.io/delta-type-widening/. A struct is wider with
+    further fields, and whatever is nested with wider types in it.
+    """
+    return _holds(old, new) and not _holds(new, old)
+
+
+def _holds(old: DataType, new: DataType) -> bool:
+    match old, new:
+        case StructType(), StructType():
+            mine = {each.name: each.dataType for each in new.fields}
+            return all(each.name in mine and _holds(each.dataType, mine[each.name]) for each in old.fields)
+        case ArrayType(), ArrayType():
+            return _holds(old.elementType, new.elementType)
+        case MapType(), MapType():
+            return _holds(old.keyType, new.keyType) and _holds(old.valueType, new.valueType)
+    return old.simpleString() == new.simpleString() or _number_widens(old, new)
+
+
+def _number_widens(old: DataType, new: DataType) -> bool:
+    before, after = old.simpleString(), new.simpleString()
+    whole = list(_WHOLE_DIGITS)
+    if before in whole and after in whole:
+        return whole.index(before) < whole.index(after)
+    if isinstance(new, DecimalType):
+        if before in whole:
+            return new.precision - new.scale >= _WHOLE_DIGITS[before]
+        if isinstance(old, DecimalType):
+            more_scale = new.scale >= old.scale
+            more_whole = new.precision - new.scale >= old.precision - old.scale
+            return more_scale and more_whole and before != after
+    return (before, after) in _WIDENINGS

@@ -1,0 +1,191 @@
+"""The fields of a flow, and what follows from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from rivermouth.names import (
+    DEFAULT_METADATA_COLUMNS,
+    IN_TABLE,
+    ROW_IN_TABLE,
+)
+from rivermouth.spec.compression import Compression
+from rivermouth.spec.evolution import Evolution
+from rivermouth.spec.explosion import Explosion, parsed
+from rivermouth.spec.flow_parts import Expectation, NullValues, Table, Trigger, _null_values
+from rivermouth.spec.keyed import KeyedSink, Texts, words
+from rivermouth.spec.kinds import Format, Sink, kind_from_yaml
+from rivermouth.spec.maintenance import Maintenance
+from rivermouth.spec.offsets import EndingOffsets, StartingOffsets
+from rivermouth.spec.places import Places
+from rivermouth.spec.selection import is_star
+from rivermouth.spec.source import Source
+from rivermouth.spec.values import Constructed
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+PLAIN_KEYS: Final = ("raw", "text")
+"""Formats of keys that have no schema."""
+
+
+class FlowFields(Constructed):
+    """The fields of a flow as written, and what follows from them; ``Flow`` says what each means, and checks them."""
+
+    name: str
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+    assign: dict[str, tuple[int, ...]] = {}
+    source: Source | None = None
+    starting_offsets: StartingOffsets = StartingOffsets(kind="earliest")
+    ending_offsets: EndingOffsets | None = None
+    on_data_loss: Literal["fail", "record"] = "fail"
+    group_id: str | None = None
+    format: Annotated[SerializeAsAny[Format], BeforeValidator(kind_from_yaml("formats"))]
+    compression: Compression | None = None
+    key_format: Annotated[SerializeAsAny[Format] | None, BeforeValidator(kind_from_yaml("formats"))] = None
+    metadata_columns: dict[str, str] = {name: name for name in DEFAULT_METADATA_COLUMNS}
+    explode: str | None = None
+    null_values: NullValues = Field(default_factory=_null_values)
+    select: Texts = ()
+    evolution: Evolution | None = None
+    expectations: tuple[Expectation, ...] = ()
+    table: Table
+    sink: Annotated[SerializeAsAny[Sink], BeforeValidator(kind_from_yaml("sinks"))]
+    places: Places = Places()
+    trigger: Trigger = Trigger()
+    maintenance: Maintenance | None = None
+    previously: str | None = None
+
+    @property
+    def is_family(self) -> bool:
+        """Whether it stands for many flows: one for each of its topics, or for each value of a column of its source."""
+        several = self.topic_pattern is not None or len({*self.topics, *self.assign}) > 1
+        return self.routed_by is not None or (several and "{topic}" in self.table.name)
+
+    @property
+    def routed_by(self) -> str | None:
+        """The partition column of its source of which each value has a table of its own; None if it has no such."""
+        named = _PLACEHOLDER.findall(self.table.name) if self.source is not None else []
+        return next((name for name in named if name != "topic"), None)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether of a family nobody knows beforehand for what it stands."""
+        return self.is_family and (self.topic_pattern is not None or self.routed_by is not None)
+
+    @property
+    def zorder(self) -> tuple[str, ...]:
+        """Columns by which its maintenance orders the rows within the files."""
+        optimize = self.maintenance and self.maintenance.optimize
+        return optimize.zorder if optimize else ()
+
+    @property
+    def keyed(self) -> KeyedSink | None:
+        """The sink, if its table has its rows by key."""
+        return self.sink if isinstance(self.sink, KeyedSink) else None
+
+    @property
+    def explosion(self) -> Explosion | None:
+        """Of what its records are made several rows; None where a record is one."""
+        return None if self.explode is None else parsed(self.explode)
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The columns of the way by which its rows are told apart, as those of a table: its records or elements."""
+        return IN_TABLE if self.explode is None else ROW_IN_TABLE
+
+    @property
+    def splits(self) -> bool:
+        """Whether a record may be several changes of the flow's table."""
+        return self.keyed is not None and (self.format.splits or self.keyed.snapshots)
+
+    @property
+    def wraps(self) -> bool:
+        """Whether something is around each value that its format does not read."""
+        return self.compression is not None or self.format.behind_header or bool(self.format.string_documents)
+
+    @property
+    def value_format(self) -> Format:
+        """How a value is read: by the flow's format, or as an array of what that reads."""
+        in_array = self.keyed is not None and self.keyed.snapshots and self.keyed.rows is None
+        form = ((self.format.arrays() if in_array else None) or self.format).evolving(self.policies)
+        return form if self.whole_columns is None else form.keeping(self.whole_columns)
+
+    @property
+    def whole_columns(self) -> frozenset[str] | None:
+        """The words, in lower case, among which are the columns whose value each change must tell.
+
+        None where each must tell all: its format or its table knows nothing else.
+        """
+        if self.keyed is None or not (self.keyed.keeps_values and self.format.leaves_values):
+            return None
+        derived = (part for part in self.table.partition_by if isinstance(part, dict))
+        named = (part for part in self.table.partition_by if isinstance(part, str))
+        return self.keyed.reads | words([*named, *(text for part in derived for text in part.values())])
+
+    @property
+    def policies(self) -> Evolution:
+        """What happens to documents that the schema does not foresee, every word of it given.
+
+        A value by which a keyed table finds or deletes its rows is never rescued: without it the record is another.
+        Nor does a column become wider of which a key is computed: of another type it may make another key.
+        """
+        policies = (self.evolution or Evolution()).settled(
+            infers=self.format.infers and self.takes_evolution, gains=self.gains_columns, widens=self.widens_columns
+        )
+        if self.keyed is None:
+            return policies
+        return policies.holding(never_rescued=self.keyed.reads, never_widened=self.keyed.computes_keys_of)
+
+    @property
+    def takes_evolution(self) -> bool:
+        """Whether its schema can grow while it runs."""
+        return self.format.evolves and not (self.keyed is not None and self.keyed.snapshots)
+
+    @property
+    def gains_columns(self) -> bool:
+        """Whether its table has a place for what its schema has besides from some record on."""
+        return self.explode is None and (not self.select or any(map(is_star, self.select)))
+
+    @property
+    def widens_columns(self) -> bool:
+        """Whether columns that its format reads may become wider, or be rescued.
+
+        Nobody knows of which of them ``select`` makes the keys and the order of a keyed table.
+        """
+        return self.explode is None and not (self.select and self.keyed is not None)
+
+    @property
+    def default_key(self) -> str:
+        """The metadata column by which a keyed table's rows are told apart, if no keys are named."""
+        return "primary_key" if self.format.changes else "kafka_key"
+
+    @property
+    def key_as_text(self) -> bool:
+        """Whether ``kafka_key`` is decoded as UTF-8; raw flows keep bytes unless told otherwise."""
+        if self.key_format is None:
+            return self.format.type != "raw"
+        return self.key_format.type == "text"
+
+    @property
+    def key_columns(self) -> Format | None:
+        """How keys become columns; None where they are bytes or text."""
+        if self.key_format is None or self.key_format.type in PLAIN_KEYS:
+            return None
+        return self.key_format.of_keys().evolving(Evolution().settled(infers=False))
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether the headers of records are read."""
+        forms = (self.value_format, *([self.key_columns] if self.key_columns else []))
+        return "kafka_headers" in self.metadata_columns or any(form.reads_headers for form in forms)
+
+    @property
+    def keys_are_judged(self) -> bool:
+        """Whether a record may be refused for its key."""
+        return "kafka_key" in self.metadata_columns and (self.key_as_text or self.key_columns is not None)
