@@ -1,6 +1,7 @@
 """One topic, many tables: a flow over a raw table with a table for each value of a column."""
 
 import json
+import re
 import threading
 import time
 
@@ -47,7 +48,8 @@ def send(broker, orders):
 
     def send(*values, key=None):
         for value in values:
-            producer.produce(orders, value=value if isinstance(value, str) else json.dumps(value), key=key)
+            produced = value if isinstance(value, str | None) else json.dumps(value)
+            producer.produce(orders, value=produced, key=key)
         assert producer.flush(30) == 0
 
     return send
@@ -120,6 +122,26 @@ def test_each_value_has_its_table_and_what_names_none_has_one_more(say, send, id
     assert out.count("every record is in exactly one place") == 4
     for whole in ("bronze/events/_delta_log", "events/_rest/_delta_log"):
         assert (tmp_path / "lake" / whole).is_dir()
+
+
+def test_a_rest_of_nothing_but_tombstones_waits_for_its_first_value(say, send, ids, tmp_path):
+    inferred = {"schema": "infer"}
+    waits = "no schema can be inferred yet: no record has a value; it waits for its first value\n"
+    send(None, {"event": "conn", "id": 1}, None)
+    code, out, err = say("run", **inferred)
+    assert (code, ids("conn")) == (0, [1]), err
+    assert re.search(rf"^events\._rest: warning: table bronze\.events: {waits}", err, re.MULTILINE), err
+    assert not (tmp_path / "lake/events/_rest").exists()
+    for command in ("plan", "status"):
+        code, out, err = say(command, "events", **inferred)
+        assert (code, err) == (0, "")
+        assert command == "status" or waits in out
+    send({"id": 4}, {"event": "dns", "id": 5}, {"event": "conn", "id": 6})
+    code, out, err = say("run", "--output", "json", **inferred)
+    assert (code, consumed(out)) == (0, {"raw": 3, "events._rest": 3, "events.conn": 1, "events.dns": 1}), err
+    assert (ids("_rest"), ids("conn"), ids("dns")) == ([4], [1, 6], [5])
+    code, out, err = say("audit", **inferred)
+    assert (code, out.count("every record is in exactly one place")) == (0, 4), err
 
 
 def test_one_job_writes_the_rows_of_all_values(say, send, ids, spark):

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from rivermouth.engine.flow.orders import FlowOrder
 from rivermouth.engine.run import run_flow
 from rivermouth.engine.run.run_state import RunState
 from rivermouth.engine.schema import kept_schemas
+from rivermouth.engine.schema.infer import Look, Seen, schema_of_seen, shape_of, without_values
 from rivermouth.errors import (
     BrokerUnreachable,
     ColumnReserved,
@@ -41,6 +43,7 @@ from rivermouth.project.commands import managed_session, run_flows
 from rivermouth.project.commands.schema import ingest_project
 from rivermouth.project.resolved.one_topic import ingest_spec
 from rivermouth.schemas.schema_versions import KeptSchema
+from rivermouth.spec import StartingOffsets
 
 ID = StructType([StructField("id", LongType())])
 RECORDS = [
@@ -482,8 +485,10 @@ def opened_early(monkeypatch):
     project = ingest_spec("orders")
     order = FlowOrder(project.flow("orders"), project.places("orders"), "", {})
 
-    def opened(*errors, waits=True):
+    def opened(*errors, waits=True, starting_offsets=None, **wanted):
         told = []
+        start = {"starting_offsets": starting_offsets} if starting_offsets else {}
+        asked = replace(order, flow=order.flow.model_copy(update=start), **wanted)
         outcomes = iter(errors)
 
         def opens(*_):
@@ -495,7 +500,7 @@ def opened_early(monkeypatch):
         monkeypatch.setattr(run_flow, "_opened", opens)
         state = RunState(None, print, print)
         source = TableSource.__new__(TableSource)  # it opens nothing, and is handed on as it is
-        opened = run_flow._open(state, order, None, source, None, told.append, waits=waits, together=Together())
+        opened = run_flow._open(state, asked, None, source, None, told.append, waits=waits, together=Together())
         return opened, [each.message for each in told]
 
     return opened
@@ -512,6 +517,37 @@ def test_a_flow_that_waits_for_records_outlasts_garbage_and_brokers_that_are_awa
     for errors, waits in (((away,), True), ((empty,), False), ((garbage,), False), ((wide(), empty), True)):
         with pytest.raises(type(errors[0])):
             opened_early(*errors, waits=waits)
+
+
+def test_a_run_that_ends_makes_nothing_of_a_topic_in_which_nothing_is_to_be_stored(opened_early):
+    empty = SchemaEmpty(subject="topic t", detail="no record has a value", fix="x", has_values=False)
+    told = ["topic t: no schema can be inferred yet: no record has a value; it waits for its first value"]
+    assert opened_early(empty, waits=False) == (None, told)
+    for more in (
+        {"starting_offsets": StartingOffsets(kind="latest")},
+        {"adoption": "a"},
+        {"decision": "d"},
+        {"rebuild": "r"},
+    ):
+        with pytest.raises(SchemaEmpty):
+            opened_early(empty, waits=False, **more)
+
+
+def test_a_sample_without_values_is_not_taken_for_all_of_the_topic():
+    flow = ingest_spec("orders").flow("orders")
+    seen = Seen("topic t", shape_of(flow, [], Look()), 0, 9, whole=True, latest_per_key=False, seconds=0.1)
+    for read, whole, detail in (
+        (0, True, "there is no record"),
+        (5, True, "no record has a value"),
+        (5, False, "no record has a value, in a sample of 5"),
+    ):
+        with pytest.raises(SchemaEmpty) as caught:
+            schema_of_seen(flow, replace(seen, read=read, whole=whole), times=False)
+        assert str(caught.value) == (
+            f"[SCHEMA_EMPTY] topic t: no schema can be inferred yet: {detail}; nothing was run\n"
+            '  hint: wait for its first records, or declare the columns: schema: "id bigint"'
+        )
+        assert (without_values(flow, caught.value) is None) == (not whole)
 
 
 def wide():

@@ -8,7 +8,11 @@ import re
 import pytest
 from confluent_kafka import Producer
 from tests.crashes import oracle
+from tests.doors.one_topic import OneTopic
 from tests.ways import WAYS, merging_by
+
+from rivermouth.rows import reserved_names
+from rivermouth.spec import Flow
 
 PROJECT = """\
 lake: ./lake
@@ -204,3 +208,60 @@ def test_a_history_takes_no_table_over(say):
         "  at: rivermouth.yml:5\n"
         "  hint: name another table, and let the flow fill it from the topic\n"
     ) in err
+
+
+# Columns called as Spark and Delta call some of their own, in commands that change rows and in reading.
+THEIRS = (
+    *("_metadata", "filePath", "rowIndexCol", "_row_id_", "_change_type", "_corrupt_record", "_rescued", "row_index"),
+    *("_condition_", "_row_commit_version", "deletionVectorId", "value", "key", "s", "t", "source", "target", "_file"),
+)
+DELETES = {"keys": ["id"], "sequence_by": "seq", "apply_as_deletes": "op = 'D'"}
+# Of each flow: what else it has, and of which of these names its columns are; None for all that it can have.
+NAMED_LIKE_THEIRS = {
+    "upsert": ({"sink": {"type": "upsert", **DELETES}}, None),
+    "paths": ({"sink": {"type": "upsert", **DELETES}}, ["filePath", "rowIndexCol"]),
+    "history": ({"sink": {"type": "history", **DELETES}}, ["_metadata", "filePath", "rowIndexCol", "_condition_"]),
+}
+# Of each run the changes: key and kind.
+ROUNDS = [
+    [(1, "U"), (2, "U"), (3, "U"), (4, "U")],
+    [(1, "U"), (2, "D"), (5, "U"), (3, "D")],
+]
+
+
+@pytest.mark.parametrize("way", ["shuffled", pytest.param("listed", marks=pytest.mark.long)])
+def test_columns_called_as_others_call_theirs_are_inserted_updated_and_deleted(
+    way, broker, topic, tmp_path, monkeypatch, capsys, spark
+):
+    monkeypatch.chdir(tmp_path)
+    shop = OneTopic(tmp_path, capsys, broker.bootstrap_servers, topic())
+    flows, columns = {}, {}
+    for name, (settings, only) in NAMED_LIKE_THEIRS.items():
+        flow = {"topics": [shop.topic], "format": "text", "table": f"silver.{name}", **settings}
+        found = Flow.model_validate({"name": name, **flow})
+        columns[name] = only or [each for each in THEIRS if reserved_names.owner(found, each) is None]
+        named = ", ".join(f"`{each}` string" for each in columns[name])
+        flows[name] = {**flow, "format": {"type": "json", "schema": f"id int, seq int, op string, {named}"}}
+    assert {*THEIRS} - {*columns["upsert"]} == {"_row_id_"}
+    shop.save(json.dumps({"lake": "./lake", "kafka": {"bootstrap_servers": shop.servers}, "flows": flows}))
+
+    rows, versions = {}, []
+    for seq, changes_of_run in enumerate(ROUNDS):
+        for key, op in changes_of_run:
+            shop.send(json.dumps({"id": key, "seq": seq, "op": op, **dict.fromkeys(THEIRS, f"{key} {seq}")}).encode())
+            rows.pop(key, None)
+            versions = [(*each[:2], seq) if each[0] == key and each[2] is None else each for each in versions]
+            if op == "U":
+                rows[key] = f"{key} {seq}"
+                versions.append((key, f"{key} {seq}", None))
+        with merging_by(way):
+            code, said = shop.say("run")
+        assert code == 0, said
+        for name, names in columns.items():
+            found = oracle.rows_of(tmp_path / "lake/silver" / name)
+            wanted = sorted(versions, key=str) if name == "history" else sorted((*each, None) for each in rows.items())
+            for each in names:
+                held = ((row["id"], row[each], row.get("__END_AT")) for row in found)
+                assert sorted(held, key=str) == wanted, (name, each, seq)
+    code, said = shop.say("audit")
+    assert code == 0, said

@@ -19,7 +19,7 @@ from rivermouth.ports.spark import jars
 PARENT = """
 import signal, sys, time
 from pathlib import Path
-from rivermouth.ports.broker import Broker
+from rivermouth.ports.dev.broker import Broker
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 broker = Broker.start(data_dir=Path(sys.argv[1]) if sys.argv[1:] else None)
 print(broker.pid, broker.data_dir, flush=True)

@@ -87,8 +87,8 @@ def test_of_most_kinds_there_can_be_one(spark):
 
 ELSEWHERE = """
 from pyspark.sql import SparkSession
-from rivermouth.ports.observed import Observed, ObservedEach
-from rivermouth.rows.aggregates import Aggregate
+from rivermouth.ports.spark.observed import Observed, ObservedEach
+from rivermouth.rows.columns.aggregates import Aggregate
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 observed = Observed(spark.range(5), {"odd": Aggregate("count_if", "id % 2 = 1"), "total": Aggregate("sum", "id")})

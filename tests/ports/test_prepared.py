@@ -79,7 +79,7 @@ def test_the_time_is_that_of_each_batch(spark):
 
 ELSEWHERE = """
 from pyspark.sql import SparkSession
-from rivermouth.ports.prepared import Prepared, planned
+from rivermouth.ports.spark.prepared_plan import Prepared, planned
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 built = []

@@ -52,7 +52,7 @@ def test_what_fails_within_is_raised_and_leaves_no_tag(session):
 
 ELSEWHERE = """
 from pyspark.sql import SparkSession
-from rivermouth.ports.spent import spent
+from rivermouth.ports.spark.task_metrics import spent
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 with spent(spark) as found:
     spark.range(5).collect()

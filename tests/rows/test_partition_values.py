@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from tests.crashes.oracle import rows_of as read_by_rust
 
 from rivermouth import names
+from rivermouth.domain.project.table_per_value import found_of
 from rivermouth.engine.batch.pipeline import transform
 from rivermouth.rows import dead_letter, envelope, partition_values, routing
 from rivermouth.spec import Flow
@@ -163,7 +164,15 @@ def test_many_folders_have_a_length_together(spark):
         (
             [{"day": "date(kafka_timestamp)", "q": "concat(p, '')"}],
             NULL,
-            [{"day": "date(kafka_timestamp)"}, {"q": "sha2(concat(p, ''), 256)"}],
+            [
+                {"day": "date(kafka_timestamp)"},
+                {"q": f"CASE WHEN concat(p, '') <> '{NULL}' THEN concat(p, '') ELSE '(other)' END"},
+            ],
+        ),
+        (
+            [{"q": "concat(p, '')"}],
+            "x" * 300,
+            [{"q": "CASE WHEN octet_length(url_encode(concat(p, ''))) <= 253 THEN concat(p, '') ELSE '(other)' END"}],
         ),
         (["p"], "a\0b", [{"p_part": "sha2(p, 256)"}]),
     ],
@@ -176,6 +185,28 @@ def test_the_partitions_that_the_message_names_keep_the_value(spark, partition_b
     flow = a_flow(json.loads(message.partition("partition_by: ")[2]))
     routed = transform(rows_of(spark, records), flow).orderBy(names.OFFSET).collect()
     assert [(row[names.ROUTE], row["p"]) for row in routed] == [("table", value), ("table", "de"), ("table", None)]
+
+
+def test_the_remedies_lead_each_value_that_names_no_table_to_the_rest(spark):
+    """Pasted one after the other into the raw flow, as a user would; those that name a table go on to name it."""
+    named, other = ["conn", "a.b_c-d", "x" * 200], ["a/b", "...", "a b", "é", None]
+    sent_as = [*named, *other, *REFUSED]
+    event = "get_json_object(CAST(value AS STRING), '$.p')"
+    partition_by, messages = [{"event": event}], []
+    for _ in range(len(REFUSED)):
+        flow = a_flow(partition_by, format="raw")
+        routed = transform(rows_of(spark, sent(sent_as)), flow).persist()
+        refused = letters(routed, flow)
+        if not refused:
+            break
+        messages.append(refused[min(refused)]["message"])
+        partition_by = json.loads(messages[-1].partition("write into a new table with partition_by: ")[2])
+        routed.unpersist()
+    assert len(messages) == 4, messages
+    events = {row[names.OFFSET]: row["event"] for row in routed.collect()}
+    routed.unpersist()
+    tables = {value: found_of([events[place]]) for place, value in enumerate(sent_as)}
+    assert tables == {value: (value,) if value in named else ("_rest",) for value in sent_as}
 
 
 def test_only_what_would_be_stored_is_refused(spark):

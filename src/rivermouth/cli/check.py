@@ -84,5 +84,6 @@ def plan_text(plan: FlowPlan) -> str:
         lines.append(f"  partitioned by {', '.join(plan.partition_by)}")
     if plan.cluster_by:
         lines.append(f"  clustered by {', '.join(plan.cluster_by)}")
-    lines += ["  columns:", columns(("name", "type"), plan.columns, indent="    ")]
+    if plan.columns:
+        lines += ["  columns:", columns(("name", "type"), plan.columns, indent="    ")]
     return "\n".join(lines)

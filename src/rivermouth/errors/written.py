@@ -282,9 +282,14 @@ class DocumentsTooWide(RivermouthError):
 
 
 class SchemaEmpty(RivermouthError):
-    """There is nothing yet of which a schema could be made: the first records have not come."""
+    """There is nothing yet of which a schema could be made: the first records have not come.
+
+    Attributes:
+        has_values: Whether there may be values: False where all records were read, and all of them are tombstones.
+    """
 
     code = "SCHEMA_EMPTY"
+    has_values: bool = True
     what = "{subject}: no schema can be inferred yet: {detail}; nothing was run"
     hint = "{fix}"
 

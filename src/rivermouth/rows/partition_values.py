@@ -110,12 +110,25 @@ def _instead(flow: Flow, column: str, kind: int, *, is_binary: bool) -> list[Any
                 continue
             made_here = isinstance(part, dict) or part != column
             of = derived_columns(flow).get(column, column if column.isidentifier() else names.quoted(column))
+            text = f"cast({of} AS string)" if is_binary else of
             if kind == _EMPTY:
-                of = f"cast({of} AS string)" if is_binary else of
-                parts.append({column if made_here else f"{column}_part": f"coalesce(nullif({of}, ''), '(empty)')"})
+                parts.append({column if made_here else f"{column}_part": f"coalesce(nullif({text}, ''), '(empty)')"})
+            elif made_here:
+                parts.append({column: f"CASE WHEN {_fits(column, kind, of, text)} THEN {of} ELSE '(other)' END"})
             else:
-                parts.append({column if made_here else f"{column}_part": f"sha2({of}, 256)"})
+                parts.append({f"{column}_part": f"sha2({of}, 256)"})
     return parts
+
+
+def _fits(column: str, kind: int, of: str, text: str) -> str:
+    """SQL: whether a derived value can be kept. Others read it by its value, so a hash of all values is no remedy."""
+    if kind == _WORD:
+        return f"{text} <> '{NULL_FOLDER}'"
+    if kind == _UNFIT:
+        return f"is_valid_utf8({of}) AND instr({text}, char(0)) = 0"
+    # Of texts of letters and digits it is the length.
+    room = MAX_FOLDER_BYTES - folder_bytes(column) - len("=") if kind == _LONG else _OTHER_BYTES
+    return f"octet_length(url_encode({text})) <= {room}"
 
 
 def _unstored(flow: Flow) -> Iterator[str]:

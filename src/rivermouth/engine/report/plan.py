@@ -15,9 +15,10 @@ from rivermouth.engine.open.adopt import WITHOUT_EFFECT, Takeover, takeover
 from rivermouth.engine.open.open_flow import standing_flow, without_effect
 from rivermouth.engine.open.sources import finding, reading
 from rivermouth.engine.run.drain import max_offsets
+from rivermouth.engine.schema.infer import without_values
 from rivermouth.engine.schema.kept_schemas import foreseen
 from rivermouth.engine.table.flow_table import table_shape
-from rivermouth.errors import RivermouthError, SourceNotMade
+from rivermouth.errors import RivermouthError, SchemaEmpty, SourceNotMade
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import PlacedFiles, files_for
 from rivermouth.ports.lake.lease import read_holder
@@ -119,6 +120,11 @@ def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:
         check_same_place(spark, places)
         with reading(spark, order) as (kafka, source):
             return _planned(for_flow(spark), order, kafka, source, named)
+    except SchemaEmpty as error:
+        said = None if order.adoption else without_values(order.flow, error)
+        if said is None:
+            return replace(named, problem=located(error, order))
+        return replace(named, start=start_text(order.flow), warnings=(said,))
     except RivermouthError as error:
         return replace(named, problem=located(error, order))
 

@@ -17,6 +17,7 @@ from rivermouth.engine.run.drain import drain
 from rivermouth.engine.run.follow import follow, follow_table
 from rivermouth.engine.run.requests import withdraw
 from rivermouth.engine.run.watch import LetterWatch
+from rivermouth.engine.schema.infer import without_values
 from rivermouth.errors import (
     FlowBroken,
     OffsetsExpired,
@@ -123,9 +124,10 @@ def _open(
     waits: bool,
     together: Together,
 ) -> RunningFlow | None:
-    """The flow, opened; None if it was told to stop while it waited for records of which to infer its schema.
+    """The flow, opened; None if it has no schema yet and nothing to store, or was told to stop while it waited.
 
-    While it waits it outlasts what passes by itself, such as a broker that is away.
+    While it waits for records of which to infer its schema it outlasts what passes by itself, such as a broker that is
+    away.
     """
     waiting, pause_s = False, _EMPTY_S
     while not state.stopping.is_set():
@@ -133,6 +135,9 @@ def _open(
             return _opened(state, order, kafka, source.with_new_consumers(), lease, listener, together)
         except (SchemaEmpty, SchemaNotInferred, *PASSING) as error:
             is_early = isinstance(error, SchemaEmpty | SchemaNotInferred)
+            if not waits and isinstance(error, SchemaEmpty) and (said := _nothing_to_store(order, error)):
+                listener(Warned(order.flow.name, said))
+                return None
             if not waits or not (waiting or is_early):
                 raise
             if not waiting:
@@ -211,6 +216,12 @@ def _follow_or_drain(state: RunState, order: FlowOrder, run: RunningFlow | None,
 
 def _as_ours(order: Order, error: Exception) -> RivermouthError:
     return error if isinstance(error, RivermouthError) else FlowBroken(flow=order.flow.name, detail=first_line(error))
+
+
+def _nothing_to_store(order: FlowOrder, empty: SchemaEmpty) -> str | None:
+    """What is said of a flow that has nothing to do yet; None where something is wanted of its table."""
+    wanted = order.adoption or order.decision or order.rebuild
+    return None if wanted else without_values(order.flow, empty)
 
 
 def _entry(run: RunningFlow | None) -> int | None:

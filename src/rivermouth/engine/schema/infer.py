@@ -113,7 +113,8 @@ def schema_of_seen(flow: Flow, seen: Seen, *, times: bool) -> Inference:
     shape, subject = seen.shape, seen.subject
     if shape.records == 0:
         detail = "there is no record" if seen.read == 0 else "no record has a value"
-        raise SchemaEmpty(subject=subject, detail=detail, fix=_WAIT)
+        detail = detail if seen.whole else f"{detail}, in a sample of {seen.read:,}"
+        raise SchemaEmpty(subject=subject, detail=detail, fix=_WAIT, has_values=not seen.whole)
     if shape.sound_records == 0:
         reason, first = min(shape.corrupt.items(), key=lambda each: (-each[1].count, each[0]))
         topic, partition, offset = first.example
@@ -129,6 +130,16 @@ def schema_of_seen(flow: Flow, seen: Seen, *, times: bool) -> Inference:
     if not inferred.schema.fields:
         raise SchemaEmpty(subject=subject, detail="no field of its documents has a value", fix=_WAIT)
     return Inference(seen, inferred)
+
+
+def without_values(flow: Flow, empty: SchemaEmpty) -> str | None:
+    """What a run says of a flow that has nothing to store yet, and so needs no schema; None where it is an error.
+
+    A start at the end is found when the table is made: a run that made none would move it.
+    """
+    if empty.has_values or flow.starting_offsets.kind == "latest":
+        return None
+    return f"{empty.message.partition(';')[0]}; it waits for its first value"
 
 
 def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
