@@ -23,7 +23,7 @@ from rivermouth.domain.ledger.ledger import Counts, first_entry
 from rivermouth.domain.ledger.lost_state import LostState
 from rivermouth.domain.project.locations import resolve
 from rivermouth.domain.project.table_per_topic import child_of
-from rivermouth.engine.audit.audit import FlowAudit
+from rivermouth.engine.audit.audit import FlowAudit, _with_unlisted
 from rivermouth.engine.flow.failures import FailureNotes, file_of, keep_unstarted, read_failure
 from rivermouth.engine.flow.lost_state import lost_at
 from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder
@@ -492,7 +492,10 @@ def test_the_first_topics_of_a_family_are_known_by_their_tables(tmp_path):
 
 def test_an_audit_says_what_is_not_known_any_more():
     window = {"entry": 4, "until": 4, "ranges": {"t": {0: (0, 9)}}, "counted": Counts(consumed=9, written=9, erased=6)}
-    found = Tally(visible=9, in_table=3, in_neither=6)
+    found = _with_unlisted(Tally(visible=9, in_table=3, in_neither=6), window["counted"])
+    assert found == Tally(visible=9, in_table=3, erased=6)
+    assert _with_unlisted(Tally(in_neither=9), Counts(dropped=1, erased=6)) == Tally(in_neither=3, erased=6)
+    assert _with_unlisted(Tally(in_neither=1, erased=6), Counts(dropped=1, erased=6)) == Tally(in_neither=1, erased=6)
     lost = LostState(3, "2026-11-26T01:02:03+00:00", ("erased_records",))
     said = audit_text(FlowAudit("f", "/lake/t", found=found, state_lost=lost, **window))
     assert said.splitlines()[0] == "f: every record is in exactly one place"

@@ -109,13 +109,6 @@ def test_findings(found, problems):
     assert findings(found, COUNTS, compacted=False) == problems
 
 
-def test_erased_records_whose_list_was_deleted_are_no_finding():
-    assert findings(changed(in_table=6, in_neither=3), COUNTS, compacted=False, unlisted=2) == ()
-    assert findings(changed(in_table=5, in_neither=4), COUNTS, compacted=False, unlisted=2) == (
-        "in neither table: 4 records; the ledger counted 1 dropped",
-    )
-
-
 def test_what_compaction_took_away_is_no_finding():
     compacted = Tally(visible=3, in_table=3, not_in_kafka=6)
     assert findings(compacted, COUNTS, compacted=True) == ()

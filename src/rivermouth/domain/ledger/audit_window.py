@@ -90,9 +90,7 @@ def whole(window: Window, newest: Entry) -> bool:
     return not newest.epochs and not window.before and all(begins.get(each) == 0 for each in read)
 
 
-def findings(
-    found: Tally, counts: Counts, *, compacted: bool, place: str = "Kafka", unlisted: int = 0
-) -> tuple[str, ...]:
+def findings(found: Tally, counts: Counts, *, compacted: bool, place: str = "Kafka") -> tuple[str, ...]:
     """What is wrong, in words; empty where every record is in exactly one place and the counts say so.
 
     Args:
@@ -100,7 +98,6 @@ def findings(
         counts: What the ledger counted.
         compacted: Whether Kafka may have taken records away from between others since they were read.
         place: Kafka, or the table that stands in for it.
-        unlisted: How many records were erased of which the list was deleted; they are in neither table.
     """
     problems = []
     if found.doubled:
@@ -111,7 +108,7 @@ def findings(
         problems.append(f"erased, and there again: {_records(found.back)}")
     if found.erased > counts.erased:
         problems.append(f"erased: {_records(found.erased)}; the ledger counted {counts.erased:,}")
-    if found.in_neither > counts.dropped + unlisted or (found.in_neither < counts.dropped and not compacted):
+    if found.in_neither > counts.dropped or (found.in_neither < counts.dropped and not compacted):
         problems.append(
             f"in neither table: {_records(found.in_neither)}; the ledger counted {counts.dropped:,} dropped"
         )

@@ -213,12 +213,17 @@ def _with_findings(
         compacted = tuple(sorted(run.kafka.compacted(window.ranges.keys())))
         found = look(compacted)
         lost = _state_lost(run, window)
-        unlisted = window.counts.erased - found.erased if lost and ERASED_RECORDS in lost.lost else 0
-        problems = audit_window.findings(
-            found, window.counts, compacted=bool(compacted), place=told.place, unlisted=unlisted
-        )
+        if lost and ERASED_RECORDS in lost.lost:
+            found = _with_unlisted(found, window.counts)
+        problems = audit_window.findings(found, window.counts, compacted=bool(compacted), place=told.place)
         told = dataclasses.replace(told, state_lost=lost)
     return dataclasses.replace(told, found=found, compacted=compacted, problems=problems)
+
+
+def _with_unlisted(found: Tally, counts: Counts) -> Tally:
+    """What was found where the list of erased records was deleted: as many count as erased as the ledger counted."""
+    unlisted = max(0, min(found.in_neither - counts.dropped, counts.erased - found.erased))
+    return dataclasses.replace(found, in_neither=found.in_neither - unlisted, erased=found.erased + unlisted)
 
 
 def _state_lost(run: RunningFlow, window: Window) -> LostState | None:
