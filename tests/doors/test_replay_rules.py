@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from operator import itemgetter
 
 import pytest
 from tests.doors.one_topic import OneFlow
@@ -90,3 +92,38 @@ def test_a_letter_that_still_fails_has_the_reason_of_now(flow):
         (2, "open", "expectation", "EXPECTATION", None, ["paid"], 2),
     ]
     assert "field ID is declared bigint" in flow.letters("message")[1][1]
+
+
+def test_the_rows_of_a_message_wait_together_and_a_newer_row_stays(flow):
+    def message(kind, *rows):
+        return json.dumps({"type": kind, "database": "shop", "table": "people", "data": rows}).encode()
+
+    canal = 'format: {type: canal, schema: "id bigint, born date"%s}'
+    keyed = "sink: {type: upsert, keys: [id]}"
+    flow.write(canal % "", keyed)
+    both = [{"id": "1", "born": "2000-02-29"}, {"id": "2", "born": "0000-00-00"}, {"id": "3", "born": "2001-01-01"}]
+    flow.send(message("INSERT", *both), message("UPDATE", {"id": "1", "born": "2000-03-01"}))
+    code, said = flow.say("run")
+    assert code == 0, said
+    assert flow.rows("id", "born") == [(1, 1, dt.date(2000, 3, 1))]
+    assert flow.letters("reason", "message") == [
+        (
+            0,
+            "FIELD_ZERO_DATE",
+            (
+                "field born is declared date and holds a zero date of MySQL, which is no date: zero_dates: null stores "
+                "NULL for it; the 3 rows of the record are stored together or not at all"
+            ),
+        )
+    ]
+    flow.write(canal % ", zero_dates: null", keyed)
+    code, said = flow.say("dead-letters", "replay", "orders")
+    assert code == 0, said
+    assert sorted(flow.rows("id", "born"), key=itemgetter(1)) == [
+        (1, 1, dt.date(2000, 3, 1)),
+        (0, 2, None),
+        (0, 3, dt.date(2001, 1, 1)),
+    ]
+    assert flow.totals("consumed", "merged", "dead_lettered") == {"consumed": 2, "merged": 1, "dead_lettered": 1}
+    code, said = flow.say("audit")
+    assert code == 0, said

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from operator import itemgetter
 
 import pytest
 from confluent_kafka import Producer
 
-from rivermouth.errors import MskJarMissing
+from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.errors import KafkaTimestampUnreadable, MskJarMissing
+from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.kafka.kafka_records import OVERFLOW_MS
 from rivermouth.ports.kafka.kafka_source import KafkaSource
 
 
@@ -99,3 +103,75 @@ def test_without_amazons_jar_nothing_is_read(spark):
         "nothing was read\n  hint: spark: {conf: {spark.jars.packages: software.amazon.msk:aws-msk-iam-auth:2.3.9}}"
     )
     assert KafkaSource("localhost:9098").check_login(spark) is None
+
+
+# The largest that fits into Spark's microseconds, and what it becomes of any other.
+LARGEST_MS = (2**63 - 1) // 1000
+LARGEST_US = 2**63 - 1
+TIMES = [
+    1,
+    253402300800000,
+    OVERFLOW_MS - 1,
+    OVERFLOW_MS,
+    LARGEST_MS,
+    LARGEST_MS + 1,
+    1767225600 * 10**9,
+    LARGEST_US,
+    2,
+]
+
+
+@pytest.fixture
+def nanoseconds(broker, topic):
+    """A topic with a partition in which some timestamps are nanoseconds, and one in which none is."""
+    name = topic(partitions=2, **{"message.timestamp.after.max.ms": str(LARGEST_US)})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number, at in enumerate([*TIMES, *range(1, 500)]):
+        headers = [("h", b"1"), ("h", None)] if number == 8 else None
+        producer.produce(name, key=b"k", value=b"%d" % number, partition=0, timestamp=at, headers=headers)
+    producer.produce(name, value=None, partition=1, timestamp=1)
+    assert producer.flush(30) == 0
+    return name
+
+
+def test_records_with_timestamps_that_spark_cannot_read_are_read(spark, broker, nanoseconds, monkeypatch):
+    plain = KafkaSource(broker.bootstrap_servers)
+    ranges = {nanoseconds: {0: (1, 450), 1: (0, 1)}}
+    with pytest.raises(Exception, match="overflows when converting"):
+        plain.batch(spark, ranges).collect()
+    with Kafka(broker.bootstrap_servers) as kafka:
+        source = KafkaSource(broker.bootstrap_servers, first_at=kafka.first_at)
+        frame = source.batch(spark, ranges)
+        assert (source.has_overflows(ranges), source.has_overflows({nanoseconds: {0: (0, 3), 1: (0, 1)}})) == (
+            True,
+            False,
+        )
+        assert [(each.name, each.dataType) for each in frame.schema] == [
+            (each.name, each.dataType) for each in plain.batch(spark, ranges).schema
+        ]
+        told = frame.selectExpr("* EXCEPT (timestamp)", "unix_micros(timestamp)").collect()
+        found = sorted((tuple(row) for row in told), key=itemgetter(3, 4))
+        mine = [row for row in found if row[3] == 0]
+        assert [row[4] for row in mine] == list(range(1, 450))
+        assert [bytes(row[1]) for row in mine] == [b"%d" % number for number in range(1, 450)]
+        times = [*TIMES, *range(1, 500)]
+        assert [row[-1] for row in mine] == [min(at * 1000, LARGEST_US) for at in times[1:450]]
+        headers = {row[4]: row[6] for row in mine if row[6]}
+        assert {at: [tuple(each) for each in some] for at, some in headers.items()} == {8: [("h", b"1"), ("h", None)]}
+        assert {(bytes(row[0]), row[2], row[5]) for row in mine} == {(b"k", nanoseconds, 0)}
+        assert [row[:6] for row in found if row[3] == 1] == [(None, None, nanoseconds, 1, 0, 0)]
+        assert "headers" not in source.with_headers(headers=False).batch(spark, ranges).columns
+        # What is known of a partition is not asked again, until something failed.
+        asked = []
+        counted = KafkaSource(broker.bootstrap_servers, first_at=lambda parts, _at: asked.append(parts) or {})
+        for each in (counted, counted, counted.with_headers(headers=False), counted.with_new_consumers()):
+            each.batch(spark, ranges)
+        assert len(asked) == 2
+        monkeypatch.setattr(jvm_classes, "are_there", lambda _session: False)
+        with pytest.raises(KafkaTimestampUnreadable) as error:
+            source.batch(spark, ranges)
+    assert str(error.value) == (
+        f"[KAFKA_TIMESTAMP_UNREADABLE] topic {nanoseconds}, partition 0: the record at offset 3 may have a timestamp "
+        "that Spark cannot read, for example in nanoseconds; no record from there on was read\n"
+        '  hint: start the session with --jars "$(rivermouth jars paths)"'
+    )

@@ -11,6 +11,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.decoding.cdc.change_format import NEW, OLD, UNKNOWN, Read, of_milliseconds
 from rivermouth.decoding.cdc.mysql_format import MySqlFormat
+from rivermouth.decoding.json import json_spark_parser
 from rivermouth.decoding.text import text_types
 
 if TYPE_CHECKING:
@@ -59,6 +60,14 @@ class Canal(MySqlFormat):
                 msg = f"column {field.name}: type {kind} is not read from text, as Canal sends it: declare string"
                 raise ValueError(msg)  # noqa: TRY004 - the caller reports ValueErrors
         return schema
+
+    def changed_row(self) -> str:
+        """SQL of the JSON text of the row."""
+        return f"get_json_object({json_spark_parser.TEXT}, concat('$.data[', {names.ORDINAL}, ']'))"
+
+    def several(self) -> str:
+        """SQL of the number of rows in a message."""
+        return f"json_array_length(get_json_object({json_spark_parser.TEXT}, '$.data'))"
 
     def read_as(self, declared: T.DataType) -> T.DataType:  # noqa: ARG002 - all alike
         """Text, whatever is declared."""

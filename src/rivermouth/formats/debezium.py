@@ -86,6 +86,9 @@ class Debezium(ConnectFormat, MySqlFormat):
         if self._has_documents and "zero_dates" in self.model_fields_set:
             msg = "zero_dates is about dates of MySQL, and connector: mongodb has none: leave it out"
             raise ValueError(msg)
+        if self._has_documents and self.absent_in_update == "refuse":
+            msg = "absent_in_update is about columns, and a document of connector: mongodb may lack any: leave it out"
+            raise ValueError(msg)
         return self
 
     @property
@@ -102,6 +105,11 @@ class Debezium(ConnectFormat, MySqlFormat):
         columns = T.StructType([T.StructField("field", T.StringType()), T.StructField("fields", self.hints())])
         block = T.StructType([T.StructField("fields", T.ArrayType(columns))])
         return T.StructType([*event, T.StructField("payload", T.StructType(event)), T.StructField("schema", block)])
+
+    def changed_row(self) -> str:
+        """SQL of the JSON text of the row after an update."""
+        found = (f"get_json_object({json_spark_parser.TEXT}, '{path}')" for path in self.row_at[:2])
+        return f"coalesce({', '.join(found)})"
 
     def check_types(self, schema: T.StructType) -> None:
         """Makes sure that values can be read as these columns.

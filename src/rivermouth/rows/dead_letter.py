@@ -220,11 +220,14 @@ def dead_letters(
             *(f"WHEN {sql} THEN {names.literal(name)}" for name, sql in made.items()),
             _field(flow),
         ),
-        "message": _case(
-            _if_timestamp(flow, _TIMESTAMP_MESSAGE),
-            f"WHEN {refused} THEN {names.MESSAGE}",
-            *(f"WHEN {sql} THEN {names.literal(TIME_MESSAGE.format(column=name))}" for name, sql in made.items()),
-            _message(flow),
+        "message": _with_others(
+            flow,
+            _case(
+                _if_timestamp(flow, _TIMESTAMP_MESSAGE),
+                f"WHEN {refused} THEN {names.MESSAGE}",
+                *(f"WHEN {sql} THEN {names.literal(TIME_MESSAGE.format(column=name))}" for name, sql in made.items()),
+                _message(flow),
+            ),
         ),
         "failed_expectations": _failed_names(flow),
         "schema_version": "1",
@@ -236,6 +239,15 @@ def dead_letters(
     if flow.explosion is not None:
         told[POSITION.name] = f"CASE WHEN {names.POSITION} >= 0 THEN {names.POSITION} END"
     return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in told.items()), *beside)
+
+
+def _with_others(flow: Flow, message: str) -> str:
+    """SQL of a message that also names the rows which were refused together with the one that it is about."""
+    rows = flow.format.several()
+    if rows is None:
+        return message
+    told = f"concat('; the ', {rows}, ' rows of the record are stored together or not at all')"
+    return f"concat({message}, CASE WHEN {rows} > 1 THEN {told} ELSE '' END)"
 
 
 def _case(*branches: str) -> str:

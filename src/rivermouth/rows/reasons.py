@@ -8,6 +8,7 @@ from rivermouth.extend import find_kind, kind_names
 
 REASONS: Final = frozenset(
     {
+        "COLUMN_NOT_SENT",
         "DESERIALIZER_FAILED",
         "EXPECTATION",
         "FIELD_AMBIGUOUS",

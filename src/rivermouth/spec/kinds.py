@@ -242,6 +242,10 @@ class Format(Noun):
         """How the key of a record without a value is read as a row. None: as plain JSON, or as one value."""
         return None
 
+    def several(self) -> str | None:
+        """SQL over rows with ``__value``: how many rows of the source the record holds; None if it is always one."""
+        return None
+
     def arrays(self) -> Format | None:
         """This format for values that are arrays of what it reads: in one column, ``rows``. None if it knows none."""
         return None

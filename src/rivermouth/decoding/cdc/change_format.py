@@ -12,6 +12,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.decoding.cdc import row_reasons
+from rivermouth.decoding.cdc.null_or_refuse import NullOrRefuse
 from rivermouth.decoding.cdc.row_reasons import UNSOUND
 from rivermouth.decoding.declared.declared import DeclaredFormat, precision_hint
 from rivermouth.decoding.json import json_fast_path, json_rounded_numbers, json_spark_parser, json_types
@@ -51,6 +52,8 @@ _FIELD_MESSAGES: Final = {
     "FIELD_ZERO_DATE": "field {name} is declared {type} and holds a zero date of MySQL, which is no date: "
     "zero_dates: null stores NULL for it",
     "FIELD_MISSING": "field {name} is declared NOT NULL and is null or missing",
+    "COLUMN_NOT_SENT": "the update does not have the column {name}: let the source log whole rows (MySQL: "
+    "binlog_row_image = FULL, GoldenGate: NOCOMPRESSUPDATES); absent_in_update: null stores NULL for it",
     "VALUE_UNAVAILABLE": "the source did not send the value of field {name}, which the change left as it was: set "
     "REPLICA IDENTITY FULL in Postgres; only sink: upsert keeps the stored value, if no key and no order is made of it",
 }
@@ -133,6 +136,10 @@ class RowFormat(DeclaredFormat):
         found = json_types.misfit(read.sql, read.declared, done=done, exact_times=self.refuses_finer_times)
         return {"FIELD_TYPE": found} if found else {}
 
+    def absent(self, _read: Read) -> str | None:
+        """SQL, true where a record is refused because its row does not have the column; None where none is."""
+        return None
+
     def beside(self, _schema: T.StructType, _reads: Sequence[Read]) -> Mapping[str, str]:
         """SQL of further columns of ``decode``, by name."""
         return {}
@@ -183,7 +190,7 @@ class RowFormat(DeclaredFormat):
         """What ``decode`` found, in words; what the parser refused is read again in Python.
 
         Reasons: those of ``messages``, ``FIELD_TYPE``, ``FIELD_ZERO_DATE``, ``FIELD_MISSING``, ``FIELD_AMBIGUOUS``,
-        ``VALUE_UNAVAILABLE``, and those of the format json.
+        ``COLUMN_NOT_SENT``, ``VALUE_UNAVAILABLE``, and those of the format json.
         """
         schema = self.schema_as_declared()
         kinds = {f.name: f.dataType if self.is_native(f.dataType) else self.read_as(f.dataType) for f in schema.fields}
@@ -256,6 +263,8 @@ class RowFormat(DeclaredFormat):
             found = dict(self.misfits(read, _done(read)))
             if self.nulls_zero_dates is False and isinstance(read.declared, _DATES):
                 found = {"FIELD_ZERO_DATE": time_texts.is_zero(f"CAST({read.sql} AS STRING)"), **found}
+            if absent := self.absent(read):
+                found = {"COLUMN_NOT_SENT": absent, **found}
             if not field.nullable:
                 found["FIELD_MISSING"] = f"NOT ({self.deletes}) AND {_done(read)} IS NULL"
             for reason, sql in found.items():
@@ -282,6 +291,8 @@ class ChangeFormat(RowFormat):
     Attributes:
         source_tables: The tables of the source whose changes are taken, ``database.table``; those of others are
             dropped and counted. All, if none is named.
+        absent_in_update: What happens to an update whose row does not have a declared column: ``null`` stores NULL,
+            ``refuse`` refuses the record with ``COLUMN_NOT_SENT``, for sources that may log a part of the row alone.
     """
 
     changes: ClassVar[bool] = True
@@ -290,6 +301,7 @@ class ChangeFormat(RowFormat):
     deletes: ClassVar[str] = f"{names.OPERATION} = '{names.DELETION}'"
     messages: ClassVar[Mapping[str, str]] = _MESSAGES
     source_tables: tuple[str, ...] = Field(default=())
+    absent_in_update: NullOrRefuse = "null"
 
     def moved(self, schema: T.StructType) -> str:
         """SQL, for formats that do not split, over ``told`` rows: the names of the columns that an update changed."""
@@ -301,6 +313,18 @@ class ChangeFormat(RowFormat):
             return {names.MOVED: self.moved(schema)}
         told = {name: name for name in (names.OLD_PRIMARY_KEY, names.ORDINAL)}
         return {**told, names.OLD: self._old(schema)}
+
+    def changed_row(self) -> str:
+        """SQL of the JSON text of the row after an update."""
+        return f"get_json_object({json_spark_parser.TEXT}, '{self.row_at[0]}')"
+
+    def absent(self, read: Read) -> str | None:
+        """SQL: whether the row after an update lacks a column; the row is looked through where the column is null."""
+        if self.absent_in_update == "null":
+            return None
+        fields = f"json_object_keys({self.changed_row()})"
+        lacks = f"NOT array_contains({fields}, {names.literal(read.name)})"
+        return f"{names.OPERATION} = '{names.UPDATE}' AND {read.sql} IS NULL AND {lacks}"
 
     def whole(self) -> Iterator[str]:
         """What is no change of a row, or one that nobody can read."""

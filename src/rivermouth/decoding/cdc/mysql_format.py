@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import BeforeValidator, WithJsonSchema
-
 from rivermouth.decoding.cdc.change_format import ChangeFormat
-
-# YAML's own null is the word here.
-_ZeroDates = Annotated[
-    Literal["null", "refuse"],
-    BeforeValidator(lambda word: "null" if word is None else word),
-    WithJsonSchema({"enum": ["null", "refuse", None]}),
-]
+from rivermouth.decoding.cdc.null_or_refuse import NullOrRefuse
 
 
 class MySqlFormat(ChangeFormat):
@@ -24,7 +14,7 @@ class MySqlFormat(ChangeFormat):
             timestamps: ``refuse`` refuses the record with ``FIELD_ZERO_DATE``, ``null`` stores NULL, as Debezium does.
     """
 
-    zero_dates: _ZeroDates = "refuse"
+    zero_dates: NullOrRefuse = "refuse"
 
     @property
     def nulls_zero_dates(self) -> bool | None:

@@ -61,9 +61,9 @@ def reading(
         yield snapshots, snapshots
         return
     options = order.options if options is None else options
-    source = source_of(order.flow, order.bootstrap_servers, options)
-    source.check_login(spark)
     with Kafka(order.bootstrap_servers, options) as kafka:
+        source = source_of(order.flow, order.bootstrap_servers, options, kafka)
+        source.check_login(spark)
         yield kafka, source
 
 
@@ -103,12 +103,15 @@ def check_where(spark: SparkSession, source: SourceTable, reader: str) -> None:
         raise told.about("source", "where")
 
 
-def source_of(flow: Flow, bootstrap_servers: str, options: Mapping[str, str]) -> KafkaSource:
-    """The flow's cluster as Spark reads it; options are resolved and judged."""
+def source_of(
+    flow: Flow, bootstrap_servers: str, options: Mapping[str, str], kafka: Kafka | None = None
+) -> KafkaSource:
+    """The flow's cluster as Spark reads it; options are resolved and judged, and ``kafka`` tells of timestamps."""
     return KafkaSource(
         bootstrap_servers=bootstrap_servers,
         options=java_options(options),
         # A source without headers is faster: Spark cannot leave a column of Kafka unread.
         headers=flow.reads_headers,
         min_partitions=flow.trigger.min_partitions,
+        first_at=None if kafka is None else kafka.first_at,
     )

@@ -49,10 +49,12 @@ def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
         # Whatever becomes of the flow's own schema: what is there is to be seen.
         flow = flow.model_copy(update={"evolution": None})
         ranges = _ranges(flow, kafka)
+        source = source_of(flow, order.bootstrap_servers, order.options, kafka)
+        held = source.batch(spark, ranges) if ranges else None
     shape = table_shape(spark, flow)
-    if not ranges:
+    if held is None:
         return spark.createDataFrame([], shape.columns)
-    rows = envelope.read(source_of(flow, order.bootstrap_servers, order.options).batch(spark, ranges))
+    rows = envelope.read(held)
     rows = transform(rows, flow).where(f"{names.ROUTE} = '{routing.TABLE}'")
     columns = [names.quoted(name) for name in shape.columns.names]
     of_table = changes.order_of(flow, shape.columns.names)

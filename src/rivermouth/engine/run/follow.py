@@ -140,7 +140,9 @@ class _Callback:
             raise _Stopping
         try:
             planned = self._checkpoints.ranges(batch_id, run.standing.entry.next_offsets)
-            carry(planned, run, batch=batch)
+            # Spark's own frame fails at a record that is known to have a timestamp beyond its range.
+            fails = isinstance(run.source, KafkaSource) and run.source.has_overflows(planned)
+            carry(planned, run, batch=None if fails else batch)
         except Exception as error:
             self.failure = self.failure or error
             raise

@@ -206,10 +206,15 @@ class Kafka:
             BrokerUnreachable: No answer in time.
             KafkaRefused: The broker does not tell this client.
         """
-        found = self._list_offsets(topics, OffsetSpec.for_timestamp(max(0, timestamp_ms)), self._isolation)
-        if all(offset >= 0 for _topic, _partition, offset in flat_offsets(found)):
+        found = self.first_at(topics, timestamp_ms)
+        if all(partition in found[name] for name, topic in topics.items() for partition in topic.partitions):
             return found
         return completed(found, self.end_offsets(topics))
+
+    def first_at(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets:
+        """As ``offsets_at``, of those partitions that have such an offset."""
+        found = self._list_offsets(topics, OffsetSpec.for_timestamp(max(0, timestamp_ms)), self._isolation)
+        return {name: {part: at for part, at in parts.items() if at >= 0} for name, parts in found.items()}
 
     def records(self, windows: Sequence[Window]) -> Iterator[Record]:
         """The records of ``windows``, one window a partition; of each partition in the order of their offsets.

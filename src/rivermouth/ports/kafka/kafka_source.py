@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from py4j.java_gateway import JavaClass
 
+from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.domain.kafka.jaas import IAM_LOGIN
 from rivermouth.domain.kafka.kafka_options import IAM_MECHANISM
-from rivermouth.domain.ledger.ledger import Offsets, Ranges, ends, starts
-from rivermouth.errors import MskJarMissing
+from rivermouth.domain.kafka.source_topics import Topic
+from rivermouth.domain.ledger.ledger import Offsets, Ranges, ends, flat, starts
+from rivermouth.errors import KafkaTimestampUnreadable, MskJarMissing
+from rivermouth.ports.kafka import kafka_records
 from rivermouth.ports.kafka.kafka_cluster import spark_pattern
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 # Apache 2.0; not one of our jars: only users of Amazon MSK need it.
 _IAM_PACKAGE: Final = "software.amazon.msk:aws-msk-iam-auth:2.3.9"
+LAST_OFFSET: Final = 2**63 - 1
 _CLIENT_DEFAULTS: Final[Mapping[str, str]] = {
     # Fewer, larger fetches: one poll of the default 500 records costs more than its records.
     "max.poll.records": "50000",
@@ -53,6 +57,9 @@ class KafkaSource:
         group_id: Under which Spark keeps the consumers of frames of ranges. One for all frames of a source: with
             one each, as Spark would have it, no frame finds the consumers of the one before, and what Spark
             keeps of them grows with every frame. Nothing is ever committed to it.
+        first_at: The first offset of these topics from a timestamp (ms) on, of those partitions that have one. Asked
+            once a partition: records from ``kafka_records.OVERFLOW_MS`` on are read by a class of ours, as are those
+            behind them. None: nobody is asked, and Spark fails at such a record.
     """
 
     bootstrap_servers: str
@@ -60,6 +67,8 @@ class KafkaSource:
     headers: bool = True
     min_partitions: int | None = None
     group_id: str = field(default_factory=_new_group)
+    first_at: Callable[[Mapping[str, Topic], int], Offsets] | None = field(default=None, repr=False, compare=False)
+    _overflowing: Offsets = field(default_factory=dict, repr=False, compare=False)
 
     def check_login(self, spark: SparkSession) -> None:
         """Nothing, if the session has the class by which its client logs in.
@@ -73,15 +82,67 @@ class KafkaSource:
             raise MskJarMissing(package=_IAM_PACKAGE)
 
     def with_new_consumers(self) -> Self:
-        """The same source, but its next frame makes its consumers anew: one that failed may go on failing."""
-        return replace(self, group_id=_new_group())
+        """The same source, but its next frame makes its consumers anew: one that failed may go on failing.
+
+        What was known of timestamps is asked again.
+        """
+        return replace(self, group_id=_new_group(), _overflowing={})
 
     def with_headers(self, *, headers: bool) -> Self:
         """The same source, whose frames have a ``headers`` column or have none."""
         return replace(self, headers=headers)
 
     def batch(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
-        """The records of ``ranges``, one frame of Spark's Kafka source; nothing is read yet."""
+        """The records of ``ranges`` in the columns of Spark's Kafka source; nothing is read yet.
+
+        Raises:
+            KafkaTimestampUnreadable: One of them may have a timestamp that Spark cannot read, and our classes are not
+                in the session.
+        """
+        self._look_for_overflows(ranges)
+        cut = [(*part, self._cut(*part)) for part in flat(ranges)]
+        sparks: Ranges = {}
+        ours: Ranges = {}
+        for topic, partition, start, end, at in cut:
+            if start < at or start == end:
+                sparks.setdefault(topic, {})[partition] = (start, at)
+            if at < end:
+                ours.setdefault(topic, {})[partition] = (at, end)
+        frames = [self._read_by_spark(spark, sparks)] if sparks else []
+        frames += [self._read_by_us(spark, ours)] if ours else []
+        return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+
+    def has_overflows(self, ranges: Ranges) -> bool:
+        """Whether a record of ``ranges`` is known to be one that Spark cannot read, or to be behind one."""
+        return any(self._cut(*part) < part[-1] for part in flat(ranges))
+
+    def _look_for_overflows(self, ranges: Ranges) -> None:
+        new: dict[str, Topic] = {}
+        for topic, parts in ranges.items():
+            if rest := tuple(sorted(parts.keys() - self._overflowing.get(topic, {}).keys())):
+                new[topic] = Topic(topic, None, rest)
+        if self.first_at is None or not new:
+            return
+        found = self.first_at(new, kafka_records.OVERFLOW_MS)
+        for topic, asked in new.items():
+            none = dict.fromkeys(asked.partitions, LAST_OFFSET)
+            self._overflowing.setdefault(topic, {}).update(none | found.get(topic, {}))
+
+    def _cut(self, topic: str, partition: int, start: int, end: int) -> int:
+        """The offset within a range up to which Spark itself reads."""
+        first = self._overflowing.get(topic, {}).get(partition, LAST_OFFSET)
+        return min(max(first, start), end)
+
+    def _read_by_us(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
+        if not jvm_classes.are_there(spark):
+            topic, partition, offset, _ = next(iter(flat(ranges)))
+            fix = jvm_classes.START_WITH
+            raise KafkaTimestampUnreadable(topic=topic, partition=partition, offset=offset, fix=fix)
+        client = {**_CLIENT_DEFAULTS, **self.options, "bootstrap.servers": self.bootstrap_servers}
+        found = kafka_records.frame(spark, client, ranges, self.min_partitions)
+        return found if self.headers else found.drop("headers")
+
+    def _read_by_spark(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
         reader = spark.read.format("kafka").options(**self._options())
         assign = {topic: sorted(partitions) for topic, partitions in ranges.items()}
         return (
