@@ -9,7 +9,6 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from rivermouth import names
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.rows import envelope
-from rivermouth.rows.columns.aggregates import Aggregate
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 # Kind: what the YAML says, values that it decodes, values that it refuses.
@@ -221,10 +220,13 @@ def test_explain_gives_each_refused_row_a_reason_without_its_contents(spark, cas
         assert "'x'" not in message
 
 
-def test_observations_are_summed_over_routed_rows(spark, case):
+def test_fields_that_no_column_has_are_named_for_each_value(spark, case):
     form, good, bad = case
-    decoded = form.decode(frame(spark, [*good, *bad]))
-    aggregates = (F.expr(Aggregate("sum", sql).sql).alias(name) for name, sql in form.observations().items())
-    counted = decoded.agg(F.count(F.lit(1)).alias("all"), *aggregates).collect()
-    assert len(counted) == 1
-    assert counted[0]["all"] == len(good) + len(bad)
+    told = form.undeclared_names()
+    if told is not None:
+        decoded = form.decode(frame(spark, [*good, *bad])).selectExpr(names.DECODED, f"{told} AS told")
+        assert decoded.schema["told"].dataType.simpleString() == "array<string>"
+        # Some changes have no row.
+        named = {row.told is not None for row in decoded.where(names.DECODED).collect()}
+        assert named == {True} or form.changes
+        assert {row.told for row in decoded.where(f"NOT {names.DECODED}").collect()} <= {None}

@@ -328,12 +328,12 @@ def test_new_fields_come_where_the_star_stands_and_none_takes_the_name_of_what_i
 
 def test_a_select_without_a_star_ignores_new_fields_and_counts_them(project, spark):
     project.write(INFERRED, "select: [id, payload.a AS a]")
-    project.send(*(order(n, payload={"a": n}) for n in range(1024)))
+    project.send(*(order(n, payload={"a": n}) for n in range(2)))
     assert project.say("run")[0] == 0
-    assert project.totals("written", "undeclared_fields") == {"written": 1024, "undeclared_fields": 0}
+    assert project.totals("written", "undeclared_fields") == {"written": 2, "undeclared_fields": 0}
     project.send(order(1, payload={"a": 1 << 63, "b": 1}, new=1))
     assert project.say("run")[0] == 0
-    assert project.totals("written", "undeclared_fields") == {"written": 1025, "undeclared_fields": 1}
+    assert project.totals("written", "undeclared_fields") == {"written": 3, "undeclared_fields": 1}
     assert kinds(project, spark) == {"id": "bigint", "a": "decimal(20,0)"}
     project.write(INFERRED, "evolution: {columns: {other: {on_new_column: evolve}}}", "select: [id]")
     assert project.say("validate") == (

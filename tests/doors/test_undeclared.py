@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.doors.one_topic import OneFlow
 
 TOLD = (
-    "undeclared fields: 2 fields in a sample of the records, in no column of the table; "
+    "undeclared fields: {} in a sample of the records, in no column of the table; "
     '"rivermouth schema infer orders" shows all fields of JSON'
 )
 
@@ -22,10 +24,11 @@ def test_fields_that_are_left_out_are_shown_and_records_without_others_are_dead_
     flow.send(b'{"Id": 1, "note": "x", "\\u001b[31m": 2}', b'{"id": 2, "amount": 2.5}', b'{"\\u001b[31mid": 3}', b"{}")
     code, said = flow.say("run")
     assert code == 0, said
-    assert f"orders: {TOLD}\n" in said
+    told = TOLD.format(r"\x1b[31m (1 record), note (1 record)")
+    assert f"orders: {told}\n" in said
     code, said = flow.say("status")
     assert code == 0, said
-    assert f"\n  {TOLD}\n" in said
+    assert f"\n  {told}\n" in said
     assert flow.rows("Id", "Amount") == [(0, 1, None)]
     none = "the value has none of the declared columns"
     assert flow.letters("stage", "reason", "field", "message") == [
@@ -42,3 +45,21 @@ def test_fields_that_are_left_out_are_shown_and_records_without_others_are_dead_
     assert code == 0, said
     assert "3 dead letters tried, 3 moved into the table, 0 still fail\n" in said
     assert flow.rows("Id", "Amount") == [(0, 1, None), *((offset, None, None) for offset in (1, 2, 3))]
+
+
+def test_the_names_are_summed_over_batches_and_are_in_json_too(flow):
+    flow.write('format: {type: json, schema: "id bigint"}')
+    flow.send(*(f'{{"id": {number}, "note": 1, "n{number % 12:02}": 2}}'.encode() for number in range(12)))
+    code, said = flow.say("run", "--output", "json")
+    assert code == 0, said
+    events = {each["event"]: each for each in map(json.loads, said.splitlines())}
+    named = {"note": 12, **{f"n{number:02}": 1 for number in range(12)}}
+    (finished,) = events["run_finished"]["flows"]
+    assert (events["batch_done"]["undeclared_names"], finished["undeclared_names"]) == (named, named)
+    flow.send(b'{"id": 13, "n11": 1, "note": 1}')
+    code, said = flow.say("run")
+    assert (code, TOLD.format("n11 (1 record), note (1 record)") in said) == (0, True), said
+    code, said = flow.say("status", "--output", "json")
+    assert json.loads(said)["flows"][0]["undeclared_names"] == {**named, "note": 13, "n11": 2}
+    shown = ", ".join(["note (13 records)", "n11 (2 records)", *(f"n{number:02} (1 record)" for number in range(8))])
+    assert TOLD.format(f"{shown} and 3 more") in flow.say("status")[1]

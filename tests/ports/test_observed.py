@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from pyspark.sql import functions as F
@@ -20,6 +21,7 @@ AGGREGATES = {
     "blocks": Aggregate("collect_set", "CASE WHEN id % 7 = 0 THEN concat('b', id DIV 50) END"),
     "mark": Aggregate("bit_xor", "CASE WHEN id % 3 = 0 THEN xxhash64(id) END"),
     "total": Aggregate("sum", "CASE WHEN id > 10 THEN CAST(id AS INT) END"),
+    "named": Aggregate("count_each", "CASE WHEN id % 2 = 0 THEN array('n', concat('\\n', id % 5), NULL) END"),
 }
 # A code of a row has no room for so many: these go Spark's own way.
 MANY = AGGREGATES | {f"c{number}": Aggregate("count_if", f"id = {number}") for number in range(70)}
@@ -31,7 +33,10 @@ def on_their_own(rows, aggregates):
 
 def told(found):
     """The set has no order."""
-    return found | {"blocks": set(found["blocks"].split(","))}
+    named = found["named"]
+    if isinstance(named, str):
+        named = Counter(filter(None, named.split("\0")))
+    return found | {"blocks": set(found["blocks"].split(",")), "named": named}
 
 
 @pytest.mark.parametrize("aggregates", [AGGREGATES, MANY], ids=["in generated code", "by observe"])
@@ -106,3 +111,13 @@ def test_a_jvm_without_our_classes_counts_sparks_own_way():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "{'odd': 2, 'total': 10}"
+
+
+def test_of_names_without_end_the_first_ones_are_counted(spark):
+    rows = spark.range(5000)
+    names = Aggregate("count_each", "CASE WHEN id % 2 = 0 THEN array('often', concat('k', id), repeat('x', 300)) END")
+    for more in ({}, MANY):
+        observed = Observed(rows, {**{name: each for name, each in more.items() if name != "named"}, "names": names})
+        observed.rows.collect()
+        found = observed.get()["names"]
+        assert (len(found), found["often"], found["x" * 100]) == (100, 2500, 2500)

@@ -8,13 +8,11 @@ from decimal import Decimal
 
 import pytest
 from pydantic import ValidationError
-from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.rows.formats import Outcome, frame, outcome, outcomes
 
 from rivermouth.extend import find_kind
-from rivermouth.formats.json import SAMPLE_EVERY, Json
-from rivermouth.rows.columns.aggregates import Aggregate
+from rivermouth.formats.json import Json
 
 UTC = dt.UTC
 D = Decimal
@@ -421,23 +419,16 @@ def test_the_schema_as_ddl_mapping_and_file_is_the_same(spark, tmp_path):
         assert outcome(spark, form, b"{}").reason == "FIELD_MISSING"
 
 
-def test_undeclared_fields_are_counted_on_a_sample(spark):
-    values = [b'{"a":1,"b":2,"c":{"d":1}}', b'{"x":1}', b"broken", None]
-    form = Json(schema="a int")
-    decoded = form.decode(frame(spark, values)).withColumn("__offset", F.col("__offset") * (SAMPLE_EVERY // 2))
-    found = decoded.agg(
-        *(F.expr(Aggregate("sum", sql).sql).alias(name) for name, sql in form.observations().items())
-    ).first()
-    assert found.asDict() == {"undeclared_fields": 2}
-
-
-def test_counting_nothing_is_zero(spark):
-    form = Json(schema="a int")
-    decoded = form.decode(frame(spark, []))
-    found = decoded.agg(
-        *(F.expr(Aggregate("sum", sql).sql).alias(name) for name, sql in form.observations().items())
-    ).first()
-    assert found.asDict() == {"undeclared_fields": 0}
+def test_undeclared_fields_are_named_in_a_sample(spark):
+    values = [b'{"a":1,"b":2,"c":{"d":1}}', b'{"x":1}', b"broken", None, b'{"a":1}', b'{"a":1,"\\u00e4":{},"b":null}']
+    form = Json(schema="a int", no_declared_field="keep")
+    decoded = form.decode(frame(spark, values))
+    # All of the first records of a partition are looked at, and one in 1,024 of those behind them.
+    for shift, seen in ((0, True), (1018, True), (1024, False), (5 * 1024, False)):
+        told = decoded.selectExpr(f"__offset + {shift} AS __offset", "* EXCEPT (__offset)")
+        told = told.selectExpr("__offset", f"{form.undeclared_names()} AS told").orderBy("__offset").collect()
+        named = [["b", "c"], ["x"], None, None, [], ["ä", "b"]]
+        assert [row.told for row in told] == (named if seen else [named[0], *[None] * 5])
 
 
 REFUSED_SCHEMAS = [

@@ -138,6 +138,7 @@ def summary_json(outcomes: Sequence[FlowOutcome], *, stopped: bool) -> dict[str,
                 "duration_s": round(each.duration_s, 3),
                 "rows_per_s": summary_row(each)[-1],
                 "dropped_by": plain(each.dropped_by),
+                "undeclared_names": plain(each.undeclared_names),
                 "error": plain(each.error),
             }
             for each in outcomes

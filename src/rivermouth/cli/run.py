@@ -130,7 +130,7 @@ def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output)
             if each.counts.dropped and each.dropped_by:
                 say(f"{each.flow}: {dropped_text(each.counts.dropped, each.dropped_by)}")
         for outcome in outcomes:
-            if text := undeclared_text(outcome.flow, outcome.counts):
+            if text := undeclared_text(outcome.flow, outcome.counts, outcome.undeclared_names):
                 output.note(output.hinted(f"{outcome.flow}: {text}"))
     failures_told(outcomes, output)
 

@@ -132,7 +132,7 @@ def _batches(status: FlowStatus) -> list[str]:
         f"  so far: {totals.consumed:,} consumed, {totals.written + totals.merged:,} written, "
         f"{dropped_text(totals.dropped, status.dropped_by)}, {status.dead_letters:,} dead-lettered"
     )
-    if text := undeclared_text(status.flow, totals):
+    if text := undeclared_text(status.flow, totals, status.undeclared_names):
         lines.append(f"  {text}")
     if status.lost:
         lines.append(f"  lost: {count(status.lost, 'offset')}")

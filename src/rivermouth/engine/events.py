@@ -66,6 +66,8 @@ class BatchDone(Event):
         backlog: Offsets still to come when it was planned, without its own; None where unknown.
         merge: What its MERGE came to; None for a table without keys, and for a batch that a crash left to be settled.
         dropped_by: Why records were dropped, and how many for each reason; one may have several.
+        undeclared_names: Names of fields that records have and no column has, and in how many records of a sample; at
+            most 100 names, the most frequent ones.
     """
 
     entry: int
@@ -76,6 +78,7 @@ class BatchDone(Event):
     backlog: int | None = None
     merge: MergeReport | None = None
     dropped_by: Mapping[str, int] = field(default_factory=dict)
+    undeclared_names: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rows_per_s(self) -> float:

@@ -31,7 +31,7 @@ from rivermouth.decoding.registry.registry_format import RegistryFormat
 from rivermouth.decoding.times import json_times
 from rivermouth.decoding.times.json_times import TimeForms
 from rivermouth.schemas import column_policies, column_types, evolution
-from rivermouth.schemas.json_limits import SAMPLE_EVERY
+from rivermouth.schemas.json_limits import SAMPLED
 from rivermouth.schemas.refused import SchemaRefused
 from rivermouth.spec import Evolution
 from rivermouth.spec.keyed import Texts
@@ -341,20 +341,18 @@ class Json(RegistryFormat, NamedFields):
             "* EXCEPT (__found)", f"__found.reason AS {names.REASON}", f"__found.field AS {names.FIELD}"
         )
 
-    def observations(self) -> dict[str, str]:
-        """``undeclared_fields`` (bigint): fields of the records at one offset in 1,024 that the schema lacks.
+    def undeclared_names(self) -> str | None:
+        """Those of the document itself, of records in a sample; not those of nested objects.
 
-        Only fields of the document itself are counted, not those of nested objects; and none where they are not
-        ignored.
+        None where they are not ignored.
         """
         if self._evolution.on_new_column != "ignore":
-            return {}
+            return None
         declared = ", ".join(
             names.literal(column_types.name_in_json(field)) for field in self.schema_as_declared().fields
         )
-        extra = f"size(array_except(json_object_keys({json_spark_parser.TEXT}), array({declared})))"
-        sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"
-        return {"undeclared_fields": f"CASE WHEN {sampled} THEN {extra} END"}
+        extra = f"array_except(json_object_keys({json_spark_parser.TEXT}), array({declared}))"
+        return f"CASE WHEN {SAMPLED} AND {names.VALUE} IS NOT NULL THEN {extra} END"
 
 
 class _Arrays(Json):
@@ -392,9 +390,9 @@ class _Arrays(Json):
             )
         )
 
-    def observations(self) -> dict[str, str]:
+    def undeclared_names(self) -> str | None:
         """None: what the schema lacks is looked for in documents alone."""
-        return {}
+        return None
 
 
 KIND = Json

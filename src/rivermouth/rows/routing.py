@@ -93,8 +93,12 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
     if may_bury(flow):
         aggregates["blocks"] = Aggregate("collect_set", f"CASE WHEN {dead} THEN {block_mark(block_offsets)} END")
         aggregates["dead_mark"] = mark_of(*explode.identity(flow), among=dead)
-    summed = {name: _of_values(flow, summand) for name, summand in flow.value_format.observations().items()}
-    return aggregates | {name: Aggregate("sum", summand) for name, summand in summed.items()}
+    undeclared = flow.value_format.undeclared_names()
+    if undeclared is not None:
+        undeclared = _of_values(flow, undeclared)
+        aggregates["undeclared_fields"] = Aggregate("sum", f"array_size({undeclared})")
+        aggregates["undeclared_names"] = Aggregate("count_each", undeclared)
+    return aggregates
 
 
 def may_bury(flow: Flow) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from rivermouth import names
+
 MAX_DEPTH: Final = 1000
 """Levels of objects and arrays."""
 MAX_NUMBER: Final = 1000
@@ -37,5 +39,7 @@ def characters(text: str) -> int:
     return len(text) if 2 * len(text) <= MAX_STRING else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-# One offset in so many is looked at for fields that the schema does not have.
 SAMPLE_EVERY: Final = 1024
+"""Behind the first so many offsets of a partition, one in so many belongs to the sample."""
+SAMPLED: Final = f"({names.OFFSET} < {SAMPLE_EVERY} OR pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0) AND {names.DECODED}"
+"""SQL: whether a record is looked at for fields that the schema does not have."""

@@ -45,7 +45,7 @@ class Format(Noun):
         whole_deletions: Whether a deletion has its row as it was, and not made-up values in some columns.
         tells: Whether ``decode`` itself says why it refuses a value.
         skips: Whether it may say that a record is left out; then it ``tells`` too.
-        counts: Whether ``decode`` says how many fields of a value no column has: ``__undeclared`` (int).
+        counts: Whether ``decode`` names the fields of a value that no column has: ``__undeclared`` (array of strings).
         has_elements: Whether a value may be an array of what it reads; ``elements`` then takes it apart.
         rescues: Whether ``evolution`` may keep beside what its schema does not foresee, in ``_rescued``.
         further_reasons: Codes of reasons that no format of rivermouth's own has.
@@ -299,12 +299,13 @@ class Format(Noun):
         """
         raise NotImplementedError
 
-    def observations(self) -> dict[str, str]:
-        """SQL over a routed row that is summed up in the same pass as the write, by the name of the sum.
+    def undeclared_names(self) -> str | None:
+        """SQL over a routed row: the names of the value's fields that no column has; None where nobody looks for them.
 
-        ``undeclared_fields`` is the one that reports know; there can be one.
+        An array of strings, empty where there are none, null for a record that is not looked at: a sample is enough.
+        The names are counted in the same pass as the write.
         """
-        return {}
+        return None
 
 
 class Sink(Noun):

@@ -127,7 +127,7 @@ public final class Decoder implements Serializable {
 
     /**
      * Of a column with values, and one with the headers of their records if these may have ids of schemas: {@code decoded
-     * boolean}, {@code data}, a struct of the columns, {@code undeclared}, how many of the record's own fields no column
+     * boolean}, {@code data}, a struct of the columns, {@code undeclared}, the names of the record's own fields that no column
      * has, and {@code verdict}, null of a value that was read; never null. A schema that is no record, as keys have it,
      * makes one column.
      */
@@ -135,7 +135,7 @@ public final class Decoder implements Serializable {
         DataType row = new StructType()
                 .add("decoded", DataTypes.BooleanType, false)
                 .add("data", known().columns, false)
-                .add("undeclared", DataTypes.IntegerType, false)
+                .add("undeclared", DataTypes.createArrayType(DataTypes.StringType, false), false)
                 .add("verdict", WHY);
         return Calls.once(this, "decode", row, false, columns);
     }
@@ -194,7 +194,7 @@ public final class Decoder implements Serializable {
         Object row = state.blank;
         InternalRow verdict = null;
         boolean decoded = true;
-        int undeclared = 0;
+        ArrayData undeclared = Grown.NO_NAMES;
         if (value != null) {
             try {
                 byte[] header = header(headers);
@@ -391,7 +391,7 @@ public final class Decoder implements Serializable {
             if (reader.getType() == Schema.Type.RECORD) {
                 return new Grown.Made(whole, false, Grown.surplus(writer, reader));
             }
-            return new Grown.Made(in -> new GenericInternalRow(new Object[] {whole.read(in)}), false, 0);
+            return new Grown.Made(in -> new GenericInternalRow(new Object[] {whole.read(in)}), false, List.of());
         }
 
         private boolean isTaken(Schema writer) {
@@ -441,7 +441,7 @@ public final class Decoder implements Serializable {
                     return row(writer);
                 }
                 Grown.Made made = Grown.of(writer, reader, policies);
-                return policies.isLookedAt(id) ? new Grown.Made(made.reader, false, made.undeclared) : made;
+                return policies.isLookedAt(id) ? made.withoutGrowth() : made;
             } catch (Refused refused) {
                 return Grown.Made.refused(refused.reason, refused.getMessage());
             } catch (RuntimeException | StackOverflowError error) {

@@ -1,12 +1,16 @@
 package rivermouth.avro;
 
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 import org.apache.avro.Schema;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -23,11 +27,13 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class Grown {
     /** Stands for a value that was passed over. */
     private static final Object PASSED = new Object();
+    /** Of no fields. */
+    static final ArrayData NO_NAMES = new GenericArrayData(new Object[0]);
 
     private final Policies policies;
     private final Skips skips = new Skips();
     private boolean grows;
-    private int ignored;
+    private final List<String> ignored = new ArrayList<>();
 
     private Grown(Policies policies) {
         this.policies = policies;
@@ -37,16 +43,21 @@ final class Grown {
     static final class Made {
         final Reader reader;
         final boolean grows;
-        /** How many of the record's own fields no column has, and nobody misses. */
-        final int undeclared;
+        /** The names of the record's own fields that no column has, and nobody misses. */
+        final ArrayData undeclared;
         /** Whether its records are others' than the flow's. */
         final boolean isSkipped;
 
-        Made(Reader reader, boolean grows, int undeclared) {
-            this(reader, grows, undeclared, false);
+        /** The same, of a writer that is nothing new to the table. */
+        Made withoutGrowth() {
+            return new Made(reader, false, undeclared, isSkipped);
         }
 
-        private Made(Reader reader, boolean grows, int undeclared, boolean isSkipped) {
+        Made(Reader reader, boolean grows, List<String> undeclared) {
+            this(reader, grows, new GenericArrayData(undeclared.stream().map(UTF8String::fromString).toArray()), false);
+        }
+
+        private Made(Reader reader, boolean grows, ArrayData undeclared, boolean isSkipped) {
             this.reader = reader;
             this.grows = grows;
             this.undeclared = undeclared;
@@ -55,7 +66,7 @@ final class Grown {
 
         /** Of a writer whose records are others' than the flow's. */
         static Made skipped() {
-            return new Made(in -> null, false, 0, true);
+            return new Made(in -> null, false, NO_NAMES, true);
         }
 
         /** Of a writer whose records cannot be read. */
@@ -63,17 +74,19 @@ final class Grown {
             Reader refusing = in -> {
                 throw new Refused(reason, message);
             };
-            return new Made(refusing, false, 0);
+            return new Made(refusing, false, List.of());
         }
     }
 
-    /** How many fields of a writer's record the table's schema lacks. */
-    static int surplus(Schema writer, Schema declared) {
+    /** The names of the fields of a writer's record that the table's schema lacks. */
+    static List<String> surplus(Schema writer, Schema declared) {
         if (writer.getType() != Schema.Type.RECORD || declared.getType() != Schema.Type.RECORD) {
-            return 0;
+            return List.of();
         }
-        List<Schema.Field> fields = named(writer, declared).getFields();
-        return (int) fields.stream().filter(each -> declared.getField(each.name()) == null).count();
+        return named(writer, declared).getFields().stream()
+                .map(Schema.Field::name)
+                .filter(each -> declared.getField(each) == null)
+                .collect(Collectors.toList());
     }
 
     /**
@@ -84,7 +97,7 @@ final class Grown {
     static Made of(Schema writer, Schema declared, Policies policies) {
         Schema named = named(writer, declared);
         if (named.getType() != Schema.Type.RECORD) {
-            return new Made(Readers.resolved(named, declared), false, 0);
+            return new Made(Readers.resolved(named, declared), false, List.of());
         }
         Grown grown = new Grown(policies);
         Reader whole = grown.record(named, declared, policies.columns, null);
@@ -135,7 +148,9 @@ final class Grown {
             places[step] = place == null ? -1 : place;
             if (place == null) {
                 String within = column == null ? field.name() : column;
-                ignored += column == null && !policies.refuses(within) ? 1 : 0;
+                if (column == null && !policies.refuses(within)) {
+                    ignored.add(within);
+                }
                 readers[step] = undeclared(field.schema(), within);
             } else {
                 Schema.Field mine = declared == null ? null : declared.getField(field.name());

@@ -11,8 +11,8 @@ import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.api.java.UDF4;
 import org.apache.spark.sql.api.java.UDF5;
+import org.apache.spark.sql.api.java.UDF6;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
@@ -29,9 +29,12 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class Observer extends AccumulatorV2<Long, String> {
     private static final long serialVersionUID = 1;
+    private static final int MOST_NAMES = 1000;
+    private static final char BETWEEN_NAMES = 0;
 
     private final Map<Long, Long> codes = new HashMap<>();
     private final Set<String> members = new HashSet<>();
+    private final Map<String, Long> names = new HashMap<>();
     private long sum;
     private long xor;
     private boolean marked;
@@ -52,12 +55,14 @@ public final class Observer extends AccumulatorV2<Long, String> {
      * @param summand SQL, bigint: summed where it is not null
      * @param member SQL, string: gathered into a set where it is not null
      * @param mark SQL, bigint: combined by exclusive or where it is not null
+     * @param names SQL, string: names with a NUL between them; rows are counted by each where it is not null
      */
-    public Dataset<Row> over(Dataset<Row> rows, String code, String summand, String member, String mark) {
+    public Dataset<Row> over(Dataset<Row> rows, String code, String summand, String member, String mark, String names) {
         rows.sparkSession().sparkContext().register(this);
         Column counted = functions.udf(new Passing(this), DataTypes.BooleanType)
                 .asNondeterministic()
-                .apply(functions.expr(code), functions.expr(summand), functions.expr(member), functions.expr(mark));
+                .apply(functions.expr(code), functions.expr(summand), functions.expr(member), functions.expr(mark),
+                        functions.expr(names));
         return rows.where(counted);
     }
 
@@ -67,27 +72,34 @@ public final class Observer extends AccumulatorV2<Long, String> {
      * @param number SQL, int and never null
      */
     public static Dataset<Row> overEach(
-            List<Observer> observers, Dataset<Row> rows, String number, String code, String summand, String member, String mark) {
+            List<Observer> observers, Dataset<Row> rows, String number, String code, String summand, String member, String mark,
+            String names) {
         observers.forEach(each -> rows.sparkSession().sparkContext().register(each));
         Column counted = functions.udf(new PassingEach(observers), DataTypes.BooleanType)
                 .asNondeterministic()
                 .apply(functions.expr(number), functions.expr(code), functions.expr(summand), functions.expr(member),
-                        functions.expr(mark));
+                        functions.expr(mark), functions.expr(names));
         return rows.where(counted);
     }
 
-    /** A line each: rows by code as {@code code:rows,…}; the sum; the mark; whether any row had one; the set. */
+    /**
+     * A line each: rows by code as {@code code:rows,…}; the sum; the mark; whether any row had one; the set. What is left
+     * are the names, each before its number of rows, with a NUL between all of them.
+     */
     @Override
     public String value() {
         flush();
         String counts = codes.entrySet().stream()
                 .map(each -> each.getKey() + ":" + each.getValue())
                 .collect(Collectors.joining(","));
-        return counts + "\n" + sum + "\n" + xor + "\n" + marked + "\n" + String.join(",", members);
+        String named = names.entrySet().stream()
+                .map(each -> each.getKey() + BETWEEN_NAMES + each.getValue())
+                .collect(Collectors.joining(String.valueOf(BETWEEN_NAMES)));
+        return counts + "\n" + sum + "\n" + xor + "\n" + marked + "\n" + String.join(",", members) + "\n" + named;
     }
 
     /** Counts one row. */
-    void add(long found, Long summand, String member, Long mark) {
+    void add(long found, Long summand, String member, Long mark, String named) {
         if (found != code) {
             flush();
             code = found;
@@ -104,6 +116,18 @@ public final class Observer extends AccumulatorV2<Long, String> {
             xor ^= mark;
             marked = true;
         }
+        if (named != null && !named.isEmpty()) {
+            for (String name : named.split(String.valueOf(BETWEEN_NAMES))) {
+                count(name, 1);
+            }
+        }
+    }
+
+    /** Documents may have a name of their own each: then some are counted, and not all. */
+    private void count(String name, long rows) {
+        if (names.size() < MOST_NAMES || names.containsKey(name)) {
+            names.merge(name, rows, Long::sum);
+        }
     }
 
     private void flush() {
@@ -115,7 +139,7 @@ public final class Observer extends AccumulatorV2<Long, String> {
 
     @Override
     public void add(Long found) {
-        add(found, null, null, null);
+        add(found, null, null, null, null);
     }
 
     @Override
@@ -134,6 +158,7 @@ public final class Observer extends AccumulatorV2<Long, String> {
     public void reset() {
         codes.clear();
         members.clear();
+        names.clear();
         sum = 0;
         xor = 0;
         marked = false;
@@ -146,6 +171,7 @@ public final class Observer extends AccumulatorV2<Long, String> {
         its.flush();
         its.codes.forEach((each, rows) -> codes.merge(each, rows, Long::sum));
         members.addAll(its.members);
+        its.names.forEach(this::count);
         sum += its.sum;
         xor ^= its.xor;
         marked |= its.marked;
@@ -157,7 +183,7 @@ public final class Observer extends AccumulatorV2<Long, String> {
         return true;
     }
 
-    private static final class Passing implements UDF4<Long, Long, String, Long, Boolean> {
+    private static final class Passing implements UDF5<Long, Long, String, Long, String, Boolean> {
         private static final long serialVersionUID = 1;
 
         private final Observer observer;
@@ -167,13 +193,13 @@ public final class Observer extends AccumulatorV2<Long, String> {
         }
 
         @Override
-        public Boolean call(Long code, Long summand, String member, Long mark) {
-            observer.add(code, summand, member, mark);
+        public Boolean call(Long code, Long summand, String member, Long mark, String named) {
+            observer.add(code, summand, member, mark, named);
             return Boolean.TRUE;
         }
     }
 
-    private static final class PassingEach implements UDF5<Integer, Long, Long, String, Long, Boolean> {
+    private static final class PassingEach implements UDF6<Integer, Long, Long, String, Long, String, Boolean> {
         private static final long serialVersionUID = 1;
 
         private final ArrayList<Observer> observers;
@@ -183,8 +209,8 @@ public final class Observer extends AccumulatorV2<Long, String> {
         }
 
         @Override
-        public Boolean call(Integer number, Long code, Long summand, String member, Long mark) {
-            observers.get(number).add(code, summand, member, mark);
+        public Boolean call(Integer number, Long code, Long summand, String member, Long mark, String named) {
+            observers.get(number).add(code, summand, member, mark, named);
             return Boolean.TRUE;
         }
     }

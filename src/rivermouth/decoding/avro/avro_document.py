@@ -81,9 +81,9 @@ def check(spark: SparkSession, encoding: Encoding) -> None:
 def decoded(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
     """A struct, never null, for a binary column, and one of headers beside it where these may have ids of schemas.
 
-    It has ``decoded`` (boolean), ``data`` (a struct of the columns), ``undeclared`` (int), which is how many of the
-    record's own fields no column has, and ``verdict``, null where the value was read: a struct of ``skipped``
-    (boolean), ``reason``, ``field`` and ``message``.
+    It has ``decoded`` (boolean), ``data`` (a struct of the columns), ``undeclared`` (array of strings), the names
+    of the record's own fields that no column has, and ``verdict``, null where the value was read: a struct of
+    ``skipped`` (boolean), ``reason``, ``field`` and ``message``.
 
     Raises:
         ValueError: A schema cannot be used; the text says why.

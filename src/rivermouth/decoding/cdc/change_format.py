@@ -21,7 +21,7 @@ from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.times import time_texts
 from rivermouth.names import quoted
 from rivermouth.schemas import time_bounds
-from rivermouth.schemas.json_limits import SAMPLE_EVERY
+from rivermouth.schemas.json_limits import SAMPLED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -221,14 +221,13 @@ class RowFormat(DeclaredFormat):
             f"coalesce(concat(__verdict.message, {hint}), CASE {whole} {words} END) AS {names.MESSAGE}",
         )
 
-    def observations(self) -> dict[str, str]:
-        """``undeclared_fields`` (bigint): fields of the rows at one offset in 1,024 that the schema lacks.
+    def undeclared_names(self) -> str | None:
+        """Those of the row in the change, of records in a sample.
 
         Of a record with several rows those of the first are counted, once for each row.
         """
-        extra = f"size(array_except({self._fields()}, {_listed(self.schema_as_declared())}))"
-        sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED} AND {names.VALUE} IS NOT NULL"
-        return {"undeclared_fields": f"CASE WHEN {sampled} THEN {extra} END"}
+        extra = f"array_except({self._fields()}, {_listed(self.schema_as_declared())})"
+        return f"CASE WHEN {SAMPLED} AND {names.VALUE} IS NOT NULL THEN {extra} END"
 
     def _misfit(self, schema: T.StructType, reads: Sequence[Read], *, keeps: bool) -> str:
         cases = [

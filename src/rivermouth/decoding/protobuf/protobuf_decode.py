@@ -17,8 +17,8 @@ from rivermouth.decoding.python.python_scalars import Misfit
 from rivermouth.errors import ProtobufMissing
 
 _MARK: Final = "RIVERMOUTH_PROTOBUF_MISSING|"
-TOLD: Final = T.StructType([*VERDICT, T.StructField("undeclared", T.IntegerType())])
-"""What is told of each value: the verdict, and how many of the message's own fields no column has."""
+TOLD: Final = T.StructType([*VERDICT, T.StructField("undeclared", T.ArrayType(T.StringType()))])
+"""What is told of each value: the verdict, and which of the message's own fields no column has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
     kind = protobuf_descriptor.message_class(encoding.content, encoding.message)
     read = protobuf_reader.reader(encoding.content, encoding.message, truncates=encoding.truncates_times)
     outcome, found = Outcome(len(values)), []
-    undeclared, unread = [0] * len(values), protobuf_reader.unread(kind.DESCRIPTOR)
+    undeclared: list[list[str]] = [[] for _ in range(len(values))]
+    unread = protobuf_reader.unread(kind.DESCRIPTOR)
     parse = functools.partial(message_of, kind=kind, framing=encoding.framing)
     for place, value in enumerate(values.to_pylist()):
         if value is None:
@@ -65,7 +66,7 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
         except Misfit as misfit:
             outcome.refused[place] = misfit
         else:
-            undeclared[place] = len(unread(message))
+            undeclared[place] = protobuf_reader.numbered(unread(message))
             outcome.places.append(place)
             found.append(row)
     outcome.beside["undeclared"] = undeclared

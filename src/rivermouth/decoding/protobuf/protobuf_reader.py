@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from rivermouth.decoding.protobuf import protobuf_descriptor as descriptors
@@ -75,6 +75,11 @@ def unread(descriptor: Any) -> Callable[[Any], set[int]]:
     return lambda message: (
         numbers(message) | {field.number for field, _ in type(message).ListFields(message) if field.is_extension}
     )
+
+
+def numbered(fields: Iterable[int]) -> list[str]:
+    """What stands for the names of fields of which only the numbers are known."""
+    return [f"number {number}" for number in sorted(fields)]
 
 
 def other_type(path: str) -> Misfit:

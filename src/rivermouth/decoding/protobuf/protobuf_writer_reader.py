@@ -45,8 +45,8 @@ class GrownReader:
     def __init__(self, writer: Any, declared: Any, policies: Policies, *, truncates: bool = False) -> None:
         """Makes it of the writer's descriptor, the table's, and the columns that the table has by now."""
         self._policies, self._truncates = policies, truncates
-        self._ignored: list[Callable[[Any], bool]] = []
-        self._unread: Callable[[Any], int] = lambda _: 0
+        self._ignored: list[tuple[str, Callable[[Any], bool]]] = []
+        self._unread: Callable[[Any], set[int]] = lambda _: set()
         whole = self._message(writer, declared, policies.columns, "", None)
         required = [name for name in policies.columns.names if policies.requires(name)]
 
@@ -59,9 +59,10 @@ class GrownReader:
 
         self.read: Callable[[Any], dict[str, Any]] = read
 
-    def undeclared(self, message: Any) -> int:
-        """How many fields of a message are left out, because no column has them and a policy ignores that."""
-        return sum(there(message) for there in self._ignored) + self._unread(message)
+    def undeclared(self, message: Any) -> list[str]:
+        """The names of the fields of a message that no column has, and whose policy is to ignore that."""
+        named = [name for name, there in self._ignored if there(message)]
+        return named + reading.numbered(self._unread(message))
 
     def _message(self, writer: Any, declared: Any, target: T.StructType, path: str, column: str | None) -> Read:
         """A function from a message to a dict; ``column`` is the one around it, None for the whole record."""
@@ -103,7 +104,7 @@ class GrownReader:
         # What has no name has none that a policy could be said for.
         refuses = self._policies.refuses(column or "")
         if column is None and not refuses:
-            self._unread = lambda message: len(unread(message))
+            self._unread = unread
 
         def check(message: Any) -> None:
             for number in sorted(unread(message) - passed):
@@ -125,7 +126,7 @@ class GrownReader:
         if self._policies.refuses(column or field.name):
             refused.append((_there(field), below(path, field.name)))
         elif column is None:
-            self._ignored.append(_there(field))
+            self._ignored.append((field.name, _there(field)))
 
     def _absent(self, declared: Any, path: str, column: str, *, is_lacking: bool = False) -> Read:
         """What a column holds where nothing was sent: what the table's descriptor says of that, if it has the field."""

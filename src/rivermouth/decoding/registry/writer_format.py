@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.decoding.registry.registry_format import RegistryFormat
 from rivermouth.schemas import evolution
-from rivermouth.schemas.json_limits import SAMPLE_EVERY
+from rivermouth.schemas.json_limits import SAMPLED
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -75,12 +75,8 @@ class WritersFormat(RegistryFormat):
         number = F.conv(F.hex(F.substring(F.col(names.VALUE), 2, 4)), 16, 10).cast("bigint")
         return F.when(number >= 1 << 31, number - (1 << 32)).otherwise(number)
 
-    def observations(self) -> dict[str, str]:
-        """``undeclared_fields`` (bigint): fields of the records at one offset in 1,024 that no column has.
-
-        Only fields of the record itself are counted, not those within others; and none where they are not ignored.
-        """
+    def undeclared_names(self) -> str | None:
+        """Those of the record itself as its writer names them; None where they are not ignored."""
         if self._evolution is not None and self._evolution.on_new_column != "ignore":
-            return {}
-        sampled = f"pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0 AND {names.DECODED}"
-        return {"undeclared_fields": f"CASE WHEN {sampled} THEN {names.UNDECLARED} END"}
+            return None
+        return f"CASE WHEN {SAMPLED} THEN {names.UNDECLARED} END"

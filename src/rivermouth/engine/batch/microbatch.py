@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rivermouth import names
 from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger.undeclared_names import after_batch
 from rivermouth.engine.batch.pipeline import (
     complete,
     dead_letters_of,
@@ -117,13 +118,14 @@ def finish(
     counts = routing.counted(run.flow, seen)
     if entry.number == 1 and (said := number_keys.told(seen)):
         run.warn(said)
+    undeclared = after_batch(run.standing.report, seen)
     run.standing = Standing(entry, commit.version)
     run.reached("written")
     _agree(run, entry, "rows in the table", commit.rows_written, counts.written + counts.merged)
     run.reached("dead_letters")
     counts = write_dead_letters(ranges, counts, seen, run)
     run.reached("settle")
-    return complete(run, ranges, counts, time.monotonic() - started, commit.merge)
+    return complete(run, ranges, counts, time.monotonic() - started, commit.merge, undeclared)
 
 
 def write_dead_letters(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], run: RunningFlow) -> Counts:

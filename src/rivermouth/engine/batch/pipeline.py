@@ -13,6 +13,7 @@ from rivermouth import names
 from rivermouth.decoding import record_keys
 from rivermouth.decoding.wrapped import unwrap
 from rivermouth.domain.ledger.dropping import dropped_by
+from rivermouth.domain.ledger.undeclared_names import NO_NAMES
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.delta import delta_table
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.delta.merge_report import MergeReport
     from rivermouth.domain.ledger.ledger import Counts, Entry, Offsets, Ranges
+    from rivermouth.domain.ledger.undeclared_names import UndeclaredNames
     from rivermouth.engine.flow.running import RunningFlow
     from rivermouth.ports.delta.delta_table import Commit
     from rivermouth.rows.keyed.changes import Order
@@ -221,9 +223,16 @@ def dead_letters_of(routed: DataFrame, run: RunningFlow) -> DataFrame:
 
 
 def complete(
-    run: RunningFlow, ranges: Ranges, counts: Counts, duration_s: float, merge: MergeReport | None = None
+    run: RunningFlow,
+    ranges: Ranges,
+    counts: Counts,
+    duration_s: float,
+    merge: MergeReport | None = None,
+    undeclared: UndeclaredNames = NO_NAMES,
 ) -> BatchDone:
     """Keeps the counts of the newest entry and reports its batch, with what its MERGE came to where that is known.
+
+    ``undeclared`` are the names of fields that no column has.
 
     Raises:
         CountsDisagree: The counts do not add up.
@@ -244,6 +253,7 @@ def complete(
         duration_s=duration_s,
         merge=merge,
         dropped_by=dropped_by(run.flow, counts),
+        undeclared_names=undeclared.of_batch,
     )
     report = {
         "finished_at": time.time(),
@@ -251,6 +261,7 @@ def complete(
         "rows_per_s": round(done.rows_per_s, 1),
         "ranges": {topic: {str(p): list(ends) for p, ends in parts.items()} for topic, parts in ranges.items()},
         "merge": None if merge is None else asdict(merge),
+        "undeclared_names": undeclared.so_far,
     }
     run.standing = Standing(entry, run.standing.version, counts, report)
     run.ledger.keep(run.standing)

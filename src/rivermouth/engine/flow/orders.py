@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.domain.ledger.undeclared_names import most_frequent
 from rivermouth.domain.project import table_per_topic
 from rivermouth.errors import RivermouthError
 
@@ -68,6 +69,7 @@ class FlowOutcome:
         duration_s: From its start to its end.
         error: What ended it; None if it drained or was told to stop.
         dropped_by: Why records were dropped, and how many for each reason.
+        undeclared_names: Names of fields that no column has, and in how many records of a sample.
     """
 
     flow: str
@@ -76,6 +78,7 @@ class FlowOutcome:
     duration_s: float
     error: BaseException | None = None
     dropped_by: Mapping[str, int] = field(default_factory=dict)
+    undeclared_names: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, earlier: FlowOutcome | None) -> FlowOutcome:
         if earlier is None:
@@ -86,6 +89,7 @@ class FlowOutcome:
             batches=earlier.batches + self.batches,
             duration_s=earlier.duration_s + self.duration_s,
             dropped_by=dict(Counter(earlier.dropped_by) + Counter(self.dropped_by)),
+            undeclared_names=most_frequent(earlier.undeclared_names, self.undeclared_names),
         )
 
 

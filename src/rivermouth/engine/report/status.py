@@ -102,6 +102,8 @@ class FlowStatus:
         decisions: What was decided about data that is gone, oldest first.
         warnings: What will be in trouble if nothing happens, and what the next run records as lost.
         dropped_by: Why records were dropped so far, and how many for each reason, by the flow's rules of now.
+        undeclared_names: Names of fields that records had so far and no column has, and in how many records of a
+            sample; at most 100 names.
         failure: Why the flow's last run failed; None if it did not, or if the flow has worked since.
         state_lost: What is lost since the state of the flow in the lake was deleted; None if nothing is.
     """
@@ -132,6 +134,7 @@ class FlowStatus:
     failure: Failure | None = None
     dropped_by: Mapping[str, int] = field(default_factory=dict)
     state_lost: LostState | None = None
+    undeclared_names: Mapping[str, int] = field(default_factory=dict)
 
 
 def project_status(
@@ -292,6 +295,7 @@ def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
         batch_duration_s=report.get("duration_s"),
         finished_at=report.get("finished_at"),
         merge=MergeReport.from_json(report.get("merge")),
+        undeclared_names=report.get("undeclared_names", {}),
         last_batch=standing.counts if entry.number > 0 and entry.kind not in _NO_BATCH else None,
         pending=standing.counts is None and bool(entry.unsettled),
         totals=totals,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.domain.ledger.undeclared_names import most_frequent
 from rivermouth.domain.project import table_per_topic
 from rivermouth.engine.batch.shared_batch import Together
 from rivermouth.engine.events import BatchDone, Event, FlowFinished, Warned
@@ -62,6 +63,7 @@ class Worker(threading.Thread):
         self._together = together
         self._counts = Counts()
         self._dropped_by: Counter[str] = Counter()
+        self._undeclared_names: dict[str, int] = {}
         self._batches = 0
         self._began_at = time.monotonic()
         self._ended_at: float | None = None
@@ -81,8 +83,8 @@ class Worker(threading.Thread):
     def outcome(self) -> FlowOutcome:
         """How it ended."""
         duration_s = (self._ended_at or time.monotonic()) - self._began_at
-        name, dropped_by = self._order.flow.name, dict(self._dropped_by)
-        return FlowOutcome(name, self._counts, self._batches, duration_s, self._error, dropped_by)
+        told = {"dropped_by": dict(self._dropped_by), "undeclared_names": self._undeclared_names}
+        return FlowOutcome(self._order.flow.name, self._counts, self._batches, duration_s, self._error, **told)
 
     def run(self) -> None:
         """Carries the flow to its end and tells what became of it."""
@@ -132,6 +134,7 @@ class Worker(threading.Thread):
         if isinstance(event, BatchDone):
             self._counts += event.counts
             self._dropped_by.update(event.dropped_by)
+            self._undeclared_names = most_frequent(self._undeclared_names, event.undeclared_names)
             self._batches += 1
             self._state.failures.works(event.flow)
         self._state.tell(event)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from rivermouth.rows.columns.aggregates import struct_of
+from rivermouth.domain.ledger.undeclared_names import most_frequent
+from rivermouth.rows.columns.aggregates import BETWEEN_NAMES, struct_of
 
 if TYPE_CHECKING:
     from rivermouth.rows.columns.aggregates import Aggregate
 
 # A code of a row has a bit for each condition, and a bigint has 63 of them.
 _CONDITIONS: Final = 63
-_TYPES: Final = {"sum": "BIGINT", "collect_set": "STRING", "bit_xor": "BIGINT"}
+_TYPES: Final = {"sum": "BIGINT", "collect_set": "STRING", "bit_xor": "BIGINT", "count_each": "STRING"}
 
 
 class _Sums:
@@ -27,23 +29,35 @@ class _Sums:
 
     @property
     def sql(self) -> list[str]:
-        """Code, summand, member and mark of a row."""
+        """Code, summand, member, mark and names of a row."""
         bits = [f"IF({self._aggregates[name].of}, {1 << place}L, 0L)" for place, name in enumerate(self.conditions)]
         return [" + ".join(bits) or "0L", *(self._of(kind) for kind in _TYPES)]
 
     def read(self, told: str) -> dict[str, Any]:
         """The aggregates by name."""
-        counts, total, mark, marked, members = told.split("\n")
+        counts, total, mark, marked, members, named = told.split("\n", 5)  # a name may hold another one
         rows = [tuple(map(int, each.split(":"))) for each in counts.split(",") if each]
-        others = {"sum": int(total), "bit_xor": int(mark) if marked == "true" else None, "collect_set": members}
+        pairs = named.split(BETWEEN_NAMES)
+        each_name = dict(zip(pairs[::2], map(int, pairs[1::2]), strict=False))
+        others: dict[str, Any] = {"sum": int(total), "bit_xor": int(mark) if marked == "true" else None}
+        others |= {"collect_set": members, "count_each": most_frequent(each_name)}
         bits = {name: 1 << place for place, name in enumerate(self.conditions)}
         return {
             name: others[each.kind] if each.kind in others else sum(n for code, n in rows if code & bits[name])
             for name, each in self._aggregates.items()
         }
 
+    def read_row(self, found: dict[str, Any]) -> dict[str, Any]:
+        """The aggregates by name, of what Spark observed."""
+        each_name = {
+            name: most_frequent(Counter(filter(None, (found[name] or "").split(BETWEEN_NAMES))))
+            for name, each in self._aggregates.items()
+            if each.kind == "count_each"
+        }
+        return found | each_name
+
     def _of(self, kind: str) -> str:
-        found = [each.of for each in self._aggregates.values() if each.kind == kind]
+        found = [each.of_row for each in self._aggregates.values() if each.kind == kind]
         if len(found) > 1:
             msg = f"at most one {kind} can be observed at a time"
             raise ValueError(msg)
@@ -80,8 +94,7 @@ class Observed:
     def get(self) -> dict[str, Any]:
         """The aggregates by name, once the action is done."""
         if self._observation is not None:
-            found: dict[str, Any] = self._observation.get["observed"].asDict()
-            return found
+            return self._sums.read_row(self._observation.get["observed"].asDict())
         return self._sums.read(self._observer.value())
 
 
