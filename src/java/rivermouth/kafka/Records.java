@@ -2,6 +2,7 @@ package rivermouth.kafka;
 
 import java.io.Serializable;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -45,6 +46,9 @@ public final class Records implements Serializable {
     private final HashMap<String, Object> options;
     private transient KafkaConsumer<byte[], byte[]> consumer;
     private transient TopicPartition assigned;
+    // What came of the partition and belongs to places that are asked for later; and where those begin.
+    private transient ArrayDeque<ConsumerRecord<byte[], byte[]>> polled;
+    private transient long next;
 
     /** Options of Kafka's consumer, without its deserializers. */
     public Records(Map<String, String> options) {
@@ -78,17 +82,20 @@ public final class Records implements Serializable {
     public synchronized ArrayData read(UTF8String place) {
         String[] parts = place.toString().split(":", PARTS_OF_A_PLACE);
         TopicPartition partition = new TopicPartition(parts[PARTS_OF_A_PLACE - 1], Integer.parseInt(parts[0]));
+        long start = Long.parseLong(parts[1]);
         long end = Long.parseLong(parts[2]);
-        KafkaConsumer<byte[], byte[]> source = at(partition, Long.parseLong(parts[1]));
+        KafkaConsumer<byte[], byte[]> source = at(partition, start);
         List<Object> found = new ArrayList<>();
         long deadline = System.nanoTime() + PATIENCE_NS;
         long before = source.position(partition);
-        while (source.position(partition) < end) {
-            for (ConsumerRecord<byte[], byte[]> each : source.poll(POLL).records(partition)) {
-                if (each.offset() < end) {
-                    found.add(row(each));
-                }
+        while (true) {
+            while (!polled.isEmpty() && polled.peek().offset() < end) {
+                found.add(row(polled.remove()));
             }
+            if (!polled.isEmpty() || source.position(partition) >= end) {
+                break;
+            }
+            polled.addAll(source.poll(POLL).records(partition));
             if (source.position(partition) > before) {
                 before = source.position(partition);
                 deadline = System.nanoTime() + PATIENCE_NS;
@@ -96,6 +103,7 @@ public final class Records implements Serializable {
                 throw new IllegalStateException(partition + ": nothing came of offset " + before + " within 120 s");
             }
         }
+        next = end;
         if (TaskContext.get() == null) {
             close();
         }
@@ -134,18 +142,18 @@ public final class Records implements Serializable {
         if (consumer == null) {
             ByteArrayDeserializer asTheyAre = new ByteArrayDeserializer();
             consumer = new KafkaConsumer<>(options, asTheyAre, asTheyAre);
+            polled = new ArrayDeque<>();
             TaskContext task = TaskContext.get();
             if (task != null) {
                 TaskCompletionListener closing = done -> close();
                 task.addTaskCompletionListener(closing);
             }
         }
-        if (!partition.equals(assigned)) {
+        if (!partition.equals(assigned) || start != next) {
             consumer.assign(List.of(partition));
+            consumer.seek(partition, start);
             assigned = partition;
-            consumer.seek(partition, start);
-        } else if (consumer.position(partition) != start) {
-            consumer.seek(partition, start);
+            polled.clear();
         }
         return consumer;
     }
@@ -155,6 +163,7 @@ public final class Records implements Serializable {
             consumer.close(Duration.ZERO);
             consumer = null;
             assigned = null;
+            polled = null;
         }
     }
 
