@@ -54,7 +54,6 @@ import glob, os, signal, sys, threading, time
 from pyspark import SparkContext
 from rivermouth import Project
 from rivermouth.engine.events import StepReached
-from rivermouth.project import operate
 
 on, nth, who, how = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 writes, seen = [], []

@@ -361,12 +361,12 @@ def test_without_the_library_it_is_refused_by_name():
 import sys
 sys.modules["google.protobuf"] = sys.modules["google.protobuf.descriptor_pool"] = None
 from rivermouth.formats.protobuf import Protobuf
-from rivermouth.rows import worker_failures
+from rivermouth.engine.flow import task_failures
 try:
     Protobuf(descriptor="x", message="y").columns(None)
 except Exception as error:
     print(error)
-print(worker_failures.failure("RuntimeError: RIVERMOUTH_PROTOBUF_MISSING|").code)
+print(task_failures.failure("RuntimeError: RIVERMOUTH_PROTOBUF_MISSING|").code)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == (

@@ -20,7 +20,6 @@ from rivermouth.engine.batch.pipeline import (
 from rivermouth.engine.batch.recovery import recount, recover
 from rivermouth.engine.events import BatchDone, BatchSkipped
 from rivermouth.errors import CountsDisagree
-from rivermouth.ports.delta.table_ledger import Standing
 from rivermouth.ports.spark.observed import Observed
 from rivermouth.rows import envelope, explode, routing
 from rivermouth.rows.columns import number_keys
@@ -119,7 +118,7 @@ def finish(
     if entry.number == 1 and (said := number_keys.told(seen)):
         run.warn(said)
     undeclared = after_batch(run.standing.report, seen)
-    run.standing = Standing(entry, commit.version)
+    run.advance(entry, commit.version)
     run.reached("written")
     _agree(run, entry, "rows in the table", commit.rows_written, counts.written + counts.merged)
     run.reached("dead_letters")

@@ -17,7 +17,6 @@ from rivermouth.domain.ledger.undeclared_names import NO_NAMES
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.table_ledger import Standing
 from rivermouth.ports.spark.expressions import is_of_the_day
 from rivermouth.ports.spark.prepared_plan import Prepared
 from rivermouth.rows import checks, conform, dead_letter, envelope, explode, partition_values, routing, split_changes
@@ -263,7 +262,7 @@ def complete(
         "merge": None if merge is None else asdict(merge),
         "undeclared_names": undeclared.so_far,
     }
-    run.standing = Standing(entry, run.standing.version, counts, report)
+    run.advance(entry, run.standing.version, counts=counts, report=report)
     run.ledger.keep(run.standing)
     return done
 
@@ -274,4 +273,4 @@ def without_fail_policies(run: RunningFlow) -> RunningFlow:
         each.model_copy(update={"action": "warn"}) if each.action == "fail" else each for each in run.flow.expectations
     )
     flow = run.flow.model_copy(update={"expectations": expectations})
-    return dataclasses.replace(run, flow=flow, prepared={})
+    return dataclasses.replace(run, view=dataclasses.replace(run.view, flow=flow), prepared={})

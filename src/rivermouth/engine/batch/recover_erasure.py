@@ -61,7 +61,7 @@ def finish_forget(run: RunningFlow) -> None:
         keep(run.files, run.places, report)
         told = {"rows": report.rows, "dead_letters": report.dead_letters, "records": records}
         run.emit(Forgotten(run.flow.name, entry.number, report.mark, **told))
-    run.standing = dataclasses.replace(run.standing, counts=ledger.Counts(erased=records))
+    run.count(ledger.Counts(erased=records))
     run.ledger.keep(run.standing)
 
 

@@ -68,7 +68,7 @@ def recover(run: RunningFlow) -> None:
         counts = recount(run, ranges)
         run.emit(complete(run, ranges, counts, time.monotonic() - started))
     else:
-        run.standing = dataclasses.replace(run.standing, counts=ledger.Counts())
+        run.count(ledger.Counts())
         run.ledger.keep(run.standing)
 
 
@@ -357,7 +357,7 @@ def finish_replay(run: RunningFlow) -> None:
         commit = run.ledger.commit_of(standing.entry, standing.version - 1)
         replayed = 0 if commit is None else commit.rows_written or 0
     run.dead_letters.mark(moved.withColumn("new_status", F.lit("replayed")))
-    run.standing = dataclasses.replace(standing, counts=ledger.Counts(replayed=replayed))
+    run.count(ledger.Counts(replayed=replayed))
     run.ledger.keep(run.standing)
 
 
@@ -404,5 +404,5 @@ def finish_decision(run: RunningFlow) -> None:
         run.tombstones.clear(run.spark)
     elif again:
         forget_what_is_no_deletion(run, again)
-    run.standing = dataclasses.replace(run.standing, counts=ledger.Counts())
+    run.count(ledger.Counts())
     run.ledger.keep(run.standing)

@@ -16,7 +16,6 @@ from rivermouth.engine.data_loss.duplicates import check_doubles
 from rivermouth.engine.events import DecisionRecorded
 from rivermouth.errors import DecisionRefused, EpochColumnTaken
 from rivermouth.ports.delta import delta_ddl, delta_table
-from rivermouth.ports.delta.table_ledger import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,7 +104,7 @@ def _record(run: RunningFlow, found: Found, wanted: LossDecision) -> None:
     entry = ruling.entry_after(before.entry, counts)
     run.reached("decide")
     commit = write_entry(run, entry)
-    run.standing = Standing(entry, commit.version, report=before.report)
+    run.advance(entry, commit.version, report=before.report)
     run.void = None
     run.reached("decided")
     finish_decision(run)

@@ -23,7 +23,6 @@ from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.events import Replayed, StillFailing
 from rivermouth.engine.schema.evolve import foreseen, grow
 from rivermouth.names import COORDINATES, EPOCH, IN_TABLE, ROUTE
-from rivermouth.ports.delta.table_ledger import Standing
 from rivermouth.rows import dead_letter, explode, routing
 from rivermouth.rows.split_changes import once
 
@@ -113,7 +112,7 @@ def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool, m
         if not dry_run and (passed or marks_failures):
             counts = _append(run, passing, coordinates) if passed else run.standing.counts
             _mark(run, letters, coordinates, failing)
-            run.standing = replace(run.standing, counts=counts)
+            run.count(counts)
             run.ledger.keep(run.standing)
         done = Replayed(run.flow.name, name, tried=tried, replayed=passed, remaining=tried - passed, dry_run=dry_run)
         return replace(done, reasons=reasons)
@@ -188,7 +187,7 @@ def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Cou
     missing = passing if run.flow.keyed is not None else _missing(passing, coordinates, run)
     run.reached("replay_write")
     commit = write_rows(table_rows(missing, run), run, entry)
-    run.standing = Standing(entry, commit.version, report=before.report)
+    run.advance(entry, commit.version, report=before.report)
     return Counts(replayed=commit.rows_written or 0)
 
 

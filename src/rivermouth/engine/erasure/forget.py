@@ -25,7 +25,7 @@ from rivermouth.engine.table.describe_tables import DEFAULT_RETAIN_S
 from rivermouth.errors import CommitLost, ForgetRefused
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_merge import delete
-from rivermouth.ports.delta.table_ledger import Standing, app_id
+from rivermouth.ports.delta.table_ledger import app_id
 from rivermouth.side_tables import erased_records
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _erase(run: RunningFlow, request: ForgetRequest, chosen: Chosen, report: For
     commit = run.ledger.commit_of(entry, before.version)
     if commit is None:
         raise CommitLost(flow=entry.flow, entry=entry.number, table=run.places.table)
-    run.standing = Standing(entry, commit.version, report=before.report)
+    run.advance(entry, commit.version, report=before.report)
     run.reached("forgotten")
     finish_forget(run)
     return report_of(run.files, run.places, request.mark) or dataclasses.replace(report, done=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rivermouth.domain.ledger.retries import Retries
 from rivermouth.engine.events import Event, Listener, StepReached, Warned
+from rivermouth.ports.delta.table_ledger import Standing
 from rivermouth.rows.keyed.column_starts import ColumnStarts
 
 if TYPE_CHECKING:
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.ledger import Counts, Entry, Ranges
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.flow.shared_part import Part
     from rivermouth.engine.flow.table_shape import TableChanges
     from rivermouth.errors import LedgerVoid
-    from rivermouth.ports.delta.table_ledger import Standing, TableLedger
+    from rivermouth.ports.delta.table_ledger import TableLedger
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.lake.lease import Lease
     from rivermouth.ports.sources.protocols import Records, Topics
@@ -49,71 +50,193 @@ class SharedBatches(Protocol):
         """The others no longer wait for this flow."""
 
 
-@dataclass(slots=True)
-class RunningFlow:
-    """Everything that a batch of one flow needs, and the one thing that changes: ``standing``.
+@dataclass(frozen=True, slots=True)
+class FlowContext:
+    """What stays the same while a flow is at work.
 
     Attributes:
-        flow: As the user wrote it.
         places: Where its table, checkpoint and state lie.
         spark: A session of its own.
         files: The lake's small files.
         kafka: What there is to read: the cluster's admin side, or the table that stands in for it.
-        source: The same as Spark reads it.
         sink: Writes the table.
         ledger: The table's ledger.
         dead_letters: The table of dead letters.
         erased: The records that were erased.
-        columns: Names of the table's columns, in order.
+        tombstones: The deleted keys of a keyed table.
         table_id: Delta's UUID of the table.
-        standing: The newest ledger entry; replaced after each commit.
+        listener: Gets the events.
         lock: Held while the table is written: batches, replays.
         stopping: Set when the flow shall end after the batch in hand.
-        listener: Gets the events.
-        topic_ids: Kafka's UUIDs of the topics as they were found.
-        void: What others did to the table's data after the newest entry; then only a decision may follow.
-        changes: What the declared schema asks of the table, as it was when the flow was looked at.
-        lease: The table's, if the flow runs under one.
-        tombstones: The deleted keys of a keyed table.
-        due_at: When the flow's tables are looked after next, in seconds since the epoch.
-        retries: When its dead letters are tried again by themselves.
+    """
+
+    places: FlowPlaces
+    spark: SparkSession
+    files: LakeFiles
+    kafka: Topics
+    sink: Append | Upsert
+    ledger: TableLedger
+    dead_letters: DeadLetterTable
+    erased: Erased
+    tombstones: Tombstones | None
+    table_id: str
+    listener: Listener
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """What a flow writes into its table now. It is replaced as a whole, when the flow's schema grows.
+
+    Attributes:
+        flow: As the user wrote it, with the schema that it has now.
+        columns: Names of the table's columns, in order.
         left: Columns that the table has and the flow does not write.
         starts: Since when the flow reads columns that it has not read all the time, where records bring parts of rows.
+        changes: What the declared schema asks of the table, as it was when the flow was looked at.
+    """
+
+    flow: Flow
+    columns: list[str]
+    left: tuple[str, ...]
+    starts: ColumnStarts
+    changes: TableChanges | None
+
+
+@dataclass(slots=True)
+class RunningFlow:
+    """A flow at work.
+
+    Attributes:
+        context: What stays the same.
+        view: What it writes into its table now; replaced as a whole.
+        standing: Where the table's ledger stands; replaced by ``advance`` after each commit.
+        source: What it reads, as Spark reads it; another one after a failure.
+        topic_ids: Kafka's UUIDs of the topics as they were found.
+        void: What others did to the table's data after the newest entry; then only a decision may follow.
+        lease: The table's, if the flow runs under one.
+        due_at: When the flow's tables are looked after next, in seconds since the epoch.
+        retries: When its dead letters are tried again by themselves.
         prepared: Steps 2 to 5 as they stand ready, by the columns that stay beside.
         together: The flows with which it carries its batches.
         looked_at: Of what its schema did not grow any more; written as it is.
         state_lost: Whether the lake's state of the flow was deleted, and the newest entry is counted again for that.
     """
 
-    flow: Flow
-    places: FlowPlaces
-    spark: SparkSession
-    files: LakeFiles
-    kafka: Topics
-    source: Records
-    sink: Append | Upsert
-    ledger: TableLedger
-    dead_letters: DeadLetterTable
-    erased: Erased
-    columns: list[str]
-    table_id: str
+    context: FlowContext
+    view: TableView
     standing: Standing
-    listener: Listener
+    source: Records
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
     void: LedgerVoid | None = None
-    changes: TableChanges | None = None
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    stopping: threading.Event = field(default_factory=threading.Event)
     lease: Lease | None = None
-    tombstones: Tombstones | None = None
     due_at: float = 0.0
     retries: Retries = field(default_factory=Retries)
-    left: tuple[str, ...] = ()
-    starts: ColumnStarts = field(default_factory=ColumnStarts)
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
     together: SharedBatches | None = None
     looked_at: Ranges | None = None
     state_lost: bool = False
+
+    @property
+    def places(self) -> FlowPlaces:
+        """See ``FlowContext``."""
+        return self.context.places
+
+    @property
+    def spark(self) -> SparkSession:
+        """See ``FlowContext``."""
+        return self.context.spark
+
+    @property
+    def files(self) -> LakeFiles:
+        """See ``FlowContext``."""
+        return self.context.files
+
+    @property
+    def kafka(self) -> Topics:
+        """See ``FlowContext``."""
+        return self.context.kafka
+
+    @property
+    def sink(self) -> Append | Upsert:
+        """See ``FlowContext``."""
+        return self.context.sink
+
+    @property
+    def ledger(self) -> TableLedger:
+        """See ``FlowContext``."""
+        return self.context.ledger
+
+    @property
+    def dead_letters(self) -> DeadLetterTable:
+        """See ``FlowContext``."""
+        return self.context.dead_letters
+
+    @property
+    def erased(self) -> Erased:
+        """See ``FlowContext``."""
+        return self.context.erased
+
+    @property
+    def tombstones(self) -> Tombstones | None:
+        """See ``FlowContext``."""
+        return self.context.tombstones
+
+    @property
+    def table_id(self) -> str:
+        """See ``FlowContext``."""
+        return self.context.table_id
+
+    @property
+    def listener(self) -> Listener:
+        """See ``FlowContext``."""
+        return self.context.listener
+
+    @property
+    def lock(self) -> threading.RLock:
+        """See ``FlowContext``."""
+        return self.context.lock
+
+    @property
+    def stopping(self) -> threading.Event:
+        """See ``FlowContext``."""
+        return self.context.stopping
+
+    @property
+    def flow(self) -> Flow:
+        """See ``TableView``."""
+        return self.view.flow
+
+    @property
+    def columns(self) -> list[str]:
+        """See ``TableView``."""
+        return self.view.columns
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """See ``TableView``."""
+        return self.view.left
+
+    @property
+    def starts(self) -> ColumnStarts:
+        """See ``TableView``."""
+        return self.view.starts
+
+    @property
+    def changes(self) -> TableChanges | None:
+        """See ``TableView``."""
+        return self.view.changes
+
+    def advance(
+        self, entry: Entry, version: int, *, counts: Counts | None = None, report: Mapping[str, Any] | None = None
+    ) -> None:
+        """The table's ledger stands at ``entry``, which ``version`` of the table carries; see ``Standing``."""
+        self.standing = Standing(entry, version, counts, report)
+
+    def count(self, counts: Counts | None) -> None:
+        """The counts of the newest entry's own batch, as they are known now; None where they no longer are."""
+        self.standing = replace(self.standing, counts=counts)
 
     def watches(self, ranges: Ranges) -> bool:
         """Whether a batch of ``ranges`` ends where the policies for the flow's schema say more about a record."""

@@ -7,7 +7,7 @@ fails is told, and stops nothing: it is tried again when it is due the next time
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.delta import maintenance, table_files
@@ -168,5 +168,5 @@ def _carry_entry(run: RunningFlow) -> None:
     before = run.standing
     entry = before.entry.carried("maintenance", before.counts or Counts())
     made = write_entry(run, entry)
-    run.standing = replace(before, entry=entry, version=made.version, counts=Counts())
+    run.advance(entry, made.version, counts=Counts(), report=before.report)
     run.ledger.keep(run.standing)

@@ -10,7 +10,7 @@ from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.data_loss.decide import add_epoch_column, check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached, Warned
 from rivermouth.engine.flow.column_starts import keep_column_starts
-from rivermouth.engine.flow.running import RunningFlow
+from rivermouth.engine.flow.running import FlowContext, RunningFlow, TableView
 from rivermouth.engine.open.adopt import adopt
 from rivermouth.engine.open.rebuild import empty
 from rivermouth.engine.open.restore_state import restore_state, settle_restored
@@ -232,29 +232,29 @@ def standing_flow(
     columns = shape.columns.names
     left = columns_left(columns, state.columns.names)
     entry = replace(standing.entry, flow=flow.name)
-    return RunningFlow(
-        flow=flow,
+    context = FlowContext(
         places=places,
         spark=spark,
         files=files,
         kafka=kafka,
-        source=source,
         sink=flow.sink,  # type: ignore[arg-type]
         ledger=table_ledger,
         dead_letters=DeadLetterTable(
             spark, files, places.dead_letter_table, target=places.full_name, columns=dead_letter.columns(flow)
         ),
         erased=Erased(files, f"{places.erased}/records", state.table_id),
-        columns=columns,
-        table_id=state.table_id,
-        standing=replace(standing, entry=entry),
-        listener=listener,
-        topic_ids={name: topic.id for name, topic in topics.items()},
-        changes=changes,
-        void=void,
         tombstones=_tombstones(files, flow, places, state.table_id),
-        left=left,
-        starts=column_starts(flow, columns, state, left, entry),
+        table_id=state.table_id,
+        listener=listener,
+    )
+    starts = column_starts(flow, columns, state, left, entry)
+    return RunningFlow(
+        context,
+        TableView(flow, columns, left, starts, changes),
+        replace(standing, entry=entry),
+        source,
+        topic_ids={name: topic.id for name, topic in topics.items()},
+        void=void,
     )
 
 

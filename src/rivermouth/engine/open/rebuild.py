@@ -13,7 +13,7 @@ from rivermouth.engine.batch.recovery import finish_decision, recover
 from rivermouth.engine.events import DecisionRecorded, TableEmptied
 from rivermouth.errors import CommitLost, RebuildRefused
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.table_ledger import Standing, app_id
+from rivermouth.ports.delta.table_ledger import app_id
 from rivermouth.rows import envelope
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def empty(run: RunningFlow, topics: Mapping[str, Topic], wanted: Rebuild) -> Non
     # Of a batch that was not settled before others changed the table nothing has to be known: it comes again.
     entry = ledger_rebuild.entry_after(before.entry, first, run.topic_ids, before.counts or Counts(), wanted)
     run.reached("decide")
-    run.standing = Standing(entry, _emptied(run, entry).version, report=before.report)
+    run.advance(entry, _emptied(run, entry).version, report=before.report)
     run.void = None
     run.reached("decided")
     finish_decision(run)

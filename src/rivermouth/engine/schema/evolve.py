@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from rivermouth.decoding.json.undeclared_fields import column_of
 from rivermouth.engine.batch.pipeline import without_erased
 from rivermouth.engine.events import SchemaEvolved
 from rivermouth.engine.flow.column_starts import keep_column_starts
+from rivermouth.engine.flow.running import TableView
 from rivermouth.engine.schema.growth_limits import Room, marked
 from rivermouth.engine.schema.kept_schemas import look_of, newest, with_columns
 from rivermouth.engine.schema.writer_schemas import grown_by, writers_of
@@ -128,7 +130,7 @@ def _grow(run: RunningFlow, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema
         flow = flow.model_copy(update={"format": flow.format.having_looked_at(writers)})
     if kept is None or not is_new:
         if flow != run.flow:
-            run.flow = flow
+            run.view = replace(run.view, flow=flow)
             run.prepared.clear()
         return None
     reshape(run, flow)
@@ -167,16 +169,16 @@ def reshape(run: RunningFlow, flow: Flow) -> None:
     columns = shape.columns.names
     left = columns_left(columns, state.columns.names)
     starts = column_starts(flow, columns, state, left, run.standing.entry)
-    before = (run.flow, run.columns, run.left, run.starts, run.changes)
+    before = run.view
     run.prepared.clear()
-    run.flow, run.columns, run.left, run.starts, run.changes = flow, columns, left, starts, changes
+    run.view = TableView(flow, columns, left, starts, changes)
     try:
         keep_column_starts(run)
         if changes:
             change_table(run.spark, flow, run.places.table, changes)
     except BaseException:
         # Another try finds the kept version, and changes the table then.
-        run.flow, run.columns, run.left, run.starts, run.changes = before
+        run.view = before
         raise
 
 
