@@ -168,8 +168,8 @@ def test_a_payload_with_the_column_of_the_epochs_cannot_begin_one(make_scene, sp
     assert scene.drain(spark).error is None
     scene.make_topic_anew(1)
     assert str(decided(scene, spark, new_epoch=[scene.topic]).error) == (
-        "[EPOCH_COLUMN_TAKEN] flow shop: rows of a new epoch bear it in the column kafka_epoch, and the payload has "
-        "one of that name; nothing was written\n"
+        "[EPOCH_COLUMN_TAKEN] flow shop: rows of a new epoch have its number in the column kafka_epoch, and the "
+        "payload has one of that name; nothing was written\n"
         "  hint: write the topic as it is now into a new table, by another flow"
     )
 

@@ -39,7 +39,7 @@ def test_a_rewind_is_refused_while_the_table_has_the_rows_and_reads_them_again_w
     condition = f"`kafka_topic` = '{scene.topic}' AND `kafka_partition` = 0 AND `kafka_offset` BETWEEN 8 AND 18"
     assert str(error) == (
         f"[REWIND_DOUBLES] flow shop: table {scene.table} has 6 rows of topic {scene.topic} partition 0, offsets 8 to "
-        "18, that would be read again and stand there twice; nothing was recorded\n"
+        "18, that would be read again and be there twice; nothing was recorded\n"
         f"  hint: DELETE FROM delta.`{scene.table}` WHERE {condition}"
     )
     spark.sql(error.next_step)
@@ -134,7 +134,7 @@ def test_without_timestamps_what_was_erased_counts_as_what_the_table_has(erased,
     told = " (or had them, before they were erased)" if erased else ""
     assert str(decided(scene, spark, rewind=[f"{scene.topic}-0:4"]).error) == (
         f"[DECISION_REFUSED] flow shop: --rewind {scene.topic}-0:4 is refused: of what Kafka holds of {scene.topic}-0 "
-        "there, the table and its dead letters have 6 records, offsets 4 to 9, as far as can be told without "
+        "there, the table and its dead letters have 6 records, offsets 4 to 9, as far as is known without "
         f"kafka_timestamp{told}; nothing was recorded\n"
         f'  hint: rivermouth run shop --rewind {scene.topic}-0:10 --why "REASON"'
     )
@@ -213,8 +213,8 @@ def test_a_column_of_the_table_that_is_no_epoch_is_not_taken_for_one(make_scene,
     spark.sql(f"ALTER TABLE delta.`{scene.table}` ADD COLUMNS (Kafka_Epoch string)")
     scene.make_topic_anew(1)
     assert str(decided(scene, spark, new_epoch=[scene.topic]).error) == (
-        "[EPOCH_COLUMN_TAKEN] flow shop: rows of a new epoch bear it in the column kafka_epoch, and the table has one "
-        "of that name that is no int; nothing was written\n"
+        "[EPOCH_COLUMN_TAKEN] flow shop: rows of a new epoch have its number in the column kafka_epoch, and the "
+        "table has one of that name that is no int; nothing was written\n"
         "  hint: write the topic as it is now into a new table, by another flow"
     )
 

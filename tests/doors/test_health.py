@@ -228,7 +228,7 @@ def test_several_broken_rules_are_listed():
             FlowBroken(flow="f", detail="[CAST_INVALID_INPUT] The value 's3cret' cannot be cast"),
             "FLOW_BROKEN",
             (
-                "flow f: [CAST_INVALID_INPUT] see what the run itself said; the batch in hand was not written, or will "
+                "flow f: [CAST_INVALID_INPUT] see what the run itself said; the current batch was not written, or will "
                 "be found at the next start"
             ),
         ),

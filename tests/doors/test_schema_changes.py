@@ -78,8 +78,8 @@ def rows(spark, order, *names):
 MISMATCHES = [
     (NEW.replace("id bigint", "id string"), {}, "its column id is bigint, the flow writes string"),
     (NEW.replace("seq bigint", "seq timestamp"), {}, "its column seq is bigint, the flow writes timestamp"),
-    (NEW.replace("id", "key", 1), {"keys": ["key"]}, "its rows are told apart by id, those of the flow by key"),
-    (NEW, {"sequence_by": "v"}, "its rows are ordered by seq, those of the flow by v"),
+    (NEW.replace("id", "key", 1), {"keys": ["key"]}, "its rows have the keys id, and those of the flow key"),
+    (NEW, {"sequence_by": "v"}, "its rows are ordered by seq, and those of the flow v"),
 ]
 WARNED = "the declared schema adds column extra string, widens id to bigint, widens v to bigint, widens seq to bigint"
 # Key, value, the column that is gone, the one that is new, and the record: of an updated row the first stays.

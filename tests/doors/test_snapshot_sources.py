@@ -197,7 +197,7 @@ def test_what_cannot_be_read_is_told_in_whole(stock):
     stock.write("{versions_of: erp.none}")
     none = unfit("erp.none", "there is no table", "name the table as schema.table, or by its path")
     assert none in stock.say("run")[1]
-    anew = f"table {stock.folder}/lake/silver/stock is not made anew: the flow reads snapshots"
+    anew = f"table {stock.folder}/lake/silver/stock is not rebuilt: the flow reads snapshots"
     assert stock.say("rebuild", "stock", "--why", "test")[1] == (
         f"[REBUILD_REFUSED] flow stock: {anew}, and the next one brings all rows; nothing was changed\n"
         "  at: rivermouth.yml:4\n  hint: rivermouth run stock\n"

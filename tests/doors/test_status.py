@@ -120,7 +120,7 @@ def test_a_flow_that_is_behind(lake, filled):
     pair = lake.flow(topics=[name], trigger={"every": "30 seconds"})
     lake.two_batches(pair, name, {0: 10, 1: 20, 2: 8})
     (status,) = lake.status(pair)
-    assert status.message == "82 offsets behind, and nobody is writing"
+    assert status.message == "82 offsets behind, and no process writes the table"
     assert (status.code, status.hint, status.entry, status.lag) == (None, "", 2, 82)
     assert status.partitions == (
         PartitionStatus(name, 0, 10, 10, 0),
@@ -277,7 +277,7 @@ def test_a_topic_that_was_made_anew_has_no_lag_that_anybody_knows(stands, lake, 
         topic_id = kafka.describe([name])[name].id
     assert status.message == (
         f"flow orders: topic {name} was deleted and created again: its id is {topic_id}, the ledger knows another and "
-        f"stands at {name}-0:{stands}; none of the 10 offsets that it holds now was read; nothing was written"
+        f"ends at {name}-0:{stands}; none of the 10 offsets that it holds now was read; nothing was written"
     )
     assert status.partitions == (PartitionStatus(name, 0, stands, 10, None),)
     assert (status.lag, status.furthest_behind) == (None, None)
@@ -356,7 +356,7 @@ def test_a_flow_whose_records_are_about_to_expire_is_warned(lake, filled, broker
     (status,) = lake.status(pair)
     assert status.code is None
     warning = (
-        f"{name} partition 0 is about to lose unread records: the flow stands 4 offsets behind the first of 50 that "
+        f"{name} partition 0 is about to lose unread records: the flow is 4 offsets behind the first of 50 that "
         "Kafka holds"
     )
     assert status.warnings == (warning,)

@@ -219,7 +219,7 @@ def test_a_jvm_that_ends_again_and_again_is_given_up(monkeypatch, tmp_path):
     assert carried == [1000, 500, 250, 125, 62, 31, 15, 7, 3]
     assert str(outcome.error) == (
         "[ENGINE_LOST] flow f: Spark's JVM ended 9 times, most likely for lack of memory, the last time with at most 3 "
-        "offsets a batch; the batch in hand was not written, or will be found at the next start\n"
+        "offsets a batch; the current batch was not written, or will be found at the next start\n"
         "  hint: spark: {driver_memory: 4g}"
     )
     assert [each.error for each in events if isinstance(each, FlowFailed)] == [str(outcome.error)]
@@ -310,7 +310,7 @@ def test_a_batch_that_always_fails_is_cut_down_to_the_range_that_does(scene, top
     assert str(outcome.error).endswith(
         "they were not written\n"
         "  at: rivermouth.yml:9\n"
-        "  hint: rivermouth run poisoned, after the cause is mended; nothing before these offsets is affected"
+        "  hint: rivermouth run poisoned, after the cause is corrected; nothing before these offsets is affected"
     )
     assert scene.offsets(order) == [(0, offset) for offset in range(57)]
     assert [event.next_offsets for event in scene.of(BatchRetried)][:3] == [64, 64, 32]

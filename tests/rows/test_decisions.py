@@ -103,7 +103,7 @@ def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
             TopicRecreated,
             (
                 "[TOPIC_RECREATED] flow shop: topic t was deleted and created again: its id is two, the ledger knows "
-                "one and stands at t-0:10, t-1:20; none of the 5 offsets that it holds now was read; nothing was "
+                "one and ends at t-0:10, t-1:20; none of the 5 offsets that it holds now was read; nothing was "
                 f'written\n  hint: {ANEW_HINT}rivermouth run shop --new-epoch t --why "REASON"'
             ),
         ),
@@ -112,7 +112,7 @@ def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
             PartitionsFewer,
             (
                 "[PARTITIONS_FEWER] flow shop: topic t was deleted and created again: the ledger knows 2 partitions "
-                "and stands at t-0:10, t-1:20, it has 1; none of the 5 offsets that it holds now was read; nothing was "
+                "and ends at t-0:10, t-1:20, it has 1; none of the 5 offsets that it holds now was read; nothing was "
                 f'written\n  hint: {ANEW_HINT}rivermouth run shop --new-epoch t --why "REASON"'
             ),
         ),
@@ -301,7 +301,7 @@ def test_of_many_partitions_the_first_tell_where_the_ledger_stood():
     places = ", ".join(f"t-{partition}:5" for partition in range(8))
     assert str(problem(entry, ANEW)) == (
         "[TOPIC_RECREATED] flow shop: topic t was deleted and created again: its id is two, the ledger knows one and "
-        f"stands at {places}, 4 more; none of the 5 offsets that it holds now was read; nothing was written\n"
+        f"ends at {places}, 4 more; none of the 5 offsets that it holds now was read; nothing was written\n"
         f'  hint: {ANEW_HINT}rivermouth run shop --new-epoch t --why "REASON"'
     )
 
@@ -320,8 +320,8 @@ def test_a_rewind_goes_back_and_says_what_the_table_must_not_have():
 @pytest.mark.parametrize(
     ("found", "offset", "detail", "fix"),
     [
-        (FOUND, 11, "the ledger stands at 10, and a rewind goes back", "rivermouth plan shop"),
-        (FOUND, 99, "the ledger stands at 10, and a rewind goes back", "rivermouth plan shop"),
+        (FOUND, 11, "the ledger is at 10, and a rewind goes back", "rivermouth plan shop"),
+        (FOUND, 99, "the ledger is at 10, and a rewind goes back", "rivermouth plan shop"),
         (
             replace(FOUND, first={"t": {0: 6, 1: 0}}),
             4,
@@ -368,7 +368,7 @@ def test_after_a_cut_what_lies_before_it_may_be_in_the_table_from_an_earlier_epo
 
 def test_of_a_changed_table_the_hint_is_where_the_ledger_stands():
     assert refusal(LossDecision(rewinds={"t": {0: 99}}), FOUND, void=True).endswith(
-        "stands at 10, and a rewind goes back; nothing was recorded\n"
+        "is at 10, and a rewind goes back; nothing was recorded\n"
         '  hint: rivermouth run shop --rewind t-0:10 --why "REASON"'
     )
 
@@ -463,5 +463,5 @@ def test_a_rebuild_goes_back_to_where_the_source_begins():
     assert (decision.kind, decision.entry, decision.topic, decision.topic_id) == ("rebuild", 2, "t", "one")
     assert decision.moves == {0: (10, 3), 1: (20, 0), 2: (0, 0)}
     assert {name: getattr(decision, name) for name in ANN} == ANN
-    said = "the table was emptied, to be made anew: t-0 from 3 on, t-1 from 0 on, t-2 from 0 on"
+    said = "the table was emptied, to be rebuilt: t-0 from 3 on, t-1 from 0 on, t-2 from 0 on"
     assert decisions.text(decision) == said

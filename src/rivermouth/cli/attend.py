@@ -129,10 +129,10 @@ def _heard(stop: Stop, note: Callable[[str], None]) -> Iterator[list[int]]:
         if not stop.begun:
             stop.ask()
         elif stop.asked:
-            note("stopping at once: the batch in hand is given up")
+            note("stopping at once: the current batch is given up")
             stop.at_once()
         else:
-            note("stopping after the batch in hand; once more: at once")
+            note("stopping after the current batch; press Ctrl-C again to stop at once")
             stop.ask()
 
     before = {number: signal.signal(number, hear) for number in _SIGNALS}

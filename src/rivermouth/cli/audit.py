@@ -23,7 +23,7 @@ def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
 
     Reads the topics once more, as a reader of committed records sees them, and looks for each record in the table and
     in the dead letters: it must be in one of them, erased, or among those that the ledger counted as dropped. Changes
-    nothing, and may run beside a flow that follows. Exit code 1 if anything is lost, doubled or made up.
+    nothing, and may run while a flow follows. Exit code 1 if anything is lost, doubled or made up.
     """
     from rivermouth.project.api import Project
     from rivermouth.project.commands.audit import audited
@@ -52,7 +52,7 @@ def audit_text(audit: FlowAudit) -> str:
     if audit.since:
         before = ledger.text(audit.not_audited)
         told = f": {before}" if before else ""
-        lines.append(f"  not audited, for nobody can compare it any more: entries 0 to {audit.since}{told}")
+        lines.append(f"  not audited, because Kafka no longer holds all of it: entries 0 to {audit.since}{told}")
     if audit.compacted:
         why = "compacted" if audit.place == "Kafka" else "erased from"
         lines.append(f"  {why}, so records may have gone from {audit.place} since: {', '.join(audit.compacted)}")

@@ -90,7 +90,7 @@ def demo_text(done: Demo, seconds: float) -> str:
         (each.flow, place) for each in places for place in (each.table, each.dead_letter_table) if Path(place).is_dir()
     ]
     lines = [
-        f"Sent {sent}; carried in {seconds:.0f} s all told.",
+        f"Sent {sent}; carried in {seconds:.0f} s in all.",
         "",
         columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in done.outcomes]),
         "",

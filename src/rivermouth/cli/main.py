@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import logging
 import os
@@ -153,7 +154,9 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 def _show_usage(error: click.ClickException, output: Output) -> None:
     meant = meant_by(error)
     if not output.json:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        say(said.getvalue().rstrip("\n"), err=True)
         if meant:
             say(f"  hint: {meant}", err=True)
         return

@@ -348,7 +348,7 @@ def _type_at(there: T.DataType | None, found: T.DataType, numbers: Numbers, path
 
 def _values(mine: T.StructField, wanted: T.DataType) -> str:
     if isinstance(mine.dataType, T.DoubleType) and isinstance(wanted, T.LongType):
-        return "whole numbers of which a double would lose digits"
+        return "whole numbers that do not fit a double exactly"
     return f"values of {_told(wanted)}"
 
 

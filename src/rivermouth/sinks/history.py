@@ -42,7 +42,7 @@ class History(KeyedSink):
             that is valid then.
         apply_as_truncates: A condition: where it is TRUE the record ends all versions that are valid then.
         tombstones: What a record without a value does: end the newest version of its key, or nothing.
-        remember_deletes: So long everything is remembered that late records may depend on and no row tells.
+        remember_deletes: How long everything is remembered that late records may depend on and that is in no row.
         track_history_columns: A new version begins where one of these changes; else the version changes in place.
             Without any each record makes a version, and of a snapshot each row that changed.
         track_history_except_columns: The same, for all columns but these.

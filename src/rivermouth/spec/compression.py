@@ -14,7 +14,7 @@ DEFAULT_MAX_BYTES: Final = 64 << 20
 class Compression(Noun):
     """How each value is compressed; in YAML also its type alone.
 
-    Kafka's own compression, of batches, is none of it: Kafka's clients take that away by themselves.
+    Kafka's own compression, of batches, is none of it: Kafka's clients remove that themselves.
 
     Attributes:
         type: ``gzip`` (RFC 1952) or ``zstd`` (RFC 8878).

@@ -56,10 +56,10 @@ class Trigger(Noun):
 
     Attributes:
         every: Time from the start of one batch to the start of the next, with ``--follow``.
-        max_offsets: At most so many offsets a batch, over all partitions.
-        min_offsets: Wait until there are so many, but no longer than ``max_delay``.
+        max_offsets: The most offsets in a batch, over all partitions.
+        min_offsets: Wait until there are this many offsets, but no longer than ``max_delay``.
         max_delay: Bound on the wait for ``min_offsets``.
-        min_partitions: At least so many Spark tasks read a batch.
+        min_partitions: The least number of Spark tasks that read a batch.
     """
 
     every: DurationS = 10.0
@@ -84,10 +84,10 @@ class Table(Noun):
     """The Delta table that a flow writes; in YAML a name, or a mapping with its layout.
 
     Attributes:
-        name: ``schema.table`` lies in the lake; ``catalog.schema.table`` is also registered in that catalog. With
+        name: ``schema.table`` is in the lake; ``catalog.schema.table`` is also registered in that catalog. With
             ``{topic}`` in it a flow of several topics has a table for each; with ``{column}``, a flow over a table
             has one for each value of that partition column.
-        max_tables: At most so many tables, where there are several.
+        max_tables: The most tables, where there are several.
         partition_by: Columns; ``{name: expression}`` derives one, for example ``{day: date(kafka_timestamp)}``.
         cluster_by: Columns for liquid clustering; not together with ``partition_by``.
         properties: Delta table properties, set when the table is created.

@@ -85,7 +85,7 @@ class Vacuum(Noun):
 class Maintenance(Noun):
     """What a flow does for the files of its tables, between batches and after a run that drained.
 
-    In YAML ``after_run`` alone stands for all three, with their defaults.
+    In YAML ``after_run`` alone sets all three, with their defaults.
 
     Attributes:
         optimize: When small files are put together; never where it is left out.

@@ -17,7 +17,7 @@ class Places(Noun):
         table: Folder of the table.
         checkpoint: Folder of the query's checkpoint. It is a cache: it may be deleted at any time.
         dead_letter_table: Folder of the table of dead letters.
-        bucket_prefix: What ``{bucket_prefix}`` stands for.
+        bucket_prefix: The text of ``{bucket_prefix}``.
     """
 
     table: str | None = None

@@ -99,7 +99,7 @@ def text(decision: Decision) -> str:
         return f"the table was taken over: {begins}"
     if decision.kind == "rebuild":
         moved = ", ".join(f"{decision.topic}-{p} from {start} on" for p, (_before, start) in parts)
-        return f"the table was emptied, to be made anew: {moved}"
+        return f"the table was emptied, to be rebuilt: {moved}"
     if decision.kind == "rewind":
         moved = ", ".join(f"{decision.topic}-{p} from {before} back to {after}" for p, (before, after) in parts)
         return f"{moved}: read again from there"

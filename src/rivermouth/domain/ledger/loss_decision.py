@@ -163,14 +163,14 @@ class Ruler:
         nearest = min(max(target, first), max(known, first), end)
         adopted = self._adopted_at(topic, partition)
         if target < adopted:
-            detail = f"the table was taken over at {adopted}, and which of the records before it has nobody can tell"
+            detail = f"the table was taken over at {adopted}, and it is not known which earlier records it has"
             nearest = max(adopted, first)
         elif target > end < known:
             detail = f"{topic}-{partition} ends at {end}, before the ledger's {known}"
         elif target < first:
             detail = f"Kafka holds {topic}-{partition} from {first} on"
         elif target > known:
-            detail = f"the ledger stands at {known}, and a rewind goes back"
+            detail = f"the ledger is at {known}, and a rewind goes back"
         else:
             self._go_back(topic, partition, target, known, end)
             return

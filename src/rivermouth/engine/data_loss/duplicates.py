@@ -47,7 +47,7 @@ def check_doubles(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> Non
     ranges = _readable(run, ruling.suspect) if looks else {}
     found = _counted(_the_same(run, ranges)) if ranges else []
     if found:
-        first, told = found[0], "" if _timestamp(run) else ", as far as can be told without kafka_timestamp"
+        first, told = found[0], "" if _timestamp(run) else ", as far as is known without kafka_timestamp"
         erased = " (or had them, before they were erased)" if run.erased.exists() else ""
         topic, partition = first[names.TOPIC], first[names.PARTITION]
         behind: Offsets = {}

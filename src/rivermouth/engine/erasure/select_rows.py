@@ -156,7 +156,7 @@ def _check_coordinates(run: RunningFlow, placeless: int) -> None:
     """Nothing, if every row says which record it is."""
     if not placeless:
         return
-    detail = f"{placeless} of the rows do not say of which record they are, since another program wrote them"
+    detail = f"{placeless} of the rows have no coordinates, because another program wrote them"
     fix = f"delete these in Spark, then: rivermouth run {run.flow.name}, which says how it goes on"
     raise ForgetRefused(table=run.places.name, detail=detail, fix=fix)
 

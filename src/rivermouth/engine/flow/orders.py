@@ -67,7 +67,7 @@ class FlowOutcome:
         counts: Sum over its batches.
         batches: How many there were.
         duration_s: From its start to its end.
-        error: What ended it; None if it drained or was told to stop.
+        error: What ended it; None if it drained or was asked to stop.
         dropped_by: Why records were dropped, and how many for each reason.
         undeclared_names: Names of fields that no column has, and in how many records of a sample.
     """

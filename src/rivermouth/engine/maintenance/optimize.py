@@ -164,7 +164,7 @@ def check_retention(table: FlowTable, snapshot: Snapshot, retain_s: float, *, ev
     retain = f"{retain_s / 3600:g} hours"
     if retain_s < maintenance.LEAST_RETAIN_S:
         detail = "under 168 hours, in which a reader may still need them, or a writer may not have committed them yet"
-        fix = f"--retain 7d; or {word}, when nobody reads older versions"
+        fix = f"--retain 7d; or {word}, when no program reads older versions"
         raise RetentionTooShort(table=table.name, retain=retain, detail=detail, fix=fix)
     promised = table_files.interval_s(snapshot.properties.get(_RETENTION, ""))
     if promised is not None and retain_s < promised:

@@ -255,7 +255,7 @@ def _progress(wish: _Wish, state: delta_table.TableState) -> tuple[Offsets, int,
     if written is None:
         if found.planned is not None and wish.flow.keyed is None:
             raise wish.refused(
-                f"batch {last + 1} of its query was begun and not ended, and nobody can say whether the table has it",
+                f"batch {last + 1} of its query was begun and not ended, so it is not known whether the table has it",
                 "start the old query once more, let it end that batch, and stop it",
             )
         doubt = f"nothing in the table says that the query of checkpoint {wish.wanted.source} wrote it"

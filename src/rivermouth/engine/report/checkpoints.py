@@ -161,6 +161,6 @@ def _restart(report: CheckpointReport, *, goes_on: bool) -> str:
         return "run --follow goes on with this query; run reads from the ledger's offsets"
     if report.state == "none":
         return "run --follow begins a query at the ledger's offsets, where run reads from too"
-    why = report.detail if report.state == "damaged" else "the ledger stands elsewhere"
+    why = report.detail if report.state == "damaged" else "the ledger has other offsets"
     fate = "is moved aside" if report.state == "damaged" else "is replaced"
     return f"with run --follow the checkpoint {fate} ({why}); the ledger says where to go on"

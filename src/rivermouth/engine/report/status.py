@@ -384,7 +384,7 @@ def _warnings(partitions: Sequence[PartitionStatus], first: Offsets, ends: Offse
         # A log that begins at 0 was never cut.
         if start > 0 and 0 <= ahead < NEAR_START * retained:
             found.append(
-                f"{part.topic} partition {part.partition} is about to lose unread records: the flow stands {ahead} "
+                f"{part.topic} partition {part.partition} is about to lose unread records: the flow is {ahead} "
                 f"offsets behind the first of {retained} that Kafka holds"
             )
     return tuple(found)
@@ -415,7 +415,7 @@ def _message(status: FlowStatus, flow: Flow) -> str:
     if not status.lag:
         return "up to date"
     if status.writer is None:
-        return f"{status.lag} offsets behind, and nobody is writing"
+        return f"{status.lag} offsets behind, and no process writes the table"
     slow = status.batch_duration_s is not None and status.batch_duration_s > status.trigger_s
     if slow and status.input_rate and status.processing_rate and status.input_rate > status.processing_rate:
         return f"{status.lag} offsets behind and falling back: records come faster than they are written"

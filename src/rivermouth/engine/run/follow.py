@@ -119,7 +119,7 @@ def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> bool:
         if not kept:
             checkpoints.remove()
         if not kept and (found.planned or found.committed):
-            run.emit(CheckpointReplaced(run.flow.name, "the ledger stands elsewhere", None))
+            run.emit(CheckpointReplaced(run.flow.name, "the ledger has other offsets", None))
     checkpoints.claim(run.flow.name, run.table_id, decided=run.standing.entry.decided)
     return kept
 

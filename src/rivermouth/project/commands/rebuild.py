@@ -48,7 +48,7 @@ def order_of(project: ResolvedProject, name: str) -> FlowOrder:
     check_one(project, name)
     (order,) = orders(project, [name])
     if project.debug:
-        raise ArgumentInvalid(argument="debug", detail="a trial's table is not made anew", fix="project.run()")
+        raise ArgumentInvalid(argument="debug", detail="a trial's table cannot be rebuilt", fix="project.run()")
     if order.snapshots is not None:
         raise RebuildRefused(
             at=order.at,

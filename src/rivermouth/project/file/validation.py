@@ -42,7 +42,7 @@ _MISSING_FIXES: Final = {
 _IN_TEXT: Final = re.compile(r"[ ()]")
 # A separator between quotes is the user's text.
 _STEP: Final = re.compile(r"""^((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.)*?)[:;] (.+)$""", re.DOTALL)
-_FIELD_OF: Final = {"metadata column": "metadata_columns", "stands twice": "expectations"}
+_FIELD_OF: Final = {"metadata column": "metadata_columns", "is there twice": "expectations"}
 _DURATIONS: Final = frozenset({"every", "max_delay"})
 _FIXES_BY_NAME: Final = {
     "flows": "write each flow as its name with a ':', indented under flows:",

@@ -84,7 +84,7 @@ def ingest_spec(
         key_format: ``raw``, ``text``, ``long`` or ``int``.
         table: ``schema.table`` instead of the derived name.
         sink: ``upsert`` for one row a key, ``append`` for a row a record, ``history`` for every version of a key.
-        keys: Columns that tell rows apart; Kafka's key by default.
+        keys: Columns that are the key of a row; Kafka's key by default.
         sequence_by: Columns or expressions that say which of two records of a key is newer; Kafka's own order by
             default.
         starting_offsets: As in a project file; earliest by default.

@@ -31,7 +31,7 @@ MESSAGES: Final = {
     **snapshots.MESSAGES,
     KEY_NULL: "a part of its key is null",
     SEQUENCE_NULL: "its place in the order is null, not a number, or a time that is not in the years 1 to 9999",
-    KEY_CHANGED: "it changes a key, and its format tells such a change of its own key alone",
+    KEY_CHANGED: "it changes a key, and its format shows such a change only for its own key",
 }
 
 _TIMES: Final = (T.DateType, T.TimestampType, T.TimestampNTZType)
