@@ -150,7 +150,7 @@ class Scene:
         newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
         known, pretended = (rf"\"next\":{{\"0\":{number}}}" for number in (instead_of, offset))
         newest.write_text(newest.read_text().replace(known, pretended))
-        self.side_file.unlink()
+        self.side_file.write_text("{}")
 
     def add_partitions(self, total: int) -> None:
         admin = self.admin

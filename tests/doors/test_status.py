@@ -322,13 +322,27 @@ def test_a_batch_that_was_not_settled_and_whose_records_are_gone_is_a_stop(lake,
     admin.delete_records([place])[place].result()
     pair = lake.flow(topics=[name])
     lake.two_batches(pair, name, {0: 8})
-    Path(pair[1].ledger_file).unlink()
+    Path(pair[1].ledger_file).write_text("{}")
     (status,) = lake.status(pair)
     assert status.code == "OFFSETS_EXPIRED"
     assert status.hint == (
         "on_data_loss: record, for this and all to come; or only for this: "
         f'rivermouth run orders --accept-loss {name}-0:4-5 --why "REASON"'
     )
+
+
+def test_the_last_batch_of_a_flow_whose_state_was_deleted_is_not_asked_of_kafka(lake, filled, broker):
+    name = filled(10)
+    place = TopicPartition(name, 0, 5)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_records([place])[place].result()
+    pair = lake.flow(topics=[name])
+    lake.two_batches(pair, name, {0: 8})
+    Path(pair[1].ledger_file).unlink()
+    (status,) = lake.status(pair)
+    assert (status.code, status.lag, status.pending) == (None, 2, True)
+    said = f"{pair[1].state} was deleted or emptied: the next run rebuilds what the table tells"
+    assert status.warnings[0] == said
 
 
 def test_a_flow_whose_records_are_about_to_expire_is_warned(lake, filled, broker):

@@ -39,6 +39,7 @@ def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
 def audit_text(audit: FlowAudit) -> str:
     """What was found, for a person."""
     from rivermouth.domain.ledger import ledger
+    from rivermouth.domain.ledger.lost_state import lost_text
 
     if audit.entry is None:
         return f"{audit.flow}: nothing to audit, it has not run yet"
@@ -63,6 +64,9 @@ def audit_text(audit: FlowAudit) -> str:
     )
     lines.append(f"  {found.doubled:,} doubled, {found.not_in_kafka:,} in the tables that {audit.place} does not show")
     lines += [f"  problem: {problem}" for problem in audit.problems]
+    if audit.state_lost is not None:
+        entry, lost = audit.state_lost.entry, lost_text(audit.state_lost.lost)
+        lines.append(f"  the flow's state was deleted, as found at ledger entry {entry}; not known any more: {lost}")
     if audit.examples:
         lines.append(f"  for example: {', '.join(audit.examples)}")
     return "\n".join(lines)

@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _quiet_libraries()
     signal.signal(signal.SIGTERM, _terminated)
     code = invoke(sys.argv[1:] if arguments is None else arguments)
-    if code == INTERRUPTED:
+    if code > 128:  # noqa: PLR2004 - ended by a signal
         _end_children()
     # A closed pipe shows only when the rest is flushed.
     try:
@@ -136,7 +136,10 @@ def invoke(arguments: Sequence[str]) -> int:
 
 
 def _end_children() -> None:
-    """Ends what this process started: a JVM that is only just starting would outlive it."""
+    """Ends what this process started: a JVM that is only just starting would outlive it.
+
+    PySpark hands its process out only once the JVM has answered, so nobody in this program knows it before.
+    """
     for listed in Path("/proc/self/task").glob("*/children"):
         for child in listed.read_text().split():
             with suppress(ProcessLookupError):

@@ -14,6 +14,7 @@ from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.domain.delta.table_files import bytes_text
 from rivermouth.domain.ledger import decisions
+from rivermouth.domain.ledger.lost_state import lost_text
 
 if TYPE_CHECKING:
     from rivermouth.domain.delta.merge_report import MergeReport
@@ -89,6 +90,9 @@ def status_text(status: FlowStatus) -> str:
         lines += [f"  {failed_then(status.failure)}"] if status.code is not None else []
         lines += [f"  hint: {status.failure.hint}"] if status.code is None and status.failure.hint else []
     lines += [f"  warning: {warning}" for warning in status.warnings]
+    if (lost := status.state_lost) is not None:
+        at = lost.at.replace("T", " ").removesuffix("+00:00")
+        lines.append(f"  lost with deleted state at {at} UTC, ledger entry {lost.entry}: {lost_text(lost.lost)}")
     if status.writer is not None:
         lines.append(f"  written by {status.writer}")
     if status.entry is not None:

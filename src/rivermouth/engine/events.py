@@ -225,6 +225,24 @@ class DeadLettersMany(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StateLost(Event):
+    """The folder of rivermouth's own files holds nothing of the flow, though its table is there: it was deleted.
+
+    Attributes:
+        folder: The folder, ``_rivermouth`` in the lake.
+        entry: Number of the newest entry in the table's ledger.
+        rebuilt: What is rebuilt: ``ledger_copy``; ``counts``, those of the newest entry's batch, whose records are read
+            again for that, are not written, and are in no ``batch_done`` and no sum of this run; ``schema``.
+        lost: What cannot be rebuilt: ``deleted_keys``, ``erased_records``, ``schema``.
+    """
+
+    folder: str
+    entry: int
+    rebuilt: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaKept(Event):
     """The flow's schema was inferred; nothing was made of it yet.
 

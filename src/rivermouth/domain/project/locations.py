@@ -92,6 +92,11 @@ class FlowPlaces:
         return f"{self.state}/failures" if self.state else ""
 
     @property
+    def lost(self) -> str:
+        """The file that says what was lost for good when the state was deleted."""
+        return f"{self.state}/lost/{self.name}.json"
+
+    @property
     def option(self) -> str:
         """`` --debug`` behind a command about a trial; else nothing."""
         return " --debug" if self.state.endswith(DEBUG_SUFFIX) else ""

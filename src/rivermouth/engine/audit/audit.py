@@ -16,10 +16,12 @@ from rivermouth.domain.ledger import audit_window, ledger
 from rivermouth.domain.ledger.audit_window import Tally, Window
 from rivermouth.domain.ledger.data_loss import problem
 from rivermouth.domain.ledger.ledger import Counts, Ranges
+from rivermouth.domain.ledger.lost_state import ERASED_RECORDS, LostState
 from rivermouth.engine.audit import audit_exploded, audit_keyed
 from rivermouth.engine.batch import pipeline
 from rivermouth.engine.batch.pipeline import as_coordinates, rows_within, transformed, with_epoch
 from rivermouth.engine.data_loss.decide import found_of
+from rivermouth.engine.flow.lost_state import lost_at, lost_before, lost_with
 from rivermouth.engine.open.open_flow import standing_flow
 from rivermouth.engine.open.sources import reading
 from rivermouth.engine.schema.kept_schemas import settled
@@ -74,6 +76,8 @@ class FlowAudit:
         found: What is there.
         compacted: Topics of which Kafka may have taken records away since; rows of these are no finding.
         problems: What is wrong, in words; empty if every record is in exactly one place.
+        state_lost: What is not known any more of these batches, where something is in a wrong place and the state of
+            the flow in the lake was deleted.
         examples: ``topic-partition:offset`` of some records in the wrong place; of elements with ``:position``.
     """
 
@@ -89,6 +93,7 @@ class FlowAudit:
     found: Tally = field(default_factory=Tally)
     compacted: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    state_lost: LostState | None = None
     examples: tuple[str, ...] = ()
 
 
@@ -207,8 +212,26 @@ def _with_findings(
         # Only now: not everybody may ask for it.
         compacted = tuple(sorted(run.kafka.compacted(window.ranges.keys())))
         found = look(compacted)
+        lost = _state_lost(run, window)
+        if lost and ERASED_RECORDS in lost.lost:
+            found = _with_unlisted(found, window.counts)
         problems = audit_window.findings(found, window.counts, compacted=bool(compacted), place=told.place)
+        told = dataclasses.replace(told, state_lost=lost)
     return dataclasses.replace(told, found=found, compacted=compacted, problems=problems)
+
+
+def _with_unlisted(found: Tally, counts: Counts) -> Tally:
+    """What was found where the list of erased records was deleted: as many count as erased as the ledger counted."""
+    unlisted = max(0, min(found.in_neither - counts.dropped, counts.erased - found.erased))
+    return dataclasses.replace(found, in_neither=found.in_neither - unlisted, erased=found.erased + unlisted)
+
+
+def _state_lost(run: RunningFlow, window: Window) -> LostState | None:
+    """What is not known any more of the window's records, since the flow's state was deleted; None if nothing is."""
+    lost, entry = lost_before(run.files, run.places), lost_at(run.flow, run.files, run.places)
+    if entry is not None:
+        lost = LostState(entry.number, "", lost_with(run.flow, entry))
+    return lost if lost is not None and lost.lost and lost.entry > window.since else None
 
 
 def _places(run: RunningFlow, window: Window) -> DataFrame:

@@ -46,6 +46,10 @@ def finish_forget(run: RunningFlow) -> None:
         found = marked.where(gone).select(*erased_records.COORDINATES).distinct()
         records = found.count()
         request = marked.agg(F.max("request")).collect()[0][0]
+    elif run.state_lost and run.flow.keyed is None:
+        # The list was deleted; the table's log tells how many of its rows went.
+        commit = run.ledger.commit_of(entry, run.standing.version - 1)
+        records = 0 if commit is None else commit.metrics.get("numTargetRowsDeleted", 0)
     _clear_old_memory(run)
     run.reached("forget_purge")
     _purge(run)

@@ -94,10 +94,10 @@ def recount(run: RunningFlow, ranges: Ranges, gone: Ranges | None = None) -> Cou
     buried = run.dead_letters.newest_entry(run.standing.entry.flow, run.flow.previously) >= run.standing.entry.number
     present = rows_within(run, gone).distinct()
     found = present.count()
-    letters = _letters_within(run, gone).count() if buried else 0
+    letters = letters_within(run, gone).count() if buried else 0
     records = found + letters
     if run.flow.explosion is not None:
-        places = present.unionByName(_letters_within(run, gone)) if buried else present
+        places = present.unionByName(letters_within(run, gone)) if buried else present
         records = places.select(*names.IN_TABLE).distinct().count()
     counts = ledger.Counts(
         consumed=records,
@@ -110,7 +110,8 @@ def recount(run: RunningFlow, ranges: Ranges, gone: Ranges | None = None) -> Cou
     return counts + _recounted(run, rest, complete=not buried) if rest else counts
 
 
-def _letters_within(run: RunningFlow, ranges: Ranges) -> DataFrame:
+def letters_within(run: RunningFlow, ranges: Ranges) -> DataFrame:
+    """Coordinates of the newest entry's dead letters in these ranges."""
     return as_coordinates(_own_letters(run)).where(envelope.inside(ranges))
 
 
@@ -209,6 +210,9 @@ def _as_merged(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame
         present = present.unionByName(mine.drop(names.EPOCH))
     present = present.distinct().withColumn("__present", F.lit(True))
     marked = routed.join(present, coordinates, "left")
+    if run.state_lost:
+        # Without the deleted keys a change that came too late looks like one that was not merged.
+        return _as_buried(marked, run)
     unmerged = _unmerged(marked, run).withColumn("__unmerged", F.lit(True))
     marked = marked.join(unmerged, coordinates, "left")
     route = (
@@ -217,6 +221,19 @@ def _as_merged(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame
         .otherwise(F.col(names.ROUTE))
     )
     return marked.withColumn(names.ROUTE, route).drop("__present", "__unmerged")
+
+
+def _as_buried(marked: DataFrame, run: RunningFlow) -> DataFrame:
+    """Judged records with the route that the dead letters tell, where they were written; else that of the rules."""
+    route = F.when(F.col("__present"), routing.TABLE)
+    entry, letters = run.standing.entry, run.dead_letters
+    if letters.newest_entry(entry.flow, run.flow.previously) < entry.number:
+        return marked.withColumn(names.ROUTE, route.otherwise(F.col(names.ROUTE))).drop("__present")
+    buried = as_coordinates(_own_letters(run)).select(*names.IN_TABLE).distinct().withColumn("__buried", F.lit(True))
+    merged = F.when(F.col(names.ROUTE) == routing.DEAD_LETTER, routing.TABLE).otherwise(F.col(names.ROUTE))
+    route = route.when(F.col("__buried"), routing.DEAD_LETTER).otherwise(merged)
+    found = marked.join(buried, [*names.IN_TABLE], "left").withColumn(names.ROUTE, route)
+    return found.drop("__present", "__buried")
 
 
 def _remembered(run: RunningFlow) -> DataFrame | None:

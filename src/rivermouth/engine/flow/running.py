@@ -121,6 +121,7 @@ class RunningFlow:
         prepared: Steps 2 to 5 as they stand ready, by the columns that stay beside.
         together: The flows with which it carries its batches.
         looked_at: Of what its schema did not grow any more; written as it is.
+        state_lost: Whether the lake's state of the flow was deleted, and the newest entry is counted again for that.
     """
 
     context: FlowContext
@@ -135,6 +136,7 @@ class RunningFlow:
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
     together: SharedBatches | None = None
     looked_at: Ranges | None = None
+    state_lost: bool = False
 
     @property
     def places(self) -> FlowPlaces:

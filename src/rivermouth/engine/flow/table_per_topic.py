@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rivermouth.domain.project.locations import check_beside
 from rivermouth.domain.project.table_per_topic import beyond, child_of, named_topics
+from rivermouth.engine.flow.lost_state import lost_at
 from rivermouth.errors import (
     BrokerUnreachable,
     ErasureUnfinished,
@@ -102,7 +103,8 @@ def look(
         return Look()  # as nearly always: the lake is not asked
     # A name that was misspelt is told by its flow, and not kept.
     made = {*there} if order.flow.is_found else {*kafka.describe(there)}
-    found, fresh = _looked(order, there, begin(files, order.places, order.flow, made), known)
+    kept = _kept(order, files, made)
+    found, fresh = _looked(order, there, begin(files, order.places, order.flow, kept.first or made), known)
     for topic in fresh:
         if topic in made:
             keep(files, order.places, order.flow, topic)
@@ -116,8 +118,22 @@ def foreseen(order: FamilyOrder, files: LakeFiles, kafka: Finder) -> Look:
         TopicPatternEmpty: No topic matches the pattern.
         RivermouthError: The broker or the lake does not answer.
     """
-    found, _ = _looked(order, topics_of(order.flow, kafka), read_kept(files, order.places, order.flow), ())
+    there = topics_of(order.flow, kafka)
+    found, _ = _looked(order, there, _kept(order, files, there), ())
     return found
+
+
+def _kept(order: FamilyOrder, files: LakeFiles, there: Collection[str]) -> Kept:
+    """What is kept of a family; where that was deleted, the topics whose tables lost their state are the first ones.
+
+    A topic without a table came later, or else it would have one: it is read from its beginning.
+    """
+    kept = read_kept(files, order.places, order.flow)
+    if kept.first is not None:
+        return kept
+    children = {each: order.child(child_of(order.flow, each)) for each in there}
+    begun = frozenset(each for each, child in children.items() if lost_at(child.flow, files, child.places) is not None)
+    return replace(kept, first=begun) if begun else kept
 
 
 def _looked(order: FamilyOrder, there: Sequence[str], kept: Kept, known: Collection[str]) -> tuple[Look, list[str]]:

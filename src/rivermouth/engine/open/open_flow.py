@@ -13,6 +13,7 @@ from rivermouth.engine.flow.column_starts import keep_column_starts
 from rivermouth.engine.flow.running import FlowContext, RunningFlow, TableView
 from rivermouth.engine.open.adopt import adopt
 from rivermouth.engine.open.rebuild import empty
+from rivermouth.engine.open.restore_state import restore_state, settle_restored
 from rivermouth.engine.schema.kept_schemas import SchemaUpdate, ensured
 from rivermouth.engine.table.flow_table import change_table, create_table, register_table, table_changes, table_shape
 from rivermouth.engine.table.keyed_table import column_starts, columns_left
@@ -84,6 +85,7 @@ def open_flow(
     files = PlacedFiles(session)
 
     adopting = adoption is not None
+    state_lost = restore_state(session, flow, files, places, kafka, listener)
     flow = _with_schema(
         session, flow, files, places, kafka=kafka, listener=listener, update=update_schema, adopting=adopting
     )
@@ -106,10 +108,12 @@ def open_flow(
         listener=listener,
         even_void=bool(decision or rebuild),
     )
-    run.together = together
+    run.together, run.state_lost = together, state_lost
     if run.standing.entry.epochs:
         # Whoever restored the table to before the first epoch, or dropped the column, took it away.
         add_epoch_column(run)
+    if run.state_lost and run.void is None:
+        settle_restored(run)
     if run.void is None or not rebuild:
         decide(run, topics, decision)
     check_topics(run, topics)
@@ -121,6 +125,7 @@ def open_flow(
         run.warn(f"the declared schema {run.changes}")
     entry = run.standing.entry
     recover(run)
+    run.state_lost = False
     unheeded = without_effect(flow, entry)
     if unheeded is not None:
         run.warn(unheeded)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from rivermouth.domain.ledger import decisions, ledger
 from rivermouth.engine.data_loss.decide import found_of, now
 from rivermouth.engine.flow import table_per_topic
+from rivermouth.engine.flow.lost_state import deleted_text
 from rivermouth.engine.flow.orders import FlowOrder, located
+from rivermouth.engine.open import restore_state
 from rivermouth.engine.open.adopt import WITHOUT_EFFECT, Takeover, takeover
 from rivermouth.engine.open.open_flow import standing_flow, without_effect
 from rivermouth.engine.open.sources import finding, reading
@@ -146,7 +148,9 @@ def start_text(flow: Flow) -> str:
 
 
 def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Records, named: FlowPlan) -> FlowPlan:
-    flow, inference = foreseen(spark, order.flow, PlacedFiles(spark), order.places, kafka)
+    files = PlacedFiles(spark)
+    rebuilt, state_lost = restore_state.foreseen(spark, order.flow, files, order.places, kafka)
+    flow, inference = (rebuilt, None) if rebuilt else foreseen(spark, order.flow, files, order.places, kafka)
     order, shape = replace(order, flow=flow), table_shape(spark, flow)
     try:
         topics = kafka.topics(flow)
@@ -158,7 +162,7 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
         return replace(named, start=start_text(flow), warnings=(error.message.partition("; ")[0],))
     taken = _taken(spark, order, kafka, shape, topics)
     standing_still = None if taken else _standing_still(spark, order, kafka, source, shape, topics)
-    warnings = (*_inferred(inference), *_warnings(spark, order, standing_still))
+    warnings = (*_inferred(inference), *_warnings(spark, order, standing_still, state_lost=state_lost))
     if taken:
         found = found_of(kafka, flow, topics)
         next_offsets, said = _after_takeover(flow, taken, topics, found)
@@ -171,7 +175,9 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
     else:
         entry = standing_still.standing.entry.number
         found = found_of(kafka, flow, topics)
-        next_offsets, said = _decided(flow, standing_still.standing.entry, standing_still.standing.needed, found)
+        standing = standing_still.standing
+        needed = standing.entry.next_offsets if state_lost else standing.needed
+        next_offsets, said = _decided(flow, standing.entry, needed, found)
         warnings += said
         start = ledger.filled(next_offsets, found.first)
         why = f"ledger entry {entry} of the table"
@@ -252,14 +258,14 @@ def _standing_still(
     return standing_flow(spark, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
 
 
-def _warnings(spark: SparkSession, order: FlowOrder, run: RunningFlow | None) -> tuple[str, ...]:
-    found = []
+def _warnings(spark: SparkSession, order: FlowOrder, run: RunningFlow | None, *, state_lost: bool) -> tuple[str, ...]:
+    found = [deleted_text(order.places)] if state_lost else []
     if run is not None:
         found += [f"the declared schema {run.changes}"] if run.changes else []
         said = without_effect(order.flow, run.standing.entry)
         found += [said] if said else []
         found += [WITHOUT_EFFECT] if order.adoption else []
-        if run.standing.counts is None and run.standing.entry.unsettled:
+        if not state_lost and run.standing.counts is None and run.standing.entry.unsettled:
             found.append(
                 "the last batch was not settled: its records are read again first, for counts and dead letters"
             )

@@ -19,9 +19,11 @@ from rivermouth.domain.ledger.data_loss import Found
 from rivermouth.domain.ledger.dropping import dropped_by
 from rivermouth.domain.ledger.failures import Failure
 from rivermouth.domain.ledger.ledger import Counts, Decision
+from rivermouth.domain.ledger.lost_state import LostState
 from rivermouth.domain.project.snapshot_location import SnapshotPlace
 from rivermouth.domain.project.table_per_topic import gone, is_child
 from rivermouth.engine.flow.failures import read_failure
+from rivermouth.engine.flow.lost_state import deleted_text, lost_at, lost_before
 from rivermouth.errors import BrokerUnreachable, RivermouthError, SourceNotMade, TableForeign, TopicMissing
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import Standing, TableLedger
@@ -103,6 +105,7 @@ class FlowStatus:
         undeclared_names: Names of fields that records had so far and no column has, and in how many records of a
             sample; at most 100 names.
         failure: Why the flow's last run failed; None if it did not, or if the flow has worked since.
+        state_lost: What is lost since the state of the flow in the lake was deleted; None if nothing is.
     """
 
     flow: str
@@ -130,6 +133,7 @@ class FlowStatus:
     warnings: tuple[str, ...] = ()
     failure: Failure | None = None
     dropped_by: Mapping[str, int] = field(default_factory=dict)
+    state_lost: LostState | None = None
     undeclared_names: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -226,7 +230,12 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
     try:
         holder = read_holder(files, places.lease_file)
         standing, problem = _standing(flow, places, files)
-        status = replace(status, failure=read_failure(files, places.failures, flow.name))
+        status = replace(
+            status,
+            failure=read_failure(files, places.failures, flow.name),
+            state_lost=None if standing is None else lost_before(files, places),
+        )
+        deleted = standing is not None and lost_at(flow, files, places) is not None
     except RivermouthError as error:
         return _failed(status, error)
     status = replace(status, writer=str(holder) if holder is not None and holder.is_alive else None)
@@ -237,8 +246,10 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
         status = _failed(status, problem)
         if standing is None:
             return status
+    # The next run counts the last batch again also without what Kafka does not hold any more.
+    expected = replace(standing, counts=standing.counts or Counts()) if standing and deleted else standing
     try:
-        status = ask(lambda kafka: _with_kafka(status, flow, standing, kafka))
+        status = ask(lambda kafka: _with_kafka(status, flow, expected, kafka))
     except SourceNotMade as error:
         return replace(_failed(status, error), code=None, hint="") if standing is None else _failed(status, error)
     except TopicMissing as error:
@@ -250,6 +261,8 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
     except RivermouthError as error:
         known = standing.entry.next_offsets if standing is not None else {}
         status = replace(_failed(status, error), partitions=_partitions(known, {}, _reads(flow)))
+    if deleted:
+        status = replace(status, warnings=(deleted_text(places), *status.warnings))
     return status if status.code is not None else replace(status, message=_message(status, flow))
 
 
