@@ -23,7 +23,7 @@ from tests.crashes.deciding import (
 
 from rivermouth.engine.events import BatchDone, DecisionRecorded, StepReached
 from rivermouth.engine.report.plan import plan_flow
-from rivermouth.engine.run.requests import Request, perform
+from rivermouth.engine.run.requests import Request, execute
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 
@@ -150,7 +150,7 @@ def test_a_replay_tells_dead_letters_of_one_epoch_from_those_of_another(make_sce
     done = []
 
     def once(run):
-        done.append(perform(run, Request("replay", DeadLetterFilter())))
+        done.append(execute(run, Request("replay", DeadLetterFilter())))
         run.stopping.set()
 
     outcome = scene.follow(spark, until=lambda _event: bool(done), between_batches=once)

@@ -24,7 +24,7 @@ from tests.crashes.deciding import (
 from tests.crashes.test_replay import with_flow
 
 from rivermouth.domain.ledger.erasure import ForgetRequest
-from rivermouth.engine.run.requests import Request, perform
+from rivermouth.engine.run.requests import Request, execute
 from rivermouth.engine.run.supervisor import Supervisor
 
 
@@ -129,7 +129,7 @@ def test_without_timestamps_what_was_erased_counts_as_what_the_table_has(erased,
     if erased:
         erasure = ForgetRequest(where="name = 'eve'", who="ann@host", at="2026-01-31T12:00:00+00:00", mark="7e1f")
         forget = Request("forget", erasure=erasure)
-        assert with_flow(scene, spark, lambda run: perform(run, forget))["records"] == 1
+        assert with_flow(scene, spark, lambda run: execute(run, forget))["records"] == 1
     scene.pretend_the_ledger_is_at(99, instead_of=10)
     told = " (or had them, before they were erased)" if erased else ""
     assert str(decided(scene, spark, rewind=[f"{scene.topic}-0:4"]).error) == (

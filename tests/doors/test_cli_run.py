@@ -486,7 +486,7 @@ def test_a_replay_while_the_flow_follows_is_done_by_its_writer(shop):
     following = threading.Thread(
         target=run_flows.run,
         args=(Project.load("rivermouth.yml"), ["orders"]),
-        kwargs={"follow": True, "door": managed_session.Door(listener=seen.append, stop=stop)},
+        kwargs={"follow": True, "door": managed_session.RunHooks(listener=seen.append, stop=stop)},
     )
     following.start()
     try:
@@ -571,7 +571,7 @@ def test_stopping_before_it_began_ends_at_once(shop):
     stop = managed_session.Stop()
     stop.ask()
     (outcome,) = run_flows.run(
-        Project.load("rivermouth.yml"), ["orders"], follow=True, door=managed_session.Door(stop=stop)
+        Project.load("rivermouth.yml"), ["orders"], follow=True, door=managed_session.RunHooks(stop=stop)
     )
     assert (outcome.error, outcome.counts.consumed) == (None, 0)
 

@@ -26,7 +26,7 @@ from rivermouth.domain.project.table_per_topic import child_of
 from rivermouth.engine.audit.audit import FlowAudit, _with_unlisted
 from rivermouth.engine.flow.failures import FailureNotes, file_of, keep_unstarted, read_failure
 from rivermouth.engine.flow.lost_state import lost_at
-from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder
+from rivermouth.engine.flow.orders import FamilyJob, FlowJob
 from rivermouth.engine.flow.table_per_topic import foreseen, look
 from rivermouth.engine.report.status import FlowStatus
 from rivermouth.errors import ArgumentInvalid, BatchFailed, FlowBroken, LakeNotWritable, TopicMissing
@@ -475,10 +475,10 @@ def test_the_first_topics_of_a_family_are_known_by_their_tables(tmp_path):
     project = ProjectSpec(lake=str(tmp_path))
 
     def child(flow):
-        return FlowOrder(flow, resolve(project, flow, base=tmp_path, environ={}), "s", {})
+        return FlowJob(flow, resolve(project, flow, base=tmp_path, environ={}), "s", {})
 
     eu = child(child_of(family, "eu"))
-    order = FamilyOrder(family, eu.places, "s", {}, child=child)
+    order = FamilyJob(family, eu.places, "s", {}, child=child)
 
     def starts(read):
         return {

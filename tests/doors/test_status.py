@@ -23,7 +23,7 @@ from rivermouth.domain.ledger.ledger import Counts, Decision, first_entry
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.report.status import PartitionStatus, project_status
 from rivermouth.errors import LakeNotWritable
-from rivermouth.ports.delta.table_ledger import Standing, TableLedger
+from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.lake.lake_reader import LakeReader
@@ -56,7 +56,7 @@ class Lake:
     def keep(self, pair, entry, version, counts=None, report=None):
         flow, places = pair
         ledger = TableLedger(LocalFiles(), places.table, places.ledger_file, flow=flow.name)
-        ledger.keep(Standing(entry, version, counts, report))
+        ledger.keep(LedgerPosition(entry, version, counts, report))
 
     def two_batches(self, pair, topic, next_offsets, topic_id=None):
         """A table with the entries 0 to 2; the last one's counts are kept beside it."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.attend import attended, door
+from rivermouth.cli.attend import door, run_interruptible
 from rivermouth.cli.options import with_project
 from rivermouth.cli.output import Output, count, is_terminal, say, say_json, to_json
 from rivermouth.cli.text_table import columns
@@ -44,7 +44,9 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
     shown = progress(output)
     with door(output, shown) as given:
         try:
-            done = attended(lambda: make_anew(project, flow, who=who(), why=why, door=given), given.stop, shown.say)
+            done = run_interruptible(
+                lambda: make_anew(project, flow, who=who(), why=why, door=given), given.stop, shown.say
+            )
         finally:
             shown.close()
         _summarise(done, stopped=given.stop.asked, output=output)

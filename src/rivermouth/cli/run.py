@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.attend import Interrupted, attended, door
+from rivermouth.cli.attend import Interrupted, door, run_interruptible
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, say, say_json, to_json
@@ -94,7 +94,7 @@ def carry(
     outcomes: list[FlowOutcome] = []
     with door(output, shown) as given:
         try:
-            outcomes = attended(
+            outcomes = run_interruptible(
                 lambda: run_flows.run(
                     project,
                     flows,

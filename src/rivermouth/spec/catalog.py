@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import ConfigModel
 
 EMBEDDED: Final = "embedded"
 SESSION: Final = "session"
@@ -15,7 +15,7 @@ SESSION: Final = "session"
 _NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 
-class Catalog(Noun):
+class Catalog(ConfigModel):
     """A catalog in which the tables of all flows are registered, so that ``SELECT … FROM bronze.orders`` finds them.
 
     In YAML its name alone, or a mapping. Characters that Spark would have to quote become ``_``: a table of the

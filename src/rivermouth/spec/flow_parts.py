@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from rivermouth.extend import find_kind
 from rivermouth.spec.kinds import Action
-from rivermouth.spec.values import DurationS, Noun
+from rivermouth.spec.values import ConfigModel, DurationS
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
@@ -26,7 +26,7 @@ def _null_values(known: dict[str, Any]) -> NullValues:
     return "keep" if kind == "raw" and known.get("explode") is None else "drop"
 
 
-class Expectation(Noun):
+class Expectation(ConfigModel):
     """A condition that each record should meet; it counts as met only if it is TRUE, so NULL fails.
 
     Attributes:
@@ -51,7 +51,7 @@ class Expectation(Noun):
         return action.route
 
 
-class Trigger(Noun):
+class Trigger(ConfigModel):
     """How often a flow looks for records, and how many it takes at a time.
 
     Attributes:
@@ -80,7 +80,7 @@ class Trigger(Noun):
         return self
 
 
-class Table(Noun):
+class Table(ConfigModel):
     """The Delta table that a flow writes; in YAML a name, or a mapping with its layout.
 
     Attributes:

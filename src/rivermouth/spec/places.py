@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import ConfigModel
 
 
-class Places(Noun):
+class Places(ConfigModel):
     """Templates of the places where things lie; a flow may override them.
 
     Placeholders: ``{lake}``, ``{schema}``, ``{table}``, ``{topic}``, ``{bucket_prefix}``.

@@ -6,7 +6,7 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import ConfigModel
 
 VERSION: Final = "{version}"
 """Stands in the name of a file for digits, which may have signs between them."""
@@ -14,7 +14,7 @@ READ: Final = (".json", ".jsonl", ".ndjson", ".parquet")
 """The ends of the names of files that are read."""
 
 
-class Source(Noun):
+class Source(ConfigModel):
     """Where a flow's records come from, if not from Kafka itself.
 
     Attributes:

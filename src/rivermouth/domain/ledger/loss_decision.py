@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rivermouth.domain.ledger import ledger
 from rivermouth.domain.ledger.data_loss import (
-    Found,
+    KafkaState,
     LossDecision,
     gone,
     is_another,
@@ -29,7 +29,7 @@ MAX_AUTOMATIC: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class LossDecisionResult:
     """What a decision makes of the newest entry.
 
     Attributes:
@@ -96,10 +96,10 @@ class Ruling:
         return {topic: parts for topic, parts in result.items() if parts}
 
 
-class Ruler:
+class LossDecisionBuilder:
     """One decision in the making, wish by wish."""
 
-    def __init__(self, flow: str, entry: Entry, needed: Offsets, found: Found, wanted: LossDecision) -> None:
+    def __init__(self, flow: str, entry: Entry, needed: Offsets, found: KafkaState, wanted: LossDecision) -> None:
         self._flow, self._entry, self._found, self._wanted = flow, entry, found, wanted
         self._needed = with_added(entry, needed, found)
         self.next_offsets: Offsets = {topic: dict(parts) for topic, parts in entry.next_offsets.items()}

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.ledger import Ranges
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.events import Event
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.ports.sources.protocols import Topics
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
 # Of an inferred column whose name may not be that of its field: see schemas/inferred.py.
@@ -48,7 +48,7 @@ def restore_state(
     flow: Flow,
     files: LakeFiles,
     places: FlowPlaces,
-    kafka: Topics,
+    kafka: OffsetSource,
     tell: Callable[[Event], None],
 ) -> bool:
     """Rebuilds what the table tells of the flow's deleted state, and says what is lost; whether it was deleted.
@@ -84,7 +84,7 @@ def restore_state(
 
 
 def foreseen(
-    spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlaces, kafka: Topics
+    spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlaces, kafka: OffsetSource
 ) -> tuple[Flow | None, bool]:
     """The flow with the schema that would be rebuilt, None where none would be; and whether its state was deleted.
 
@@ -98,7 +98,7 @@ def foreseen(
     return None if columns is None else with_columns(flow, columns), True
 
 
-def settle_restored(run: RunningFlow) -> None:
+def settle_restored(run: FlowRun) -> None:
     """Counts the newest entry's batch again, by the tables and by what Kafka still holds of it; tells no listener.
 
     An earlier run has told of the batch. What Kafka does not hold any more was read, so it is not lost: of that the
@@ -107,8 +107,8 @@ def settle_restored(run: RunningFlow) -> None:
     Guarantees:
         No row is written. Dead letters that are missing, because the state was deleted after a crash, are written once.
     """
-    started, ranges = time.monotonic(), run.standing.entry.unsettled
-    if run.standing.counts is not None or not ranges:
+    started, ranges = time.monotonic(), run.position.entry.unsettled
+    if run.position.counts is not None or not ranges:
         recover(run)
         return
     run.reached("recover")
@@ -122,11 +122,11 @@ def settle_restored(run: RunningFlow) -> None:
     complete(run, ranges, counts, time.monotonic() - started)
 
 
-def _gone(run: RunningFlow, ranges: Ranges) -> Ranges:
+def _gone(run: FlowRun, ranges: Ranges) -> Ranges:
     """What of these ranges Kafka does not hold any more."""
     topics = run.kafka.describe(ranges.keys())
     first, ends = run.kafka.beginning_offsets(topics), run.kafka.end_offsets(topics, "read_uncommitted")
-    known = run.standing.entry.topic_ids
+    known = run.position.entry.topic_ids
     gone: Ranges = {}
     for topic, parts in ranges.items():
         same = topic in topics and topics[topic].id == known.get(topic, topics[topic].id)
@@ -141,7 +141,7 @@ def _gone(run: RunningFlow, ranges: Ranges) -> Ranges:
 _CHANGES: Final = ("rebuilt from the table",)
 
 
-def _schema_of_table(spark: SparkSession, flow: Flow, places: FlowPlaces, kafka: Topics) -> StructType | None:
+def _schema_of_table(spark: SparkSession, flow: Flow, places: FlowPlaces, kafka: OffsetSource) -> StructType | None:
     """The columns that the flow reads, as its table has them; None where they do not make the same table.
 
     That is so of a flow that selects or explodes: of the fields that it read its table does not tell.
@@ -159,7 +159,7 @@ def _schema_of_table(spark: SparkSession, flow: Flow, places: FlowPlaces, kafka:
     return columns if set(shape.columns.names) == set(state.columns.names) else None
 
 
-def _fields_of_columns(flow: Flow, kafka: Topics) -> dict[str, dict[str, object]]:
+def _fields_of_columns(flow: Flow, kafka: OffsetSource) -> dict[str, dict[str, object]]:
     """What a new inference says of columns that have another name than their field."""
     with suppress(RivermouthError):
         return {each.name: each.metadata for each in infer(flow, kafka, look_of(flow)).inferred.schema if each.metadata}

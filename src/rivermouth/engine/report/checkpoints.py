@@ -123,7 +123,7 @@ def _with_ledger(
     entry = None
     ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
     try:
-        entry = ledger.standing().entry
+        entry = ledger.position().entry
         report = replace(report, next_offsets=entry.next_offsets)
     except RivermouthError as error:
         report = replace(report, problem=report.problem or error)
