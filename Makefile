@@ -20,8 +20,8 @@ setup: .venv/.jars ## Bring uv, the locked environment, the jars and, if need be
 demo: setup ## Carry a topic of a broker of its own into a table, and show it
 	$(BIN)/rivermouth demo
 
-test: setup .venv/.classes ## Run the tests, the fast ones first
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+test: setup .venv/.classes ## Run the tests, the fast ones first; CHANGED=origin/main: those that a change reaches
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST) $(if $(CHANGED),$$($(BIN)/python -m tools.changed_tests $(CHANGED)))
 
 long: setup .venv/.classes ## Run the tests that take too long for that: more of the pages, more of the crashes
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long $(PYTEST)
