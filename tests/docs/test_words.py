@@ -21,23 +21,7 @@ WITH_WORDS: set[str] = {
     "docs/reference/json.md",
     "docs/reference/project-file.md",
 }
-WITH_LONG_SENTENCES: set[str] = {
-    "docs/explanation/tables/absent-columns.md",
-    "docs/explanation/tables/adopted-tables.md",
-    "docs/how-to/broken-records.md",
-    "docs/how-to/delete-a-persons-data.md",
-    "docs/how-to/evolve-safely.md",
-    "docs/how-to/expectations.md",
-    "docs/how-to/infer-a-schema.md",
-    "docs/how-to/keep-secrets.md",
-    "docs/how-to/look-after-tables.md",
-    "docs/how-to/many-tables.md",
-    "docs/how-to/mirror-a-database-table.md",
-    "docs/how-to/read-avro.md",
-    "docs/how-to/run-on-s3.md",
-    "docs/how-to/secured-kafka.md",
-    "docs/how-to/write-your-own-format.md",
-}
+WITH_LONG_SENTENCES: set[str] = set()
 
 
 def _name(path) -> str:
