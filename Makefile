@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Processes for the tests beside this one, each with a Spark and a broker of its own; 0: this one alone, as for a part.
 WORKERS ?= $(if $(PYTEST),0,2)
 
-.PHONY: help setup demo test long crashes audit check format lock bench clean
+.PHONY: help setup demo test long crashes audit check format lock docs bench clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,8 +20,8 @@ setup: .venv/.jars ## Bring uv, the locked environment, the jars and, if need be
 demo: setup ## Carry a topic of a broker of its own into a table, and show it
 	$(BIN)/rivermouth demo
 
-test: setup .venv/.classes ## Run the tests, the fast ones first
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+test: setup .venv/.classes ## Run the tests, the fast ones first; CHANGED=origin/main: those that a change reaches
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST) $(if $(CHANGED),$$($(BIN)/python -m tools.changed_tests $(CHANGED)))
 
 long: setup .venv/.classes ## Run the tests that take too long for that: more of the pages, more of the crashes
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long $(PYTEST)
@@ -49,11 +49,15 @@ format: setup ## Write what the formatter and the linter can mend by themselves
 lock: setup ## Lock the newest versions that pyproject.toml allows
 	$(UV) lock --upgrade
 
+docs: .venv-docs/.locked ## Render the documentation into site/, with all links checked
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+	@echo "open site/index.html"
+
 bench: setup ## Measure rows per second on this machine
 	$(BIN)/python -m bench $(BENCH)
 
 clean: ## Remove what was made here; downloaded jars stay in the user's cache
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf .venv .venv-docs site .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip first: it works without ensurepip, which some distributions leave out of Python.
@@ -70,6 +74,11 @@ clean: ## Remove what was made here; downloaded jars stay in the user's cache
 # Compiled here once: where Python keeps no bytecode, every process would compile PySpark and pandas anew, for 3 s.
 .venv/.locked: pyproject.toml uv.lock $(if $(findstring .tools,$(UV)),| $(UV))
 	$(UV) sync --locked --all-extras --compile-bytecode
+	@touch $@
+
+# An environment without the package: what renders pages is in no other one.
+.venv-docs/.locked: pyproject.toml uv.lock $(if $(findstring .tools,$(UV)),| $(UV))
+	UV_PROJECT_ENVIRONMENT=.venv-docs $(UV) sync --locked --only-group docs
 	@touch $@
 
 .venv/.jars: .venv/.locked src/rivermouth/ports/jars.lock.json

@@ -19,7 +19,7 @@ from bench import encodings, records, wide_documents
 from rivermouth.domain.ledger.ledger import between
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import BatchDone, Event
-from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.flow.orders import FlowJob
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.ports import java
 from rivermouth.ports.kafka.kafka_cluster import Kafka
@@ -190,14 +190,14 @@ def _usual(spark: SparkSession, job: Job, *, cached: bool) -> dict[str, Any]:
 # --- rivermouth ---
 
 
-def order(job: Job, kind: str, **changes: Any) -> FlowOrder:
+def order(job: Job, kind: str, **changes: Any) -> FlowJob:
     """The flow as ``rivermouth.yml`` would say it."""
     flow = Flow.model_validate(
         {"name": "orders", "topics": [job.topic], "table": "main.orders", **_flow(kind, job), **changes}
     )
     project = ProjectSpec(lake=job.folder, flows={"orders": flow})
     places = resolve(project, flow, base=Path(job.folder), environ={})
-    return FlowOrder(flow, places, job.servers, {})
+    return FlowJob(flow, places, job.servers, {})
 
 
 def _flow(kind: str, job: Job) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from bench import records
 from bench.contestants import Job
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import BatchDone, Event, Maintained
-from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.flow.orders import FlowJob
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.spec import Flow, ProjectSpec
 
@@ -91,14 +91,14 @@ def many_batches(spark: SparkSession, job: Job, *, batch: int) -> dict[str, Any]
     return {"batches_s": [each.duration_s for each in done]}
 
 
-def _order(job: Job, lake: str, **settings: Any) -> FlowOrder:
+def _order(job: Job, lake: str, **settings: Any) -> FlowJob:
     json_format = {"type": "json", "schema": records.CHANGES_SCHEMA}
     flow = Flow.model_validate({"name": "orders", "table": "main.orders", "format": json_format, **settings})
     project = ProjectSpec(lake=lake, flows={"orders": flow})
-    return FlowOrder(flow, resolve(project, flow, base=Path(lake), environ={}), job.servers, {})
+    return FlowJob(flow, resolve(project, flow, base=Path(lake), environ={}), job.servers, {})
 
 
-def _drained(spark: SparkSession, order: FlowOrder) -> tuple[list[BatchDone], list[float]]:
+def _drained(spark: SparkSession, order: FlowJob) -> tuple[list[BatchDone], list[float]]:
     """The batches, and the seconds of each maintenance between them."""
     done: list[BatchDone] = []
     maintained: list[float] = []

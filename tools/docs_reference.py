@@ -485,7 +485,7 @@ def _summary(cls: type) -> str:
 def _attributes(cls: type) -> dict[str, str]:
     told: dict[str, str] = {}
     for each in reversed(cls.__mro__):  # nouns inherit fields
-        text = inspect.cleandoc(each.__doc__ or "") if issubclass(each, spec.Noun) or each is cls else ""
+        text = inspect.cleandoc(each.__doc__ or "") if issubclass(each, spec.ConfigModel) or each is cls else ""
         section = _SECTION.search(text)
         found = _ENTRY.findall(text[section.end() :]) if section else []
         told |= {name: " ".join(_markdown(words).split()) for name, words in found}

@@ -26,7 +26,7 @@ from rivermouth.ports.delta.table_ledger import TableLedger
 from rivermouth.ports.kafka.kafka_source import KafkaSource
 from rivermouth.ports.lake.lease import Lease
 from rivermouth.rows import checks, routing
-from rivermouth.rows.keyed.changes import Order
+from rivermouth.rows.keyed.changes import ChangeOrder
 from rivermouth.side_tables.dead_letters import DeadLetterTable
 from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks.append import Append
@@ -208,7 +208,7 @@ def _a_condition_that_is_null_passes() -> Patches:
 @bug("partition_added", shows="phantom", sink="upsert")
 def _late_records_win() -> Patches:
     """What comes last is written, whatever the sequence of the row that is there."""
-    return [mock.patch.object(Order, "newer", return_value="true")]
+    return [mock.patch.object(ChangeOrder, "newer", return_value="true")]
 
 
 @bug("partition_added", shows="phantom", sink="upsert")

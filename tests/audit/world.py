@@ -29,7 +29,7 @@ from tests.crashes.scene import RULES, SCHEMA, CaughtUp, Scene, a_record, fits
 
 from rivermouth.engine.events import Event, StepReached
 from rivermouth.engine.flow.orders import FlowOutcome
-from rivermouth.engine.run.requests import serve
+from rivermouth.engine.run.requests import handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
 
 PATIENCE_S = 120.0
@@ -334,7 +334,7 @@ class Following:
         self._changed = threading.Condition()
         self._world = world
         self._caught_up = caught_up
-        self._supervisor = Supervisor(world.house.spark, self._hear, serve)
+        self._supervisor = Supervisor(world.house.spark, self._hear, handle_pending)
         self._outcome: FlowOutcome | None = None
         self._thread = threading.Thread(
             target=self._run, args=[world.scene.order, follow], name="following", daemon=True

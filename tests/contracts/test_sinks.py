@@ -9,7 +9,7 @@ from rivermouth.extend import find_kind, kind_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger
 from rivermouth.ports.lake.lake_files import LocalFiles
-from rivermouth.rows.keyed.changes import Order
+from rivermouth.rows.keyed.changes import ChangeOrder
 from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks._target import Target
 
@@ -46,7 +46,7 @@ def table(request, spark, tmp_path):
     tombstones = Tombstones(LocalFiles(), str(tmp_path / "tombstones"), 3600.0)
 
     def target(version=0):
-        order = Order(("id",), SEQUENCES.get(sink.type), *PLACE)
+        order = ChangeOrder(("id",), SEQUENCES.get(sink.type), *PLACE)
         return Target(ledger, table_id, version, order, tombstones)
 
     return sink, entry, target
@@ -73,7 +73,7 @@ def test_rows_and_entry_arrive_in_one_commit(spark, table):
     following = entry.after_batch({"t": {0: (0, 5)}}, Counts(), {})
     commit = written(spark, sink, target(), following, 5)
     assert (commit.version, commit.rows_written) == (1, 5)
-    standing = target().ledger.standing()
+    standing = target().ledger.position()
     assert standing.entry == following
     assert standing.version == 1
     assert rows_of(spark, target) == 5
@@ -84,7 +84,7 @@ def test_no_rows_move_the_ledger_too(spark, table):
     following = entry.after_batch({"t": {0: (0, 5)}}, Counts(), {})
     commit = written(spark, sink, target(), following, 0)
     assert (commit.version, commit.rows_written) == (1, 0)
-    assert target().ledger.standing().entry.next_offsets == {"t": {0: 5}}
+    assert target().ledger.position().entry.next_offsets == {"t": {0: 5}}
     assert rows_of(spark, target) == 0
 
 

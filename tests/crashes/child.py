@@ -37,7 +37,7 @@ from tests.audit.planted import plant_what_the_environment_says
 from tests.crashes.scene import CaughtUp, Scene
 
 from rivermouth.engine.events import BatchDone, Event, StepReached
-from rivermouth.engine.run.requests import serve
+from rivermouth.engine.run.requests import handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.ports.spark import session, session_conf
@@ -171,7 +171,7 @@ def main() -> int:
         if follows and isinstance(event, BatchDone) and not job.get("stay") and caught_up(event):
             supervisor.stop()
 
-    supervisor = Supervisor(spark, hear, serve, restart)
+    supervisor = Supervisor(spark, hear, handle_pending, restart)
     outcome = supervisor.run([scene.order], keep_following=follows)[0]
     print(json.dumps({"error": None if outcome.error is None else str(outcome.error)}), flush=True)
     return 0 if outcome.error is None else 1

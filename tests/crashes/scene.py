@@ -26,7 +26,7 @@ from rivermouth.domain.project.locations import FlowPlaces, resolve
 from rivermouth.domain.project.snapshot_location import SnapshotPlace
 from rivermouth.domain.project.source_table import SourceTable
 from rivermouth.engine.events import Event, StepReached
-from rivermouth.engine.flow.orders import FlowOrder, FlowOutcome
+from rivermouth.engine.flow.orders import FlowJob, FlowOutcome
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.spec import Flow, ProjectSpec
@@ -150,7 +150,7 @@ class Scene:
         newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
         known, pretended = (rf"\"next\":{{\"0\":{number}}}" for number in (instead_of, offset))
         newest.write_text(newest.read_text().replace(known, pretended))
-        self.side_file.unlink()
+        self.side_file.write_text("{}")
 
     def add_partitions(self, total: int) -> None:
         admin = self.admin
@@ -211,10 +211,10 @@ class Scene:
         return resolve(project, self.flow, base=self.folder, environ={})
 
     @property
-    def order(self) -> FlowOrder:
+    def order(self) -> FlowJob:
         options = {"accept_loss": [], "new_epoch": [], "rewind": [], "why": "", **self.decision}
         rebuild = Rebuild(why="we know") if options.pop("rebuild", False) else None
-        return FlowOrder(
+        return FlowJob(
             self.flow,
             self.places,
             self.bootstrap_servers,
@@ -233,12 +233,12 @@ class Scene:
         return SnapshotPlace(source.versions_of, source.versions_of, is_table=True, max_bytes=source.max_bytes)
 
     @property
-    def bronze(self) -> FlowOrder:
+    def bronze(self) -> FlowJob:
         """The raw flow of the same topics, whose table the flow reads if it has a ``source``."""
         body = {"name": "raw", "topics": self.topics, "format": "raw", "null_values": "keep", "table": "bronze.orders"}
         flow = Flow.model_validate(body)
         places = resolve(ProjectSpec(lake=self.lake or str(self.folder / "lake")), flow, base=self.folder, environ={})
-        return FlowOrder(flow, places, self.bootstrap_servers, {})
+        return FlowJob(flow, places, self.bootstrap_servers, {})
 
     @property
     def table(self) -> Path:

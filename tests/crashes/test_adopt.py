@@ -172,7 +172,7 @@ def test_of_foreach_batch_nobody_can_say_so(scene, notebook, spark):
         notebook.run(each_batch=write)
     assert refusal(scene, spark, notebook.checkpoint) == (
         f"[ADOPTION_REFUSED] flow shop: its table cannot be taken over by --adopt {notebook.checkpoint}: batch 1 of "
-        "its query was begun and not ended, and nobody can say whether the table has it; nothing was written\n"
+        "its query was begun and not ended, so it is not known whether the table has it; nothing was written\n"
         "  hint: start the old query once more, let it end that batch, and stop it"
     )
 
@@ -402,7 +402,7 @@ def test_nobody_reads_again_what_an_adopted_table_has_without_coordinates(scene,
     assert scene.drain(spark).error is None
     assert str(decided(scene, spark, rewind=[f"{scene.topic}-0:earliest"]).error) == (
         f"[DECISION_REFUSED] flow shop: --rewind {scene.topic}-0:earliest is refused: the table was taken over at 3, "
-        "and which of the records before it has nobody can tell; nothing was recorded\n"
+        "and it is not known which earlier records it has; nothing was recorded\n"
         f'  hint: rivermouth run shop --rewind {scene.topic}-0:3 --why "REASON"'
     )
     assert ids_of(scene) == dict.fromkeys(range(1, 5), 1)

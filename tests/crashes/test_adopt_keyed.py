@@ -210,9 +210,9 @@ def test_a_table_is_refused_whose_rows_the_keys_do_not_tell_apart(scene, job, sp
     doubled = "1 values of id are in more than one of its rows, and the flow has one row for each"
     assert told() == [doubled, f"{other}; or remove the rows that are there twice"]
     spark.sql(f"UPDATE delta.`{scene.table}` SET id = NULL WHERE kafka_key < 'c'")
-    assert told() == ["2 of its rows have no id, by which the flow tells rows apart", other]
+    assert told() == ["2 of its rows have no id, the key of the flow", other]
     scene.options["sink"] = {"type": "upsert", "keys": [{"part": "kafka_partition"}, "kafka_key"]}
-    assert told() == ["the table has no column part, and the flow tells its rows apart by part, kafka_key", other]
+    assert told() == ["the table has no column part, and the keys of the flow are part, kafka_key", other]
     scene.options["sink"] = "upsert"
     fix = "rivermouth run shop --adopt CHECKPOINT"
     assert told("table") == ["the table has no column kafka_topic, kafka_partition", fix]

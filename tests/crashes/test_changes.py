@@ -16,7 +16,7 @@ from tests.crashes.test_replay import with_flow
 
 from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.engine.events import StepReached
-from rivermouth.engine.run.requests import Request, perform
+from rivermouth.engine.run.requests import Request, execute
 from rivermouth.names import DEFAULT_METADATA_COLUMNS
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
@@ -203,7 +203,7 @@ def test_letters_with_several_rows_are_replayed(make_scene, spark):
     assert {each["id"]: each["v"] for each in oracle.rows_of(scene.table)} == {3: 3, 1: 11}
     assert counts(scene) == {"consumed": 4, "merged": 2, "dropped": 0, "dead_lettered": 2}
     scene.options["expectations"] = []
-    answer = with_flow(scene, spark, lambda run: perform(run, Request("replay", DeadLetterFilter())))
+    answer = with_flow(scene, spark, lambda run: execute(run, Request("replay", DeadLetterFilter())))
     assert (answer["tried"], answer["replayed"]) == (2, 2)
     assert {each["id"]: each["v"] for each in oracle.rows_of(scene.table)} == {4: -4, 1: 11, 2: -2}
     assert audit_flow(spark, scene.order).problems == ()

@@ -109,14 +109,14 @@ def test_a_checkpoint_restored_from_an_older_copy(followed, tmp_path, spark):
     scene = followed.copy(tmp_path)
     shutil.rmtree(scene.checkpoint)
     shutil.move(tmp_path / "older", scene.checkpoint)
-    assert [event.reason for event in go_on(scene, spark)] == ["the ledger stands elsewhere"]
+    assert [event.reason for event in go_on(scene, spark)] == ["the ledger has other offsets"]
 
 
 @pytest.mark.parametrize(
     ("lost", "reasons"),
     [
         pytest.param(["commits/2"], [], marks=pytest.mark.long),  # the batch comes again, and is skipped
-        (["commits/2", "offsets/2"], ["the ledger stands elsewhere"]),
+        (["commits/2", "offsets/2"], ["the ledger has other offsets"]),
     ],
 )
 def test_a_checkpoint_without_its_last_files(lost, reasons, followed, tmp_path, spark):

@@ -23,7 +23,7 @@ from tests.crashes.deciding import (
 
 from rivermouth.engine.events import BatchDone, DecisionRecorded, StepReached
 from rivermouth.engine.report.plan import plan_flow
-from rivermouth.engine.run.requests import Request, perform
+from rivermouth.engine.run.requests import Request, execute
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 
@@ -150,7 +150,7 @@ def test_a_replay_tells_dead_letters_of_one_epoch_from_those_of_another(make_sce
     done = []
 
     def once(run):
-        done.append(perform(run, Request("replay", DeadLetterFilter())))
+        done.append(execute(run, Request("replay", DeadLetterFilter())))
         run.stopping.set()
 
     outcome = scene.follow(spark, until=lambda _event: bool(done), between_batches=once)
@@ -168,8 +168,8 @@ def test_a_payload_with_the_column_of_the_epochs_cannot_begin_one(make_scene, sp
     assert scene.drain(spark).error is None
     scene.make_topic_anew(1)
     assert str(decided(scene, spark, new_epoch=[scene.topic]).error) == (
-        "[EPOCH_COLUMN_TAKEN] flow shop: rows of a new epoch bear it in the column kafka_epoch, and the payload has "
-        "one of that name; nothing was written\n"
+        "[EPOCH_COLUMN_TAKEN] flow shop: rows of a new epoch have its number in the column kafka_epoch, and the "
+        "payload has one of that name; nothing was written\n"
         "  hint: write the topic as it is now into a new table, by another flow"
     )
 

@@ -17,7 +17,7 @@ from tests.crashes.test_replay import with_flow
 
 from rivermouth.domain.ledger.erasure import ForgetRequest
 from rivermouth.engine.audit.audit import audit_flow
-from rivermouth.engine.run.requests import Request, perform, serve
+from rivermouth.engine.run.requests import Request, execute, handle_pending
 from rivermouth.errors import ForgetRefused
 
 HERS = ForgetRequest(
@@ -84,7 +84,7 @@ def test_killed_in_the_middle(step, erased, drained, tmp_path, children, spark):
     assert audit_flow(spark, scene.order).problems == ()
     # It holds the condition, and is for a writer that follows: whoever still waits asks again.
     assert not request.exists()
-    answer = with_flow(scene, spark, lambda run: perform(run, Request("forget", erasure=HERS)))
+    answer = with_flow(scene, spark, lambda run: execute(run, Request("forget", erasure=HERS)))
     numbers = (answer["rows"], answer["dead_letters"], answer["records"], answer["done"], answer["entry"])
     assert numbers == (len(rows), len(letters), len(rows) + len(letters), True, 2)
     assert (there(scene.table), there(scene.dead_letters)) == (before[0] - rows, before[1] - letters)
@@ -182,7 +182,7 @@ def test_killed_in_the_middle_of_an_erasure_in_part(kind, step, erased, of_sever
     assert in_part(scene) == left
     assert audit_flow(spark, scene.order).problems == ()
     for _ in range(2):
-        answer = with_flow(scene, spark, lambda run: perform(run, asked))
+        answer = with_flow(scene, spark, lambda run: execute(run, asked))
         told = tuple(answer[name] for name in ("rows", "dead_letters", "records", "in_part", "done", "entry"))
         assert told == (len(hers), len(her_letters), *records, True, 2)
         assert in_part(scene) == (theirs, their_letters)
@@ -205,7 +205,7 @@ def test_one_that_fails_is_told_and_the_flow_goes_on(drained, tmp_path, spark):
     request.parent.mkdir(parents=True)
     broken = ForgetRequest(where="nmae = 'eve'", mark="7e1f")
     request.write_text(Request("forget", erasure=broken).to_json())
-    with_flow(scene, spark, serve)
+    with_flow(scene, spark, handle_pending)
     answer = json.loads(Path(scene.places.requests, "asked.answer.json").read_text())
     assert answer["error"].startswith("table silver.orders: --where: [UNRESOLVED_COLUMN.WITH_SUGGESTION] ")
     assert scene.audit().is_clean
@@ -224,7 +224,7 @@ def test_one_that_meets_a_change_of_somebody_else_is_refused(drained, tmp_path, 
 
     def act(run):
         try:
-            return perform(run, asked)
+            return execute(run, asked)
         except ForgetRefused as error:
             return str(error)
 
@@ -252,7 +252,7 @@ def test_what_a_keyed_table_forgot_stays_away_in_a_new_epoch_and_in_a_new_table(
     )
     assert scene.drain(spark).error is None
     asked = Request("forget", erasure=dataclasses.replace(HERS, where="id = 1", dead_letters=None))
-    assert with_flow(scene, spark, lambda run: perform(run, asked))["records"] == 2
+    assert with_flow(scene, spark, lambda run: execute(run, asked))["records"] == 2
     # The log was cut, and what is before that is still there.
     scene.pretend_the_ledger_is_at(99, instead_of=3)
     outcome = decided(scene, spark, rewind=[f"{scene.topic}-0:0"])

@@ -12,7 +12,7 @@ from tests.crashes import oracle
 from tests.crashes.keyed import assert_accounted
 
 from rivermouth.engine.events import StepReached
-from rivermouth.engine.run.requests import Request, perform
+from rivermouth.engine.run.requests import Request, execute
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 SCHEMA = "id bigint, c bigint, v bigint, seq bigint, op string"
@@ -172,7 +172,7 @@ def cut_off(scene, spark, step):
         if failures:
             run.stopping.set()
         else:
-            perform(run, Request("replay", DeadLetterFilter()))
+            execute(run, Request("replay", DeadLetterFilter()))
 
     assert scene.follow(spark, until=until, between_batches=between).error is None
     assert failures

@@ -348,7 +348,7 @@ def test_a_batch_that_always_fails_ends_with_its_range(make_scene, spark):
     assert str(outcome.error) == (
         f"[BATCH_FAILED] flow shop: offsets {scene.topic}-0:0..1 failed 4 times: the disk is full; "
         "they were not written\n"
-        "  hint: rivermouth run shop, after the cause is mended; nothing before these offsets is affected"
+        "  hint: rivermouth run shop, after the cause is corrected; nothing before these offsets is affected"
     )
     assert scene.drain(spark).error is None
     assert scene.audit().is_clean

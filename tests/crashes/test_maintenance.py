@@ -129,7 +129,7 @@ def test_the_entry_is_carried_forward_before_its_log_is_cleaned(drained, spark, 
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     scene.side_file.unlink()
     ledger = TableLedger(LocalFiles(), str(scene.table), str(scene.side_file), flow="shop")
-    assert ledger.standing().entry.kind == "maintenance"
+    assert ledger.position().entry.kind == "maintenance"
     scene.produce(100, seed=3)
     go_on(scene, spark)
 

@@ -13,7 +13,7 @@ from tests.crashes import oracle
 from tests.crashes.scene import EXPECTATIONS, RULES, Scene
 
 from rivermouth.engine.events import BatchDone, Replayed, StepReached
-from rivermouth.engine.run.requests import Request, ask, perform, serve
+from rivermouth.engine.run.requests import Request, execute, handle_pending, submit
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
@@ -51,7 +51,7 @@ def with_flow(scene, spark, act):
 
 
 def replayed(scene, spark, *, wanted=ALL, dry_run=False):
-    return with_flow(scene, spark, lambda run: perform(run, Request("replay", wanted, dry_run)))
+    return with_flow(scene, spark, lambda run: execute(run, Request("replay", wanted, dry_run)))
 
 
 def movable(scene):
@@ -108,7 +108,7 @@ def test_discarded_letters_stay_and_are_never_tried_again(scene, spark):
     some = DeadLetterFilter(partition=0)
     count = sum(1 for letter in letters(scene, "open") if letter["kafka_partition"] == 0)
     for expected, dry_run in ((count, True), (count, False), (0, False)):
-        told = with_flow(scene, spark, lambda run, dry=dry_run: perform(run, Request("discard", some, dry)))
+        told = with_flow(scene, spark, lambda run, dry=dry_run: execute(run, Request("discard", some, dry)))
         assert told == {"discarded": expected, "dry_run": dry_run}
     assert len(letters(scene, "discarded")) == count
     wanted = {at for at in movable(scene) if at[1] == 1}
@@ -125,7 +125,7 @@ def test_while_the_flow_runs_it_is_asked_and_answers(make_scene, spark):
     answers = []
 
     def ask_for_it():
-        answers.append(ask(LocalFiles(), scene.places, Request("replay", ALL), is_running=lambda: True))
+        answers.append(submit(LocalFiles(), scene.places, Request("replay", ALL), is_running=lambda: True))
 
     asker = threading.Thread(target=ask_for_it, daemon=True)
 
@@ -134,7 +134,7 @@ def test_while_the_flow_runs_it_is_asked_and_answers(make_scene, spark):
             asker.start()
         return isinstance(event, Replayed)
 
-    outcome = scene.follow(spark, until=until, between_batches=serve)
+    outcome = scene.follow(spark, until=until, between_batches=handle_pending)
     assert outcome.error is None, str(outcome.error)
     asker.join(30)
     assert answers[0]["replayed"] >= len(wanted)
@@ -159,7 +159,7 @@ def test_killed_in_the_middle(step, scene, children, spark):
     found = scene.audit(replayed_under=MENDED_RULES if step == "replay_mark" else None)
     assert found.is_clean, str(found)
     # The request is still there, and the next run that follows answers it.
-    with_flow(scene, spark, serve)
+    with_flow(scene, spark, handle_pending)
     answer = json.loads(Path(scene.places.requests, "asked.answer.json").read_text())
     assert answer["replayed"] == (0 if step == "replay_mark" else len(wanted))
     assert not request.exists()
@@ -182,7 +182,7 @@ def test_a_replay_that_fails_is_told_to_who_asked_and_the_flow_goes_on(step, sce
         return False
 
     def between(run):
-        serve(run)
+        handle_pending(run)
         if failures:
             run.stopping.set()
 

@@ -24,7 +24,7 @@ from tests.crashes.deciding import (
 from tests.crashes.test_replay import with_flow
 
 from rivermouth.domain.ledger.erasure import ForgetRequest
-from rivermouth.engine.run.requests import Request, perform
+from rivermouth.engine.run.requests import Request, execute
 from rivermouth.engine.run.supervisor import Supervisor
 
 
@@ -39,7 +39,7 @@ def test_a_rewind_is_refused_while_the_table_has_the_rows_and_reads_them_again_w
     condition = f"`kafka_topic` = '{scene.topic}' AND `kafka_partition` = 0 AND `kafka_offset` BETWEEN 8 AND 18"
     assert str(error) == (
         f"[REWIND_DOUBLES] flow shop: table {scene.table} has 6 rows of topic {scene.topic} partition 0, offsets 8 to "
-        "18, that would be read again and stand there twice; nothing was recorded\n"
+        "18, that would be read again and be there twice; nothing was recorded\n"
         f"  hint: DELETE FROM delta.`{scene.table}` WHERE {condition}"
     )
     spark.sql(error.next_step)
@@ -129,12 +129,12 @@ def test_without_timestamps_what_was_erased_counts_as_what_the_table_has(erased,
     if erased:
         erasure = ForgetRequest(where="name = 'eve'", who="ann@host", at="2026-01-31T12:00:00+00:00", mark="7e1f")
         forget = Request("forget", erasure=erasure)
-        assert with_flow(scene, spark, lambda run: perform(run, forget))["records"] == 1
+        assert with_flow(scene, spark, lambda run: execute(run, forget))["records"] == 1
     scene.pretend_the_ledger_is_at(99, instead_of=10)
     told = " (or had them, before they were erased)" if erased else ""
     assert str(decided(scene, spark, rewind=[f"{scene.topic}-0:4"]).error) == (
         f"[DECISION_REFUSED] flow shop: --rewind {scene.topic}-0:4 is refused: of what Kafka holds of {scene.topic}-0 "
-        "there, the table and its dead letters have 6 records, offsets 4 to 9, as far as can be told without "
+        "there, the table and its dead letters have 6 records, offsets 4 to 9, as far as is known without "
         f"kafka_timestamp{told}; nothing was recorded\n"
         f'  hint: rivermouth run shop --rewind {scene.topic}-0:10 --why "REASON"'
     )
@@ -152,7 +152,7 @@ def test_records_that_came_after_a_cut_are_read_though_the_table_has_their_offse
     newest = max(scene.table.glob("_delta_log/*.json"))
     newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
     newest.write_text(newest.read_text().replace(before, scene.topic_id))
-    scene.side_file.unlink()
+    scene.side_file.write_text("{}")
     assert "[OFFSETS_BEYOND_END]" in str(scene.drain(spark).error)
     outcome = decided(scene, spark, rewind=[f"{scene.topic}-0:0"])
     assert outcome.error is None, str(outcome.error)
@@ -213,8 +213,8 @@ def test_a_column_of_the_table_that_is_no_epoch_is_not_taken_for_one(make_scene,
     spark.sql(f"ALTER TABLE delta.`{scene.table}` ADD COLUMNS (Kafka_Epoch string)")
     scene.make_topic_anew(1)
     assert str(decided(scene, spark, new_epoch=[scene.topic]).error) == (
-        "[EPOCH_COLUMN_TAKEN] flow shop: rows of a new epoch bear it in the column kafka_epoch, and the table has one "
-        "of that name that is no int; nothing was written\n"
+        "[EPOCH_COLUMN_TAKEN] flow shop: rows of a new epoch have its number in the column kafka_epoch, and the "
+        "table has one of that name that is no int; nothing was written\n"
         "  hint: write the topic as it is now into a new table, by another flow"
     )
 

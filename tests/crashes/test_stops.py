@@ -21,7 +21,8 @@ from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import CountsDisagree
 
 AGAIN = (
-    "rivermouth run shop, which settles it by what the table has; if that stops alike, report it: this must not happen"
+    "rivermouth run shop, which settles it by what the table has; if that stops in the same way, report it: "
+    "this must not happen"
 )
 
 
@@ -55,7 +56,7 @@ def test_rows_that_were_not_counted_stop_the_flow_and_the_next_run_settles_them(
 
 def test_counts_that_do_not_add_up_are_told_one_by_one():
     standing = SimpleNamespace(entry=SimpleNamespace(number=7))
-    run = SimpleNamespace(flow=SimpleNamespace(name="shop"), standing=standing)
+    run = SimpleNamespace(flow=SimpleNamespace(name="shop"), position=standing)
     with pytest.raises(CountsDisagree) as caught:
         complete(run, {"t": {0: (0, 10)}}, Counts(consumed=10, written=4, merged=1, dropped=2, dead_lettered=1), 1.0)
     assert str(caught.value) == (
@@ -74,7 +75,7 @@ def test_what_nobody_has_a_word_for_is_told_as_it_came(scene, spark, monkeypatch
         broken.setattr(run_flow, "_FIRST_DELAY_S", 0.01)
         outcome = scene.drain(spark)
     text = (
-        "[FLOW_BROKEN] flow shop: the network is down; the batch in hand was not written, or will be found at the next "
+        "[FLOW_BROKEN] flow shop: the network is down; the current batch was not written, or will be found at the next "
         "start\n  hint: rivermouth run shop"
     )
     assert str(outcome.error) == text
@@ -126,7 +127,7 @@ def test_a_batch_that_does_not_end_when_it_is_told_to_is_abandoned_and_found_aga
     queries[0].stop()
     [outcome] = outcomes
     assert str(outcome.error) == (
-        "[STOP_TIMEOUT] flow shop: the batch in hand did not end within 1 s and was abandoned; it was not written, or "
+        "[STOP_TIMEOUT] flow shop: the current batch did not end within 1 s and was abandoned; it was not written, or "
         "will be found at the next start\n"
         "  hint: rivermouth run shop"
     )

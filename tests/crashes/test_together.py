@@ -139,7 +139,7 @@ def write(broker, sent):
 def run(folder, *names, hear=None):
     """The errors of a run, by flow."""
     os.chdir(folder)
-    door = managed_session.NOBODY if hear is None else managed_session.Door(listener=hear)
+    door = managed_session.NO_HOOKS if hear is None else managed_session.RunHooks(listener=hear)
     return {each.flow: each.error for each in run_flows.run(Project.load("rivermouth.yml"), names, door=door)}
 
 

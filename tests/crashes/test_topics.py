@@ -26,7 +26,7 @@ def test_a_topic_that_was_deleted_and_made_again_is_refused(make_scene, spark):
     for outcome in (scene.drain(spark), scene.follow(spark, until=lambda _event: False)):
         assert str(outcome.error) == (
             f"[TOPIC_RECREATED] flow shop: topic {scene.topic} was deleted and created again: its id is "
-            f"{scene.topic_id}, the ledger knows {before} and stands at {scene.topic}-0:{stood}; none of the {held} "
+            f"{scene.topic_id}, the ledger knows {before} and ends at {scene.topic}-0:{stood}; none of the {held} "
             "offsets that it holds now was read; nothing was written\n"
             f'  hint: {CLUSTER}{RECORD}rivermouth run shop --new-epoch {scene.topic} --why "REASON"'
         )
@@ -204,7 +204,7 @@ def test_a_topic_that_is_recreated_between_two_batches_is_noticed(make_scene, sp
     assert outcome.batches == 2
     assert str(outcome.error) == (
         f"[TOPIC_RECREATED] flow shop: topic {scene.topic} was deleted and created again: its id is "
-        f"{scene.topic_id}, the ledger knows {before} and stands at {scene.topic}-0:200; none of the 300 offsets that "
+        f"{scene.topic_id}, the ledger knows {before} and ends at {scene.topic}-0:200; none of the 300 offsets that "
         "it holds now was read; nothing was written\n"
         f'  hint: {CLUSTER}{RECORD}rivermouth run shop --new-epoch {scene.topic} --why "REASON"'
     )

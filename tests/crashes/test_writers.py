@@ -62,7 +62,7 @@ def test_a_writer_that_lost_its_lease_writes_nothing_more(make_scene, spark):
     assert outcome.batches == 1
     assert str(outcome.error) == (
         f"[LEASE_LOST] flow shop: the lease on table {scene.table} was taken over by process 7 on elsewhere; "
-        "the batch in hand was not written\n"
+        "the current batch was not written\n"
         "  hint: rivermouth status"
     )
     # It is the other's, and stays.

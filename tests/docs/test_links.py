@@ -14,6 +14,10 @@ from markdown_it import MarkdownIt
 from tests.docs.blocks import ROOT
 from tools.docs_reference import slug
 
+_STATUS = re.compile(
+    r"# \d{4}: .+\n\nStatus: (?:accepted|superseded by \d{4}), \d{4}-\d\d-\d\d\n(?:Supersedes: \d{4}\n)?\n## "
+)
+
 TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "changelog.d/README.md"]
 PAGES = [path for name in TOP if (path := ROOT / name).is_file()] + sorted((ROOT / "docs").rglob("*.md"))
 
@@ -76,8 +80,26 @@ def test_decisions_are_numbered_and_have_their_parts():
     # Numbers may be left out: pages that are written at the same time take theirs apart.
     assert len(set(numbers)) == len(numbers) > 0
     for path in pages:
-        headings = re.findall(r"^## (.+)$", path.read_text("utf-8"), re.MULTILINE)
+        text = path.read_text("utf-8")
+        headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
         assert headings == ["Context", "Decision", "Consequences"], path.name
+        assert _STATUS.match(text), f"{path.name}: a title, then `Status: accepted, <date>` or `superseded by <number>`"
+    listed = re.findall(r"^\| \[(\d{4})\]", (folder / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert [int(number) for number in listed] == numbers
+
+
+def test_a_decision_and_the_one_before_it_name_each_other():
+    superseded, supersedes = set(), set()
+    for path in (ROOT / "docs/adr").glob("0*.md"):
+        number, text = path.name[:4], path.read_text("utf-8")
+        superseded |= {(number, new) for new in re.findall(r"(?m)^Status: superseded by (\d+)", text)}
+        supersedes |= {(old, number) for old in re.findall(r"(?m)^Supersedes: (\d+)", text)}
+    assert superseded == supersedes
+
+
+def test_the_list_of_pages_has_each_how_to_page_in_one_group():
+    listed = re.findall(r"\]\(how-to/([^)#]+)\)", (ROOT / "docs/README.md").read_text("utf-8"))
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs/how-to").glob("*.md"))
 
 
 def test_pictures_say_in_words_what_they_show():

@@ -180,7 +180,7 @@ def test_records_whose_schema_comes_later_are_tried_again_by_themselves(project)
 
         assert registry.register("orders", {**THIRD, "doc": "another"}) == second + 2
         stop, seen = managed_session.Stop(), []
-        door = managed_session.Door(listener=seen.append, stop=stop)
+        door = managed_session.RunHooks(listener=seen.append, stop=stop)
         run = threading.Thread(
             target=run_flows.run, args=(Project.load("rivermouth.yml"),), kwargs={"follow": True, "door": door}
         )

@@ -188,7 +188,7 @@ def test_what_else_a_run_would_do(project):
     ("flow", "records", "error", "text"),
     [
         ("order", [], FlowUnknown, "did you mean 'orders'?"),
-        ("family", [], ArgumentInvalid, "FLOW: family stands for a flow for each of its topics, and one is meant"),
+        ("family", [], ArgumentInvalid, "FLOW: family is a flow for each of its topics, and one is meant"),
         ("snapshots", [], ArgumentInvalid, "flow snapshots reads versions of a table or files, which are no records"),
         ("raw", [object()], ArgumentInvalid, "record 0: its value is no bytes, no text and no JSON document"),
         ("raw", [Record(b"", key=1)], ArgumentInvalid, "record 0: its key is neither bytes nor text"),

@@ -113,7 +113,7 @@ def test_a_checkpoint_that_stands_elsewhere_or_is_damaged_is_replaced(shop, caps
     shop.entries()
     shop.batches(5)
     replaced = (
-        "with run --follow the checkpoint is replaced (the ledger stands elsewhere); the ledger says where to go on"
+        "with run --follow the checkpoint is replaced (the ledger has other offsets); the ledger says where to go on"
     )
     assert shown(capsys).endswith(f"  a restart: {replaced}\n")
     (shop.checkpoint / "offsets" / "0").write_text("")
@@ -124,7 +124,7 @@ def test_a_checkpoint_that_stands_elsewhere_or_is_damaged_is_replaced(shop, caps
 def test_after_a_decision_a_checkpoint_is_replaced_though_its_offsets_are_the_ledgers(shop, capsys):
     shop.entries(decisions=(Decision("new_epoch", 2, "t", {0: (5, 0)}),))
     shop.batches(5, 10)
-    assert "with run --follow the checkpoint is replaced (the ledger stands elsewhere)" in shown(capsys)
+    assert "with run --follow the checkpoint is replaced (the ledger has other offsets)" in shown(capsys)
 
 
 def test_a_checkpoint_of_another_flow_stops_the_start(shop, capsys):

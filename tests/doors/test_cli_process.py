@@ -190,11 +190,11 @@ def test_a_second_signal_ends_it_at_once(project, command):
     run.wait_for("batch 1", "err")
     jvms = run.jvms
     run.process.send_signal(signal.SIGINT)
-    run.wait_for("once more: at once", "err")
+    run.wait_for("press Ctrl-C again to stop at once", "err")
     run.process.send_signal(signal.SIGTERM)
     code, _out, err = run.end()
     assert code == 0
-    assert "stopping after the batch in hand; once more: at once\n" in err
+    assert "stopping after the current batch; press Ctrl-C again to stop at once\n" in err
     assert "Traceback" not in err
     assert "py4j" not in err
     assert all(gone(pid) for pid in jvms)

@@ -295,7 +295,7 @@ def test_a_condition_with_a_name_of_its_own_is_none(shop):
     assert code == 1
     assert re.fullmatch(
         r"\[EXPECTATION_INVALID\] flow orders: expectation 'small' cannot be used: "
-        r"it cannot stand in brackets: \[PARSE_SYNTAX_ERROR\] .+; nothing was run\n"
+        r"it cannot be used in brackets: \[PARSE_SYNTAX_ERROR\] .+; nothing was run\n"
         rf"  at: rivermouth\.yml:{line_of(shop, 'AS few')}\n"
         r"  hint: condition: id IS NOT NULL\n",
         err,
@@ -403,7 +403,7 @@ def test_status_of_a_flow_that_ran_and_has_more_to_read(ran):
     rates = r"[\d.,]+ rows/s"
     width = max(len("topic"), len(shop.topic))
     assert re.fullmatch(
-        "orders: 2 offsets behind, and nobody is writing\n"
+        "orders: 2 offsets behind, and no process writes the table\n"
         rf"  table: {shop.folder}/lake/silver/orders\n"
         r"  last batch: entry 1, took [\d.]+ s, done at [\d-]+ [\d:]+ UTC \(trigger: every 10 s\)\n"
         "    5 consumed, 1 written, 1 dropped, 3 dead-lettered\n"
@@ -518,7 +518,7 @@ def test_a_replay_while_the_flow_follows_is_done_by_its_writer(shop):
     following = threading.Thread(
         target=run_flows.run,
         args=(Project.load("rivermouth.yml"), ["orders"]),
-        kwargs={"follow": True, "door": managed_session.Door(listener=seen.append, stop=stop)},
+        kwargs={"follow": True, "door": managed_session.RunHooks(listener=seen.append, stop=stop)},
     )
     following.start()
     try:
@@ -560,7 +560,7 @@ def test_ingest_is_the_whole_of_it_in_one_line(shop):
 
     code, out, err = shop.say("ingest", shop.topic, *place, "--format", "raw", "--sink", "append")
     assert code == 1
-    assert "its rows are told apart by kafka_key, those of the flow by nothing; nothing was written" in err
+    assert "its rows have the keys kafka_key, and those of the flow nothing; nothing was written" in err
 
 
 def test_ingest_in_json_begins_with_what_it_derived(shop):
@@ -603,7 +603,7 @@ def test_stopping_before_it_began_ends_at_once(shop):
     stop = managed_session.Stop()
     stop.ask()
     (outcome,) = run_flows.run(
-        Project.load("rivermouth.yml"), ["orders"], follow=True, door=managed_session.Door(stop=stop)
+        Project.load("rivermouth.yml"), ["orders"], follow=True, door=managed_session.RunHooks(stop=stop)
     )
     assert (outcome.error, outcome.counts.consumed) == (None, 0)
 

@@ -126,7 +126,8 @@ def test_what_is_wrong_is_told_one_by_one_and_the_rest_too(here, capsys, dev_por
     assert lines[at + 2] == "at: rivermouth.yml:4"
     assert line_about(lines, "Java").startswith("ok")
     assert err == (
-        "[NOT_READY] 2 of 8 checks failed: lake, broker\n  hint: rivermouth doctor, once the first of them is mended\n"
+        "[NOT_READY] 2 of 8 checks failed: lake, broker\n"
+        "  hint: rivermouth doctor, when the first of them is corrected\n"
     )
 
 
@@ -142,7 +143,7 @@ def test_a_topic_that_is_missing(here, capsys, broker, topic, dev_port):
         f"hint: did you mean '{name}'?",
     ]
     assert err == (
-        "[NOT_READY] 1 of 8 checks failed: broker\n  hint: rivermouth doctor, once the first of them is mended\n"
+        "[NOT_READY] 1 of 8 checks failed: broker\n  hint: rivermouth doctor, when the first of them is corrected\n"
     )
 
 

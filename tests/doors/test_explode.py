@@ -176,7 +176,7 @@ flows:
         ("array(struct(*)) AS x", "it holds a *"),
         ("filter(items, i -> i.qty > 0)", "an element of an array is one column: write AS item behind it"),
         ("tags AS tag", "an element of a map has two columns: write AS (key, value) behind it"),
-        ("items AS ID", "column id stands twice: write AS and another name behind it"),
+        ("items AS ID", "column id is there twice: write AS and another name behind it"),
         ("items AS (a, b)", "an element of an array is one column: write AS item behind it"),
     ],
 )

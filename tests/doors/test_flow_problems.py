@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -125,6 +126,7 @@ LED_ON = [
         id="deletes that are no SQL",
     ),
     pytest.param('    format: {type: json, schema: "id bigin"}\n', "bigin", None, id="a type"),
+    pytest.param('    format: {type: json, schema: "id decimal(40,2)"}\n', "decimal(40,2)", None, id="too many digits"),
     pytest.param('    format: {type: json, schema: "id"}\n', 'schema: "id"', None, id="no DDL"),
     pytest.param("    format: {type: avro, schema: '{}'}\n", "schema: '{}'", None, id="no Avro"),
     pytest.param("    format: {type: avro, schema: orders.avcs}\n", "orders.avcs", None, id="a file of Avro"),
@@ -156,6 +158,54 @@ def test_a_hint_leads_on(problems_of, tmp_path, lines, wrong, meant):
         assert wrong in lines
         text = HEAD + lines.replace(wrong, right)
     assert (code, message) not in [(each[0], each[2]) for each in problems_of(text)], text
+
+
+UNUSABLE = "flow orders: the schema cannot be used: "
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        pytest.param(
+            '    format: {type: json, schema: "id decimal(40,2)"}\n',
+            (
+                (
+                    f"{UNUSABLE}[DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION] Decimal precision 40 exceeds max precision "
+                    "38. SQLSTATE: 22003; nothing was run"
+                ),
+                "did you mean 'decimal(38, 0)'?",
+            ),
+            id="too many digits",
+        ),
+        pytest.param(
+            '    format: {type: json, schema: "id bigint, Name string, name string"}\n',
+            (
+                f"{UNUSABLE}columns 'Name' and 'name' are the same to Spark and Delta; nothing was run",
+                "remove the column name, or give it another name",
+            ),
+            id="two columns of one name",
+        ),
+        pytest.param(
+            SCHEMA + "    expectations: [{name: a, condition: price > 0}]\n",
+            (
+                (
+                    "flow orders: expectation 'a' cannot be used: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, "
+                    "variable, or function parameter with name `price` cannot be resolved. Did you mean one of the "
+                    "following? [...]. SQLSTATE: 42703; line 1 pos 0; nothing was run"
+                ),
+                (
+                    "known: amount, id, ingested_at, items, kafka_key, kafka_offset, kafka_partition, "
+                    "kafka_timestamp, kafka_topic"
+                ),
+            ),
+            id="a column that is not there",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_whole(problems_of, lines, told):
+    # Names that are equally near come in no order.
+    found = [(re.sub(r"\[`.*`\]", "[...]", message), hint) for _, _, message, hint in problems_of(HEAD + lines)]
+    assert found == [told]
 
 
 def test_names_that_are_no_words_of_sql_are_columns(problems_of):

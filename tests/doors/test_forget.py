@@ -108,7 +108,7 @@ def test_a_persons_rows_and_dead_letters_go_for_good(shop, spark):
     assert done(shop, "tables", "forget", *where, "--dry-run") == (
         "silver.orders: 2 rows and 1 dead letter would be erased\n"
         "  older versions, up to 1, would hold them until VACUUM\n"
-        "  dead letters were not looked for by 1 Kafka key of theirs, which other rows have too; name them with "
+        "  dead letters were not searched by 1 Kafka key of theirs, which other rows have too; name them with "
         "--dead-letters\n"
         "  of 1 dead letter that stays no Kafka key says whose they are; choose with --dead-letters CONDITION, after:\n"
         "  rivermouth dead-letters show orders\n"
@@ -206,7 +206,7 @@ def conflict(_spark, table, _location):
 UNFINISHED = (
     "[ERASURE_UNFINISHED] flow keyed: rows of table gold.orders are erased, but somebody commits changes of its files "
     "again and again (ConcurrentDeleteReadException); their bytes are still in files of the newest version\n"
-    "  hint: rivermouth run keyed, once nobody else optimizes the table: it does the rest\n"
+    "  hint: rivermouth run keyed, when no other program optimizes the table: it does the rest\n"
 )
 
 
@@ -282,7 +282,7 @@ def test_of_a_history_all_versions_of_a_key_go(shop):
 COLUMNS = "id, amount, email, kafka_topic, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, ingested_at"
 REFUSED = {
     ("orders", "--where", "id = 1"): (
-        "[ARGUMENT_INVALID] --yes: erasing cannot be undone, and nobody is there to ask; nothing was run\n"
+        "[ARGUMENT_INVALID] --yes: erasing cannot be undone, and there is no terminal to ask on; nothing was run\n"
         "  hint: rivermouth tables forget orders ... --dry-run, then with --yes\n"
     ),
     ("silver.ordrs", "--where", "id = 1", "--yes"): (
@@ -338,7 +338,7 @@ def test_what_cannot_be_erased_is_refused_and_all_stays(shop, spark):
     others.write.format("delta").mode("append").option("userMetadata", entry).save(str(location))
     code, _, err = shop.say("tables", "forget", "orders", "--where", "id > 1", "--yes")
     refused = (
-        "[FORGET_REFUSED] table silver.orders: 1 of the rows do not say of which record they are, since another "
+        "[FORGET_REFUSED] table silver.orders: 1 of the rows have no coordinates, because another "
         "program wrote them; nothing was erased\n"
         "  hint: delete these in Spark, then: rivermouth run orders, which says how it goes on\n"
     )

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from tests.crashes.oracle import rows_of
 
+from rivermouth.cli.audit import audit_text
 from rivermouth.cli.status import check_text
+from rivermouth.domain.ledger.audit_window import Tally
 from rivermouth.domain.ledger.dropping import dropped_by
 from rivermouth.domain.ledger.failures import Failure, failure_of
-from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.domain.ledger.ledger import Counts, first_entry
+from rivermouth.domain.ledger.lost_state import LostState
+from rivermouth.domain.project.locations import resolve
+from rivermouth.domain.project.table_per_topic import child_of
+from rivermouth.engine.audit.audit import FlowAudit, _with_unlisted
 from rivermouth.engine.flow.failures import FailureNotes, file_of, keep_unstarted, read_failure
+from rivermouth.engine.flow.lost_state import lost_at
+from rivermouth.engine.flow.orders import FamilyJob, FlowJob
+from rivermouth.engine.flow.table_per_topic import foreseen, look
 from rivermouth.engine.report.status import FlowStatus
 from rivermouth.errors import ArgumentInvalid, BatchFailed, FlowBroken, LakeNotWritable, TopicMissing
 from rivermouth.ports.lake.lake_files import LocalFiles
@@ -22,7 +35,7 @@ from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.ports.lake.lake_writer import LakeWriter
 from rivermouth.project.api import Project
 from rivermouth.project.commands.health import BrokenRule, HealthRules, broken_rules
-from rivermouth.spec import Flow
+from rivermouth.spec import Flow, ProjectSpec
 
 PROJECT = """\
 lake: ./lake
@@ -212,7 +225,7 @@ def test_several_broken_rules_are_listed():
             FlowBroken(flow="f", detail="[CAST_INVALID_INPUT] The value 's3cret' cannot be cast"),
             "FLOW_BROKEN",
             (
-                "flow f: [CAST_INVALID_INPUT] see what the run itself said; the batch in hand was not written, or will "
+                "flow f: [CAST_INVALID_INPUT] see what the run itself said; the current batch was not written, or will "
                 "be found at the next start"
             ),
         ),
@@ -296,3 +309,205 @@ def test_why_records_were_dropped():
 
 def test_time_passes():
     assert broken_rules([replace(WELL, finished_at=time.time())], HealthRules.of(max_age="1 minute")) == []
+
+
+# --- a lake whose own folder was deleted ----------------------------------------------------------
+
+STATE = """\
+lake: ./lake
+kafka: {{bootstrap_servers: "{servers}"}}
+flows:
+  kept: {{topics: [{topic}], format: raw, table: bronze.kept}}
+  found:
+    topics: [{topic}]
+    format: {{type: json, schema: infer}}
+    table: silver.found
+    sink: append
+    evolution: {{on_new_column: evolve}}
+  refused:
+    topics: [{topic}]
+    format: {{type: json, schema: "id int, v int"}}
+    expectations:
+      - {{name: small, condition: v < 9, action: dead_letter}}
+      - {{name: first, condition: id > 0, action: drop}}
+    table: silver.refused
+    sink: append
+  newest:
+    topics: [{topic}]
+    format: {{type: json, schema: "id int, v int, s int"}}
+    table: silver.newest
+    sink: {{type: upsert, keys: [id], sequence_by: s, apply_as_deletes: v = 4}}
+"""
+HEAD = "was deleted or emptied: it holds nothing of this flow; rebuilt from the table, at ledger entry"
+COUNTED = (
+    "the copy of the newest ledger entry; the counts of its batch, by reading the batch's records again without "
+    "writing them"
+)
+KEYS = "which keys were deleted (an older change of such a key that comes again brings its row back)"
+
+
+def told_lost(err):
+    return {line.partition(":")[0]: line for line in err.splitlines() if "was deleted or emptied" in line}
+
+
+def sums_of(status):
+    """How many records went where; of fields there are only samples."""
+    return {name: n for name, n in status["totals"].items() if isinstance(n, int) and name != "undeclared_fields"}
+
+
+def carried(out):
+    names = ("consumed", "written", "merged", "dropped", "dead_lettered")
+    flows = json.loads(out.splitlines()[-1])["flows"]
+    return {each["flow"]: tuple(each["counts"][name] for name in names) for each in flows}
+
+
+def test_a_deleted_folder_of_state_is_noticed_and_rebuilt_from_the_tables(say_over, send, broker, orders, tmp_path):
+    state = tmp_path / "lake/_rivermouth"
+    send('{"id": 1, "v": 1, "s": 1}', '{"id": 1, "v": 4, "s": 5}', '{"id": 2, "v": 2, "s": 1, "w": {"x": 1}}')
+    assert say_over(STATE, "run")[0] == 0
+    # The newest batch has a change that came too late for its key, a dead letter, and a record that is dropped.
+    send('{"id": 1, "v": 7, "s": 3}', '{"id": 3, "v": 9, "s": 1}', '{"id": 0, "v": 3, "s": 1}')
+    assert say_over(STATE, "run")[0] == 0
+    before = json.loads(say_over(STATE, "status", "--output", "json")[1])["flows"]
+    schema = json.loads((state / "schemas/found/00001.json").read_text())["schema"]
+    shutil.rmtree(state)
+
+    _, out, _ = say_over(STATE, "status")
+    assert out.count(f"  warning: {state} was deleted or emptied: the next run rebuilds what the table tells\n") == 4
+    _, out, err = say_over(STATE, "plan", "found")
+    assert f"  warning: {state} was deleted or emptied: the next run rebuilds what the table tells\n" in out, err
+    assert "inferred" not in out
+    send('{"id": 4, "v": 1, "s": 1, "w": {"x": 2}, "y": true}')
+    code, out, err = say_over(STATE, "run")
+    assert code == 0
+    lost = {"kept": "nothing", "found": "nothing", "refused": "nothing", "newest": KEYS}
+    rebuilt = {**dict.fromkeys(lost, COUNTED), "found": f"{COUNTED}; the schema, from the table's columns"}
+    assert told_lost(err) == {
+        name: f"{name}: WARNING: {state} {HEAD} 2: {rebuilt[name]}; lost: {lost[name]}" for name in lost
+    }
+    # Only what this run newly carried.
+    assert [line.split()[:5] for line in out.splitlines()[1:5]] == [
+        [name, "1", "1", "0", "0"] for name in ("kept", "found", "refused", "newest")
+    ]
+    assert "inferred from" not in err
+    assert "batch 2" not in err
+    again = json.loads((state / "schemas/found/00001.json").read_text())["schema"]
+    assert [(each["name"], each["type"]) for each in again["fields"]] == [
+        (each["name"], each["type"]) for each in schema["fields"]
+    ]
+    statuses = json.loads(say_over(STATE, "status", "--output", "json")[1])["flows"]
+    for one, two in zip(before, statuses, strict=True):
+        sums = sums_of(two)
+        more = {"consumed": 1, "written": one["flow"] != "newest", "merged": one["flow"] == "newest"}
+        assert sums == {name: one["totals"][name] + more.get(name, 0) for name in sums}, one["flow"]
+        assert two["totals"]["expectations"] == one["totals"]["expectations"]
+        assert (two["state_lost"] or {}).get("lost") == (["deleted_keys"] if two["flow"] == "newest" else None)
+    letters = json.loads(say_over(STATE, "dead-letters", "list", "--output", "json")[1])["dead_letters"]
+    assert [(each["flow"], each["letters"]) for each in letters] == [("refused", 1)]
+    rows = {each["id"]: each for each in rows_of(tmp_path / "lake/silver/newest")}
+    assert {key: row["v"] for key, row in rows.items()} == {0: 3, 2: 2, 3: 9, 4: 1}
+    (grown,) = [each for each in rows_of(tmp_path / "lake/silver/found") if each["id"] == 4]
+    assert (grown["w"], grown["y"]) == ({"x": 2}, True)
+    code, out, _ = say_over(STATE, "audit")
+    assert code == 0, out
+
+    # Kafka has no record of the newest batch any more: what the tables have of it counts, and no flow stops.
+    place = TopicPartition(orders, 0, 7)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_records([place])[place].result(30)
+    shutil.rmtree(state)
+    code, out, err = say_over(STATE, "run", "--output", "json")
+    assert (code, carried(out)) == (0, dict.fromkeys(lost, (0, 0, 0, 0, 0))), err
+    said = [each for each in map(json.loads, out.splitlines()) if each["event"] == "state_lost"]
+    assert {each["flow"]: (each["entry"], each["lost"]) for each in said} == {
+        **dict.fromkeys(("kept", "found", "refused"), (3, [])),
+        "newest": (3, ["deleted_keys"]),
+    }
+    totals = {each["flow"]: sums_of(each) for each in statuses}
+    for each in json.loads(say_over(STATE, "status", "--output", "json")[1])["flows"]:
+        assert (sums_of(each), each["warnings"], each["lag"]) == (totals[each["flow"]], [], 0)
+    _, out, _ = say_over(STATE, "status", "newest")
+    assert re.search(rf"  lost with deleted state at [\d-]+ [\d:]+ UTC, ledger entry 3: {re.escape(KEYS)}\n", out)
+
+
+def commit(places, number, entry):
+    """A commit of Delta's that has no more than a ledger entry."""
+    log = Path(places.table) / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    info = {"commitInfo": {"timestamp": 1, "operation": "WRITE", "userMetadata": entry.to_json()}}
+    (log / f"{number:020}.json").write_text(json.dumps(info))
+
+
+def test_only_a_table_with_batches_lost_its_state(tmp_path):
+    flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": "text", "table": "s.t"})
+    places = resolve(ProjectSpec(lake=str(tmp_path)), flow, base=tmp_path, environ={})
+    files = LocalFiles()
+    entry = first_entry("f", {"t": {0: 0}}, {"t": None}, starting_offsets="earliest")
+
+    assert lost_at(flow, files, places) is None
+    commit(places, 0, entry)
+    assert lost_at(flow, files, places) is None
+    batch = entry.after_batch({"t": {0: (0, 5)}}, Counts(), {"t": None})
+    commit(places, 1, batch)
+    assert lost_at(flow, files, places) == batch
+    assert lost_at(flow.model_copy(update={"name": "g"}), files, places) is None
+    assert lost_at(flow, files, replace(places, state=f"{places.state}_debug")) is None
+    files.write(places.ledger_file, "{}")
+    assert lost_at(flow, files, places) is None
+
+
+class Topics:
+    """The topics that a family finds."""
+
+    def __init__(self, *names):
+        self._names = names
+
+    def topics(self, _flow):
+        return self._names
+
+
+def test_the_first_topics_of_a_family_are_known_by_their_tables(tmp_path):
+    settings = {"topic_pattern": ".*", "format": "text", "table": "s.{topic}", "starting_offsets": "latest"}
+    family = Flow.model_validate({"name": "f", **settings})
+    project = ProjectSpec(lake=str(tmp_path))
+
+    def child(flow):
+        return FlowJob(flow, resolve(project, flow, base=tmp_path, environ={}), "s", {})
+
+    eu = child(child_of(family, "eu"))
+    order = FamilyJob(family, eu.places, "s", {}, child=child)
+
+    def starts(read):
+        return {
+            each.flow.name: each.flow.starting_offsets.kind
+            for each in read(order, LocalFiles(), Topics("eu", "us")).orders
+        }
+
+    assert starts(foreseen) == {"f.eu": "latest", "f.us": "latest"}
+    entry = first_entry("f.eu", {"eu": {0: 0}}, {"eu": None}, starting_offsets="latest")
+    commit(eu.places, 0, entry)
+    commit(eu.places, 1, entry.after_batch({"eu": {0: (0, 5)}}, Counts(), {"eu": None}))
+    # The other one has no table, so it came when the folder was gone, and none of its records is passed over.
+    for _ in range(2):
+        assert starts(foreseen) == starts(look) == {"f.eu": "latest", "f.us": "earliest"}
+
+
+def test_an_audit_says_what_is_not_known_any_more():
+    window = {"entry": 4, "until": 4, "ranges": {"t": {0: (0, 9)}}, "counted": Counts(consumed=9, written=9, erased=6)}
+    found = _with_unlisted(Tally(visible=9, in_table=3, in_neither=6), window["counted"])
+    assert found == Tally(visible=9, in_table=3, erased=6)
+    assert _with_unlisted(Tally(in_neither=9), Counts(dropped=1, erased=6)) == Tally(in_neither=3, erased=6)
+    assert _with_unlisted(Tally(in_neither=1, erased=6), Counts(dropped=1, erased=6)) == Tally(in_neither=1, erased=6)
+    lost = LostState(3, "2026-11-26T01:02:03+00:00", ("erased_records",))
+    said = audit_text(FlowAudit("f", "/lake/t", found=found, state_lost=lost, **window))
+    assert said.splitlines()[0] == "f: every record is in exactly one place"
+    assert said.endswith(
+        "  the flow's state was deleted, as found at ledger entry 3; not known any more: which records were erased "
+        "(a rewind brings them back)"
+    )
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"entry": "x", "at": "", "lost": []}', '{"entry": 1}'])
+def test_a_damaged_note_of_lost_state_says_nothing(text):
+    assert LostState.from_text(text) is None
+    assert LostState.from_text(LostState(3, "2026", ("x",)).to_text()) == LostState(3, "2026", ("x",))

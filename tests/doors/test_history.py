@@ -74,12 +74,12 @@ REFUSED = [
     ),
     (
         "keys: id, sequence_by: seq, track_history_except_columns: [v]",
-        "column 'tags' is of type map<string,int>, of which nobody can say whether it changed",
+        "column 'tags' is of type map<string,int>, whose changes cannot be seen",
         "track_history_except_columns: [tags]",
     ),
     (
         "keys: id, sequence_by: 'coalesce(`SEQ`, 0)', except_columns: [tags], track_history_except_columns: [v]",
-        "column 'seq', of which sequence_by is made, would make a version with each record",
+        "column 'seq', which sequence_by uses, would make a version with each record",
         "track_history_except_columns: [v, seq]",
     ),
     (
@@ -217,14 +217,14 @@ TABLE_IS_OTHERWISE = [
     (
         "keys: id, sequence_by: seq, track_history_columns: [v]",
         {},
-        "its versions are made by each record, those of the flow by a change of v",
+        "its versions are made by each record, and those of the flow a change of v",
     ),
     (
         "keys: id, sequence_by: seq",
         {"kind": "upsert"},
-        "its versions are made by each record, those of the flow by nothing",
+        "its versions are made by each record, and those of the flow nothing",
     ),
-    ("keys: id, sequence_by: v", {}, "its rows are ordered by seq, those of the flow by v"),
+    ("keys: id, sequence_by: v", {}, "its rows are ordered by seq, and those of the flow v"),
     (
         "keys: id, sequence_by: seq",
         {"schema": SCHEMA.replace("seq int", "seq string")},

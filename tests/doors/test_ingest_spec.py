@@ -8,7 +8,7 @@ from rivermouth.cli.options import format_with
 from rivermouth.errors import ArgumentInvalid, RivermouthError, TopicNameEmpty, TopicNameInvalid
 from rivermouth.project.file import yaml_source
 from rivermouth.project.file.dump import to_yaml
-from rivermouth.project.file.validation import judge
+from rivermouth.project.file.validation import validate_document
 from rivermouth.project.resolved.one_topic import derived, derived_text, ingest_spec, parse_switch
 from rivermouth.project.resolved.static_checks import validate_static
 from rivermouth.rows.columns.table_columns import key_columns
@@ -336,7 +336,7 @@ def test_the_printout_shows_all_that_was_derived_and_no_secret():
 def test_what_is_saved_is_the_same_project():
     project = ingest_spec("shop.orders", lake="./lake", schema="id bigint, at timestamp")
     text = to_yaml(project.spec)
-    loaded, problems = judge(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
+    loaded, problems = validate_document(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
 
     assert problems == []
     assert loaded == project.spec

@@ -201,8 +201,8 @@ REFUSED = [
         "key_format: {type: avro, schema: key.avsc}",
         "sink: upsert",
         (
-            "[KEYS_INVALID] flow orders: sink upsert: key 'kafka_key' is of type struct<id:bigint,shop:string>, by "
-            "which no rows are told apart; nothing was run\n  at: rivermouth.yml:9\n"
+            "[KEYS_INVALID] flow orders: sink upsert: key 'kafka_key' is of type struct<id:bigint,shop:string>, "
+            "which cannot be a key; nothing was run\n  at: rivermouth.yml:9\n"
             "  hint: name its parts: keys: [{id: kafka_key.id}]\n"
         ),
     ),

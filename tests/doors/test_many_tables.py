@@ -135,7 +135,7 @@ def test_each_topic_has_its_table(say, topic, prefix, tmp_path, send, delete, id
     statuses = json.loads(say("status", "--output", "json"))["flows"]
     assert [(each["flow"], each["message"]) for each in statuses] == [
         (f"shop.{us}", "up to date"),
-        (f"shop.{eu}", "1 offsets behind, and nobody is writing"),
+        (f"shop.{eu}", "1 offsets behind, and no process writes the table"),
         (f"shop.{more}", "never ran; would start at earliest"),
     ]
     assert ended(say("run", f"shop.{more}", "--output", "json")) == {f"shop.{more}": 1}
@@ -184,7 +184,7 @@ def test_all_doors_take_the_tables_together_and_alone(say, say_over, topic, pref
     named = {"prefix": prefix, "max_tables": 10, "start": "earliest", "schema": "infer"}
     _, _, err = say_over(PROJECT, "schema", "infer", "shop", "--save", "schema.json", **named)
     assert err == (
-        "[ARGUMENT_INVALID] --save: one file has one schema, and shop stands for 2 flows; nothing was run\n"
+        "[ARGUMENT_INVALID] --save: one file has one schema, and shop is 2 flows; nothing was run\n"
         f"  hint: rivermouth schema infer shop.{us} --save schema.json\n"
     )
     delete(eu)
@@ -218,7 +218,7 @@ def test_a_flow_of_one_topic_goes_on_when_it_gets_another(shop, topic, prefix, s
 def test_a_topic_that_appears_while_the_flow_follows_is_read_from_its_beginning(shop, topic, prefix, send, delete, ids):
     first, later = f"{prefix}.first", f"{prefix}.later"
     heard, outcomes, stop = [], [], managed_session.Stop()
-    door = managed_session.Door(listener=heard.append, stop=stop)
+    door = managed_session.RunHooks(listener=heard.append, stop=stop)
     project = shop(start="latest")
     run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
     run.start()
@@ -286,7 +286,7 @@ def test_what_is_wanted_of_one_flow_is_refused_for_a_family(shop, topic, prefix)
     with pytest.raises(ArgumentInvalid) as told:
         project.rebuild("shop")
     assert str(told.value) == (
-        "[ARGUMENT_INVALID] FLOW: shop stands for a flow for each of its topics, and one is meant; nothing was run\n"
+        "[ARGUMENT_INVALID] FLOW: shop is a flow for each of its topics, and one is meant; nothing was run\n"
         "  at: rivermouth.yml:5\n"
         "  hint: shop.TOPIC"
     )
@@ -294,7 +294,7 @@ def test_what_is_wanted_of_one_flow_is_refused_for_a_family(shop, topic, prefix)
         project.rebuild(f"shop.{one}")
     with pytest.raises(ArgumentInvalid) as told:
         project.read_table("shop")
-    assert "TABLE: shop stands for a flow for each of its topics" in str(told.value)
+    assert "TABLE: shop is a flow for each of its topics" in str(told.value)
     with pytest.raises(ArgumentInvalid) as told:
         project.run("shop", decision=LossDecision(epochs=(one,)))
     assert str(told.value) == (

@@ -182,7 +182,7 @@ def test_a_table_with_other_updates_is_refused(say, tmp_path):
         assert code == 1
         assert (
             f"[TABLE_MISMATCH] flow orders: table {tmp_path}/lake/silver/orders does not fit the flow: "
-            f"its rows are updated by {its}, those of the flow by {wanted}; nothing was"
+            f"its rows are updated by {its}, and those of the flow {wanted}; nothing was"
         ) in err
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems, RivermouthError
 from rivermouth.project.api import Project
 from rivermouth.project.file import yaml_source
-from rivermouth.project.file.validation import judge
+from rivermouth.project.file.validation import validate_document
 from rivermouth.project.resolved.static_checks import validate_static
 
 DATA = Path(__file__).parents[1] / "data" / "projects"
@@ -163,7 +163,7 @@ def test_several_problems_are_one_error_that_keeps_each(folder):
 def judged(text: str) -> list[str]:
     """All that is told of a file; nothing but our own errors may come out of it."""
     try:
-        spec, problems = judge(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
+        spec, problems = validate_document(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
     except RivermouthError as error:
         return [str(error)]
     assert (spec is None) is bool(problems)

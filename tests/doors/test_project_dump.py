@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rivermouth.names import COORDINATES, METADATA_COLUMNS
 from rivermouth.project.file import yaml_source
 from rivermouth.project.file.dump import to_yaml
-from rivermouth.project.file.validation import judge
+from rivermouth.project.file.validation import validate_document
 from rivermouth.spec import (
     EndingOffsets,
     Expectation,
@@ -174,7 +174,7 @@ def specs(draw):
 @given(specs())
 def test_law_what_is_written_loads_back_to_an_equal_spec(spec):
     text = to_yaml(spec)
-    loaded, problems = judge(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
+    loaded, problems = validate_document(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
 
     assert [str(problem) for problem in problems] == []
     assert loaded == spec

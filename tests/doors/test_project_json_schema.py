@@ -12,7 +12,7 @@ from rivermouth.extend import kind_names
 from rivermouth.project.api import Project
 from rivermouth.project.file import yaml_source
 from rivermouth.project.file.json_schema import project_schema
-from rivermouth.project.file.validation import judge
+from rivermouth.project.file.validation import validate_document
 from rivermouth.project.file.variables import resolved
 from rivermouth.project.resolved.static_checks import validate_static
 
@@ -128,7 +128,9 @@ def value_of(text: str) -> object:
 
 @pytest.mark.parametrize("text", ACCEPTED)
 def test_what_the_nouns_accept_the_schema_accepts(validator, text):
-    spec, problems = judge(resolved(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml", {}), "rivermouth.yml")
+    spec, problems = validate_document(
+        resolved(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml", {}), "rivermouth.yml"
+    )
 
     assert [str(problem) for problem in problems] == []
     assert spec is not None
@@ -137,7 +139,7 @@ def test_what_the_nouns_accept_the_schema_accepts(validator, text):
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_the_nouns_refuse_the_schema_refuses(validator, text):
-    _, problems = judge(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
+    _, problems = validate_document(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
 
     assert problems != []
     assert not validator.is_valid(value_of(text))

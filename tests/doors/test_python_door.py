@@ -194,6 +194,18 @@ WRONG = {
         lambda project: project.optimize_tables("orders", zorder="id"),
         ARGUMENT.format("zorder: expected Sequence[str], found str", "help(rivermouth.Project.optimize_tables)"),
     ),
+    "a reason that is none": (
+        lambda project: project.replay_dead_letters(reason="INVALID_JSN"),
+        ARGUMENT.format("reason: 'INVALID_JSN' is no reason of a dead letter", "did you mean 'INVALID_JSON'?"),
+    ),
+    "a stage that is none": (
+        lambda project: project.list_dead_letters(stage="parse"),
+        ARGUMENT.format("stage: 'parse' is no stage of a dead letter", "known: conform, decode, expectation"),
+    ),
+    "a status that is none": (
+        lambda project: project.show_dead_letters(status="all"),
+        ARGUMENT.format("status: 'all' is no status of a dead letter", "known: discarded, open, replayed"),
+    ),
     "a flow that is not there": (
         lambda project: project.judge_records("orders", []),
         "[FLOW_UNKNOWN] ...",

@@ -10,7 +10,7 @@ import pytest
 
 from rivermouth.domain.ledger.erasure import ForgetRequest
 from rivermouth.domain.project.locations import resolve
-from rivermouth.engine.run.requests import Request, ask, serve, withdraw
+from rivermouth.engine.run.requests import Request, clear_pending, handle_pending, submit
 from rivermouth.errors import RequestUnanswered
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.spec import Flow, ProjectSpec
@@ -55,7 +55,7 @@ OF_DISCARD = (
 @pytest.mark.parametrize(("request_", "text"), [(HERS, OF_FORGET), (Request("discard"), OF_DISCARD)])
 def test_an_error_says_what_was_asked(request_, text, places, left):
     with pytest.raises(RequestUnanswered) as error:
-        ask(LocalFiles(), places, request_, is_running=answered(places, '{"error": "the disk is full"}'))
+        submit(LocalFiles(), places, request_, is_running=answered(places, '{"error": "the disk is full"}'))
     assert str(error.value) == text
     assert left() == []
 
@@ -64,10 +64,10 @@ def test_of_an_erasure_nothing_is_left_where_nobody_follows_and_whoever_waits_kn
     writer = SimpleNamespace(files=LocalFiles(), places=places)
 
     def another_opens_the_flow():
-        withdraw(writer)
+        clear_pending(writer)
         return True
 
-    assert ask(LocalFiles(), places, HERS, is_running=another_opens_the_flow) is None
+    assert submit(LocalFiles(), places, HERS, is_running=another_opens_the_flow) is None
     # Of askers that were killed.
     LocalFiles().write(f"{places.requests}/a.json", HERS.to_json())
     told = '{"kind": "forget", "error": "email = \'ann@example.com\'"}'
@@ -76,7 +76,7 @@ def test_of_an_erasure_nothing_is_left_where_nobody_follows_and_whoever_waits_kn
     LocalFiles().write(f"{places.requests}/d.answer.json", '{"kind": "replay", "replayed": 3}')
     LocalFiles().write(f"{places.requests}/b.json", Request("replay").to_json())
     LocalFiles().write(f"{places.requests}/c.json", "no request")
-    withdraw(writer)
+    clear_pending(writer)
     assert left() == ["b.json", "c.json", "d.answer.json"]
 
 
@@ -85,7 +85,7 @@ def test_of_an_erasure_nothing_is_left_where_nobody_follows_and_whoever_waits_kn
 )
 def test_what_is_no_request_is_answered_and_does_not_stay(text, places, left):
     LocalFiles().write(f"{places.requests}/a.json", text)
-    serve(SimpleNamespace(files=LocalFiles(), places=places))
+    handle_pending(SimpleNamespace(files=LocalFiles(), places=places))
     assert left() == ["a.answer.json"]
     answer = LocalFiles().read(f"{places.requests}/a.answer.json")
     assert "it cannot be read" in json.loads(answer)["error"]

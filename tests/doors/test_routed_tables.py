@@ -105,8 +105,8 @@ def test_each_value_has_its_table_and_what_names_none_has_one_more(say, send, id
     assert consumed(say("run", "events.dns", "--output", "json")[1]) == {"events.dns": 1}
     statuses = json.loads(say("status", "events", "--output", "json")[1])["flows"]
     assert [(each["flow"], each["message"]) for each in statuses] == [
-        ("events._rest", "2 offsets behind, and nobody is writing"),
-        ("events.conn", "2 offsets behind, and nobody is writing"),
+        ("events._rest", "2 offsets behind, and no process writes the table"),
+        ("events.conn", "2 offsets behind, and no process writes the table"),
         ("events.dns", "up to date"),
         ("events.http", "never ran; would start at earliest"),
     ]
@@ -179,7 +179,7 @@ def test_a_value_that_appears_while_the_flow_follows_is_read_from_its_beginning(
     code, _, err = say("validate", start="latest", max_tables=2)
     assert code == 0, err
     heard, outcomes, stop = [], [], managed_session.Stop()
-    door = managed_session.Door(listener=heard.append, stop=stop)
+    door = managed_session.RunHooks(listener=heard.append, stop=stop)
     project = Project.load("rivermouth.yml")
     run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
     run.start()

@@ -17,13 +17,13 @@ from tests.crashes.oracle import rows_of
 import rivermouth
 from rivermouth import Project
 from rivermouth.cli.main import invoke
-from rivermouth.engine.batch.shared_batch import Together
+from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.events import BatchDone, SchemaKept, Warned
-from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.flow.orders import FlowJob
 from rivermouth.engine.run import run_flow
 from rivermouth.engine.run.run_state import RunState
 from rivermouth.engine.schema import kept_schemas
-from rivermouth.engine.schema.infer import Look, Seen, schema_of_seen, shape_of, without_values
+from rivermouth.engine.schema.infer import SampleSpec, Seen, schema_of_seen, shape_of, without_values
 from rivermouth.errors import (
     BrokerUnreachable,
     ColumnReserved,
@@ -302,7 +302,7 @@ def test_a_table_that_was_made_with_a_declared_schema_is_not_taken_over(shop, mo
 def test_a_flow_that_follows_waits_for_the_first_records(spark, shop):
     project = shop.write()
     stop, heard, done = managed_session.Stop(), [], []
-    door = managed_session.Door(listener=heard.append, stop=stop)
+    door = managed_session.RunHooks(listener=heard.append, stop=stop)
     thread = threading.Thread(target=lambda: done.extend(run_flows.run(project, follow=True, door=door)))
     thread.start()
     try:
@@ -483,7 +483,7 @@ def test_a_flow_with_a_new_name_takes_its_schema_along(shop):
 def opened_early(monkeypatch):
     monkeypatch.setattr(run_flow, "_EMPTY_S", 0.01)
     project = ingest_spec("orders")
-    order = FlowOrder(project.flow("orders"), project.places("orders"), "", {})
+    order = FlowJob(project.flow("orders"), project.places("orders"), "", {})
 
     def opened(*errors, waits=True, starting_offsets=None, **wanted):
         told = []
@@ -500,7 +500,7 @@ def opened_early(monkeypatch):
         monkeypatch.setattr(run_flow, "_opened", opens)
         state = RunState(None, print, print)
         source = TableSource.__new__(TableSource)  # it opens nothing, and is handed on as it is
-        opened = run_flow._open(state, asked, None, source, None, told.append, waits=waits, together=Together())
+        opened = run_flow._open(state, asked, None, source, None, told.append, waits=waits, together=SharedBatch())
         return opened, [each.message for each in told]
 
     return opened
@@ -535,7 +535,7 @@ def test_a_run_that_ends_makes_nothing_of_a_topic_in_which_nothing_is_to_be_stor
 
 def test_a_sample_without_values_is_not_taken_for_all_of_the_topic():
     flow = ingest_spec("orders").flow("orders")
-    seen = Seen("topic t", shape_of(flow, [], Look()), 0, 9, whole=True, latest_per_key=False, seconds=0.1)
+    seen = Seen("topic t", shape_of(flow, [], SampleSpec()), 0, 9, whole=True, latest_per_key=False, seconds=0.1)
     for read, whole, detail in (
         (0, True, "there is no record"),
         (5, True, "no record has a value"),

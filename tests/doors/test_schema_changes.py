@@ -11,10 +11,10 @@ from confluent_kafka import Producer
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.engine.events import Warned
-from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.flow.orders import FlowJob
 from rivermouth.engine.open.open_flow import open_flow
 from rivermouth.engine.open.sources import source_of
-from rivermouth.engine.run.requests import Request, perform, serve
+from rivermouth.engine.run.requests import Request, execute, handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.rows.dead_letter import DeadLetterFilter
@@ -46,7 +46,7 @@ def order_of(topic, broker, lake, kind, schema, **sink):
     form = {"type": "json", "schema": schema}
     flow = Flow(name="changing", topics=(topic,), format=form, table="silver.changing", sink=sink)
     places = resolve(ProjectSpec(lake=str(lake)), flow, base=Path(lake), environ={})
-    return FlowOrder(flow, places, broker.bootstrap_servers, {}, at="rivermouth.yml:9")
+    return FlowJob(flow, places, broker.bootstrap_servers, {}, at="rivermouth.yml:9")
 
 
 def send(broker, topic, *bodies):
@@ -58,7 +58,7 @@ def send(broker, topic, *bodies):
 
 def drain(spark, order):
     heard = []
-    (outcome,) = Supervisor(spark, heard.append, serve).run([order], keep_following=False)
+    (outcome,) = Supervisor(spark, heard.append, handle_pending).run([order], keep_following=False)
     return outcome, [event.message for event in heard if isinstance(event, Warned)]
 
 
@@ -66,7 +66,7 @@ def replay(spark, order):
     with Kafka(order.bootstrap_servers, {}) as kafka:
         source = source_of(order.flow, order.bootstrap_servers, {})
         run = open_flow(spark, order.flow, order.places, kafka=kafka, source=source, listener=lambda _: None)
-        done = perform(run, Request("replay", DeadLetterFilter()))
+        done = execute(run, Request("replay", DeadLetterFilter()))
         return done["tried"], done["replayed"], done["remaining"]
 
 
@@ -78,8 +78,8 @@ def rows(spark, order, *names):
 MISMATCHES = [
     (NEW.replace("id bigint", "id string"), {}, "its column id is bigint, the flow writes string"),
     (NEW.replace("seq bigint", "seq timestamp"), {}, "its column seq is bigint, the flow writes timestamp"),
-    (NEW.replace("id", "key", 1), {"keys": ["key"]}, "its rows are told apart by id, those of the flow by key"),
-    (NEW, {"sequence_by": "v"}, "its rows are ordered by seq, those of the flow by v"),
+    (NEW.replace("id", "key", 1), {"keys": ["key"]}, "its rows have the keys id, and those of the flow key"),
+    (NEW, {"sequence_by": "v"}, "its rows are ordered by seq, and those of the flow v"),
 ]
 WARNED = "the declared schema adds column extra string, widens id to bigint, widens v to bigint, widens seq to bigint"
 # Key, value, the column that is gone, the one that is new, and the record: of an updated row the first stays.

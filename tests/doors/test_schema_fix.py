@@ -7,10 +7,10 @@ from pyspark.sql.types import StructType
 
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import StepReached, Warned
-from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.flow.orders import FlowJob
 from rivermouth.engine.open.open_flow import open_flow
 from rivermouth.engine.open.sources import source_of
-from rivermouth.engine.run.requests import Request, perform, serve
+from rivermouth.engine.run.requests import Request, execute, handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.rows.dead_letter import DeadLetterFilter
@@ -23,12 +23,12 @@ def order_of(topic, broker, lake, schema, **more):
     settings = {"format": {"type": "json", "schema": schema}, "table": "silver.fixed", "topics": [topic], **more}
     flow = Flow.model_validate({"name": "fixed", **settings})
     places = resolve(ProjectSpec(lake=str(lake)), flow, base=Path(lake), environ={})
-    return FlowOrder(flow, places, broker.bootstrap_servers, {}, at="rivermouth.yml:9")
+    return FlowJob(flow, places, broker.bootstrap_servers, {}, at="rivermouth.yml:9")
 
 
 def drain(spark, order):
     heard = []
-    (outcome,) = Supervisor(spark, heard.append, serve).run([order], keep_following=False)
+    (outcome,) = Supervisor(spark, heard.append, handle_pending).run([order], keep_following=False)
     return outcome, heard
 
 
@@ -36,7 +36,7 @@ def replay(spark, order):
     with Kafka(order.bootstrap_servers, {}) as kafka:
         source = source_of(order.flow, order.bootstrap_servers, {})
         run = open_flow(spark, order.flow, order.places, kafka=kafka, source=source, listener=lambda _: None)
-        done = perform(run, Request("replay", DeadLetterFilter()))
+        done = execute(run, Request("replay", DeadLetterFilter()))
         return done["tried"], done["replayed"], done["remaining"]
 
 
@@ -103,7 +103,7 @@ def test_a_schema_file_that_is_edited_meanwhile_is_for_the_next_run(spark, broke
         if isinstance(event, StepReached) and event.step == "write":
             file.write_text("no schema at all")
 
-    outcome = Supervisor(spark, edit, serve).run([order], keep_following=False)[0]
+    outcome = Supervisor(spark, edit, handle_pending).run([order], keep_following=False)[0]
     assert (outcome.error, outcome.counts.written, outcome.counts.dead_lettered) == (None, 2, 2)
     letters = spark.read.format("delta").load(order.places.dead_letter_table).orderBy("kafka_offset")
     assert [tuple(row) for row in letters.select("reason", "field").collect()] == [("FIELD_TYPE", "id")] * 2

@@ -115,14 +115,18 @@ OWN = "write it with the record's own columns"
         ("row_number() OVER (ORDER BY id) AS n", SEVERAL, ONE),
         ("reflect('java.lang.System', 'exit', 1) AS x", "it calls reflect(), which could run any code", OWN),
         ("(SELECT 1) AS one", "it holds a subquery, which Spark would run again with every batch", OWN),
-        ("to_json(struct(*)) AS whole", "a * for all columns stands alone: name the columns", "select: ['*']"),
-        ("id + 1", "it has no name that a column can bear: write AS and a name behind it", "id + 1 AS a_name"),
+        (
+            "to_json(struct(*)) AS whole",
+            "a * for all columns cannot be part of an expression: name the columns",
+            "select: ['*']",
+        ),
+        ("id + 1", "it has no name that a column can have: write AS and a name after it", "id + 1 AS a_name"),
         (
             "NULL AS none",
             "column none is void, which no table has: write CAST(… AS type)",
             "CAST(NULL AS string) AS none",
         ),
-        ("note AS ID", "column ID stands twice", "note AS another_name"),
+        ("note AS ID", "column ID is there twice", "note AS another_name"),
     ],
 )
 def test_what_is_no_column_of_each_record_is_refused(project, expression, detail, hint):
@@ -140,7 +144,7 @@ def test_a_column_that_is_not_there_is_refused_in_sparks_words(project):
     [
         (
             "kafka_offset",
-            "[COLUMN_COLLISION] column 'kafka_offset' stands both in the payload and in the metadata columns",
+            "[COLUMN_COLLISION] column 'kafka_offset' is both in the payload and in the metadata columns",
             (
                 "metadata_columns: {kafka_topic: kafka_topic, kafka_partition: kafka_partition, "
                 "kafka_offset: record_kafka_offset, kafka_timestamp: kafka_timestamp, kafka_key: kafka_key, "
@@ -281,7 +285,7 @@ def test_a_name_that_was_not_inferred_is_refused_before_anything_is_kept(project
     project.write(INFERRED, "select: ['*', 'id AS payload']")
     code, said = project.say("run")
     assert code == 1
-    assert project.unusable("select", "id AS payload", "column payload stands twice", "id AS another_name") in said
+    assert project.unusable("select", "id AS payload", "column payload is there twice", "id AS another_name") in said
 
 
 def test_new_fields_come_where_the_star_stands_and_none_takes_the_name_of_what_is_computed(project, spark):

@@ -87,8 +87,8 @@ def test_a_metastore_that_the_session_does_not_have_is_refused(name, value, thei
     with pytest.raises(SessionSettled) as error:
         session.start(SparkSettings(conf={name: value}), app_name="test")
     assert str(error.value) == (
-        f"[SESSION_SETTLED] spark.conf {name}: the Spark session of this process has another "
-        "value for good; nothing was read\n"
+        f"[SESSION_SETTLED] spark.conf {name}: the Spark session has another "
+        "value, which cannot be changed any more; nothing was read\n"
         "  hint: catalog: {metastore: session}, for that session's own catalog"
     )
 

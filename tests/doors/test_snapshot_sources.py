@@ -145,7 +145,7 @@ def test_a_flow_that_follows_carries_versions_as_they_come(with_table):
     stock = with_table
     stock.write(f"{{versions_of: {stock.source}}}", more="    trigger: {every: 300 ms}\n")
     heard, stop = [], managed_session.Stop()
-    door = managed_session.Door(listener=heard.append, stop=stop)
+    door = managed_session.RunHooks(listener=heard.append, stop=stop)
     project = Project.load("rivermouth.yml")
     outcomes = []
     run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
@@ -223,7 +223,7 @@ def test_what_cannot_be_read_is_told_in_whole(stock):
     stock.write("{versions_of: erp.none}")
     none = unfit("erp.none", "there is no table", "name the table as schema.table, or by its path")
     assert none in stock.say("run")[1]
-    anew = f"table {stock.folder}/lake/silver/stock is not made anew: the flow reads snapshots"
+    anew = f"table {stock.folder}/lake/silver/stock is not rebuilt: the flow reads snapshots"
     assert stock.say("rebuild", "stock", "--why", "test")[1] == (
         f"[REBUILD_REFUSED] flow stock: {anew}, and the next one brings all rows; nothing was changed\n"
         "  at: rivermouth.yml:4\n  hint: rivermouth run stock\n"

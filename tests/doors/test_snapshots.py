@@ -69,14 +69,14 @@ REFUSED = [
     (
         "rows: items, keys: id",
         "ID int, items array<struct<id int>>",
-        "column 'ID' stands in the rows and beside them",
+        "column 'ID' is in the rows and outside of them",
         "leave one of the two out of the schema",
     ),
     (
         "rows: items, keys: id, sequence_by: V + 1",
         DOCUMENT,
         "sequence_by names 'v', a column of the rows and not of the snapshot",
-        "sequence_by: kafka_timestamp, or a column beside the rows",
+        "sequence_by: kafka_timestamp, or another column of the message",
     ),
     (
         "rows: items, keys: id, sequence_by: 'struct(at)'",

@@ -123,7 +123,11 @@ def test_bronze_stands_in_for_the_broker(shop):
     assert shop.say("run", "raw")[0] == 0
     shop.write(NOWHERE)
     [flow] = shop.json("status", "orders")["flows"]
-    assert (flow["code"], flow["lag"], flow["message"]) == (None, 1, "1 offsets behind, and nobody is writing")
+    assert (flow["code"], flow["lag"], flow["message"]) == (
+        None,
+        1,
+        "1 offsets behind, and no process writes the table",
+    )
     [plan] = shop.json("plan", "orders")["flows"]
     assert (plan["problem"], plan["offsets"]) == (None, 1)
     code, _out, err = shop.say("run", "orders")
@@ -234,7 +238,7 @@ def test_a_flow_moves_from_its_topic_to_the_table_and_back_without_losing_its_pl
     code, _out, err = shop.say("rebuild", "orders", "--yes")
     assert code == 1
     refused = (
-        f"[REBUILD_REFUSED] flow orders: table {shop.folder}/lake/silver/orders is not made anew: its property "
+        f"[REBUILD_REFUSED] flow orders: table {shop.folder}/lake/silver/orders is not rebuilt: its property "
         "delta.appendOnly lets no row be taken out; nothing was changed\n"
         "  at: rivermouth.yml:4\n"
         f"  hint: ALTER TABLE delta.`{shop.folder}/lake/silver/orders` UNSET TBLPROPERTIES ('delta.appendOnly')\n"
@@ -247,7 +251,7 @@ def test_a_flow_moves_from_its_topic_to_the_table_and_back_without_losing_its_pl
     code, out, err = shop.say("rebuild", "orders", "--yes")
     assert code == 1
     refused = (
-        f"[REBUILD_REFUSED] flow orders: table {shop.folder}/lake/silver/orders is not made anew: 8 of its rows are of "
+        f"[REBUILD_REFUSED] flow orders: table {shop.folder}/lake/silver/orders is not rebuilt: 8 of its rows are of "
         "records that the source does not have; nothing was changed\n"
         "  at: rivermouth.yml:4\n"
         "  hint: write into another table, by a flow of its own, and keep this one\n"
@@ -260,7 +264,7 @@ def test_rebuild_refuses(shop):
     code, _out, err = shop.say("rebuild", "raw", "--yes")
     assert code == 1
     assert err == (
-        f"[REBUILD_REFUSED] flow raw: table {shop.folder}/lake/bronze/orders is not made anew: the flow does not read "
+        f"[REBUILD_REFUSED] flow raw: table {shop.folder}/lake/bronze/orders is not rebuilt: the flow does not read "
         "a table, and what Kafka dropped would be gone; nothing was changed\n"
         "  at: rivermouth.yml:16\n"
         "  hint: source: {table: ...} instead of topics:, with the table of a raw flow\n"
@@ -268,8 +272,8 @@ def test_rebuild_refuses(shop):
     code, _out, err = shop.say("rebuild", "orders")
     assert code == 1
     assert err == (
-        f"[ARGUMENT_INVALID] rebuild: all rows of {shop.folder}/lake/silver/orders would be taken out, and nobody is "
-        "there to be asked; nothing was run\n"
+        f"[ARGUMENT_INVALID] rebuild: all rows of {shop.folder}/lake/silver/orders would be deleted, and there is no "
+        "terminal to ask on; nothing was run\n"
         "  hint: rivermouth rebuild orders --yes\n"
     )
     assert shop.say("rebuild", "ordres")[2].startswith("[FLOW_UNKNOWN]")
@@ -289,7 +293,7 @@ def test_following_a_table_needs_no_query_and_answers_requests(shop, spark):
     with ThreadPoolExecutor(1) as pool:
         # The table of bronze is made meanwhile.
         running = pool.submit(
-            run_flows.run, project, ["orders", "raw"], follow=True, door=managed_session.Door(hear, stop=stop)
+            run_flows.run, project, ["orders", "raw"], follow=True, door=managed_session.RunHooks(hear, stop=stop)
         )
         try:
             wait_until(lambda: sum(event.counts.consumed for event in batches) == 6, running)

@@ -23,7 +23,7 @@ from rivermouth.domain.ledger.ledger import Counts, Decision, first_entry
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.report.status import PartitionStatus, project_status
 from rivermouth.errors import LakeNotWritable
-from rivermouth.ports.delta.table_ledger import Standing, TableLedger
+from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.lake.lake_reader import LakeReader
@@ -56,7 +56,7 @@ class Lake:
     def keep(self, pair, entry, version, counts=None, report=None):
         flow, places = pair
         ledger = TableLedger(LocalFiles(), places.table, places.ledger_file, flow=flow.name)
-        ledger.keep(Standing(entry, version, counts, report))
+        ledger.keep(LedgerPosition(entry, version, counts, report))
 
     def two_batches(self, pair, topic, next_offsets, topic_id=None):
         """A table with the entries 0 to 2; the last one's counts are kept beside it."""
@@ -120,7 +120,7 @@ def test_a_flow_that_is_behind(lake, filled):
     pair = lake.flow(topics=[name], trigger={"every": "30 seconds"})
     lake.two_batches(pair, name, {0: 10, 1: 20, 2: 8})
     (status,) = lake.status(pair)
-    assert status.message == "82 offsets behind, and nobody is writing"
+    assert status.message == "82 offsets behind, and no process writes the table"
     assert (status.code, status.hint, status.entry, status.lag) == (None, "", 2, 82)
     assert status.partitions == (
         PartitionStatus(name, 0, 10, 10, 0),
@@ -277,7 +277,7 @@ def test_a_topic_that_was_made_anew_has_no_lag_that_anybody_knows(stands, lake, 
         topic_id = kafka.describe([name])[name].id
     assert status.message == (
         f"flow orders: topic {name} was deleted and created again: its id is {topic_id}, the ledger knows another and "
-        f"stands at {name}-0:{stands}; none of the 10 offsets that it holds now was read; nothing was written"
+        f"ends at {name}-0:{stands}; none of the 10 offsets that it holds now was read; nothing was written"
     )
     assert status.partitions == (PartitionStatus(name, 0, stands, 10, None),)
     assert (status.lag, status.furthest_behind) == (None, None)
@@ -322,13 +322,27 @@ def test_a_batch_that_was_not_settled_and_whose_records_are_gone_is_a_stop(lake,
     admin.delete_records([place])[place].result()
     pair = lake.flow(topics=[name])
     lake.two_batches(pair, name, {0: 8})
-    Path(pair[1].ledger_file).unlink()
+    Path(pair[1].ledger_file).write_text("{}")
     (status,) = lake.status(pair)
     assert status.code == "OFFSETS_EXPIRED"
     assert status.hint == (
         "on_data_loss: record, for this and all to come; or only for this: "
         f'rivermouth run orders --accept-loss {name}-0:4-5 --why "REASON"'
     )
+
+
+def test_the_last_batch_of_a_flow_whose_state_was_deleted_is_not_asked_of_kafka(lake, filled, broker):
+    name = filled(10)
+    place = TopicPartition(name, 0, 5)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_records([place])[place].result()
+    pair = lake.flow(topics=[name])
+    lake.two_batches(pair, name, {0: 8})
+    Path(pair[1].ledger_file).unlink()
+    (status,) = lake.status(pair)
+    assert (status.code, status.lag, status.pending) == (None, 2, True)
+    said = f"{pair[1].state} was deleted or emptied: the next run rebuilds what the table tells"
+    assert status.warnings[0] == said
 
 
 def test_a_flow_whose_records_are_about_to_expire_is_warned(lake, filled, broker):
@@ -342,7 +356,7 @@ def test_a_flow_whose_records_are_about_to_expire_is_warned(lake, filled, broker
     (status,) = lake.status(pair)
     assert status.code is None
     warning = (
-        f"{name} partition 0 is about to lose unread records: the flow stands 4 offsets behind the first of 50 that "
+        f"{name} partition 0 is about to lose unread records: the flow is 4 offsets behind the first of 50 that "
         "Kafka holds"
     )
     assert status.warnings == (warning,)

@@ -27,14 +27,14 @@ from rivermouth.engine.events import (
     FlowRestarted,
     Warned,
 )
-from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder
-from rivermouth.engine.flow.table_per_topic import Look
+from rivermouth.engine.flow.orders import FamilyJob, FlowJob
+from rivermouth.engine.flow.table_per_topic import DiscoveredTables
 from rivermouth.engine.flow.table_per_topic import look as look_for_topics
 from rivermouth.engine.open.sources import source_of
 from rivermouth.engine.run import run_flow as one_flow
 from rivermouth.engine.run import run_state, workers
 from rivermouth.engine.run import supervisor as supervision
-from rivermouth.engine.run.requests import serve
+from rivermouth.engine.run.requests import handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import BrokerUnreachable, TopicPatternEmpty
 from rivermouth.ports.dev.broker import Broker
@@ -56,10 +56,10 @@ class Scene:
         settings = {"format": "text", "table": f"bronze.{name}", "topics": [topic], **settings}
         flow = Flow.model_validate({"name": name, **settings})
         places = resolve(ProjectSpec(lake=str(self.lake)), flow, base=Path(self.lake), environ={})
-        return FlowOrder(flow, places, self.bootstrap_servers, dict(options), at="rivermouth.yml:9")
+        return FlowJob(flow, places, self.bootstrap_servers, dict(options), at="rivermouth.yml:9")
 
     def supervisor(self):
-        return Supervisor(self.spark, self.events.append, serve)
+        return Supervisor(self.spark, self.events.append, handle_pending)
 
     def drain(self, *orders):
         return self.supervisor().run(orders, keep_following=False)
@@ -104,7 +104,7 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         if len(handed) == 1:
             raise RuntimeError
         standing = SimpleNamespace(entry=SimpleNamespace(number=7, totals=Counts()), counts=None)
-        return SimpleNamespace(stopping=threading.Event(), standing=standing)
+        return SimpleNamespace(stopping=threading.Event(), position=standing)
 
     def following(*_arguments):
         calls.append(1)
@@ -127,7 +127,7 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         monkeypatch.setattr(module, "has_ended", lambda _: False)
         monkeypatch.setattr(module, "files_for", lambda *_: None, raising=False)
     places = SimpleNamespace(lake="", table="", dead_letter_table="", state="", lease_file="", failures="")
-    order = FlowOrder(flow, places, "s", {}, decision=decision)
+    order = FlowJob(flow, places, "s", {}, decision=decision)
     (outcome,) = Supervisor(None, lambda _: None, lambda _: None).run([order], keep_following=True)
     assert (outcome.error, handed) == (None, [decision, decision, None])
 
@@ -156,7 +156,7 @@ def families_of(monkeypatch, look, carry, after_loss=lambda: None):
 def family_of(name):
     flow = Flow.model_validate({"name": name, "topic_pattern": ".*", "format": "text", "table": "bronze.{topic}"})
     places = SimpleNamespace(lake="", failures="")
-    return FamilyOrder(flow, places, "s", {}, child=lambda child: FlowOrder(child, places, "s", {}))
+    return FamilyJob(flow, places, "s", {}, child=lambda child: FlowJob(child, places, "s", {}))
 
 
 def test_children_that_lost_their_jvm_are_found_again_by_their_family(monkeypatch):
@@ -170,7 +170,7 @@ def test_children_that_lost_their_jvm_are_found_again_by_their_family(monkeypatc
                 time.sleep(0.01)
             raise RuntimeError
         there = topics if first else topics[1:]
-        return Look([order.child(child_of(order.flow, each)) for each in there if each not in known])
+        return DiscoveredTables([order.child(child_of(order.flow, each)) for each in there if each not in known])
 
     def carry(state, order):
         side.append(order.flow.name)
@@ -215,11 +215,11 @@ def test_a_jvm_that_ends_again_and_again_is_given_up(monkeypatch, tmp_path):
     monkeypatch.setattr(workers, "run_flow", carry)
     trigger = {"max_offsets": 1000}
     flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": "text", "table": "s.t", "trigger": trigger})
-    (outcome,) = found.run([FlowOrder(flow, SimpleNamespace(lake="", failures=""), "s", {})], keep_following=True)
+    (outcome,) = found.run([FlowJob(flow, SimpleNamespace(lake="", failures=""), "s", {})], keep_following=True)
     assert carried == [1000, 500, 250, 125, 62, 31, 15, 7, 3]
     assert str(outcome.error) == (
         "[ENGINE_LOST] flow f: Spark's JVM ended 9 times, most likely for lack of memory, the last time with at most 3 "
-        "offsets a batch; the batch in hand was not written, or will be found at the next start\n"
+        "offsets a batch; the current batch was not written, or will be found at the next start\n"
         "  hint: spark: {driver_memory: 4g}"
     )
     assert [each.error for each in events if isinstance(each, FlowFailed)] == [str(outcome.error)]
@@ -234,7 +234,7 @@ def test_a_family_that_follows_outlasts_a_broker_that_is_away_before_it_has_topi
             raise TopicPatternEmpty(flow=order.flow.name, pattern=".*")
         if len(looks) == 2:
             raise BrokerUnreachable(bootstrap_servers="s", timeout_s=1, reason="r", fix="f")
-        return Look([] if "t" in known else [order.child(child_of(order.flow, "t"))])
+        return DiscoveredTables([] if "t" in known else [order.child(child_of(order.flow, "t"))])
 
     def carry(state, order):
         carried.append(order.flow.name)
@@ -310,7 +310,7 @@ def test_a_batch_that_always_fails_is_cut_down_to_the_range_that_does(scene, top
     assert str(outcome.error).endswith(
         "they were not written\n"
         "  at: rivermouth.yml:9\n"
-        "  hint: rivermouth run poisoned, after the cause is mended; nothing before these offsets is affected"
+        "  hint: rivermouth run poisoned, after the cause is corrected; nothing before these offsets is affected"
     )
     assert scene.offsets(order) == [(0, offset) for offset in range(57)]
     assert [event.next_offsets for event in scene.of(BatchRetried)][:3] == [64, 64, 32]

@@ -245,7 +245,7 @@ REFUSED = {
         "[RETENTION_TOO_SHORT] VACUUM of table silver.orders would keep files for 167 hours only: under 168 "
         "hours, in which a reader may still need them, or a writer may not have committed them yet; nothing was "
         "deleted\n"
-        "  hint: --retain 7d; or --even-below-168-hours, when nobody reads older versions\n"
+        "  hint: --retain 7d; or --even-below-168-hours, when no program reads older versions\n"
     ),
 }
 

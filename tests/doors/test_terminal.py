@@ -369,6 +369,16 @@ def test_ordinary_lines_are_broken_between_words_on_a_terminal_alone(terminal, m
     )
 
 
+def test_wrong_usage_is_told_in_words_and_broken_between_them(terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(NARROW))
+    said = terminal.say("status", "--max-lag", "ten", code=2)
+    assert said.endswith("\nError: Invalid value for '--max-lag': 'ten' is not a valid integer.\n")
+    said = terminal.say("dead-letters", "list", "--reason", "FOO", code=2)
+    assert [line for line in said.splitlines() if width_of(line) > NARROW] == []
+    assert "WRONG_LENGTH, WRONG_MAGIC." in said
+    assert "\n  " in said.partition("Error: ")[2]
+
+
 def test_summaries_in_help_are_whole(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     groups = [(), *((name,) for name, command in cli.commands.items() if isinstance(command, click.Group))]

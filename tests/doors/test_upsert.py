@@ -41,7 +41,7 @@ REFUSED = [
     ("{type: upsert, keys: [ids]}", "keys names 'ids', which is no column", "did you mean 'id'?"),
     (
         "{type: upsert, keys: [tags]}",
-        "key 'tags' is of type array<string>, by which no rows are told apart",
+        "key 'tags' is of type array<string>, which cannot be a key",
         "name columns of simple types: keys: [id]",
     ),
     (
@@ -174,18 +174,18 @@ AS_MADE = "write into a new table, or keep the sink, keys and sequence_by that t
 # Of each sink that a table was made with, others that are refused.
 TABLE_IS_OTHERWISE = {
     KEYED: [
-        ("{type: upsert, keys: op}", "its rows are told apart by id, those of the flow by op", AS_MADE),
+        ("{type: upsert, keys: op}", "its rows have the keys id, and those of the flow op", AS_MADE),
         (
             "{type: upsert, keys: id, sequence_by: v}",
-            "its rows are ordered by nothing, those of the flow by v",
+            "its rows are ordered by nothing, and those of the flow v",
             AS_MADE,
         ),
-        ("append", "its rows are told apart by id, those of the flow by nothing", AS_MADE),
+        ("append", "its rows have the keys id, and those of the flow nothing", AS_MADE),
     ],
     "append": [
         (
             KEYED,
-            "its rows are told apart by nothing, those of the flow by id",
+            "its rows have the keys nothing, and those of the flow id",
             "sink: append, or ingest with --sink append: a row a record, as the table has; or write into a new table",
         ),
     ],

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rivermouth.domain.ledger import decisions, ledger
-from rivermouth.domain.ledger.data_loss import Found, LossDecision, gone, problem, undecided
+from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision, gone, problem, undecided
 from rivermouth.domain.ledger.ledger import Counts, first_entry
 from rivermouth.errors import DecisionRefused, OffsetsExpired, RivermouthError
 
@@ -26,7 +26,7 @@ def a_flow(parts):
     entry = first_entry("shop", {"t": {p: stood for p, (stood, _settled, _first) in parts.items()}}, {"t": "id"})
     needed = {"t": {p: min(stood, settled) for p, (stood, settled, _first) in parts.items()}}
     first = {"t": {p: kept for p, (_stood, _settled, kept) in parts.items()}}
-    return entry, needed, Found({"t": "id"}, first, {"t": dict.fromkeys(parts, 100)})
+    return entry, needed, KafkaState({"t": "id"}, first, {"t": dict.fromkeys(parts, 100)})
 
 
 @given(PARTITIONS)
@@ -84,7 +84,7 @@ def a_broken_flow(topics):
     first = {t: {p: min(part[2:4]) for p, part in parts.items()} for t, parts in there.items()}
     end = {t: {p: max(part[2:4]) for p, part in parts.items()} for t, parts in there.items()}
     entry = first_entry("shop", stood, dict.fromkeys(topics, "one"))
-    return replace(entry, settled=needed), needed, Found({t: each[0] for t, each in topics.items()}, first, end)
+    return replace(entry, settled=needed), needed, KafkaState({t: each[0] for t, each in topics.items()}, first, end)
 
 
 @given(TOPICS)
@@ -123,7 +123,7 @@ def test_whatever_part_of_it_is_typed_the_next_hint_is_the_whole(topics, data):
 def test_each_new_epoch_is_one_more_in_every_partition_and_starts_at_its_beginning(parts, times):
     entry, _needed, found = a_flow(parts)
     for index in range(times):
-        anew = Found({"t": f"id-{index}"}, found.first, found.end)
+        anew = KafkaState({"t": f"id-{index}"}, found.first, found.end)
         wanted = LossDecision(epochs=("t",))
         entry = decisions.rule("shop", entry, entry.next_offsets, anew, wanted).entry_after(entry, Counts())
         assert decisions.rule("shop", entry, entry.next_offsets, anew, wanted) is None

@@ -13,7 +13,7 @@ from tests.laws.test_inference_law import RECORDS, placed, shape_of
 from tests.rows.formats import outcomes
 
 from rivermouth.engine.schema.evolve import _growth
-from rivermouth.engine.schema.growth_limits import Room, marked
+from rivermouth.engine.schema.growth_limits import GrowthLimit, marked
 from rivermouth.engine.schema.kept_schemas import with_columns
 from rivermouth.engine.table.flow_table import table_changes, table_shape
 from rivermouth.formats.json import Json
@@ -168,7 +168,7 @@ def test_a_table_follows_whatever_its_schema_grows_to_and_what_is_computed_stays
 def met(spark, flow, columns, values):
     """The flow and the columns of its table after a batch of documents, as a run makes them grow."""
     state = TableState("id", 1, columns, (), {}, {})
-    growth = _growth(flow, shape_of(placed(values), WIDE), Room(spark, "t", state, columns.names))
+    growth = _growth(flow, shape_of(placed(values), WIDE), GrowthLimit(spark, "t", state, columns.names))
     if growth is None or not growth.changes:
         return flow, columns
     flow = with_columns(flow, marked(flow, growth.schema))

@@ -214,7 +214,7 @@ def test_who_lost_it_is_told_and_leaves_it_to_the_other(path):
             lease.check()
         assert str(caught.value) == (
             "[LEASE_LOST] flow f: the lease on table /lake/silver/t was taken over by process 7 on elsewhere; "
-            "the batch in hand was not written\n"
+            "the current batch was not written\n"
             "  hint: rivermouth status"
         )
         FILES.delete(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rivermouth.engine.audit.audit import audit_flow
-from rivermouth.engine.flow.orders import FlowOrder
+from rivermouth.engine.flow.orders import FlowJob
 from rivermouth.engine.report.plan import plan_flow
 from rivermouth.errors import PlaceAmbiguous
 from rivermouth.ports.lake import mounts
@@ -136,7 +136,7 @@ def test_neither_plan_nor_audit_looks_at_two_places(spark, tmp_path):
     elsewhere = session.for_flow(spark)
     elsewhere.conf.set("fs.defaultFS", "hdfs://namenode:8020")
     flow = Flow.model_validate({"name": "f", "topics": "t", "format": "text", "table": "bronze.t"})
-    order = FlowOrder(flow, places_of(tmp_path, {}), "localhost:1", {})
+    order = FlowJob(flow, places_of(tmp_path, {}), "localhost:1", {})
     assert plan_flow(elsewhere, order).problem.code == "PLACE_AMBIGUOUS"
     with pytest.raises(PlaceAmbiguous):
         audit_flow(elsewhere, order)

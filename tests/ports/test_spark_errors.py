@@ -8,7 +8,7 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 
 from rivermouth.errors import first_line
-from rivermouth.ports.spark.spark_errors import is_about_checkpoint, outlasting
+from rivermouth.ports.spark.spark_errors import detach_from_jvm, is_about_checkpoint
 
 
 def test_they_and_what_led_to_them_say_what_they_said(spark, monkeypatch):
@@ -17,8 +17,8 @@ def test_they_and_what_led_to_them_say_what_they_said(spark, monkeypatch):
     before = str(caught.value)
     around = RuntimeError("around it")
     around.__cause__ = caught.value
-    outlasting(around)
-    outlasting(around)
+    detach_from_jvm(around)
+    detach_from_jvm(around)
     monkeypatch.setattr(SparkContext, "_jvm", None)
     assert str(around) == "around it"
     assert isinstance(around.__cause__, AnalysisException)
@@ -30,7 +30,7 @@ def test_they_and_what_led_to_them_say_what_they_said(spark, monkeypatch):
 def test_a_call_into_java_says_what_failed_there_first(spark):
     with pytest.raises(Py4JJavaError) as caught:
         spark._jvm.java.util.ArrayList().get(0)
-    outlasting(caught.value)
+    detach_from_jvm(caught.value)
     assert first_line(caught.value) == ("java.lang.IndexOutOfBoundsException: Index 0 out of bounds for length 0")
 
 
@@ -38,7 +38,7 @@ def test_one_whose_jvm_went_first_says_so(spark, monkeypatch):
     with pytest.raises(AnalysisException) as caught:
         spark.sql("SELECT nothing FROM nowhere")
     monkeypatch.setattr(SparkContext, "_jvm", None)
-    outlasting(caught.value)
+    detach_from_jvm(caught.value)
     assert str(caught.value) == "its JVM ended before it said what was amiss"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rivermouth.domain.ledger.ledger import EARLIEST, Counts, first_entry
 from rivermouth.errors import CommitLost, LedgerLost, LedgerUnreadable, LedgerVoid, TableForeign
-from rivermouth.ports.delta.table_ledger import Standing, TableLedger, app_id, narrowed
+from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger, app_id, narrowed
 from rivermouth.ports.lake.lake_files import LocalFiles
 
 FILES = LocalFiles()
@@ -50,44 +50,44 @@ def ledger(tmp_path):
 
 
 def test_the_newest_entry_counts(log, ledger):
-    assert ledger.standing() == Standing(THIRD, 2)
+    assert ledger.position() == LedgerPosition(THIRD, 2)
 
 
 def test_the_side_file_adds_the_counts_if_it_is_of_the_same_entry(log, ledger):
     counts = Counts(consumed=4, written=3, dead_lettered=1)
-    ledger.keep(Standing(THIRD, 2, counts, {"rows_per_s": 1.5}))
-    assert ledger.standing() == Standing(THIRD, 2, counts, {"rows_per_s": 1.5})
-    ledger.keep(Standing(SECOND, 1, counts))
-    assert ledger.standing() == Standing(THIRD, 2)
+    ledger.keep(LedgerPosition(THIRD, 2, counts, {"rows_per_s": 1.5}))
+    assert ledger.position() == LedgerPosition(THIRD, 2, counts, {"rows_per_s": 1.5})
+    ledger.keep(LedgerPosition(SECOND, 1, counts))
+    assert ledger.position() == LedgerPosition(THIRD, 2)
 
 
 def test_the_log_is_right_about_the_version(log, ledger):
-    ledger.keep(Standing(THIRD, 99, Counts()))
-    assert ledger.standing().version == 2
+    ledger.keep(LedgerPosition(THIRD, 99, Counts()))
+    assert ledger.position().version == 2
 
 
 def test_harmless_commits_of_others_are_passed_by(log, ledger):
     log.add(operation="OPTIMIZE", changes_data=False).add(
         '{"job": 1}', operation="SET TBLPROPERTIES", changes_data=False
     )
-    assert ledger.standing() == Standing(THIRD, 2)
-    ledger.check_undisturbed(Standing(THIRD, 2))
+    assert ledger.position() == LedgerPosition(THIRD, 2)
+    ledger.check_undisturbed(LedgerPosition(THIRD, 2))
 
 
 def test_a_change_of_data_makes_it_void_until_the_table_is_restored(log, ledger):
     log.add(operation="DELETE")
-    for look in (ledger.standing, lambda: ledger.check_undisturbed(Standing(THIRD, 2))):
+    for look in (ledger.position, lambda: ledger.check_undisturbed(LedgerPosition(THIRD, 2))):
         with pytest.raises(LedgerVoid, match=r"version 3 \(DELETE\) changed its data after ledger entry 2"):
             look()
     log.add(operation="RESTORE", version="1")
     with pytest.raises(LedgerVoid):
-        ledger.standing()
+        ledger.position()
     log.add(operation="RESTORE", version="2")
-    assert ledger.standing() == Standing(THIRD, 2)
-    ledger.check_undisturbed(Standing(THIRD, 2))
+    assert ledger.position() == LedgerPosition(THIRD, 2)
+    ledger.check_undisturbed(LedgerPosition(THIRD, 2))
     log.add(operation="UPDATE")
     with pytest.raises(LedgerVoid, match=r"version 6 \(UPDATE\)"):
-        ledger.standing()
+        ledger.position()
 
 
 def void(look):
@@ -102,7 +102,7 @@ def test_a_restore_of_which_nobody_knows_what_it_left_goes_on_at_the_earliest(pa
     for version in (0, 1):
         log.cut(version)
     log.add(operation="RESTORE", **parameters)
-    error = void(ledger.standing)
+    error = void(ledger.position)
     assert error.facts["moved"] == {"t": {0: EARLIEST}}
     assert error.next_step.endswith('rivermouth run f --rewind t-0:earliest --why "REASON"')
 
@@ -114,28 +114,28 @@ def test_after_a_restore_each_partition_is_named_whose_rows_went(log, ledger):
         grown, number=4, kind="decision", next_offsets={"t": {0: 9, 1: 0}, "u": {0: 8}}, epochs={"t": {1: (4,)}}
     )
     log.add(grown).add(anew).add(operation="RESTORE", version="2")
-    error = void(ledger.standing)
+    error = void(ledger.position)
     assert error.facts["moved"] == {"t": {1: EARLIEST}, "u": {0: EARLIEST}}
     assert error.facts["options"] == "--rewind t-1:earliest --rewind u-0:earliest"
     log.add(operation="RESTORE", version="3")
-    assert void(ledger.standing).facts["moved"] == {"t": {1: EARLIEST}}
+    assert void(ledger.position).facts["moved"] == {"t": {1: EARLIEST}}
 
 
 def test_a_restore_of_a_restore_is_followed_to_its_rows(log, ledger):
     log.add(operation="RESTORE", version="1").add(operation="DELETE").add(operation="RESTORE", version="3")
-    assert void(ledger.standing).facts["moved"] == {"t": {0: 5}}
+    assert void(ledger.position).facts["moved"] == {"t": {0: 5}}
 
 
 def test_a_delete_moves_nothing(log, ledger):
     log.add(operation="DELETE")
-    error = void(ledger.standing)
+    error = void(ledger.position)
     assert (error.facts["moved"], error.facts["options"]) == ({}, "--rewind t-0:9")
 
 
 def test_of_what_a_flow_reads_no_more_nothing_has_to_be_decided(log, ledger):
     fourth = THIRD.after_batch({"u": {0: (0, 4), 1: (0, 4)}}, Counts(), {"u": "id-u"})
     log.add(fourth).add(operation="RESTORE", version="1")
-    error = void(ledger.standing)
+    error = void(ledger.position)
     assert error.facts["options"] == "--rewind t-0:5 --rewind u-0:earliest --rewind u-1:earliest"
     assert narrowed(error, {"u": [1], "v": [0]}).facts["options"] == "--rewind u-1:earliest"
     assert narrowed(error, {"t": [0]}).next_step.endswith('rivermouth run f --rewind t-0:5 --why "REASON"')
@@ -145,14 +145,14 @@ def test_a_void_table_without_a_log_can_be_decided_about(log, ledger):
     for version in (0, 1, 2):
         log.cut(version)
     known = {app_id("f", "table-id"): 2}
-    ledger.keep(Standing(THIRD, 2, Counts()))
+    ledger.keep(LedgerPosition(THIRD, 2, Counts()))
     log.add(operation="UPDATE")
-    assert ledger.standing(known, even_void=True) == Standing(THIRD, 3, Counts())
+    assert ledger.position(known, even_void=True) == LedgerPosition(THIRD, 3, Counts())
 
 
 def test_an_entry_of_our_own_that_we_do_not_know_is_told_apart_from_a_change_by_others(log, ledger):
     with pytest.raises(CommitLost) as caught:
-        ledger.check_undisturbed(Standing(SECOND, 1))
+        ledger.check_undisturbed(LedgerPosition(SECOND, 1))
     assert str(caught.value) == (
         f"[COMMIT_LOST] flow f: ledger entry 2 of table {ledger.location} was committed by another process; "
         "this batch was not written\n"
@@ -178,33 +178,33 @@ def test_without_the_log_the_side_file_must_be_of_the_number_that_the_snapshot_k
         log.cut(version)
     known = {app_id("f", "table-id"): 2, "someone else's": 77}
     with pytest.raises(LedgerLost):
-        ledger.standing(known)
-    ledger.keep(Standing(SECOND, 1, Counts()))
+        ledger.position(known)
+    ledger.keep(LedgerPosition(SECOND, 1, Counts()))
     with pytest.raises(LedgerLost):
-        ledger.standing(known)
-    ledger.keep(Standing(THIRD, 2, Counts()))
-    assert ledger.standing(known) == Standing(THIRD, 2, Counts())
+        ledger.position(known)
+    ledger.keep(LedgerPosition(THIRD, 2, Counts()))
+    assert ledger.position(known) == LedgerPosition(THIRD, 2, Counts())
     log.add(operation="UPDATE")
     with pytest.raises(LedgerVoid):
-        ledger.standing(known)
+        ledger.position(known)
 
 
 def test_a_table_that_nobody_of_this_name_wrote_is_foreign(log, ledger, tmp_path):
     other = TableLedger(FILES, ledger.location, ledger.side_file, flow="g")
     with pytest.raises(TableForeign, match="its ledger is that of flow 'f'"):
-        other.standing()
+        other.position()
     renamed = TableLedger(FILES, ledger.location, ledger.side_file, flow="g", previously="f")
-    assert renamed.standing() == Standing(THIRD, 2)
+    assert renamed.position() == LedgerPosition(THIRD, 2)
     for version in (0, 1, 2):
         log.cut(version)
     with pytest.raises(TableForeign, match="no entry in its log"):
-        ledger.standing({app_id("g", "table-id"): 2})
+        ledger.position({app_id("g", "table-id"): 2})
 
 
 def test_a_damaged_entry_is_never_passed_by_for_an_older_one(log, ledger):
     log.add('{"rivermouth": 1, "flow": "f"}')
     with pytest.raises(LedgerUnreadable):
-        ledger.standing()
+        ledger.position()
 
 
 @pytest.mark.parametrize(
@@ -213,4 +213,4 @@ def test_a_damaged_entry_is_never_passed_by_for_an_older_one(log, ledger):
 def test_a_damaged_side_file_is_none(text, log, ledger):
     FILES.write(ledger.side_file, text)
     assert ledger.read_side_file() is None
-    assert ledger.standing() == Standing(THIRD, 2)
+    assert ledger.position() == LedgerPosition(THIRD, 2)

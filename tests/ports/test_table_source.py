@@ -122,7 +122,7 @@ def test_what_the_table_does_not_hold_any_more_is_not_taken_for_nothing(scene, s
     with pytest.raises(SourceBehind) as caught:
         source_of(scene, spark).batch(spark, {scene.topic: {0: (30, 33), 1: (30, 40)}})
     assert str(caught.value) == (
-        f"[SOURCE_BEHIND] flow shop: its source, table bronze.orders, stands at {scene.topic}-1:33 and does not hold "
+        f"[SOURCE_BEHIND] flow shop: its source, table bronze.orders, ends at {scene.topic}-1:33 and does not hold "
         "what comes before 40; nothing of that was read\n"
         f"  hint: rivermouth run {scene.bronze.flow.name} shop"
     )

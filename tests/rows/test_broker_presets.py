@@ -91,13 +91,13 @@ def test_a_password_is_not_in_what_is_printed_of_a_cluster():
             f"{MECHANISM}, and it is AWS_MSK_IAM",
             COMPLETE,
         ),
-        ({"username": "u"}, "username stands without a password", "password: ${KAFKA_PASSWORD}"),
+        ({"username": "u"}, "username has no password", "password: ${KAFKA_PASSWORD}"),
         (
             {"password": "p", "options": PLAIN},
-            "password stands without a username",
+            "password has no username",
             "username: ${KAFKA_USER}",
         ),
-        ({"preset": "redpanda", "password": "p"}, "password stands without a username", "username: ${KAFKA_USER}"),
+        ({"preset": "redpanda", "password": "p"}, "password has no username", "username: ${KAFKA_USER}"),
         ({"username": "u", "password": "p"}, f"{MECHANISM}, and it is not set", COMPLETE),
         (
             {"username": "u", "password": "p", "options": {"sasl.mechanism": "GSSAPI"}},
@@ -116,7 +116,7 @@ def test_a_password_is_not_in_what_is_printed_of_a_cluster():
         ),
         (
             {"preset": "redpanda", "username": "u", "password": "p", "options": {"kafka.sasl.jaas.config": "x"}},
-            "username and password make sasl.jaas.config, which also stands under options",
+            "username and password make sasl.jaas.config, which is also under options",
             "remove sasl.jaas.config from options:",
         ),
     ],

@@ -51,7 +51,7 @@ TOLD = [
         "timestamp",
         sent_as("c", 1),
         (
-            "holds a whole number of which no schema block says the unit: write time_precision: millis, micros or "
+            "holds a whole number whose unit is in no schema block: write time_precision: millis, micros or "
             "nanos in the format"
         ),
     ),

@@ -175,7 +175,9 @@ def newer(one, other, *, sequenced):
 
 @pytest.mark.parametrize("sequenced", [True, False])
 def test_which_of_two_is_newer(sequenced, spark):
-    order = changes.Order(("k",), "seq" if sequenced else None, "topic", "partition", "offset", "time", epochs=True)
+    order = changes.ChangeOrder(
+        ("k",), "seq" if sequenced else None, "topic", "partition", "offset", "time", epochs=True
+    )
     kinds = "topic string, partition int, kafka_epoch int, offset bigint, time int, seq int"
     rows = spark.createDataFrame(PLACES, kinds).withColumn("__sequence", F.col("seq"))
     pairs = rows.alias("s").crossJoin(rows.alias("t"))
@@ -190,7 +192,7 @@ def test_which_of_two_is_newer(sequenced, spark):
 
 
 def test_a_row_of_unknown_origin_is_older_than_any_change(spark):
-    order = changes.Order(("k",), None, "topic", "partition", "offset", "time")
+    order = changes.ChangeOrder(("k",), None, "topic", "partition", "offset", "time")
     rows = spark.sql("SELECT 'a' topic, 0 partition, 1L offset, 5 time").alias("s")
     there = spark.sql("SELECT CAST(NULL AS string) topic, CAST(NULL AS int) partition, NULL offset, NULL time").alias(
         "t"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rivermouth.domain.ledger import data_loss, decisions, ledger_rebuild, loss_decision
-from rivermouth.domain.ledger.data_loss import Found, LossDecision
+from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision
 from rivermouth.domain.ledger.ledger import EARLIEST, Counts, first_entry
 from rivermouth.domain.ledger.ledger_rebuild import Rebuild
 from rivermouth.errors import (
@@ -21,9 +21,9 @@ from rivermouth.errors import (
 
 BEGUN = first_entry("shop", {"t": {0: 0, 1: 0}}, {"t": "one"})
 ENTRY = BEGUN.after_batch({"t": {0: (0, 10), 1: (0, 20)}}, Counts(), {"t": "one"})
-FOUND = Found({"t": "one"}, {"t": {0: 0, 1: 0}}, {"t": {0: 50, 1: 50}})
+FOUND = KafkaState({"t": "one"}, {"t": {0: 0, 1: 0}}, {"t": {0: 50, 1: 50}})
 GONE = replace(FOUND, first={"t": {0: 25, 1: 0}})
-ANEW = Found({"t": "two"}, {"t": {0: 0}}, {"t": {0: 5}})
+ANEW = KafkaState({"t": "two"}, {"t": {0: 0}}, {"t": {0: 5}})
 ANN = {"who": "ann@host", "at": "2026-01-31T12:00:00+00:00", "why": "known", "mark": "m1"}
 
 
@@ -51,7 +51,7 @@ def refusal(wanted, found, entry=ENTRY, **options):
 
 def test_a_ledger_that_agrees_with_its_topics_has_no_problem():
     assert problem(ENTRY, FOUND) is None
-    assert problem(ENTRY, Found({"t": None}, FOUND.first, FOUND.end)) is None
+    assert problem(ENTRY, KafkaState({"t": None}, FOUND.first, FOUND.end)) is None
 
 
 def test_what_a_partition_lacks_that_a_known_topic_got_since_was_lost_unread():
@@ -72,9 +72,9 @@ def test_what_a_partition_lacks_that_a_known_topic_got_since_was_lost_unread():
 def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
     first, end = {"t": {0: 0, 1: 0, 2: 7}, "other": {0: 3}}, {"t": {0: 50, 1: 50, 2: 9}, "other": {0: 4}}
     ids = {"t": "one", "other": "new"}
-    assert problem(ENTRY, Found(ids, {**first, "t": {**first["t"], 2: 0}}, end)) is None
+    assert problem(ENTRY, KafkaState(ids, {**first, "t": {**first["t"], 2: 0}}, end)) is None
     # Somebody reads a partition more of a topic: it may have been there all the time.
-    assert problem(ENTRY, Found(ids, first, end, whole=False)) is None
+    assert problem(ENTRY, KafkaState(ids, first, end, whole=False)) is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
             TopicRecreated,
             (
                 "[TOPIC_RECREATED] flow shop: topic t was deleted and created again: its id is two, the ledger knows "
-                "one and stands at t-0:10, t-1:20; none of the 5 offsets that it holds now was read; nothing was "
+                "one and ends at t-0:10, t-1:20; none of the 5 offsets that it holds now was read; nothing was "
                 f'written\n  hint: {ANEW_HINT}rivermouth run shop --new-epoch t --why "REASON"'
             ),
         ),
@@ -112,7 +112,7 @@ def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
             PartitionsFewer,
             (
                 "[PARTITIONS_FEWER] flow shop: topic t was deleted and created again: the ledger knows 2 partitions "
-                "and stands at t-0:10, t-1:20, it has 1; none of the 5 offsets that it holds now was read; nothing was "
+                "and ends at t-0:10, t-1:20, it has 1; none of the 5 offsets that it holds now was read; nothing was "
                 f'written\n  hint: {ANEW_HINT}rivermouth run shop --new-epoch t --why "REASON"'
             ),
         ),
@@ -233,7 +233,7 @@ def test_the_hint_names_all_that_has_to_be_decided():
     entry = first_entry("shop", {topic: {0: 10} for topic in topics}, dict.fromkeys(topics, "one"))
     first, end = {topic: {0: 0} for topic in topics}, {topic: {0: 50} for topic in topics}
     ids = {"a": "two", "b": "two", "c": "one", "d": "one"}
-    found = Found(ids, {**first, "d": {0: 25}}, {**end, "c": {0: 7}})
+    found = KafkaState(ids, {**first, "d": {0: 25}}, {**end, "c": {0: 7}})
     command = 'rivermouth run shop --new-epoch a --new-epoch b --accept-loss d-0:10-25 --rewind c-0:7 --why "REASON"'
     assert problem(entry, found).next_step == ANEW_HINT + command
     for part in (LossDecision(epochs=("a",)), LossDecision(epochs=("b", "a")), LossDecision(rewinds={"c": {0: 7}})):
@@ -301,7 +301,7 @@ def test_of_many_partitions_the_first_tell_where_the_ledger_stood():
     places = ", ".join(f"t-{partition}:5" for partition in range(8))
     assert str(problem(entry, ANEW)) == (
         "[TOPIC_RECREATED] flow shop: topic t was deleted and created again: its id is two, the ledger knows one and "
-        f"stands at {places}, 4 more; none of the 5 offsets that it holds now was read; nothing was written\n"
+        f"ends at {places}, 4 more; none of the 5 offsets that it holds now was read; nothing was written\n"
         f'  hint: {ANEW_HINT}rivermouth run shop --new-epoch t --why "REASON"'
     )
 
@@ -320,8 +320,8 @@ def test_a_rewind_goes_back_and_says_what_the_table_must_not_have():
 @pytest.mark.parametrize(
     ("found", "offset", "detail", "fix"),
     [
-        (FOUND, 11, "the ledger stands at 10, and a rewind goes back", "rivermouth plan shop"),
-        (FOUND, 99, "the ledger stands at 10, and a rewind goes back", "rivermouth plan shop"),
+        (FOUND, 11, "the ledger is at 10, and a rewind goes back", "rivermouth plan shop"),
+        (FOUND, 99, "the ledger is at 10, and a rewind goes back", "rivermouth plan shop"),
         (
             replace(FOUND, first={"t": {0: 6, 1: 0}}),
             4,
@@ -368,7 +368,7 @@ def test_after_a_cut_what_lies_before_it_may_be_in_the_table_from_an_earlier_epo
 
 def test_of_a_changed_table_the_hint_is_where_the_ledger_stands():
     assert refusal(LossDecision(rewinds={"t": {0: 99}}), FOUND, void=True).endswith(
-        "stands at 10, and a rewind goes back; nothing was recorded\n"
+        "is at 10, and a rewind goes back; nothing was recorded\n"
         '  hint: rivermouth run shop --rewind t-0:10 --why "REASON"'
     )
 
@@ -420,10 +420,10 @@ def test_of_many_automatic_decisions_the_sum_remains_and_of_a_users_each():
 def test_of_one_incident_each_automatic_decision_remains():
     topics = [f"t{number:03}" for number in range(150)]
     entry = first_entry("shop", {topic: {0: 10} for topic in topics}, dict.fromkeys(topics, "one"))
-    found = Found(dict.fromkeys(topics, "one"), {t: {0: 12} for t in topics}, {t: {0: 50} for t in topics})
+    found = KafkaState(dict.fromkeys(topics, "one"), {t: {0: 12} for t in topics}, {t: {0: 50} for t in topics})
     after = recorded(by_setting(entry, found), found, entry)
     assert [each.topic for each in after.decisions] == topics
-    many = Found({"t": "one"}, {"t": dict.fromkeys(range(150), 12)}, {"t": dict.fromkeys(range(150), 50)})
+    many = KafkaState({"t": "one"}, {"t": dict.fromkeys(range(150), 12)}, {"t": dict.fromkeys(range(150), 50)})
     entry = first_entry("shop", {"t": dict.fromkeys(range(150), 10)}, {"t": "one"})
     (decision,) = recorded(by_setting(entry, many), many, entry).decisions
     assert decision.moves == dict.fromkeys(range(150), (10, 12))
@@ -463,5 +463,5 @@ def test_a_rebuild_goes_back_to_where_the_source_begins():
     assert (decision.kind, decision.entry, decision.topic, decision.topic_id) == ("rebuild", 2, "t", "one")
     assert decision.moves == {0: (10, 3), 1: (20, 0), 2: (0, 0)}
     assert {name: getattr(decision, name) for name in ANN} == ANN
-    said = "the table was emptied, to be made anew: t-0 from 3 on, t-1 from 0 on, t-2 from 0 on"
+    said = "the table was emptied, to be rebuilt: t-0 from 3 on, t-1 from 0 on, t-2 from 0 on"
     assert decisions.text(decision) == said

@@ -110,7 +110,7 @@ def test_what_each_line_becomes_and_why_it_is_refused(spark):
     assert found == [*held, *(Outcome(None, *told) for _, *told in REFUSED), Outcome(None)]
 
 
-NOT_ESCAPED = ("INVALID_LINE", "b", "an escape stands before something that is not to be escaped")
+NOT_ESCAPED = ("INVALID_LINE", "b", "an escape comes before something that is not to be escaped")
 # Settings, value: what the columns a and b hold, or why it is refused.
 DIALECTS = [
     ({"delimiter": "\t"}, b"1\t, ", ("1", ", ")),

@@ -250,12 +250,12 @@ WHOLE_VALUES = [
     (
         b'{"z":"\\ud800"}',
         "LONE_SURROGATE",
-        "an escape stands for half a character (a surrogate without its pair)",
+        "an escape is half a character (a surrogate without its pair)",
     ),
     (
         b'{"z":"\\\\ud800\\udc00"}',
         "LONE_SURROGATE",
-        "an escape stands for half a character (a surrogate without its pair)",
+        "an escape is half a character (a surrogate without its pair)",
     ),
 ]
 

@@ -38,7 +38,7 @@ def test_lists_that_claim_more_than_there_is_take_no_room(spark):
         (packed() + b"\x00", "TRAILING_BYTES", None, "bytes follow the value"),
         (b"\x91\x01", "NOT_AN_OBJECT", None, "the value is no map"),
         (b"\x81\xa1a\xc1", "INVALID_MSGPACK", None, "a byte begins no value"),
-        (b"\x82\xa1a\x01\xa1a\x02", "INVALID_MSGPACK", None, "a key stands twice in one map"),
+        (b"\x82\xa1a\x01\xa1a\x02", "INVALID_MSGPACK", None, "a key is there twice in one map"),
         (
             b"\x81\xc0\x01",
             "INVALID_MSGPACK",

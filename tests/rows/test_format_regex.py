@@ -131,13 +131,13 @@ NO_COLUMN = "its group {0} is no column of the schema: write (?: for (?<{0}>, or
         ("(?<a>x))", "a string", f"the ) at character 8 closes nothing: {OPEN_GROUP}"),
         (r"\((?<a>x)[)]\Q)\E)", "a string", f"the ) at character 18 closes nothing: {OPEN_GROUP}"),
         ("(?<a>[^]x)", "a string", r"the [ at character 6 is not closed: write ] behind it, or \[ for it"),
-        ("(?<a>x)\\", "a string", r"it ends with a \ that stands before nothing: write \\ for that sign itself"),
+        ("(?<a>x)\\", "a string", r"it ends with a \ that has nothing after it: write \\ for that sign itself"),
         (
             "(?<a>x)(?<a>y)",
             "a string",
             "it has two groups of the name a: give each group a name, and a column, of its own",
         ),
-        (r"\k<a>(?<a>x)", "a string", r"\k<a> stands before any group of that name: write (?<a>...) before it"),
+        (r"\k<a>(?<a>x)", "a string", r"\k<a> comes before any group of that name: write (?<a>...) before it"),
         (
             "(?P<a>x)",
             "a string",
@@ -154,7 +154,7 @@ NO_COLUMN = "its group {0} is no column of the schema: write (?: for (?<{0}>, or
         (
             "[(?<a>x]",
             "a string",
-            r"(?<a> at character 2 stands within [ and ] and is no group: write \(\?< for these signs, or ] before it",
+            r"(?<a> at character 2 is within [ and ] and is no group: write \(\?< for these signs, or ] before it",
         ),
         (r"\Q(?<a>x\E", "a string", "it has no group for the column a: write (?<a>...) where its text stands"),
     ],
@@ -177,7 +177,7 @@ def test_a_pattern_that_is_refused_without_java(pattern, schema, told):
         ("(?x)(?<a>x)(?<a>y)", "it has two groups of the name a"),
         ("(?x)(?<a>x)(?<b>y)", "its group b is no column of the schema"),
         ("(?x)x", "it has no group for the column a"),
-        ("(?x)x # (?<a>y)", r"(?<a> is no group where it stands: write \(\?< for these signs"),
+        ("(?x)x # (?<a>y)", r"(?<a> is no group here: write \(\?< for these signs"),
     ],
 )
 def test_a_pattern_that_java_refuses(spark, pattern, told):

@@ -14,11 +14,11 @@ from rivermouth.engine.table.keyed_table import keyed_properties
 from rivermouth.extend import find_kind
 from rivermouth.rows import conform, envelope, reserved_names
 from rivermouth.rows.keyed import changes, history
-from rivermouth.rows.keyed.changes import Order
+from rivermouth.rows.keyed.changes import ChangeOrder
 from rivermouth.spec import Flow
 
 AT = dt.datetime(2026, 1, 1)
-ORDER = Order(("k",), "__START_AT", "topic", "partition", "offset", "timestamp")
+ORDER = ChangeOrder(("k",), "__START_AT", "topic", "partition", "offset", "timestamp")
 ROW = "k int, v int, topic string, partition int, offset bigint, timestamp timestamp, __START_AT int, __END_AT int"
 SOURCE = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int, key binary, value binary"
 
@@ -38,7 +38,7 @@ def come_to(spark, versions, log, order=ORDER, facts=None, lacking=(), **how):
     table = spark.createDataFrame([(k, v, *at_offset(o), start, end) for k, start, end, v, o in versions], ROW)
     told = [(k, v, *at_offset(o), s, None, v is None, False, s) for k, s, v, o in log]
     batch = spark.createDataFrame(told, f"{ROW}, __delete boolean, __truncate boolean, __sequence int")
-    points = history.points(batch, history.Known(table.drop(*lacking), facts), order, **how)
+    points = history.points(batch, history.ExistingVersions(table.drop(*lacking), facts), order, **how)
     rows = history.written(points, history.columns_of(batch, order), order).collect()
     found = [
         (r.k, r["__START_AT"]) if r["__delete"] else (r.k, r["__START_AT"], r["__END_AT"], r.v, r.offset) for r in rows
@@ -126,7 +126,7 @@ def test_a_tombstone_that_moves_takes_the_end_along(spark):
 
 
 def test_of_one_record_that_is_remembered_what_is_read_now_counts_and_else_what_was_remembered_last(spark):
-    order = Order(("k",), "__sequence", "topic", "partition", "offset", "timestamp", tracked=())
+    order = ChangeOrder(("k",), "__sequence", "topic", "partition", "offset", "timestamp", tracked=())
     keys = (1, 2, 3, 4)
     table = spark.createDataFrame([(k, 7, *at_offset(2), 10, None, 30) for k in keys], f"{ROW}, __sequence int")
 
@@ -148,7 +148,7 @@ def test_of_one_record_that_is_remembered_what_is_read_now_counts_and_else_what_
         ],
         f"{ROW}, __sequence int, __delete boolean, __truncate boolean",
     )
-    points = history.points(batch, history.Known(table, history.until(facts, 2)), order).persist()
+    points = history.points(batch, history.ExistingVersions(table, history.until(facts, 2)), order).persist()
     rows = history.written(points, history.columns_of(batch, order), order).where("NOT __delete").collect()
     found = [(r.k, r["__START_AT"], r["__END_AT"], r["__sequence"], r.v) for r in rows]
     assert sorted(found) == [(3, 10, 25, 20, 6), (3, 30, None, 30, 7), (4, 10, 25, 10, 7), (4, 30, None, 30, 7)]
@@ -158,13 +158,13 @@ def test_of_one_record_that_is_remembered_what_is_read_now_counts_and_else_what_
 
 
 def test_a_version_that_was_changed_in_place_is_parted_by_its_ends(spark):
-    order = Order(("k",), "__sequence", "topic", "partition", "offset", "timestamp", tracked=("v",))
+    order = ChangeOrder(("k",), "__sequence", "topic", "partition", "offset", "timestamp", tracked=("v",))
     table = spark.createDataFrame([(1, 7, *at_offset(2), 10, None, 30)], f"{ROW}, __sequence int")
     batch = spark.createDataFrame(
         [(1, 8, *at_offset(5), 20, None, 20, False, False)],
         f"{ROW}, __sequence int, __delete boolean, __truncate boolean",
     )
-    points = history.points(batch, history.Known(table), order)
+    points = history.points(batch, history.ExistingVersions(table), order)
     rows = history.written(points, history.columns_of(batch, order), order).collect()
     assert sorted((r["__START_AT"], r["__END_AT"], r["__sequence"], r.v, r.offset, r["__delete"]) for r in rows) == [
         (10, 20, 10, 7, 2, False),

@@ -363,7 +363,7 @@ def test_what_a_newer_inference_changes(spark, kept, found, changes, refused):
         (
             T.DoubleType(),
             [str(2**53 + 1)],
-            "column v is double, and there are whole numbers of which a double would lose digits",
+            "column v is double, and there are whole numbers that do not fit a double exactly",
         ),
     ],
 )

@@ -136,11 +136,11 @@ UNFIT = [
     ),
     (
         {"schema": "s struct<at:array<timestamp_ntz>>", "timestamp_format": "dd.MM.yyyy XXX"},
-        "column s.at[] is timestamp_ntz, and timestamp_format tells instants: declare it timestamp",
+        "column s.at[] is timestamp_ntz, and timestamp_format has instants: declare it timestamp",
     ),
     (
         {"schema": "at timestamp_ntz", "timestamp_format": "epoch_ms"},
-        "column at is timestamp_ntz, and timestamp_format tells instants: declare it timestamp",
+        "column at is timestamp_ntz, and timestamp_format has instants: declare it timestamp",
     ),
 ]
 

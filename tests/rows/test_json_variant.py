@@ -55,7 +55,7 @@ FITS = {
 }
 
 RANGE = "field a is declared variant and holds a number beyond its range"
-HALF = "an escape stands for half a character (a surrogate without its pair)"
+HALF = "an escape is half a character (a surrogate without its pair)"
 LARGE = "field a is declared variant and holds more than 16,777,216 bytes of one"
 REFUSED = {
     "1e400": ("FIELD_TYPE", "a", RANGE),

@@ -133,7 +133,7 @@ def test_an_option_with_and_without_prefix_is_told_in_whole():
     with pytest.raises(KafkaOptionRefused) as caught:
         checked({"client.id": "a", "kafka.client.id": "b"})
 
-    assert str(caught.value) == told("kafka.client.id", "it also stands here as 'client.id'", "keep one: client.id")
+    assert str(caught.value) == told("kafka.client.id", "it is also here as 'client.id'", "keep one: client.id")
 
 
 def test_an_isolation_that_kafka_does_not_have_is_told_in_whole():

@@ -156,7 +156,7 @@ def test_places_are_absolute_and_normal(text, expected):
         pytest.param(
             flow(places={"checkpoint": "{lake"}),
             "./lake",
-            "[PLACE_INVALID] flow orders: places.checkpoint: a { stands without its partner; nothing was run\n"
+            "[PLACE_INVALID] flow orders: places.checkpoint: a { has no partner; nothing was run\n"
             "  hint: write placeholders as {lake}, {schema}, {table}, {topic}, {bucket_prefix}",
             id="half a placeholder",
         ),
@@ -171,14 +171,14 @@ def test_places_are_absolute_and_normal(text, expected):
         pytest.param(
             flow(topics=["a", "b"], table="bronze.{topic}"),
             "./lake",
-            "[PLACE_INVALID] flow orders: table: {topic} stands for the flow's one topic, and it reads 2; nothing was "
+            "[PLACE_INVALID] flow orders: table: {topic} is the flow's one topic, and it reads 2; nothing was "
             "run\n  hint: write the name out instead of {topic}",
             id="the topic of two",
         ),
         pytest.param(
             flow(topics=None, topic_pattern="a.*", table="bronze.{topic}"),
             "./lake",
-            "[PLACE_INVALID] flow orders: table: {topic} stands for the flow's one topic, and it reads a "
+            "[PLACE_INVALID] flow orders: table: {topic} is the flow's one topic, and it reads a "
             "topic_pattern or a table; nothing was run\n  hint: write the name out instead of {topic}",
             id="the topic of a pattern",
         ),
@@ -198,7 +198,7 @@ def test_places_are_absolute_and_normal(text, expected):
         pytest.param(
             flow(),
             "{bucket_prefix}/lake",
-            "[PLACE_INVALID] lake: placeholders in braces stand in places:, not here; nothing was run\n"
+            "[PLACE_INVALID] lake: placeholders in braces belong into places:, not here; nothing was run\n"
             "  hint: lake: ./lake, and places: {table: ...} for a layout of your own",
             id="placeholders in the lake",
         ),

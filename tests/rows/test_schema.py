@@ -57,7 +57,7 @@ def test_a_payload_column_of_the_same_name_is_refused_in_any_case_of_letters():
     with pytest.raises(ColumnCollision) as caught:
         conform.table_columns(a_flow(), StructType([StructField("Kafka_Offset", LongType())]), KEY)
     assert str(caught.value) == (
-        "[COLUMN_COLLISION] flow f: column 'Kafka_Offset' stands both in the payload and in the metadata columns; "
+        "[COLUMN_COLLISION] flow f: column 'Kafka_Offset' is both in the payload and in the metadata columns; "
         "nothing was run\n"
         "  hint: metadata_columns: {kafka_topic: kafka_topic, kafka_partition: kafka_partition, "
         "kafka_offset: record_kafka_offset, kafka_timestamp: kafka_timestamp, kafka_key: kafka_key, "

@@ -17,7 +17,7 @@ from rivermouth.schemas.inference import Corrupt
 from rivermouth.spec import Flow
 
 PATHS = ("payload", "to.payload", "items[].body", "by[].x[]", "outer", "outer.inner")
-LONE = "holds an escape that stands for half a character (a surrogate without its pair)"
+LONE = "holds an escape that is half a character (a surrogate without its pair)"
 
 # The value to what is read.
 OPENED = {
@@ -124,7 +124,7 @@ def test_what_is_no_path_is_refused(path):
     )
 
 
-EACH = "[] stands for elements of arrays, and values of maps, alone"
+EACH = "[] is only for elements of arrays and values of maps"
 SCHEMA = (
     "id int, payload struct<a:int>, v variant, to struct<payload:map<string,array<int>>>, items array<struct<x:int>>"
 )

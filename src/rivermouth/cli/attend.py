@@ -17,7 +17,7 @@ from rivermouth.errors import BatchFailed, EngineLost, FlowBroken, FlowsFailed, 
 
 if TYPE_CHECKING:
     from rivermouth.cli.progress import Progress
-    from rivermouth.project.commands.managed_session import Door, Stop
+    from rivermouth.project.commands.managed_session import RunHooks, Stop
 
 Result = TypeVar("Result")
 
@@ -44,14 +44,14 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def door(output: Output, shown: Progress | None = None) -> Iterator[Door]:
+def door(output: Output, shown: Progress | None = None) -> Iterator[RunHooks]:
     """A door for one command: what Spark's JVM says goes to a file, which stays only where Spark itself failed.
 
     Args:
         output: How the command speaks.
         shown: Hears events, and shows what goes on; where None, a line or a spinner does.
     """
-    from rivermouth.project.commands.managed_session import Door
+    from rivermouth.project.commands.managed_session import RunHooks
 
     handle, name = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
     os.close(handle)
@@ -61,9 +61,9 @@ def door(output: Output, shown: Progress | None = None) -> Iterator[Door]:
             from rivermouth.cli.live import waiting
 
             say = lambda words: output.note(f"{words} …")  # noqa: E731
-            yield Door(say=say, waits=lambda words: waiting(output, words), log=log)
+            yield RunHooks(say=say, waits=lambda words: waiting(output, words), log=log)
         else:
-            yield Door(
+            yield RunHooks(
                 listener=shown.hear,
                 say=lambda words: shown.say(f"{words} …"),
                 waits=shown.waits,
@@ -88,7 +88,7 @@ def _is_about_spark(error: Exception) -> bool:
     return not isinstance(cause, RivermouthError) or isinstance(cause, FlowBroken | EngineLost | BatchFailed)
 
 
-def attended(work: Callable[[], Result], stop: Stop, note: Callable[[str], None]) -> Result:
+def run_interruptible(work: Callable[[], Result], stop: Stop, note: Callable[[str], None]) -> Result:
     """Does ``work`` in a thread of its own, while this one hears signals.
 
     The first SIGINT or SIGTERM asks ``stop``, the second ends Spark at once. A signal handler of Python runs
@@ -129,10 +129,10 @@ def _heard(stop: Stop, note: Callable[[str], None]) -> Iterator[list[int]]:
         if not stop.begun:
             stop.ask()
         elif stop.asked:
-            note("stopping at once: the batch in hand is given up")
+            note("stopping at once: the current batch is given up")
             stop.at_once()
         else:
-            note("stopping after the batch in hand; once more: at once")
+            note("stopping after the current batch; press Ctrl-C again to stop at once")
             stop.ask()
 
     before = {number: signal.signal(number, hear) for number in _SIGNALS}

@@ -23,7 +23,7 @@ def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
 
     Reads the topics once more, as a reader of committed records sees them, and looks for each record in the table and
     in the dead letters: it must be in one of them, erased, or among those that the ledger counted as dropped. Changes
-    nothing, and may run beside a flow that follows. Exit code 1 if anything is lost, doubled or made up.
+    nothing, and may run while a flow follows. Exit code 1 if anything is lost, doubled or made up.
     """
     from rivermouth.project.api import Project
     from rivermouth.project.commands.audit import audited
@@ -39,6 +39,7 @@ def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
 def audit_text(audit: FlowAudit) -> str:
     """What was found, for a person."""
     from rivermouth.domain.ledger import ledger
+    from rivermouth.domain.ledger.lost_state import lost_text
 
     if audit.entry is None:
         return f"{audit.flow}: nothing to audit, it has not run yet"
@@ -51,7 +52,7 @@ def audit_text(audit: FlowAudit) -> str:
     if audit.since:
         before = ledger.text(audit.not_audited)
         told = f": {before}" if before else ""
-        lines.append(f"  not audited, for nobody can compare it any more: entries 0 to {audit.since}{told}")
+        lines.append(f"  not audited, because Kafka no longer holds all of it: entries 0 to {audit.since}{told}")
     if audit.compacted:
         why = "compacted" if audit.place == "Kafka" else "erased from"
         lines.append(f"  {why}, so records may have gone from {audit.place} since: {', '.join(audit.compacted)}")
@@ -63,6 +64,9 @@ def audit_text(audit: FlowAudit) -> str:
     )
     lines.append(f"  {found.doubled:,} doubled, {found.not_in_kafka:,} in the tables that {audit.place} does not show")
     lines += [f"  problem: {problem}" for problem in audit.problems]
+    if audit.state_lost is not None:
+        entry, lost = audit.state_lost.entry, lost_text(audit.state_lost.lost)
+        lines.append(f"  the flow's state was deleted, as found at ledger entry {entry}; not known any more: {lost}")
     if audit.examples:
         lines.append(f"  for example: {', '.join(audit.examples)}")
     return "\n".join(lines)

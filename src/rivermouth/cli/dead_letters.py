@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rivermouth.cli.attend import door
-from rivermouth.cli.options import Timestamp, with_flows, with_project
+from rivermouth.cli.options import Timestamp, WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
 from rivermouth.names import printable
@@ -43,7 +43,7 @@ def filtering(command: Command) -> Command:
     options = (
         click.option("--reason", callback=_reason, metavar="CODE", help="Reason code."),
         click.option("--field", help="Dotted path of the field."),
-        click.option("--stage", help="decode, conform or expectation."),
+        click.option("--stage", type=click.Choice(["decode", "conform", "expectation"]), help="Where they failed."),
         click.option("--expectation", help="Name of a failed expectation."),
         click.option("--topic", help="Kafka topic."),
         click.option("--partition", type=int, help="Kafka partition."),
@@ -91,7 +91,9 @@ def list_(output: Output, flows: tuple[str, ...], file: str, **chosen: Any) -> N
 @with_flows
 @_with_status("open")
 @filtering
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many of a flow.")
+@click.option(
+    "--limit", type=WholeNumber(min=1), default=20, show_default=True, help="The most that is printed of each flow."
+)
 @with_project
 def show(output: Output, flows: tuple[str, ...], file: str, limit: int, **chosen: Any) -> None:
     """Print dead letters whole: where they come from, why they failed, key, value and headers.
@@ -114,7 +116,7 @@ def show(output: Output, flows: tuple[str, ...], file: str, limit: int, **chosen
 @click.option("--dry-run", is_flag=True, help="Only say how many would go into the table.")
 @with_project
 def replay(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, **chosen: Any) -> None:
-    """Try open dead letters again, by the flow as it stands in the project file now.
+    """Try open dead letters again, by the current rules of the flow.
 
     Those that pass go into the table once and are marked as replayed; the others stay open. A flow that runs is asked
     to do it between two batches.

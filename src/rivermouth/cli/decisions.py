@@ -48,7 +48,7 @@ def with_decisions(command: Command) -> Command:
                 help="Record that the partition is read again from this offset, or from earliest. The table must not "
                 "have these rows. A table that others changed is kept as it is.",
             ),
-            click.option("--why", default="", help="The reason of a decision; it stands in the ledger for ever."),
+            click.option("--why", default="", help="The reason of a decision; the ledger keeps it."),
         )
     ):
         command = option(command)

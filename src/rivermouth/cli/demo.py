@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rivermouth.cli.attend import Interrupted, attended, door
+from rivermouth.cli.attend import Interrupted, door, run_interruptible
 from rivermouth.cli.hints import naming
 from rivermouth.cli.options import speaking
 from rivermouth.cli.output import Output, plain
@@ -53,7 +53,7 @@ def demo(output: Output, folder: Path) -> None:
     shown = progress(output)
     with door(output, shown) as given:
         try:
-            done = attended(lambda: demonstration.demo(folder, given), given.stop, shown.say)
+            done = run_interruptible(lambda: demonstration.demo(folder, given), given.stop, shown.say)
         finally:
             shown.close()
         if given.stop.asked:
@@ -90,7 +90,7 @@ def demo_text(done: Demo, seconds: float) -> str:
         (each.flow, place) for each in places for place in (each.table, each.dead_letter_table) if Path(place).is_dir()
     ]
     lines = [
-        f"Sent {sent}; carried in {seconds:.0f} s all told.",
+        f"Sent {sent}; carried in {seconds:.0f} s in all.",
         "",
         columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in done.outcomes]),
         "",

@@ -14,7 +14,7 @@ from typing import Final
 
 import click
 
-from rivermouth.cli.options import cluster, speaking, with_project
+from rivermouth.cli.options import WholeNumber, cluster, speaking, with_project
 from rivermouth.cli.output import Output, count, is_terminal, say_over
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.names import DEV_PORT, DEV_S3_PORT
@@ -29,7 +29,7 @@ def dev() -> None:
 
 
 @dev.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=DEV_PORT, show_default=True, help="Of 127.0.0.1.")
+@click.option("--port", type=WholeNumber(1, 65535), default=DEV_PORT, show_default=True, help="Of 127.0.0.1.")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -69,7 +69,7 @@ def kafka(output: Output, port: int, data_dir: Path | None, secure: bool) -> Non
 
 
 @dev.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=DEV_S3_PORT, show_default=True, help="Of 127.0.0.1.")
+@click.option("--port", type=WholeNumber(1, 65535), default=DEV_S3_PORT, show_default=True, help="Of 127.0.0.1.")
 @click.option("--bucket", "buckets", multiple=True, default=("lake",), show_default=True, help="Made; may be repeated.")
 @click.option(
     "--data-dir",
@@ -115,7 +115,7 @@ def s3(output: Output, port: int, buckets: tuple[str, ...], data_dir: Path | Non
 @click.option(
     "--tombstone", "tombstones", multiple=True, metavar="KEY", help="A record with this key and no value; repeatable."
 )
-@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="Of a topic that is made.")
+@click.option("--partitions", type=WholeNumber(min=1), default=1, show_default=True, help="Of a topic that is made.")
 @click.option("--bootstrap-servers", help="Kafka's brokers; else those of the project file, else localhost:9092.")
 @with_project
 def produce(

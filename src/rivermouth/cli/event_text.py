@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth.cli.output import count, plain
 from rivermouth.cli.reports import report_json, report_text
 from rivermouth.domain.ledger import decisions
+from rivermouth.domain.ledger.lost_state import lost_text, rebuilt_text
 from rivermouth.engine import events
 from rivermouth.names import printable
 
@@ -27,6 +28,7 @@ _KINDS: Final = {
     events.BrokerAway: "broker_away",
     events.BrokerBack: "broker_back",
     events.DeadLettersMany: "dead_letters_many",
+    events.StateLost: "state_lost",
     events.SchemaKept: "schema_kept",
     events.SchemaEvolved: "schema_evolved",
     events.Replayed: "replayed",
@@ -76,6 +78,7 @@ def event_text(event: events.Event) -> str | None:
             | events.SchemaKept()
             | events.SchemaEvolved()
             | events.DeadLettersMany()
+            | events.StateLost()
             | events.Replayed()
         ):
             return f"{event.flow}: {printable(_said(event))}"
@@ -101,12 +104,15 @@ def _said(
     | events.SchemaKept
     | events.SchemaEvolved
     | events.DeadLettersMany
+    | events.StateLost
     | events.Replayed,
 ) -> str:
     if isinstance(event, events.Replayed):
         return replayed_text(event)
     if isinstance(event, events.DeadLettersMany):
         return letters_text(event)
+    if isinstance(event, events.StateLost):
+        return state_text(event)
     if isinstance(event, events.SchemaEvolved):
         return f"schema evolved: version {event.version} {', '.join(event.changes)}"
     if isinstance(event, events.SchemaKept):
@@ -157,6 +163,13 @@ def _broker(event: events.BrokerAway | events.BrokerBack) -> str:
         f"WARNING: no Kafka broker answers at {event.bootstrap_servers} since {since} UTC ({event.for_s:.0f} s): "
         f"{event.reason}; the flows wait for it"
     )
+
+
+def state_text(event: events.StateLost) -> str:
+    """That the folder of our own files was deleted, what is rebuilt, and what is lost."""
+    head = f"WARNING: {event.folder} was deleted or emptied: it holds nothing of this flow"
+    rebuilt = f"rebuilt from the table, at ledger entry {event.entry}: {rebuilt_text(event.rebuilt)}"
+    return f"{head}; {rebuilt}; lost: {lost_text(event.lost)}"
 
 
 def letters_text(event: events.DeadLettersMany) -> str:

@@ -30,7 +30,7 @@ class _Switch(click.Option):
 @click.option("--follow", cls=_Switch, help="Go on until stopped.")
 @click.option("--once", cls=_Switch, help="Read what is there, and end: the default.")
 @click.option("--streaming", cls=_Switch, help="Another word for --follow.")
-@click.option("--debug", cls=_Switch, help="A trial: few records, and _debug behind the name of every place.")
+@click.option("--debug", cls=_Switch, help="A trial: few records, and _debug added to the name of every place.")
 @click.option("--update-schema", cls=_Switch, help="Infer the schema again, and take new fields into the table.")
 @click.option(
     "--maintenance",
@@ -48,7 +48,7 @@ def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, *
     Without --format and --schema the schema of JSON documents is inferred at the first run and kept; a topic that is
     not JSON stays bytes. Records without a value delete their key's row; records without a key are dead letters, which
     --sink append keeps as rows. Prints what it derives from the arguments, the places above all, and then runs. With
-    --save the same stands in a rivermouth.yml, to be changed and run again.
+    --save the same settings are written into a rivermouth.yml, which you can change and run again.
     """
     from rivermouth.cli.run import carry
     from rivermouth.project.commands.ingest import wants_update

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import logging
 import os
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _quiet_libraries()
     signal.signal(signal.SIGTERM, _terminated)
     code = invoke(sys.argv[1:] if arguments is None else arguments)
-    if code == INTERRUPTED:
+    if code > 128:  # noqa: PLR2004 - ended by a signal
         _end_children()
     # A closed pipe shows only when the rest is flushed.
     try:
@@ -135,7 +136,10 @@ def invoke(arguments: Sequence[str]) -> int:
 
 
 def _end_children() -> None:
-    """Ends what this process started: a JVM that is only just starting would outlive it."""
+    """Ends what this process started: a JVM that is only just starting would outlive it.
+
+    PySpark hands its process out only once the JVM has answered, so nobody in this program knows it before.
+    """
     for listed in Path("/proc/self/task").glob("*/children"):
         for child in listed.read_text().split():
             with suppress(ProcessLookupError):
@@ -150,7 +154,9 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 def _show_usage(error: click.ClickException, output: Output) -> None:
     meant = meant_by(error)
     if not output.json:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        say(said.getvalue().rstrip("\n"), err=True)
         if meant:
             say(f"  hint: {meant}", err=True)
         return

@@ -17,6 +17,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 FILE_NAME = "rivermouth.yml"
 
 
+class WholeNumber(click.IntRange):
+    """A whole number within bounds; what is none is no "integer range", as click would say."""
+
+    name = "integer"
+
+
 class Timestamp(click.ParamType[dt.datetime]):
     """A time in ISO 8601; without an offset it is UTC."""
 
@@ -99,7 +105,9 @@ def with_topic(command: Command) -> Command:
             click.option(
                 "--key-format", type=click.Choice(["raw", "text", "long", "int"]), help="How the key is read."
             ),
-            click.option("--keys", metavar="COLUMN,...", help="Columns that tell rows apart; Kafka's key by default."),
+            click.option(
+                "--keys", metavar="COLUMN,...", help="Columns that are the key of a row; Kafka's key by default."
+            ),
             click.option(
                 "--sequence-by",
                 metavar="COLUMN",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.attend import attended, door
+from rivermouth.cli.attend import door, run_interruptible
 from rivermouth.cli.options import with_project
 from rivermouth.cli.output import Output, count, is_terminal, say, say_json, to_json
 from rivermouth.cli.text_table import columns
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 @click.command(short_help="Make the table of a flow again from its source table.")
 @click.argument("flow", metavar="FLOW")
 @click.option("--yes", is_flag=True, help="Do not ask before the table is emptied.")
-@click.option("--why", default="", help="The reason; it stands in the ledger for ever.")
+@click.option("--why", default="", help="The reason; the ledger keeps it.")
 @with_project
 def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> None:
-    """Empty the table of FLOW, and make it anew from the table that the flow reads.
+    """Empty the table of FLOW, and rebuild it from the table that the flow reads.
 
-    For flows with source: {table: ...}: no broker is asked, and it does not matter what Kafka still holds. The rows go
-    in one commit, which stands in the table's ledger, and then all is read again, by the flow as it stands in the
-    project file now. Killed on the way, the next run goes on. While another process writes the table, nothing is done.
+    For flows with source: {table: ...}: no broker is asked, and Kafka need not hold the records any more. One commit
+    deletes all rows, and is recorded in the table's ledger. Then the flow reads all of its source again, with its
+    current settings. If it is killed half-way, the next run goes on. While another process writes the table, nothing
+    is done.
     """
     from rivermouth.cli.progress import progress
     from rivermouth.project.api import Project
@@ -43,7 +44,9 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
     shown = progress(output)
     with door(output, shown) as given:
         try:
-            done = attended(lambda: make_anew(project, flow, who=who(), why=why, door=given), given.stop, shown.say)
+            done = run_interruptible(
+                lambda: make_anew(project, flow, who=who(), why=why, door=given), given.stop, shown.say
+            )
         finally:
             shown.close()
         _summarise(done, stopped=given.stop.asked, output=output)
@@ -52,9 +55,9 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
 
 def _confirm(flow: str, table: str, output: Output) -> None:
     if output.json or not (is_terminal() and sys.stdin.isatty()):
-        detail = f"all rows of {table} would be taken out, and nobody is there to be asked"
+        detail = f"all rows of {table} would be deleted, and there is no terminal to ask on"
         raise ArgumentInvalid(argument="rebuild", detail=detail, fix=f"rivermouth rebuild {flow} --yes")
-    click.confirm(f"take all rows out of {table}, and make it anew?", abort=True)
+    click.confirm(f"delete all rows of {table}, and rebuild it?", abort=True)
 
 
 def _summarise(done: Rebuilt, *, stopped: bool, output: Output) -> None:

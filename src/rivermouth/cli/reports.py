@@ -91,7 +91,7 @@ def erasure_text(report: ForgetReport) -> str:
         lines.append(f"  of {others}, only the changes of these rows are left out when read again")
     if report.shared:
         shared = f"{count(report.shared, 'Kafka key')} of theirs, which other rows have too"
-        lines.append(f"  dead letters were not looked for by {shared}; name them with --dead-letters")
+        lines.append(f"  dead letters were not searched by {shared}; name them with --dead-letters")
     if report.unjudged:
         told = f"of {count(report.unjudged, 'dead letter')} that {'stays' if report.unjudged == 1 else 'stay'}"
         lines.append(f"  {told} no Kafka key says whose they are; choose with --dead-letters CONDITION, after:")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.attend import Interrupted, attended, door
+from rivermouth.cli.attend import Interrupted, door, run_interruptible
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, say, say_json, to_json
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @with_flows
 @click.option("--follow", is_flag=True, help="Go on at each flow's trigger until stopped.")
 @click.option("--once", is_flag=True, help="Read what is there, and end: the default.")
-@click.option("--debug", is_flag=True, help="A trial: few records, and _debug behind the name of every place.")
+@click.option("--debug", is_flag=True, help="A trial: few records, and _debug added to the name of every place.")
 @with_adoption
 @click.option(
     "--update-schema",
@@ -53,7 +53,7 @@ def run(
     """Carry the records of all flows, or of those named, into their tables.
 
     Without --follow everything that is there by now is read, and then the run ends. Ctrl-C and SIGTERM end it
-    after the batch in hand; the next run goes on from there.
+    after the current batch; the next run goes on from there.
 
     Where Kafka no longer holds what a flow expects, it stops until somebody decides: --accept-loss, --new-epoch and
     --rewind record the decision in the table's ledger, with --why, and the flow goes on.
@@ -94,7 +94,7 @@ def carry(
     outcomes: list[FlowOutcome] = []
     with door(output, shown) as given:
         try:
-            outcomes = attended(
+            outcomes = run_interruptible(
                 lambda: run_flows.run(
                     project,
                     flows,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rivermouth.cli.attend import door
-from rivermouth.cli.options import FILE_NAME, pairs, speaking, with_project
+from rivermouth.cli.options import FILE_NAME, WholeNumber, pairs, speaking, with_project
 from rivermouth.cli.output import Output, count, indented
 from rivermouth.cli.text_table import columns
 from rivermouth.errors import ArgumentInvalid
@@ -31,11 +31,9 @@ def schema() -> None:
 @schema.command("infer", short_help="Infer the schema of a topic or of a flow.")
 @click.argument("name", metavar="TOPIC|FLOW")
 @click.option("--all", "whole", is_flag=True, help="Read all records, not a sample.")
-@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Read about N records; 50,000 by default.")
+@click.option("--sample", type=WholeNumber(min=1), metavar="N", help="Read about N records; 50,000 by default.")
 @click.option("--infer-times", is_flag=True, default=None, help="Strings that are all dates or timestamps become such.")
-@click.option(
-    "--max-fields", type=click.IntRange(1, 5000), metavar="N", help="An object with more fields is a map; 500."
-)
+@click.option("--max-fields", type=WholeNumber(1, 5000), metavar="N", help="An object with more fields is a map; 500.")
 @click.option("--latest-per-key", is_flag=True, default=None, help="Of each key the newest record alone.")
 @click.option("--save", metavar="FILE", help="Write the schema to a .json file, which schema: takes.")
 @click.option("--update", is_flag=True, help="Of a flow with schema: infer: keep what is different as a new version.")
@@ -74,7 +72,7 @@ def infer(
     project = _project(file, of_cluster=bool(bootstrap_servers or kafka_options), debug=debug)
     flows = flows_called(project, name)
     if save and len(flows) > 1:
-        detail = f"one file has one schema, and {name} stands for {len(flows)} flows"
+        detail = f"one file has one schema, and {name} is {len(flows)} flows"
         fix = f"rivermouth schema infer {flows[0]} --save {save}"
         raise ArgumentInvalid(argument="--save", detail=detail, fix=fix)
     found: dict[str, tuple[Inference, SchemaUpdate | None]]

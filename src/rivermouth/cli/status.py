@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.options import with_flows, with_project
+from rivermouth.cli.options import WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.domain.delta.table_files import bytes_text
 from rivermouth.domain.ledger import decisions
+from rivermouth.domain.ledger.lost_state import lost_text
 
 if TYPE_CHECKING:
     from rivermouth.domain.delta.merge_report import MergeReport
@@ -25,11 +26,15 @@ if TYPE_CHECKING:
 @click.command(short_help="Say how the flows are doing: offsets, lag, rates.")
 @with_flows
 @click.option("--check", is_flag=True, help="Also fail if a flow's last run failed, or a rule below is not kept.")
-@click.option("--max-lag", type=click.IntRange(min=0), metavar="N", help="Rule: at most so many offsets left to read.")
+@click.option("--max-lag", type=WholeNumber(min=0), metavar="N", help="Rule: at most N offsets are left to read.")
 @click.option(
-    "--max-dead-letters", metavar="N|N%", help="Rule: at most so many records, or N% of all, in the dead letters."
+    "--max-dead-letters", metavar="N|N%", help="Rule: at most N records, or N% of all, are in the dead letters."
 )
-@click.option("--max-age", metavar="DURATION", help="Rule: while records wait, the last batch is no older, as 10m.")
+@click.option(
+    "--max-age",
+    metavar="DURATION",
+    help="Rule: while records wait, the last batch is not older than this, for example 10m.",
+)
 @with_project
 def status(
     output: Output,
@@ -44,7 +49,7 @@ def status(
     """Say how the flows are doing: offsets, lag, rates, the last batch, dead letters, the last failure.
 
     Reads the tables' ledgers and asks the broker, for a second or two; a broker that does not answer is named, and
-    the rest is said all the same.
+    the rest is printed.
 
     Exits 1 if something is wrong now: a broker, a topic or a table that is not as it must be. With --check, or one of
     the rules, also if the last run of a flow failed or a rule is not kept.
@@ -85,6 +90,9 @@ def status_text(status: FlowStatus) -> str:
         lines += [f"  {failed_then(status.failure)}"] if status.code is not None else []
         lines += [f"  hint: {status.failure.hint}"] if status.code is None and status.failure.hint else []
     lines += [f"  warning: {warning}" for warning in status.warnings]
+    if (lost := status.state_lost) is not None:
+        at = lost.at.replace("T", " ").removesuffix("+00:00")
+        lines.append(f"  lost with deleted state at {at} UTC, ledger entry {lost.entry}: {lost_text(lost.lost)}")
     if status.writer is not None:
         lines.append(f"  written by {status.writer}")
     if status.entry is not None:

@@ -11,7 +11,7 @@ import click
 
 from rivermouth.cli.attend import door
 from rivermouth.cli.dead_letters import readable
-from rivermouth.cli.options import Duration, Timestamp, listed, with_project
+from rivermouth.cli.options import Duration, Timestamp, WholeNumber, listed, with_project
 from rivermouth.cli.output import Output, count, plain, say_json
 from rivermouth.cli.reports import erasure_text, lost_text, report_json, report_text, reports_json, reports_text
 from rivermouth.cli.text_table import columns
@@ -67,8 +67,8 @@ def describe(output: Output, tables: tuple[str, ...], file: str) -> None:
 @tables.command(short_help="Print rows of one table.")
 @click.argument("table")
 @click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many rows.")
-@click.option("--version", type=click.IntRange(min=0), help="As of this version of the table.")
+@click.option("--limit", type=WholeNumber(min=1), default=20, show_default=True, help="The most rows that are printed.")
+@click.option("--version", type=WholeNumber(min=0), help="As of this version of the table.")
 @click.option("--timestamp", type=Timestamp(), help="As it was then; without an offset it is UTC.")
 @with_project
 def read(output: Output, table: str, wanted: str | None, file: str, **asked: Any) -> None:
@@ -112,12 +112,12 @@ def optimize(output: Output, tables: tuple[str, ...], file: str, where: str | No
 
 @tables.command(short_help="Delete files that only older versions need.")
 @_with_tables
-@click.option("--retain", type=Duration(), default="7 days", show_default=True, help="Keep versions of so long.")
+@click.option("--retain", type=Duration(), default="7 days", show_default=True, help="Keep the versions of this time.")
 @click.option("--even-below-168-hours", is_flag=True, help="Let --retain be shorter, while no flow writes the tables.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go; without starting Spark.")
 @with_project
 def vacuum(output: Output, tables: tuple[str, ...], file: str, retain: float, **asked: bool) -> None:
-    """Delete files that only older versions need, and say first which of these nobody can read any more.
+    """Delete files that only older versions need, and say first which versions will not be readable any more.
 
     What was done is kept in the lake.
     """
@@ -147,20 +147,21 @@ def show_rows(output: Output, found: TableRows) -> None:
     output.result(columns(found.columns, cells) if cells else "no rows", None)
 
 
-@tables.command(short_help="Erase a person's rows and dead letters for good.")
+@tables.command(short_help="Erase a person's rows and dead letters.")
 @click.argument("table")
 @click.option("--where", metavar="CONDITION", help="Rows for which this SQL over the table's columns is true.")
 @click.option("--dead-letters", metavar="CONDITION", help="Dead letters for which this SQL over their columns is true.")
-@click.option("--why", metavar="TEXT", default="", help="The reason; it is kept, so name nobody in it.")
+@click.option("--why", metavar="TEXT", default="", help="The reason; it is kept, so do not name the person in it.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_project
 def forget(output: Output, table: str, file: str, *, yes: bool, dry_run: bool, **asked: Any) -> None:
-    """Erase a person's rows and dead letters for good: nothing brings them back, and the audit still adds up.
+    """Erase a person's rows and dead letters: nothing brings them back, and the audit still adds up.
 
-    Of a table with one row or every version a key, all rows of a key go of which one fits. Dead letters go too whose
-    Kafka key is that of rows that go, and of no other. A flow that runs is asked to do it between two batches. The
-    conditions are not kept, only their hashes. Older versions hold the rows until `rivermouth tables vacuum`.
+    In a table with one row or every version of a key, one row that fits is enough: all rows of its key are erased. A
+    dead letter is erased, too, if its Kafka key is the key of erased rows and of no other row. A flow that runs does it
+    between two batches. The conditions are not kept, only their hashes. Older versions hold the rows until `rivermouth
+    tables vacuum`.
     """
     from rivermouth.project.api import Project
     from rivermouth.project.commands import forget as of_project
@@ -168,7 +169,9 @@ def forget(output: Output, table: str, file: str, *, yes: bool, dry_run: bool, *
     asks = not (yes or dry_run)
     if asks and not sys.stdin.isatty():
         fix = f"rivermouth tables forget {table} ... --dry-run, then with --yes"
-        raise ArgumentInvalid(argument="--yes", detail="erasing cannot be undone, and nobody is there to ask", fix=fix)
+        raise ArgumentInvalid(
+            argument="--yes", detail="erasing cannot be undone, and there is no terminal to ask on", fix=fix
+        )
 
     def confirm(foreseen: ForgetReport) -> bool:
         return click.confirm(f"{output.hinted(erasure_text(foreseen))}\nerase that?", err=True)

@@ -7,7 +7,17 @@ from typing import Any
 import click
 
 from rivermouth.cli.attend import door
-from rivermouth.cli.options import cluster, format_with, listed, pairs, settings, speaking, with_project, with_topic
+from rivermouth.cli.options import (
+    WholeNumber,
+    cluster,
+    format_with,
+    listed,
+    pairs,
+    settings,
+    speaking,
+    with_project,
+    with_topic,
+)
 from rivermouth.cli.output import Output
 from rivermouth.cli.tables import show_rows
 
@@ -19,8 +29,8 @@ def topics() -> None:
 
 @topics.command(short_help="Create topics.")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="Of each topic.")
-@click.option("--replication-factor", type=click.IntRange(min=1), help="Copies of each; the broker's default.")
+@click.option("--partitions", type=WholeNumber(min=1), default=1, show_default=True, help="Of each topic.")
+@click.option("--replication-factor", type=WholeNumber(min=1), help="Copies of each; the broker's default.")
 @click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting, for example cleanup.policy=compact.")
 @click.option("--bootstrap-servers", help="Kafka's brokers; else those of the project file, else localhost:9092.")
 @with_project
@@ -45,7 +55,7 @@ def create(
 @with_topic
 @click.option("--latest-per-key", is_flag=True, help="Only the newest record of each key; deleted keys are left out.")
 @click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many rows.")
+@click.option("--limit", type=WholeNumber(min=1), default=20, show_default=True, help="The most rows that are printed.")
 @speaking
 def read(output: Output, topic: str, format_: Any, wanted: str | None, limit: int, **arguments: Any) -> None:
     """Print records of TOPIC as the rows that they would be in a table, in no order; nothing is written.

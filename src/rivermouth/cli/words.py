@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 COMMANDS: Final[Mapping[str, str]] = {
-    "stop": "press Ctrl-C where it runs, or: kill PID; it ends after the batch in hand",
+    "stop": "press Ctrl-C where it runs, or: kill PID; it ends after the current batch",
     **dict.fromkeys(("start", "stream", "follow", "up"), "rivermouth run --follow"),
     **dict.fromkeys(("metrics", "lag", "offsets", "progress", "ps", "ls"), "rivermouth status --output json"),
     "list": "rivermouth status",

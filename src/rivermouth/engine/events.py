@@ -23,7 +23,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class FlowOpened(Event):
-    """A flow found or made its table and knows where it stands.
+    """A flow found or made its table and knows its offsets.
 
     Attributes:
         table: Location of the table.
@@ -125,7 +125,7 @@ class CheckpointReplaced(Event):
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecorded(Event):
-    """A decision about data that is gone stands in the table's ledger.
+    """A decision about data that is gone is in the table's ledger.
 
     Attributes:
         entry: Number of the ledger entry that records it.
@@ -138,7 +138,7 @@ class DecisionRecorded(Event):
 
 @dataclass(frozen=True, slots=True)
 class TableEmptied(Event):
-    """All rows were taken out of the flow's table, which is now made anew from its source.
+    """All rows of the flow's table were deleted; it is now rebuilt from its source.
 
     Attributes:
         entry: Number of the ledger entry that records it.
@@ -225,6 +225,24 @@ class DeadLettersMany(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StateLost(Event):
+    """The folder of rivermouth's own files holds nothing of the flow, though its table is there: it was deleted.
+
+    Attributes:
+        folder: The folder, ``_rivermouth`` in the lake.
+        entry: Number of the newest entry in the table's ledger.
+        rebuilt: What is rebuilt: ``ledger_copy``; ``counts``, those of the newest entry's batch, whose records are read
+            again for that, are not written, and are in no ``batch_done`` and no sum of this run; ``schema``.
+        lost: What cannot be rebuilt: ``deleted_keys``, ``erased_records``, ``schema``.
+    """
+
+    folder: str
+    entry: int
+    rebuilt: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaKept(Event):
     """The flow's schema was inferred; nothing was made of it yet.
 
@@ -291,7 +309,7 @@ class Replayed(Event):
         replayed: How many are in the table now, or would be.
         remaining: How many still fail.
         dry_run: Whether nothing was moved.
-        reasons: Why those fail that still do, the most frequent reason first; empty where nobody asked.
+        reasons: Why those fail that still do, the most frequent reason first; empty where this was not asked for.
     """
 
     replay: str
@@ -347,7 +365,7 @@ class FlowRestarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class FlowFailed(Event):
-    """A flow failed for good.
+    """A flow failed and does not start again.
 
     Attributes:
         error: The whole text of the error.
@@ -358,13 +376,13 @@ class FlowFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class FlowFinished(Event):
-    """A flow has drained its topics, or was told to stop.
+    """A flow has drained its topics, or was asked to stop.
 
     Attributes:
         counts: Sum over the batches of this run.
         batches: How many there were.
         duration_s: From opening to here.
-        stopped: Whether it was told to stop before it had drained.
+        stopped: Whether it was asked to stop before it had drained.
     """
 
     counts: Counts

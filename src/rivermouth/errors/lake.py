@@ -26,7 +26,7 @@ class LakeNotReadable(RivermouthError):
 
 
 class LakeNotFenced(RivermouthError):
-    """Where the table lies, a second writer could destroy a commit of the first."""
+    """In the table's storage, a second writer could destroy a commit of the first."""
 
     code = "LAKE_NOT_FENCED"
     what = "flow {flow}: {detail}, so that two writers could lose each other's commits; nothing was written"
@@ -76,14 +76,14 @@ class SourceBehind(RivermouthError):
 
     code = "SOURCE_BEHIND"
     what = (
-        "flow {flow}: its source, table {table}, stands at {topic}-{partition}:{stands} and does not hold what comes "
+        "flow {flow}: its source, table {table}, ends at {topic}-{partition}:{stands} and does not hold what comes "
         "before {end}; nothing of that was read"
     )
     hint = "rivermouth run {owner} {flow}{option}"
 
 
 class SourceUnfit(RivermouthError):
-    """The table that a flow reads cannot stand in for Kafka."""
+    """The table that a flow reads cannot be read in the place of Kafka."""
 
     code = "SOURCE_UNFIT"
     what = "flow {flow}: its source, table {table}, cannot be read in the place of Kafka: {detail}; nothing was read"
@@ -99,7 +99,7 @@ class SnapshotSourceUnfit(RivermouthError):
 
 
 class SourceWhereInvalid(RivermouthError):
-    """A condition of ``source`` that Spark cannot use over the table's columns, or not twice alike."""
+    """A condition of ``source`` that Spark cannot use over the table's columns, or whose result may change."""
 
     code = "SOURCE_WHERE_INVALID"
     what = "flow {flow}: source where {condition!r} cannot be used over table {table}: {detail}; nothing was read"
@@ -107,7 +107,7 @@ class SourceWhereInvalid(RivermouthError):
 
 
 class AdoptionRefused(RivermouthError):
-    """A table cannot be taken over: nobody can say how far it was read."""
+    """A table cannot be taken over: it is not known how far its topics were read."""
 
     code = "ADOPTION_REFUSED"
     what = "flow {flow}: its table cannot be taken over by --adopt {source}: {detail}; nothing was written"
@@ -126,5 +126,5 @@ class LeaseLost(RivermouthError):
     """This process held the table's lease and another one took it over."""
 
     code = "LEASE_LOST"
-    what = "flow {flow}: the lease on table {table} was taken over by {holder}; the batch in hand was not written"
+    what = "flow {flow}: the lease on table {table} was taken over by {holder}; the current batch was not written"
     hint = "rivermouth status"

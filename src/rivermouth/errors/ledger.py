@@ -22,7 +22,7 @@ class LedgerTooNew(RivermouthError):
 
 
 class LedgerLost(RivermouthError):
-    """The table says that entries exist, and none is in its log or beside it."""
+    """The table says that entries exist, and none is in its log or in the lake's copy."""
 
     code = "LEDGER_LOST"
     what = "table {table}: its state names ledger entry {entry}, but the log no longer holds it; nothing was written"
@@ -88,7 +88,7 @@ class TopicRecreated(RivermouthError):
     code = "TOPIC_RECREATED"
     what = (
         "flow {flow}: topic {topic} was deleted and created again: its id is {found}, the ledger knows {expected} and "
-        "stands at {stands}; none of the {held} offsets that it holds now was read; nothing was written"
+        "ends at {stands}; none of the {held} offsets that it holds now was read; nothing was written"
     )
     hint = (
         "check that bootstrap_servers names the right cluster; then on_data_loss: record, for this and all to come; "
@@ -102,7 +102,7 @@ class PartitionsFewer(RivermouthError):
     code = "PARTITIONS_FEWER"
     what = (
         "flow {flow}: topic {topic} was deleted and created again: the ledger knows {expected} partitions and "
-        "stands at {stands}, it has {found}; none of the {held} offsets that it holds now was read; nothing was written"
+        "ends at {stands}, it has {found}; none of the {held} offsets that it holds now was read; nothing was written"
     )
     hint = (
         "check that bootstrap_servers names the right cluster; then on_data_loss: record, for this and all to come; "
@@ -116,7 +116,7 @@ class RewindDoubles(RivermouthError):
     code = "REWIND_DOUBLES"
     what = (
         "flow {flow}: table {table} has {rows} rows of topic {topic} partition {partition}, offsets {first} to {last}, "
-        "that would be read again and stand there twice; nothing was recorded"
+        "that would be read again and be there twice; nothing was recorded"
     )
     hint = "DELETE FROM delta.`{table}` WHERE {condition}"
 
@@ -125,7 +125,7 @@ class EpochColumnTaken(RivermouthError):
     """The payload or the table has a column of the name that epochs need."""
 
     code = "EPOCH_COLUMN_TAKEN"
-    what = "flow {flow}: rows of a new epoch bear it in the column {column}, and {detail}; nothing was written"
+    what = "flow {flow}: rows of a new epoch have its number in the column {column}, and {detail}; nothing was written"
     hint = "write the topic as it is now into a new table, by another flow"
 
 
@@ -138,10 +138,10 @@ class DecisionRefused(RivermouthError):
 
 
 class RebuildRefused(RivermouthError):
-    """A table cannot be made anew from the one that its flow reads."""
+    """A table cannot be rebuilt from the one that its flow reads."""
 
     code = "REBUILD_REFUSED"
-    what = "flow {flow}: table {table} is not made anew: {detail}; nothing was changed"
+    what = "flow {flow}: table {table} is not rebuilt: {detail}; nothing was changed"
     hint = "{fix}"
 
 
@@ -162,7 +162,7 @@ class CountsDisagree(RivermouthError):
     code = "COUNTS_DISAGREE"
     what = "flow {flow}: ledger entry {entry}: {detail}; its rows are in the table, and it was not settled"
     hint = (
-        "rivermouth run {flow}, which settles it by what the table has; if that stops alike, report it: "
+        "rivermouth run {flow}, which settles it by what the table has; if that stops in the same way, report it: "
         "this must not happen"
     )
 

@@ -127,7 +127,7 @@ class SessionSettled(RivermouthError):
     """The project wants a setting that a session which is there already has otherwise, and cannot change."""
 
     code = "SESSION_SETTLED"
-    what = "spark.conf {name}: the Spark session of this process has another value for good; nothing was read"
+    what = "spark.conf {name}: the Spark session has another value, which cannot be changed any more; nothing was read"
     hint = "{fix}"
 
 
@@ -152,4 +152,4 @@ class NotReady(RivermouthError):
 
     code = "NOT_READY"
     what = "{failed} of {total} checks failed: {names}"
-    hint = "rivermouth doctor, once the first of them is mended"
+    hint = "rivermouth doctor, when the first of them is corrected"

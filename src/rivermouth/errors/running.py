@@ -42,7 +42,7 @@ class BatchFailed(RivermouthError):
 
     code = "BATCH_FAILED"
     what = "flow {flow}: offsets {ranges} failed {attempts} times: {detail}; they were not written"
-    hint = "rivermouth run {flow}, after the cause is mended; nothing before these offsets is affected"
+    hint = "rivermouth run {flow}, after the cause is corrected; nothing before these offsets is affected"
 
 
 class FlowsFailed(RivermouthError):
@@ -91,7 +91,7 @@ class FlowBroken(RivermouthError):
     """A flow ended for a reason that rivermouth has no word for."""
 
     code = "FLOW_BROKEN"
-    what = "flow {flow}: {detail}; the batch in hand was not written, or will be found at the next start"
+    what = "flow {flow}: {detail}; the current batch was not written, or will be found at the next start"
     hint = "rivermouth run {flow}"
 
 
@@ -101,7 +101,7 @@ class EngineLost(RivermouthError):
     code = "ENGINE_LOST"
     what = (
         "flow {flow}: Spark's JVM ended {times} times, most likely for lack of memory, the last time with at most "
-        "{max_offsets} offsets a batch; the batch in hand was not written, or will be found at the next start"
+        "{max_offsets} offsets a batch; the current batch was not written, or will be found at the next start"
     )
     hint = "spark: {{driver_memory: 4g}}"
 
@@ -119,7 +119,7 @@ class StopTimeout(RivermouthError):
 
     code = "STOP_TIMEOUT"
     what = (
-        "flow {flow}: the batch in hand did not end within {timeout_s} s and was abandoned; it was not written, or "
+        "flow {flow}: the current batch did not end within {timeout_s} s and was abandoned; it was not written, or "
         "will be found at the next start"
     )
     hint = "rivermouth run {flow}"

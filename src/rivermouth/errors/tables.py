@@ -68,14 +68,14 @@ class ForgetRefused(RivermouthError):
 
 
 class ErasureUnfinished(RivermouthError):
-    """Rows are erased, and the files in which they are only marked as deleted are not written anew yet."""
+    """Rows are erased, and the files in which they are only marked as deleted are not rewritten yet."""
 
     code = "ERASURE_UNFINISHED"
     what = (
         "flow {flow}: rows of table {table} are erased, but somebody commits changes of its files again and again "
         "({detail}); their bytes are still in files of the newest version"
     )
-    hint = "rivermouth run {flow}, once nobody else optimizes the table: it does the rest"
+    hint = "rivermouth run {flow}, when no other program optimizes the table: it does the rest"
 
 
 class RetentionTooShort(RivermouthError):

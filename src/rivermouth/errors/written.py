@@ -146,7 +146,7 @@ class TopicNameEmpty(RivermouthError):
 
 
 class TopicNameInvalid(RivermouthError):
-    """A name that no Kafka topic can bear."""
+    """A name that no Kafka topic can have."""
 
     code = "TOPIC_NAME_INVALID"
     what = "{where}: {name!r} is no name of a Kafka topic: {reason}; nothing was run"
@@ -210,10 +210,10 @@ class DescriptorUnusable(RivermouthError):
 
 
 class ColumnCollision(RivermouthError):
-    """A payload column bears the name of a metadata column."""
+    """A payload column has the name of a metadata column."""
 
     code = "COLUMN_COLLISION"
-    what = "flow {flow}: column {column!r} stands both in the payload and in the metadata columns; nothing was run"
+    what = "flow {flow}: column {column!r} is both in the payload and in the metadata columns; nothing was run"
     hint = "{fix}"
 
 
@@ -266,7 +266,7 @@ class LayoutInvalid(RivermouthError):
 
 
 class SchemaNotInferred(RivermouthError):
-    """There is nothing of which a schema could be made."""
+    """There are no documents from which a schema could be inferred."""
 
     code = "SCHEMA_NOT_INFERRED"
     what = "{subject}: no schema can be inferred: {detail}; nothing was run"
@@ -282,7 +282,7 @@ class DocumentsTooWide(RivermouthError):
 
 
 class SchemaEmpty(RivermouthError):
-    """There is nothing yet of which a schema could be made: the first records have not come.
+    """There are no documents yet from which a schema could be inferred: the first records have not come.
 
     Attributes:
         has_values: Whether there may be values: False where all records were read, and all of them are tombstones.

@@ -32,11 +32,11 @@ class Avro(WritersFormat):
         type: ``avro``.
         declared: ``schema`` in YAML: the path of a schema file (``.avsc``), or the schema itself as a mapping. Its
             fields are the table's columns. Keys may be of a schema that is no record: ``long``.
-        framing: What stands before each record: nothing (``plain``), Avro's single-object header with the writer
+        framing: What comes before each record: nothing (``plain``), Avro's single-object header with the writer
             schema's fingerprint (``single_object``), or a zero and the writer schema's id in the schema registry
             (``confluent``); instead of these a header of the record may have the id, or the schema's GUID.
         writer_schemas: Schemas that records were written with, if not with ``schema``: of plain records the one of
-            all of them, of single objects those whose fingerprints may stand there.
+            all of them, of single objects those whose fingerprints may come there.
         subject: Subject of the schema registry that has the table's schema, where no ``schema`` is given.
         version: Its version.
         record_names: Names of the writers' records that are the flow's: ``shop.OrderPlaced``, or ``OrderPlaced`` for

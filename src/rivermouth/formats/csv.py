@@ -19,11 +19,11 @@ class Csv(LineFormat):
 
     Attributes:
         type: ``csv``.
-        delimiter: What stands between fields: one character, or a few, such as ``||``.
-        quote: The character that may stand around a field, so that it can hold the delimiter and line breaks; null
+        delimiter: The text between fields: one character, or a few, such as ``||``.
+        quote: The character that may enclose a field, so that it can hold the delimiter and line breaks; null
             if none does.
         escape: The character before a quote that is part of a field. If not given, it is the quote: such quotes are
-            doubled. Any other also stands before itself and the delimiter, in fields without quotes too. Null if
+            doubled. Any other also comes before itself and the delimiter, in fields without quotes too. Null if
             there is none.
         null_value: A field that is this text, and not quoted, is null; null itself means that no field is.
     """
@@ -45,13 +45,13 @@ class Csv(LineFormat):
         elif broken:
             msg = f"the {broken[0]} is a line break, and a value is one line: name another character"
         elif any(sign and sign in self.delimiter for sign in (self.quote, self.escape)):
-            msg = "the delimiter has the quote or the escape in it, so nothing tells them apart: name another one"
+            msg = "the delimiter has the quote or the escape in it, so they cannot be told apart: name another one"
         elif any(sign in (self.null_value or "") for sign in (self.delimiter, *_LINE_ENDS)):
             msg = "null_value has the delimiter or a line break in it, so no field is ever that text: name another one"
         elif self.quote is not None and (self.null_value or "").startswith(self.quote):
             msg = "null_value begins with the quote, and what is quoted is never null: write it without quotes"
         elif self._ends_in_escape(self.null_value or ""):
-            msg = "null_value ends with the escape, which belongs to what stands behind it: name another one"
+            msg = "null_value ends with the escape, which is part of what comes after it: name another one"
         if msg is not None:
             raise ValueError(msg)
         return self

@@ -48,13 +48,13 @@ class Json(RegistryFormat, NamedFields):
     Attributes:
         type: ``json``.
         schema_hints: Columns that are pinned where the schema is inferred, as DDL: ``amount decimal(10,2)``. A hint
-            stands for the inferred type of its column, or adds one.
+            replaces the inferred type of its column, or adds a column.
         infer_times: Whether strings that are all dates or all timestamps become such columns where the schema is
             inferred.
-        timestamp_format: How documents say timestamps, if not as ISO 8601 has it: one of Spark's datetime patterns,
-            in UTC if it tells no offset, or ``epoch_s``, ``epoch_ms`` or ``epoch_us`` for whole numbers since 1970.
-        date_format: How documents say dates, if not as ``yyyy-MM-dd``: one of Spark's datetime patterns.
-        framing: What stands before each document: nothing (``plain``), or as Confluent's serializers write it a zero
+        timestamp_format: How documents write timestamps, if not as in ISO 8601: one of Spark's datetime patterns,
+            in UTC if it has no offset, or ``epoch_s``, ``epoch_ms`` or ``epoch_us`` for whole numbers since 1970.
+        date_format: How documents write dates, if not as ``yyyy-MM-dd``: one of Spark's datetime patterns.
+        framing: What comes before each document: nothing (``plain``), or as Confluent's serializers write it a zero
             and the id of a schema (``confluent``), unless a header has the id. It is not looked up.
         subject: Subject of the schema registry that has the table's schema, a JSON Schema, where no ``schema`` is
             given.

@@ -18,13 +18,13 @@ class KeyValue(LineFormat, NamedFields):
 
     Attributes:
         type: ``key_value``.
-        pair_separator: What stands between pairs: one character, or a few. Blanks and tabs may stand there several
-            times and at both ends, any other separator also once behind the last pair.
-        key_value_separator: What stands between a key and its value: the first such text behind the key.
-        quote: The character that may stand around a value, so that it can hold separators and line breaks; null if
+        pair_separator: The text between pairs: one character, or a few. Blanks and tabs may be repeated, and be at
+            both ends; any other separator may also follow the last pair.
+        key_value_separator: The text between a key and its value: the first such text after the key.
+        quote: The character that may enclose a value, so that it can hold separators and line breaks; null if
             none does.
-        escape: The character before a quote that is part of a quoted value. A backslash, which it is if not given,
-            stands there as in JSON: ``\n``, ``\u00e4``. The quote itself if such quotes are doubled; null if there
+        escape: The character before a quote that is part of a quoted value. A backslash, the default, works
+            as in JSON: ``\n``, ``\u00e4``. The quote itself if such quotes are doubled; null if there
             is none.
         null_value: A value that is this text, and not quoted, is null; null itself means that no value is.
     """
@@ -49,11 +49,11 @@ class KeyValue(LineFormat, NamedFields):
         if broken:
             msg = f"the {broken[0]} is a line break, and a value is one line: name another one"
         elif pair in within or within in pair:
-            msg = "one separator has the other in it, so nothing tells them apart: name another one"
+            msg = "one separator has the other in it, so they cannot be told apart: name another one"
         elif mixed:
-            msg = f"the {mixed[0]} has the quote or the escape in it, so nothing tells them apart: name another one"
+            msg = f"the {mixed[0]} has the quote or the escape in it, so they cannot be told apart: name another one"
         elif self.quote is None and self.escape is not None:
-            msg = "the escape stands in quoted values, and none is quoted: leave escape out"
+            msg = "the escape is for quoted values, and none is quoted: leave escape out"
         elif any(sign in (self.null_value or "") for sign in (pair, *_LINE_ENDS)):
             msg = "null_value has the pair_separator or a line break in it, so no value is ever that: name another one"
         elif self.quote is not None and self.quote in (self.null_value or ""):

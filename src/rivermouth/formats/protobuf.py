@@ -34,7 +34,7 @@ class Protobuf(WritersFormat):
         descriptor: The path of a file with a ``FileDescriptorSet``, as ``protoc --include_imports
             --descriptor_set_out`` writes it.
         message: Full name of the message that each value is: ``shop.Order``. Its fields are the table's columns.
-        framing: What stands before each message: nothing (``plain``), or as Confluent's serializers write it a zero,
+        framing: What comes before each message: nothing (``plain``), or as Confluent's serializers write it a zero,
             the id of the writer's schema and which message of its file it is (``confluent``), unless a header has
             these. The id is looked up where there are policies of ``evolution``; else fields are told apart by their
             numbers alone.

@@ -26,7 +26,7 @@ class Python(DeclaredFormat):
 
     Attributes:
         type: ``python``.
-        function: ``module:function``, as ``decode:orders`` for ``orders`` in a file ``decode.py`` beside the project
+        function: ``module:function``, as ``decode:orders`` for ``orders`` in a file ``decode.py`` next to the project
             file; or the name of an entry point of the group ``rivermouth.functions``. It gets the value as bytes and
             returns a dict of the declared columns, or None to leave the record out. It may also take ``topic``,
             ``key`` and ``headers``, by these names.

@@ -23,7 +23,7 @@ class Regex(LineFormat):
         type: ``regex``.
         pattern: A regular expression of Java with a group ``(?<name>...)`` for each column, and no other named one. A
             group that takes no part in the match is null.
-        max_reads: How often a match may look at characters of a value, beside ten times for each that it has. What
+        max_reads: How many characters a match may read, in addition to ten for each character of the value. What
             takes more is refused: some patterns try without end.
     """
 

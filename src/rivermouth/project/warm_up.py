@@ -59,7 +59,7 @@ def _carry(folder: Path) -> None:
         run_flows.raise_failures(run_flows.run(project))
         _send(broker, _RECORDS)
         run_flows.raise_failures(
-            run_flows.run(project, follow=True, door=managed_session.Door(end_after_a_batch, stop=stop))
+            run_flows.run(project, follow=True, door=managed_session.RunHooks(end_after_a_batch, stop=stop))
         )
 
 

@@ -65,6 +65,8 @@ COLUMNS: Final = StructType(
 )
 """``batch`` is the number of the ledger entry; ``status`` is open, replayed or discarded."""
 
+STATUSES: Final = ("open", "replayed", "discarded")
+STAGES: Final = ("decode", "conform", "expectation")
 WHY: Final = ("stage", "reason", "field", "message", "failed_expectations")
 """The columns that say why a letter fails; a replay that it does not pass renews them."""
 

@@ -84,7 +84,7 @@ def columns(explosion: Explosion, declared: StructType, kind: DataType) -> Struc
     found = _in_order(declared.names, beside, elements)
     taken = [folded(each.name) for each in found]
     if twice := [each.name for each in found if taken.count(folded(each.name)) > 1]:
-        msg = f"column {twice[0]} stands twice: write AS and another name behind it"
+        msg = f"column {twice[0]} is there twice: write AS and another name behind it"
         raise ValueError(msg)
     return StructType(found)
 

@@ -15,7 +15,7 @@ from rivermouth.names import folded
 from rivermouth.schemas import open_fields
 from rivermouth.schemas.column_types import name_in_json, read_from
 from rivermouth.schemas.inference import ARRAY, NULL, NUMBER, OBJECT, Node
-from rivermouth.schemas.inferred import settled
+from rivermouth.schemas.inferred import final_type
 from rivermouth.schemas.type_widening import widens
 from rivermouth.schemas.wider_types import Numbers, takes, wider_number
 from rivermouth.spec import Evolution
@@ -141,7 +141,7 @@ def difference(
     fields = {name_in_json(each): each for each in growth.schema.fields if each.name.lower() not in pinned}
     pairs = [(fields[name_in_json(each)], each.dataType) for each in found.fields if name_in_json(each) in fields]
     refused = (
-        f"column {mine.name} is {_told(mine.dataType)}, and there are {_values(mine, settled(there))}"
+        f"column {mine.name} is {_told(mine.dataType)}, and there are {_values(mine, final_type(there))}"
         for mine, there in pairs
         if not takes(mine.dataType, there, numbers, (name_in_json(mine),))
     )
@@ -286,7 +286,7 @@ class _Grower:
                 return T.MapType(mine.keyType, inner, mine.valueContainsNull)
         if self._evolution.type_change(column) not in WIDENS or takes(mine, found, self._numbers, path):
             return mine
-        bounds, wanted = self._numbers.get(path), settled(found)
+        bounds, wanted = self._numbers.get(path), final_type(found)
         wider = wider_number(mine, bounds) if bounds else wanted if widens(mine, wanted) else None
         if wider is None:
             return mine
@@ -312,7 +312,7 @@ class _Grower:
                 and self.has_room(each)
             ):
                 taken.add(folded(each.name))
-                fields.append(T.StructField(each.name, settled(each.dataType), True, each.metadata))
+                fields.append(T.StructField(each.name, final_type(each.dataType), True, each.metadata))
                 self.changes.append(f"adds {name} {fields[-1].dataType.simpleString()}")
         return T.StructType(fields)
 
@@ -340,7 +340,7 @@ def _added(
 
 def _type_at(there: T.DataType | None, found: T.DataType, numbers: Numbers, path: tuple[str, ...]) -> T.DataType | None:
     """The type for what was found in the place of a type that a table may have; None if they do not go together."""
-    wanted = settled(found)
+    wanted = final_type(found)
     if there is None or widens(there, wanted):
         return wanted
     return there if takes(there, found, numbers, path) else None
@@ -348,7 +348,7 @@ def _type_at(there: T.DataType | None, found: T.DataType, numbers: Numbers, path
 
 def _values(mine: T.StructField, wanted: T.DataType) -> str:
     if isinstance(mine.dataType, T.DoubleType) and isinstance(wanted, T.LongType):
-        return "whole numbers of which a double would lose digits"
+        return "whole numbers that do not fit a double exactly"
     return f"values of {_told(wanted)}"
 
 

@@ -95,11 +95,11 @@ class Inferred:
 
 
 def settled_columns(found: T.StructType) -> T.StructType:
-    """``settled`` for a whole schema."""
-    return T.StructType([T.StructField(f.name, settled(f.dataType), f.nullable, f.metadata) for f in found.fields])
+    """``final_type`` for a whole schema."""
+    return T.StructType([T.StructField(f.name, final_type(f.dataType), f.nullable, f.metadata) for f in found.fields])
 
 
-def settled(found: T.DataType) -> T.DataType:
+def final_type(found: T.DataType) -> T.DataType:
     """The type with text where nothing but null was seen, and a map where objects had no fields."""
     match found:
         case T.NullType():
@@ -109,9 +109,9 @@ def settled(found: T.DataType) -> T.DataType:
         case T.StructType():
             return settled_columns(found)
         case T.ArrayType():
-            return T.ArrayType(settled(found.elementType))
+            return T.ArrayType(final_type(found.elementType))
         case T.MapType():
-            return T.MapType(found.keyType, settled(found.valueType))
+            return T.MapType(found.keyType, final_type(found.valueType))
     return found
 
 
@@ -175,7 +175,7 @@ class _Maker:
         told: T.DataType | None = data_type
         if self.is_open and (told := open_fields.known(data_type)) is None:
             note = f"{note or 'only empty'}: no column until a value comes"
-        shown = "void" if told is None else _short(settled(told))
+        shown = "void" if told is None else _short(final_type(told))
         found = FieldFound(path, shown, node.records, share, column, note)
         self.fields.insert(place, found)
         return data_type

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.rows.keyed.changes import ChangeOrder
 
 _DELETED_AT: Final = "__deleted_at"
 _FORGET_EVERY_S: Final = 3600.0
@@ -58,7 +58,7 @@ class Tombstones:
         self._taken_back: int | None = None
         self.location = location
 
-    def older(self, changes: DataFrame, order: Order) -> DataFrame | None:
+    def older(self, changes: DataFrame, order: ChangeOrder) -> DataFrame | None:
         """The keys of those changes that come too late: their key was deleted by a newer one; None if nothing was."""
         # A snapshot deletes no key by itself.
         if order.snapshots or not self.exists():
@@ -69,7 +69,7 @@ class Tombstones:
         found = late.join(mine, F.expr(f"{order.same_key('s', 'r')} AND NOT {order.newer('s', 'r', names.SEQUENCE)}"))
         return found.select(*(F.col(f"s.{names.quoted(name)}") for name in order.keys)).distinct()
 
-    def truncations(self, spark: SparkSession, order: Order, kind: str) -> Truncations | None:
+    def truncations(self, spark: SparkSession, order: ChangeOrder, kind: str) -> Truncations | None:
         """The remembered truncations; None without any. A sequence is of the type ``kind``."""
         if not (order.truncates and self._truncated and self.exists()):
             return None
@@ -77,7 +77,7 @@ class Tombstones:
         self._truncated = found is not None
         return found
 
-    def deletions(self, spark: SparkSession, order: Order) -> DataFrame | None:
+    def deletions(self, spark: SparkSession, order: ChangeOrder) -> DataFrame | None:
         """What is remembered of deleted keys, with the entries for which it was; None where nothing is."""
         facts = self.frame(spark, order) if self.exists() else None
         # Where only truncations are remembered, no entry is; nor where no value was left out yet.
@@ -90,7 +90,7 @@ class Tombstones:
         return self._exists
 
     def remember(
-        self, deletions: DataFrame, order: Order, beside: Sequence[str] = (), *, truncate: bool = False
+        self, deletions: DataFrame, order: ChangeOrder, beside: Sequence[str] = (), *, truncate: bool = False
     ) -> None:
         """Adds deletions, and at times takes those away that are remembered no more.
 
@@ -142,7 +142,7 @@ class Tombstones:
         if self.exists():
             DeltaTable.forPath(spark, self.location).delete()
 
-    def forget_keys(self, keys: DataFrame, order: Order) -> None:
+    def forget_keys(self, keys: DataFrame, order: ChangeOrder) -> None:
         """Sees to it that nothing is remembered of these keys; a record of one that comes late brings it back.
 
         Guarantees:
@@ -151,7 +151,7 @@ class Tombstones:
         self._without_statistics(keys.sparkSession)
         delete_alone(keys, self.location, F.expr(order.same_key("s", "t")))
 
-    def forget_records(self, facts: DataFrame, order: Order) -> None:
+    def forget_records(self, facts: DataFrame, order: ChangeOrder) -> None:
         """Sees to it that these rows, as ``frame`` returns them, are remembered no more.
 
         Guarantees:
@@ -162,7 +162,7 @@ class Tombstones:
         # Before the first new epoch of a topic there was no column for it, and then there is none to compare.
         delete_alone(facts, self.location, F.expr(" AND ".join([*same, *at, *self._same_epoch(facts, order)])))
 
-    def _same_epoch(self, facts: DataFrame, order: Order) -> list[str]:
+    def _same_epoch(self, facts: DataFrame, order: ChangeOrder) -> list[str]:
         there = facts.sparkSession.read.format("delta").load(self.location).columns
         if not order.epochs or names.EPOCH_COLUMN not in there:
             return []
@@ -176,7 +176,7 @@ class Tombstones:
     def _add(self, rows: DataFrame) -> None:
         rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(self.location)
 
-    def _forget(self, spark: SparkSession, order: Order) -> None:
+    def _forget(self, spark: SparkSession, order: ChangeOrder) -> None:
         if self._forgotten_at is not None and time.monotonic() - self._forgotten_at < _FORGET_EVERY_S:
             return
         from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
@@ -193,7 +193,7 @@ class Tombstones:
         table.vacuum()
         self._forgotten_at = time.monotonic()
 
-    def _remember_newest_snapshot(self, spark: SparkSession, order: Order) -> None:
+    def _remember_newest_snapshot(self, spark: SparkSession, order: ChangeOrder) -> None:
         """Remembers it as if it had come now: without it an older one would bring back what it deleted."""
         marks = self.frame(spark, order).where(names.TRUNCATE)
         newest = truncations_of(marks, order, marks.schema[names.SEQUENCE].dataType.simpleString())
@@ -203,7 +203,7 @@ class Tombstones:
             rows = kept.dropDuplicates([*order.columns, names.SEQUENCE])
             self._add(rows.withColumn(_DELETED_AT, F.current_timestamp()))
 
-    def frame(self, spark: SparkSession, order: Order) -> DataFrame:
+    def frame(self, spark: SparkSession, order: ChangeOrder) -> DataFrame:
         """All that is remembered; there is something."""
         found = spark.read.format("delta").load(self.location)
         # Before the first new epoch of a topic there was no column for it.
@@ -211,7 +211,7 @@ class Tombstones:
         return found.withColumns({name: F.lit(None).cast("int") for name in missing}) if missing else found
 
 
-def truncations_of(rows: DataFrame, order: Order, kind: str) -> Truncations | None:
+def truncations_of(rows: DataFrame, order: ChangeOrder, kind: str) -> Truncations | None:
     """The truncations among changes; None without any. A sequence is of the type ``kind``."""
     marks = rows.where(names.TRUNCATE)
     sequence = None

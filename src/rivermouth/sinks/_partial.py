@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.ports.delta import delta_table
-    from rivermouth.rows.keyed.changes import Order, Truncations
+    from rivermouth.rows.keyed.changes import ChangeOrder, Truncations
     from rivermouth.rows.keyed.key_ranges import Ranges
     from rivermouth.side_tables.deleted_keys import Tombstones
     from rivermouth.sinks._target import Target
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def merge_parts(
     changes: DataFrame,
     truncated: Truncations | None,
-    order: Order,
+    order: ChangeOrder,
     tombstones: Tombstones,
     target: Target,
     entry: Entry,
@@ -89,17 +89,22 @@ def _counts() -> Sequence[Column]:
 
 
 def _known(
-    changes: DataFrame, target: Target, ranges: Ranges, columns: Sequence[str], order: Order, wanted: DataFrame | None
+    changes: DataFrame,
+    target: Target,
+    ranges: Ranges,
+    columns: Sequence[str],
+    order: ChangeOrder,
+    wanted: DataFrame | None,
 ) -> DataFrame:
     """The table's rows of the keys of ``changes``; all rows without ``wanted``."""
     table = changes.sparkSession.read.format("delta").load(target.ledger.location)
     table = table.alias("t").where(key_ranges.within(ranges))
     if wanted is not None:
         table = table.join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
-    return partial_updates.standing(table, columns, order)
+    return partial_updates.current_rows(table, columns, order)
 
 
-def _with_remembered(found: DataFrame, wanted: DataFrame, order: Order, tombstones: Tombstones) -> DataFrame:
+def _with_remembered(found: DataFrame, wanted: DataFrame, order: ChangeOrder, tombstones: Tombstones) -> DataFrame:
     """``found``, and what is remembered of the deletions of its keys."""
     facts = tombstones.deletions(found.sparkSession, order)
     if facts is None:
@@ -108,7 +113,7 @@ def _with_remembered(found: DataFrame, wanted: DataFrame, order: Order, tombston
     return found.unionByName(partial_updates.remembered(mine, found, order))
 
 
-def _what(columns: Sequence[str], order: Order, ranges: Ranges) -> Merge:
+def _what(columns: Sequence[str], order: ChangeOrder, ranges: Ranges) -> Merge:
     return Merge(
         on=F.expr(order.same_key("s", "t")),
         ranges=ranges,

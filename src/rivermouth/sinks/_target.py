@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rivermouth.ports.delta.table_ledger import TableLedger
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.rows.keyed.changes import ChangeOrder
     from rivermouth.side_tables.deleted_keys import Tombstones
 
 
@@ -26,5 +26,5 @@ class Target:
     ledger: TableLedger
     table_id: str
     version: int
-    order: Order | None = None
+    order: ChangeOrder | None = None
     tombstones: Tombstones | None = None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.ports.delta import delta_table
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.rows.keyed.changes import ChangeOrder
     from rivermouth.rows.keyed.key_ranges import Ranges
     from rivermouth.side_tables.deleted_keys import Tombstones
     from rivermouth.sinks._target import Target
@@ -42,7 +42,7 @@ class History(KeyedSink):
             that is valid then.
         apply_as_truncates: A condition: where it is TRUE the record ends all versions that are valid then.
         tombstones: What a record without a value does: end the newest version of its key, or nothing.
-        remember_deletes: So long everything is remembered that late records may depend on and no row tells.
+        remember_deletes: How long everything is remembered that late records may depend on and that is in no row.
         track_history_columns: A new version begins where one of these changes; else the version changes in place.
             Without any each record makes a version, and of a snapshot each row that changed.
         track_history_except_columns: The same, for all columns but these.
@@ -129,8 +129,8 @@ def _counts(ranged: Sequence[str]) -> Iterator[Column]:
 
 
 def _known(
-    changes: DataFrame, location: str, ranges: Ranges, order: Order, memory: Tombstones, told: Row
-) -> history.Known:
+    changes: DataFrame, location: str, ranges: Ranges, order: ChangeOrder, memory: Tombstones, told: Row
+) -> history.ExistingVersions:
     """What table and memory say of the keys of ``changes``, and of those that its truncations are about."""
     spark = changes.sparkSession
     table = spark.read.format("delta").load(location).alias("t").where(key_ranges.within(ranges))
@@ -144,10 +144,10 @@ def _known(
     versions = table.join(wanted, F.expr(order.same_key("w", "t")), "left_semi")
     if not memory.exists():
         marks = history.truncations(changes, None, order) if told["truncations"] else None
-        return history.Known(versions, None, marks)
+        return history.ExistingVersions(versions, None, marks)
     facts = memory.frame(spark, order)
     mine = facts.alias("r").join(wanted, F.expr(order.same_key("w", "r")), "left_semi")
-    return history.Known(versions, mine, history.truncations(changes, facts, order))
+    return history.ExistingVersions(versions, mine, history.truncations(changes, facts, order))
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def _judged(points: DataFrame) -> Iterator[tuple[DataFrame, Row]]:
 
 
 def _remember(
-    changes: DataFrame, points: DataFrame, order: Order, memory: Tombstones, entry: Entry, *, truncations: int
+    changes: DataFrame, points: DataFrame, order: ChangeOrder, memory: Tombstones, entry: Entry, *, truncations: int
 ) -> None:
     rows = history.to_remember(points, order)
     if truncations:
@@ -174,7 +174,7 @@ def _remember(
     memory.remember(rows.withColumn(history.ENTRY, F.lit(entry.number).cast("bigint")), order, beside)
 
 
-def _what(columns: Sequence[str], order: Order, ranges: Ranges) -> Merge:
+def _what(columns: Sequence[str], order: ChangeOrder, ranges: Ranges) -> Merge:
     start = F.expr(f"s.{names.START_AT} = t.{names.START_AT}")
     return Merge(
         on=F.expr(order.same_key("s", "t")) & start,

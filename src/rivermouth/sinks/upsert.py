@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.ports.delta import delta_table
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.rows.keyed.changes import ChangeOrder
     from rivermouth.rows.keyed.key_ranges import Ranges
     from rivermouth.side_tables.deleted_keys import Tombstones
     from rivermouth.sinks._target import Target
@@ -127,7 +127,7 @@ class Upsert(KeyedSink):
         return replace(commit, rows_written=(commit.rows_written or 0) + found.cleared)
 
 
-def _keep_values(changes: DataFrame, order: Order, target: Target, *, leaves: bool) -> bool:
+def _keep_values(changes: DataFrame, order: ChangeOrder, target: Target, *, leaves: bool) -> bool:
     """Whether values are to be compared column by column: a change leaves one out, or one did before.
 
     The first time the table gets a column for the places of values that older changes brought.
@@ -144,7 +144,7 @@ def _keep_values(changes: DataFrame, order: Order, target: Target, *, leaves: bo
 def _merge_rows(
     changes: DataFrame,
     truncated: of_keys.Truncations | None,
-    order: Order,
+    order: ChangeOrder,
     tombstones: Tombstones,
     target: Target,
     entry: Entry,
@@ -197,7 +197,7 @@ class _Left:
 
 
 @contextmanager
-def _truncated(rows: DataFrame, order: Order, tombstones: Tombstones) -> Iterator[_Left]:
+def _truncated(rows: DataFrame, order: ChangeOrder, tombstones: Tombstones) -> Iterator[_Left]:
     """The rows that no truncation clears away. Of a record with several changes its first is taken for all."""
     if not (order.truncates or order.kept):
         yield _Left(rows.drop(names.TRUNCATE))
@@ -224,7 +224,7 @@ def _truncated(rows: DataFrame, order: Order, tombstones: Tombstones) -> Iterato
 
 
 @contextmanager
-def _ready(changes: DataFrame, location: str, order: Order) -> Iterator[_Found]:
+def _ready(changes: DataFrame, location: str, order: ChangeOrder) -> Iterator[_Found]:
     """The newest change of each key. What a tombstone deletes is looked up in the table, if there is one."""
     parts = of_keys.by_partition(changes, order)
     with ExitStack() as ends:
@@ -254,7 +254,7 @@ def _counts(ranged: Sequence[str]) -> Iterator[Column]:
 
 
 @contextmanager
-def _in_time(changes: DataFrame, order: Order, tombstones: Tombstones) -> Iterator[DataFrame]:
+def _in_time(changes: DataFrame, order: ChangeOrder, tombstones: Tombstones) -> Iterator[DataFrame]:
     """Without those whose key was deleted by a newer one."""
     late = tombstones.older(changes.where(f"NOT {names.DELETE}"), order)
     if late is None:
@@ -264,7 +264,7 @@ def _in_time(changes: DataFrame, order: Order, tombstones: Tombstones) -> Iterat
         yield changes.join(F.broadcast(known), [*order.keys], "left_anti") if told["rows"] else changes
 
 
-def _what(changes: DataFrame, order: Order, found: _Found, truncated: of_keys.Truncations | None) -> Merge:
+def _what(changes: DataFrame, order: ChangeOrder, found: _Found, truncated: of_keys.Truncations | None) -> Merge:
     way = {names.CHANGE, names.DELETE, names.ORDINAL, of_keys.RECORDS}
     way |= {names.SEQUENCE} if order.sequence != names.SEQUENCE else set()
     columns = [names.quoted(name) for name in changes.columns if name not in way]

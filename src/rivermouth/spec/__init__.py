@@ -18,13 +18,14 @@ from rivermouth.spec.offsets import EndingOffsets, Offsets, StartingOffsets
 from rivermouth.spec.places import Places
 from rivermouth.spec.project import KafkaCluster, ProjectSpec, SchemaRegistry, SparkSettings
 from rivermouth.spec.source import Source
-from rivermouth.spec.values import DurationS, Noun, duration_s, duration_text
+from rivermouth.spec.values import ConfigModel, DurationS, duration_s, duration_text
 
 __all__ = [
     "Action",
     "Catalog",
     "ColumnEvolution",
     "Compression",
+    "ConfigModel",
     "DurationS",
     "EndingOffsets",
     "Evolution",
@@ -34,7 +35,6 @@ __all__ = [
     "KafkaCluster",
     "KeyedSink",
     "Maintenance",
-    "Noun",
     "Offsets",
     "Optimize",
     "Places",

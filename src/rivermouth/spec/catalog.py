@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import ConfigModel
 
 EMBEDDED: Final = "embedded"
 SESSION: Final = "session"
@@ -15,15 +15,15 @@ SESSION: Final = "session"
 _NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 
-class Catalog(Noun):
+class Catalog(ConfigModel):
     """A catalog in which the tables of all flows are registered, so that ``SELECT … FROM bronze.orders`` finds them.
 
-    In YAML its name alone, or a mapping. In names whatever Spark would have to quote becomes ``_``: a table of the
+    In YAML its name alone, or a mapping. Characters that Spark would have to quote become ``_``: a table of the
     topic ``a-b`` is found as ``a_b``.
 
     Attributes:
         name: Of the catalog; ``spark_catalog`` is the session's own.
-        naming: Template of the schema's name there; ``{schema}`` stands for that of the table.
+        naming: Template of the schema's name there; ``{schema}`` is that of the table.
         metastore: Where ``spark_catalog`` keeps its names: ``embedded`` in the lake's state, for one process at a time;
             the URI of a Hive metastore, ``thrift://host:9083``; or ``session``, as Spark's own options say.
     """

@@ -6,15 +6,15 @@ from typing import Final, Literal
 
 from pydantic import Field, model_validator
 
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import ConfigModel
 
 DEFAULT_MAX_BYTES: Final = 64 << 20
 
 
-class Compression(Noun):
+class Compression(ConfigModel):
     """How each value is compressed; in YAML also its type alone.
 
-    Kafka's own compression, of batches, is none of it: Kafka's clients take that away by themselves.
+    Kafka's own compression, of batches, is none of it: Kafka's clients remove that themselves.
 
     Attributes:
         type: ``gzip`` (RFC 1952) or ``zstd`` (RFC 8878).

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import ConfigModel
 
 OnNewColumn = Literal["ignore", "evolve", "rescue", "dead_letter", "fail"]
 OnTypeChange = Literal["widen", "widen_or_rescue", "rescue", "dead_letter", "fail"]
@@ -20,7 +20,7 @@ WIDENS: Final = frozenset({"widen", "widen_or_rescue"})
 _UNRESCUED: Final[Mapping[OnTypeChange, OnTypeChange]] = {"rescue": "dead_letter", "widen_or_rescue": "widen"}
 
 
-class ColumnEvolution(Noun):
+class ColumnEvolution(ConfigModel):
     """What one column does otherwise than its flow.
 
     Attributes:
@@ -34,7 +34,7 @@ class ColumnEvolution(Noun):
     on_missing_column: Annotated[OnMissingColumn | None, _NULL_IS_A_WORD] = None
 
 
-class Evolution(Noun):
+class Evolution(ConfigModel):
     """What happens to records that a flow's schema does not foresee.
 
     What is not given is ``evolve`` and ``widen`` where the schema is inferred, and ``ignore`` and ``dead_letter``

@@ -37,7 +37,7 @@ class Flow(FlowFields):
         starting_offsets: Where to start while the flow has no ledger yet.
         ending_offsets: Where a bounded run ends; not together with ``--follow``.
         on_data_loss: What happens where Kafka no longer holds what was not read yet, or a topic was created again:
-            ``fail`` stops the flow until somebody decides, ``record`` records the loss in the ledger and goes on.
+            ``fail`` stops the flow until you decide, ``record`` records the loss in the ledger and goes on.
         group_id: Consumer group under which progress is shown to Kafka's own tools; never read back.
         format: How the value of a record becomes columns.
         compression: How each value is compressed; not what Kafka does with batches of records.
@@ -45,21 +45,21 @@ class Flow(FlowFields):
             and int read whole numbers as Kafka's serializers write them, and a format with a schema makes a struct of
             its columns, or one value of an Avro schema that is no record.
         metadata_columns: Which of Kafka's coordinates the table gets, and under which names.
-        explode: An array or a map over the columns that the format reads, of which each element becomes a row, as SQL:
-            ``items AS item``, ``tags AS (name, tag)``. ``*`` where a value is itself an array of documents. The column
+        explode: An array or a map over the columns that the format reads, as SQL: ``items AS item``, ``tags AS (name,
+            tag)``. Each element becomes a row. ``*`` where a value is itself an array of documents. The column
             ``kafka_position`` says which element of its record a row is.
         null_values: What happens to a record without a value: ``drop`` counts it, ``keep`` writes a row whose payload
             columns are null, ``dead_letter`` refuses it. The default is ``keep`` with ``format: raw`` (without
             ``explode``), and ``drop`` with all other formats. Keyed sinks have ``tombstones`` instead.
-        select: SQL expressions over the columns that the format reads, and the metadata columns: what they make stands
-            in the table in the place of those that were read. ``*`` is all of these. In YAML also one alone.
-        evolution: What happens to documents that the schema does not foresee.
+        select: SQL expressions over the columns that the format reads, and the metadata columns: their results are
+            in the table in the place of those that were read. ``*`` is all of these. In YAML also a single one.
+        evolution: What happens to documents that do not fit the schema.
         expectations: Conditions that each record should meet.
         table: The Delta table.
         sink: How rows get into the table.
-        places: Where things lie, if not where the project says.
+        places: Where tables and state are kept, if not where the project says.
         trigger: How often the flow looks for records, and how many it takes.
-        maintenance: When the files of its tables are put in order, if not as the project says; ``{}`` for never.
+        maintenance: When its tables are optimized and vacuumed, if not as the project says; ``{}`` for never.
         previously: The name that the flow had before it was renamed.
     """
 

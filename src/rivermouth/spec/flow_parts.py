@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from rivermouth.extend import find_kind
 from rivermouth.spec.kinds import Action
-from rivermouth.spec.values import DurationS, Noun
+from rivermouth.spec.values import ConfigModel, DurationS
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
@@ -26,7 +26,7 @@ def _null_values(known: dict[str, Any]) -> NullValues:
     return "keep" if kind == "raw" and known.get("explode") is None else "drop"
 
 
-class Expectation(Noun):
+class Expectation(ConfigModel):
     """A condition that each record should meet; it counts as met only if it is TRUE, so NULL fails.
 
     Attributes:
@@ -51,15 +51,15 @@ class Expectation(Noun):
         return action.route
 
 
-class Trigger(Noun):
+class Trigger(ConfigModel):
     """How often a flow looks for records, and how many it takes at a time.
 
     Attributes:
         every: Time from the start of one batch to the start of the next, with ``--follow``.
-        max_offsets: At most so many offsets a batch, over all partitions.
-        min_offsets: Wait until there are so many, but no longer than ``max_delay``.
+        max_offsets: The most offsets in a batch, over all partitions.
+        min_offsets: Wait until there are this many offsets, but no longer than ``max_delay``.
         max_delay: Bound on the wait for ``min_offsets``.
-        min_partitions: At least so many Spark tasks read a batch.
+        min_partitions: The least number of Spark tasks that read a batch.
     """
 
     every: DurationS = 10.0
@@ -80,14 +80,14 @@ class Trigger(Noun):
         return self
 
 
-class Table(Noun):
+class Table(ConfigModel):
     """The Delta table that a flow writes; in YAML a name, or a mapping with its layout.
 
     Attributes:
-        name: ``schema.table`` lies in the lake; ``catalog.schema.table`` is also registered in that catalog. With
+        name: ``schema.table`` is in the lake; ``catalog.schema.table`` is also registered in that catalog. With
             ``{topic}`` in it a flow of several topics has a table for each; with ``{column}``, a flow over a table
             has one for each value of that partition column.
-        max_tables: At most so many tables, where there are several.
+        max_tables: The most tables, where there are several.
         partition_by: Columns; ``{name: expression}`` derives one, for example ``{day: date(kafka_timestamp)}``.
         cluster_by: Columns for liquid clustering; not together with ``partition_by``.
         properties: Delta table properties, set when the table is created.

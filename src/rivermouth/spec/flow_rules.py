@@ -131,7 +131,7 @@ def _check_evolution(flow: FlowFields) -> None:
         return
     if flow.keyed is not None and flow.keyed.partial_updates and flow.policies.rescues:
         msg = (
-            "what is rescued of a record stands in one column of its row, and here a row is of many records: "
+            "what is rescued of a record is in one column of its row, and here a row is of many records: "
             "write dead_letter in the place of rescue"
         )
         raise ValueError(msg)
@@ -181,9 +181,7 @@ def _check_explode(flow: FlowFields) -> None:
         msg = "explode names no column: write explode: items AS item, or explode: '*' where a value is an array"
         raise ValueError(msg)
     if flow.keyed is not None:
-        msg = (
-            f"explode makes several rows of a record, which only an append tells apart: leave sink {flow.sink.type} out"
-        )
+        msg = f"explode makes several rows of a record, which only an append can keep: leave sink {flow.sink.type} out"
         raise ValueError(msg)
     if flow.format.changes:
         msg = f"a record of the format {kind} is a change of a whole row: leave explode out"
@@ -252,7 +250,7 @@ def _check_key_format(flow: FlowFields) -> None:
         msg = "key_format is about the column kafka_key: list it in metadata_columns, or leave key_format out"
         raise ValueError(msg)
     if flow.keyed is not None and not flow.keyed.keys and form.makes_struct_of_keys:
-        msg = "kafka_key is a struct, by which no rows are told apart: name its parts, keys: [{id: kafka_key.id}]"
+        msg = "kafka_key is a struct, which cannot be a key: name its parts, keys: [{id: kafka_key.id}]"
         raise ValueError(msg)
 
 
@@ -268,7 +266,7 @@ def _check_changes(flow: FlowFields) -> None:
         raise ValueError(msg)
     if flow.keyed is None:
         if flow.format.changes and "operation" not in flow.metadata_columns:
-            msg = "an append of changes tells deletions from rows by operation: list it in metadata_columns"
+            msg = "an append of changes needs operation to show deletions: list it in metadata_columns"
             raise ValueError(msg)
         return
     if flow.format.changes and flow.keyed.partial_updates:
@@ -312,7 +310,7 @@ def _check_expectations(flow: FlowFields) -> None:
     called = [expectation.name for expectation in flow.expectations]
     twice = sorted({name for name in called if called.count(name) > 1})
     if twice:
-        msg = f"expectation {twice[0]!r} stands twice: each name once"
+        msg = f"expectation {twice[0]!r} is there twice: each name once"
         raise ValueError(msg)
 
 

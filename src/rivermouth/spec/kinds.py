@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from rivermouth.extend import find_kind
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import ConfigModel
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rivermouth.spec.evolution import Evolution
 
 
-class Action(Noun):
+class Action(ConfigModel):
     """What a failed expectation does to its record. Lives in ``actions/<name>.py`` as ``KIND``.
 
     Attributes:
@@ -30,7 +30,7 @@ class Action(Noun):
     route: Literal["table", "dropped", "dead_letter", "fail"]
 
 
-class Format(Noun):
+class Format(ConfigModel):
     """Base of the formats: how the value of a record becomes columns.
 
     A subclass lives in ``formats/<type>.py`` (assigned there to ``KIND``) and is pure: frames in, frames out.
@@ -308,7 +308,7 @@ class Format(Noun):
         return None
 
 
-class Sink(Noun):
+class Sink(ConfigModel):
     """Base of the sinks: how rows get into the table. Lives in ``sinks/<type>.py`` as ``KIND``."""
 
     type: str

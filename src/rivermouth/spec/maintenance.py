@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
-from rivermouth.spec.values import DurationS, Noun, duration_s, duration_text
+from rivermouth.spec.values import ConfigModel, DurationS, duration_s, duration_text
 
 _WORDS_S: Final = {"hourly": 3600.0, "daily": 86400.0, "weekly": 604800.0}
 _LEAST_RETAIN_S: Final = 168 * 3600.0
@@ -36,7 +36,7 @@ EveryS = Annotated[
 ]
 
 
-class Optimize(Noun):
+class Optimize(ConfigModel):
     """OPTIMIZE at times: small files are put together. In YAML also the time alone.
 
     Attributes:
@@ -53,7 +53,7 @@ class Optimize(Noun):
         return {"every": value} if isinstance(value, str) else value
 
 
-class Vacuum(Noun):
+class Vacuum(ConfigModel):
     """VACUUM at times: files are deleted that only older versions need. In YAML also the time alone.
 
     Attributes:
@@ -82,10 +82,10 @@ class Vacuum(Noun):
         return self
 
 
-class Maintenance(Noun):
+class Maintenance(ConfigModel):
     """What a flow does for the files of its tables, between batches and after a run that drained.
 
-    In YAML ``after_run`` alone stands for all three, with their defaults.
+    In YAML ``after_run`` alone sets all three, with their defaults.
 
     Attributes:
         optimize: When small files are put together; never where it is left out.

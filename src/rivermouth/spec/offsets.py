@@ -8,12 +8,12 @@ from typing import Literal
 from pydantic import BaseModel, model_validator
 
 from rivermouth.names import did_you_mean
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import ConfigModel
 
 Offsets = dict[str, dict[int, int]]
 
 
-class StartingOffsets(Noun):
+class StartingOffsets(ConfigModel):
     """Where a flow starts that has no ledger yet.
 
     In YAML: ``earliest``, ``latest``, ``{topic: {partition: offset}}`` (-2 earliest, -1 latest), a timestamp
@@ -35,7 +35,7 @@ class StartingOffsets(Noun):
         return _offsets_text(self)
 
 
-class EndingOffsets(Noun):
+class EndingOffsets(ConfigModel):
     """Where a bounded run ends: ``latest``, ``{topic: {partition: offset}}`` (-1 latest) or a timestamp."""
 
     kind: Literal["latest", "offsets", "timestamp"] = "latest"

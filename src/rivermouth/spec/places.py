@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import ConfigModel
 
 
-class Places(Noun):
+class Places(ConfigModel):
     """Templates of the places where things lie; a flow may override them.
 
     Placeholders: ``{lake}``, ``{schema}``, ``{table}``, ``{topic}``, ``{bucket_prefix}``.
@@ -17,7 +17,7 @@ class Places(Noun):
         table: Folder of the table.
         checkpoint: Folder of the query's checkpoint. It is a cache: it may be deleted at any time.
         dead_letter_table: Folder of the table of dead letters.
-        bucket_prefix: What ``{bucket_prefix}`` stands for.
+        bucket_prefix: The text of ``{bucket_prefix}``.
     """
 
     table: str | None = None

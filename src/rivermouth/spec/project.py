@@ -10,10 +10,10 @@ from rivermouth.spec.catalog import Catalog
 from rivermouth.spec.flow import Flow
 from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.places import Places
-from rivermouth.spec.values import Constructed, HeapSize, Noun
+from rivermouth.spec.values import ConfigModel, Constructed, HeapSize
 
 
-class KafkaCluster(Noun):
+class KafkaCluster(ConfigModel):
     """Where the brokers are and how to talk to them.
 
     Attributes:
@@ -33,7 +33,7 @@ class KafkaCluster(Noun):
     options: dict[str, str | int | bool] = {}
 
 
-class SchemaRegistry(Noun):
+class SchemaRegistry(ConfigModel):
     """Where the schemas of records are that name them by a number; it speaks as Confluent's does.
 
     Attributes:
@@ -53,7 +53,7 @@ class SchemaRegistry(Noun):
     max_bytes: int = Field(default=1 << 20, gt=0, le=1 << 30)
 
 
-class SparkSettings(Noun):
+class SparkSettings(ConfigModel):
     """The Spark session of a run.
 
     Attributes:

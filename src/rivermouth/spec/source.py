@@ -6,7 +6,7 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from rivermouth.spec.values import Noun
+from rivermouth.spec.values import ConfigModel
 
 VERSION: Final = "{version}"
 """Stands in the name of a file for digits, which may have signs between them."""
@@ -14,13 +14,13 @@ READ: Final = (".json", ".jsonl", ".ndjson", ".parquet")
 """The ends of the names of files that are read."""
 
 
-class Source(Noun):
+class Source(ConfigModel):
     """Where a flow's records come from, if not from Kafka itself.
 
     Attributes:
         table: Name of the table of another flow of the project, one with ``format: raw``.
         versions_of: A Delta table each of whose versions is a snapshot: ``schema.table`` in the lake, or a path.
-        files: Files each of which is a snapshot: a path with ``{version}`` in the file's name, which stands for digits.
+        files: Files that are one snapshot each: a path with ``{version}`` in the file's name, which matches digits.
         max_bytes: So many bytes on storage, of a version or a file, are read at once.
         where: A Spark SQL condition over the table's columns: only rows for which it is TRUE are the flow's. One over
             partition columns reads no other files.

@@ -62,13 +62,13 @@ def _problem(cls: Any, detail: Any) -> RivermouthError:
     return ProjectInvalid(detail=f"{cls.__name__}: {where}: {said}", fix=f"help(rivermouth.spec.{cls.__name__})")
 
 
-class Noun(BaseModel):
+class ConfigModel(BaseModel):
     """Base of all nouns: frozen, and strict about keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
-class Constructed(Noun, metaclass=_Constructed):
+class Constructed(ConfigModel, metaclass=_Constructed):
     """Base of the nouns that users make in Python: a wrong value raises an error of ours."""
 
 

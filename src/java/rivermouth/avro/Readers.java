@@ -198,7 +198,7 @@ final class Readers {
         };
     }
 
-    /** A map, each of whose entries has so many bytes at least; of a key that stands twice the last value wins. */
+    /** A map, each of whose entries has so many bytes at least; of a key that is there twice the last value wins. */
     static Reader entries(Reader item, int least) {
         return in -> {
             Map<UTF8String, Object> items = new LinkedHashMap<>();

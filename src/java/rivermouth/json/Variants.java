@@ -20,7 +20,7 @@ import org.apache.spark.unsafe.types.VariantVal;
 
 /**
  * Reads values of any shape, as Spark's VARIANT has them: numbers as decimals digit by digit, those with an exponent or more
- * digits as doubles, and of a key that stands twice the last value.
+ * digits as doubles, and of a key that is there twice the last value.
  */
 final class Variants implements Reader {
     static final Variants READER = new Variants();

@@ -99,7 +99,7 @@ abstract class Cursor {
 
     /** What an escape stands before, where that is nothing that may be escaped. */
     final Refused wronglyEscaped() {
-        return Refused.line(name(), "an escape stands before something that is not to be escaped");
+        return Refused.line(name(), "an escape comes before something that is not to be escaped");
     }
 
     /** A part of the value behind what was kept before. */

@@ -113,7 +113,7 @@ public final class KeyValue extends LineStep {
             int first = at;
             while (!isEnd() && !stands(within, at) && !stands(separator, at)) {
                 if (stands(quote, at)) {
-                    throw Refused.line(null, "a quote stands where no value begins");
+                    throw Refused.line(null, "a quote is where no value begins");
                 }
                 at++;
             }
@@ -133,7 +133,7 @@ public final class KeyValue extends LineStep {
             UTF8String text = stands(quote, at) ? quoted() : unquoted();
             if (place != null) {
                 if (seen[place]) {
-                    throw new Refused("FIELD_TWICE", name, "field " + name + " stands twice in the line");
+                    throw new Refused("FIELD_TWICE", name, "field " + name + " is there twice in the line");
                 }
                 seen[place] = true;
                 found[place] = text;
@@ -197,7 +197,7 @@ public final class KeyValue extends LineStep {
             int first = at;
             while (!isEnd() && !stands(separator, at)) {
                 if (stands(quote, at)) {
-                    throw Refused.line(name, "a quote stands within a value that does not begin with one");
+                    throw Refused.line(name, "a quote is within a value that does not begin with one");
                 }
                 at++;
             }

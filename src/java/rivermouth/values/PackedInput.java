@@ -184,7 +184,7 @@ final class PackedInput {
                 throw new Refused("INVALID_MSGPACK", "a key is neither a string nor a whole number nor a boolean");
             }
             if (found.containsKey(key)) {
-                throw new Refused("INVALID_MSGPACK", "a key stands twice in one map");
+                throw new Refused("INVALID_MSGPACK", "a key is there twice in one map");
             }
             found.put(key, value(depth + 1));
         }

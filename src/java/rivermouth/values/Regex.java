@@ -144,7 +144,7 @@ public final class Regex extends Step {
             Pattern.compile(renamed + "\n\\k<" + name.getValue() + ">");
         } catch (PatternSyntaxException error) {
             throw new IllegalArgumentException(
-                    "(?<" + name.getKey() + "> is no group where it stands: write \\(\\?< for these signs");
+                    "(?<" + name.getKey() + "> is no group here: write \\(\\?< for these signs");
         }
     }
 

@@ -96,7 +96,7 @@ public final class StringDocuments extends Step {
     private static byte[] document(String text, Node node, String path) {
         if (!StandardCharsets.UTF_8.newEncoder().canEncode(text)) {
             throw new Refused("LONE_SURROGATE", path,
-                    "field " + path + " holds an escape that stands for half a character (a surrogate without its pair)");
+                    "field " + path + " holds an escape that is half a character (a surrogate without its pair)");
         }
         byte[] value = text.getBytes(StandardCharsets.UTF_8);
         Changed changed = new Changed(value);

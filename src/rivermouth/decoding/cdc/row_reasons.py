@@ -198,7 +198,7 @@ def _unclear(value: Any, declared: T.DataType, hint: Any) -> str | None:
             return "a string that no schema block explains: write decimals: string, or decimals: base64, in the format"
         case T.TimestampType() | T.TimestampNTZType() if isinstance(value, Number):
             units = "time_precision: millis, micros or nanos"
-            return f"{kind(value)} of which no schema block says the unit: write {units} in the format"
+            return f"{kind(value)} whose unit is in no schema block: write {units} in the format"
         case T.BinaryType() if isinstance(value, str):
             settings = "binaries: base64, or binaries: hex"
             return f"a string, as which its schema block does not say how bytes are written: write {settings}"

@@ -176,7 +176,7 @@ def _judge(
         yield Verdict("TOO_LONG", None, long)
         return
     if any(_half_a_character(text) for text in texts(document)):
-        yield Verdict("LONE_SURROGATE", None, "an escape stands for half a character (a surrogate without its pair)")
+        yield Verdict("LONE_SURROGATE", None, "an escape is half a character (a surrogate without its pair)")
         return
     if array is not None:
         if not isinstance(document, list) or isinstance(document, Object):

@@ -306,7 +306,7 @@ def is_text_map(declared: T.DataType) -> bool:
 
 
 def last_wins(entries: str, item: str) -> str:
-    """SQL of a map whose keys are unique; the parser keeps both entries of a key that stands twice."""
+    """SQL of a map whose keys are unique; the parser keeps both entries of a key that is there twice."""
     last = f"array_position(reverse(map_keys({entries})), e{item}.key) = size({entries}) - i{item}"
     unique = f"map_from_entries(filter(map_entries({entries}), (e{item}, i{item}) -> {last}))"
     twice = f"size(array_distinct(map_keys({entries}))) < size({entries})"

@@ -76,7 +76,7 @@ def _step(kind: DataType, step: str, path: str) -> DataType:
         case MapType() if step == _EACH:
             found = kind.valueType
     if found is None:
-        hint = did_you_mean(step, known) if known else "[] stands for elements of arrays, and values of maps, alone"
+        hint = did_you_mean(step, known) if known else "[] is only for elements of arrays and values of maps"
         msg = f"documents_in_strings names {path!r}, which is no field of the schema: {hint}"
         raise ValueError(msg)
     return found

@@ -172,7 +172,7 @@ def _check_place(where: Reference) -> None:
     mine = importlib.machinery.PathFinder.find_spec(top, [where.folder])
     origin = getattr(getattr(sys.modules.get(top), "__spec__", None), "origin", None)
     if mine is not None and mine.origin is not None and mine.origin != origin:
-        detail = f"Python has another module {top} ({origin}), which hides the one beside the project file"
+        detail = f"Python has another module {top} ({origin}), which hides the one in the project file's folder"
         raise _Unusable(detail, f"rename {top} beside the project file, and name it so: function: my_{top}:...")
 
 

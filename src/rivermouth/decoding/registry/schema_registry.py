@@ -63,7 +63,7 @@ def problems(spec: SchemaRegistry, url: str) -> Iterator[tuple[str, str, str]]:
     if not known or not _ADDRESS.fullmatch(url):
         yield "url", "it is no address of a registry", example
     elif parts.username is not None or parts.password is not None:
-        yield "url", "a login does not belong into the address", "write username and password beside it"
+        yield "url", "a login does not belong into the address", "write username and password next to it"
     elif parts.query or parts.fragment:
         yield "url", "it has more than host, port and path", example
     if (spec.username is None) != (spec.password is None):

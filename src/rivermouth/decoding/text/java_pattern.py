@@ -26,7 +26,7 @@ def groups(pattern: str) -> tuple[str, ...] | None:
     """The names of its groups, in their order; None if that cannot be told.
 
     Raises:
-        ValueError: Java would not compile it, or a name stands twice; the text says why and what to write.
+        ValueError: Java would not compile it, or a name is there twice; the text says why and what to write.
     """
     return None if _COMMENTS.search(pattern) else _Reading(pattern).groups()
 
@@ -87,7 +87,7 @@ class _Reading:
             self._classes.pop()
         elif found := _GROUP.match(self._pattern, place):
             # Java takes it for signs, but for a group it was meant, or will be read.
-            detail = f"{found[0]} at character {place + 1} stands within [ and ] and is no group"
+            detail = f"{found[0]} at character {place + 1} is within [ and ] and is no group"
             raise _refused(detail, r"write \(\?< for these signs, or ] before it")
         return place + 1
 
@@ -100,10 +100,10 @@ class _Reading:
     def _escaped(self, place: int) -> int:
         found = _QUOTATION.match(self._pattern, place) or _ESCAPE.match(self._pattern, place)
         if found is None:
-            raise _refused("it ends with a \\ that stands before nothing", "write \\\\ for that sign itself")
+            raise _refused("it ends with a \\ that has nothing after it", "write \\\\ for that sign itself")
         if found.re is _ESCAPE and found[1] is not None and not self._classes and found[1] not in self._names:
             name = found[1]
-            raise _refused(f"\\k<{name}> stands before any group of that name", f"write (?<{name}>...) before it")
+            raise _refused(f"\\k<{name}> comes before any group of that name", f"write (?<{name}>...) before it")
         return found.end()
 
     def _group(self, place: int) -> None:

@@ -115,7 +115,7 @@ class TimeForms:
                 msg = "timestamp_format is about timestamps, and no column is one: declare one, or leave it out"
                 raise ValueError(msg)
             if local and (self.timestamp in EPOCHS or datetime_pattern.has_offset(self.timestamp)):
-                msg = f"column {local[0]} is timestamp_ntz, and timestamp_format tells instants: declare it timestamp"
+                msg = f"column {local[0]} is timestamp_ntz, and timestamp_format has instants: declare it timestamp"
                 raise ValueError(msg)
         if self.date is not None and not any(isinstance(leaf, T.DateType) for _, leaf in leaves):
             msg = "date_format is about dates, and no column is one: declare one, or leave it out"

@@ -35,7 +35,7 @@ class Figures:
         version: Its version.
         files: Data files.
         live_bytes: Of its data files and their deletion vectors.
-        stored_bytes: Of all that lies in its folder, without the log.
+        stored_bytes: Of all files in its folder, without the log.
     """
 
     version: int

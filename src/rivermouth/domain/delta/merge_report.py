@@ -62,8 +62,8 @@ class MergeReport:
 
     Attributes:
         changes: Changes that were held against the table: at most one a key, or one a version.
-        held_bytes: What these, and what they were made of, took while they stood ready in memory or on disk; None
-            where Spark does not tell.
+        held_bytes: What these, and what they were made of, took while they were kept in memory or on disk; None
+            where Spark does not report it.
         join: How they met the table's rows: ``broadcast`` or ``shuffle``.
         reason: Why so.
         files_read: Files that may have held a row of the changes, by their statistics, each read once; None if Delta's
@@ -75,14 +75,15 @@ class MergeReport:
         inserted: Rows that are new.
         updated: Rows that became others.
         deleted: Rows that went.
-        copied: Rows that stayed as they were in a file that was written anew.
+        copied: Rows that stayed as they were in a file that was rewritten.
         files_added: Files written.
         files_removed: Files that are the table's no more.
-        vectors: Files of which rows were marked as gone in a deletion vector, and which were not written anew.
+        vectors: Files with rows that were marked as deleted in a deletion vector, and which were not rewritten.
         bytes_added: Size of the files written.
         bytes_removed: Size of the files removed.
-        task_peak_bytes: Execution memory of the task that had the most; None where Spark does not tell.
-        spilled_bytes: What went to the workers' disks for want of memory; None where Spark does not tell.
+        task_peak_bytes: Execution memory of the task that had the most; None where Spark does not report it.
+        spilled_bytes: What went to the workers' disks because memory was too small; None where Spark does not report
+            it.
     """
 
     changes: int

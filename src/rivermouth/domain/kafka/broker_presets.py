@@ -92,13 +92,13 @@ def login_problem(cluster: KafkaCluster) -> tuple[str, str] | None:
     said = _said(cluster)
     if "sasl.jaas.config" in {plain_name(name) for name in cluster.options}:
         return (
-            "username and password make sasl.jaas.config, which also stands under options",
+            "username and password make sasl.jaas.config, which is also under options",
             "remove sasl.jaas.config from options:",
         )
     if cluster.password is None:
-        return "username stands without a password", "password: ${KAFKA_PASSWORD}"
+        return "username has no password", "password: ${KAFKA_PASSWORD}"
     if cluster.username is None and (cluster.preset is None or PRESETS[cluster.preset].username is None):
-        return "password stands without a username", "username: ${KAFKA_USER}"
+        return "password has no username", "username: ${KAFKA_USER}"
     for name, good in _NEEDED.items():
         if said.get(name) not in good:
             found = f"it is {said[name]}" if name in said else "it is not set"

@@ -180,7 +180,7 @@ def problems(options: Mapping[str, str | float | bool]) -> Iterator[KafkaOptionR
         name = plain_name(written)
         if name in seen:
             yield KafkaOptionRefused(
-                option=written, reason=f"it also stands here as {seen[name]!r}", fix=f"keep one: {name}"
+                option=written, reason=f"it is also here as {seen[name]!r}", fix=f"keep one: {name}"
             )
         seen[name] = written
         judged = _judge_name(name) or (_judge_jaas(str(value)) if name == "sasl.jaas.config" else None)

@@ -10,7 +10,7 @@ from rivermouth.domain.ledger.ledger import Decision, Entry, first_entry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rivermouth.domain.ledger.data_loss import Found
+    from rivermouth.domain.ledger.data_loss import KafkaState
     from rivermouth.domain.ledger.ledger import Offsets
 
 TABLE: Final = "table"
@@ -32,7 +32,7 @@ class Adoption:
     at: str
 
 
-def by_checkpoint(read: Offsets, found: Found, *, pattern: bool) -> Offsets | str:
+def by_checkpoint(read: Offsets, found: KafkaState, *, pattern: bool) -> Offsets | str:
     """Where the flow begins after a query that had read up to ``read``; or why nobody can say.
 
     Args:
@@ -50,7 +50,7 @@ def by_checkpoint(read: Offsets, found: Found, *, pattern: bool) -> Offsets | st
     return _held(known, {topic: dict.fromkeys(found.first[topic], 0) for topic in known}, found)
 
 
-def by_rows(last: Offsets, found: Found) -> Offsets | str:
+def by_rows(last: Offsets, found: KafkaState) -> Offsets | str:
     """Where the flow begins behind the rows that are there: after the last one, or where Kafka begins.
 
     Args:
@@ -62,7 +62,7 @@ def by_rows(last: Offsets, found: Found) -> Offsets | str:
     return _held({topic: {p: end + 1 for p, end in parts.items()} for topic, parts in last.items()}, found.first, found)
 
 
-def _held(read: Offsets, else_at: Offsets, found: Found) -> Offsets | str:
+def _held(read: Offsets, else_at: Offsets, found: KafkaState) -> Offsets | str:
     """``read``, and ``else_at`` for partitions that it lacks; or what of it Kafka cannot hold."""
     for topic, parts in sorted(read.items()):
         for partition, offset in sorted(parts.items()):

@@ -18,7 +18,7 @@ _TOLD: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KafkaState:
     """What Kafka holds of a flow's topics.
 
     Attributes:
@@ -91,7 +91,7 @@ def gone(needed: Offsets, first: Offsets) -> Ranges:
     return ledger.between(needed, known)
 
 
-def with_added(entry: Entry, needed: Offsets, found: Found) -> Offsets:
+def with_added(entry: Entry, needed: Offsets, found: KafkaState) -> Offsets:
     """``needed``, and the very beginning of each partition that a topic of the ledger's got since.
 
     Nothing of it was there before, so what it lacks was lost unread; Spark's own source judges so too. Of topics that
@@ -102,7 +102,7 @@ def with_added(entry: Entry, needed: Offsets, found: Found) -> Offsets:
     return ledger.filled(needed, added)
 
 
-def undecided(entry: Entry, needed: Offsets, found: Found) -> LossDecision:
+def undecided(entry: Entry, needed: Offsets, found: KafkaState) -> LossDecision:
     """All that keeps the flow from going on, as the one decision that settles it; empty where nothing does."""
     fresh = tuple(topic for topic in found.ids if is_another(entry, found, topic) or missing(entry, found, topic))
     whole = with_added(entry, needed, found)
@@ -115,7 +115,7 @@ def undecided(entry: Entry, needed: Offsets, found: Found) -> LossDecision:
 
 
 def problem(
-    flow: str, entry: Entry, needed: Offsets, found: Found, wanted: LossDecision | None = None
+    flow: str, entry: Entry, needed: Offsets, found: KafkaState, wanted: LossDecision | None = None
 ) -> RivermouthError | None:
     """Why the flow cannot go on, as an error whose hint is the command that decides all of it; None if it can.
 
@@ -147,7 +147,7 @@ def problem(
     )
 
 
-def _made_anew(flow: str, entry: Entry, found: Found, topic: str, options: str) -> RivermouthError:
+def _made_anew(flow: str, entry: Entry, found: KafkaState, topic: str, options: str) -> RivermouthError:
     there = found.first.get(topic, {})
     another = is_another(entry, found, topic)
     kind = TopicRecreated if another else PartitionsFewer
@@ -162,20 +162,20 @@ def _made_anew(flow: str, entry: Entry, found: Found, topic: str, options: str) 
     )
 
 
-def is_another(entry: Entry, found: Found, topic: str) -> bool:
+def is_another(entry: Entry, found: KafkaState, topic: str) -> bool:
     """Whether a topic of the same name is another one than the ledger knows."""
     topic_id, expected = found.ids[topic], entry.topic_ids.get(topic)
     return bool(topic_id) and bool(expected) and topic_id != expected
 
 
-def missing(entry: Entry, found: Found, topic: str) -> list[int]:
+def missing(entry: Entry, found: KafkaState, topic: str) -> list[int]:
     """Partitions that the ledger knows and the topic lacks: Kafka never takes one away."""
     if not found.whole:
         return []
     return sorted(set(entry.next_offsets.get(topic, {})) - set(found.first.get(topic, {})))
 
 
-def beyond(offsets: Offsets, found: Found) -> Iterator[tuple[str, int, int, int]]:
+def beyond(offsets: Offsets, found: KafkaState) -> Iterator[tuple[str, int, int, int]]:
     """(topic, partition, next offset, end) where the topic ends before the ledger."""
     for topic in found.ids:
         for partition, offset in sorted(offsets.get(topic, {}).items()):

@@ -10,19 +10,21 @@ from dataclasses import replace
 from typing import Final
 
 from rivermouth.domain.ledger import ledger
-from rivermouth.domain.ledger.data_loss import Found, LossDecision, problem, undecided
+from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision, problem, undecided
 from rivermouth.domain.ledger.ledger import Decision, Entry, Offsets, Ranges
-from rivermouth.domain.ledger.loss_decision import BY_SETTING, Ruler, Ruling
+from rivermouth.domain.ledger.loss_decision import BY_SETTING, LossDecisionBuilder, LossDecisionResult
 
 FORESEEN: Final = "a run records first"
 
 
-def by_setting(entry: Entry, needed: Offsets, found: Found, *, at: str) -> LossDecision:
+def by_setting(entry: Entry, needed: Offsets, found: KafkaState, *, at: str) -> LossDecision:
     """What ``on_data_loss: record`` decides: new epochs of topics made anew, losses of what is gone elsewhere."""
     return replace(undecided(entry, needed, found), rewinds={}, who=BY_SETTING, at=at, why="record")
 
 
-def foreseen(flow: str, entry: Entry, needed: Offsets, found: Found, *, records: bool, at: str) -> Ruling | None:
+def foreseen(
+    flow: str, entry: Entry, needed: Offsets, found: KafkaState, *, records: bool, at: str
+) -> LossDecisionResult | None:
     """What a run would record before its first batch; None if nothing.
 
     Args:
@@ -45,8 +47,8 @@ def foreseen(flow: str, entry: Entry, needed: Offsets, found: Found, *, records:
 
 
 def rule(
-    flow: str, entry: Entry, needed: Offsets, found: Found, wanted: LossDecision, *, void: bool = False
-) -> Ruling | None:
+    flow: str, entry: Entry, needed: Offsets, found: KafkaState, wanted: LossDecision, *, void: bool = False
+) -> LossDecisionResult | None:
     """What ``wanted`` makes of ``entry``; None if all of it was recorded before.
 
     Args:
@@ -64,7 +66,7 @@ def rule(
     """
     if wanted.mark and any(each.mark == wanted.mark for each in entry.decisions):
         return None
-    ruler = Ruler(flow, entry, needed, found, wanted)
+    ruler = LossDecisionBuilder(flow, entry, needed, found, wanted)
     for topic in wanted.epochs:
         ruler.begin(topic)
     for topic, partition, start, end in ledger.flat(wanted.losses):
@@ -77,7 +79,7 @@ def rule(
     left = ruler.left()
     if left is not None:
         raise left
-    return Ruling(
+    return LossDecisionResult(
         next_offsets=ruler.next_offsets,
         topic_ids=ruler.topic_ids,
         decisions=tuple(ruler.decisions),
@@ -99,7 +101,7 @@ def text(decision: Decision) -> str:
         return f"the table was taken over: {begins}"
     if decision.kind == "rebuild":
         moved = ", ".join(f"{decision.topic}-{p} from {start} on" for p, (_before, start) in parts)
-        return f"the table was emptied, to be made anew: {moved}"
+        return f"the table was emptied, to be rebuilt: {moved}"
     if decision.kind == "rewind":
         moved = ", ".join(f"{decision.topic}-{p} from {before} back to {after}" for p, (before, after) in parts)
         return f"{moved}: read again from there"

@@ -92,16 +92,16 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What somebody decided about data that is gone; it stands in every entry from then on.
+    """A decision about data that is gone; every later entry has it.
 
     Attributes:
         kind: accept_loss, new_epoch or rewind; adopt where the flow took the table over from another program; rebuild
-            where the table was emptied to be made anew from the table that the flow reads.
+            where the table was emptied to be rebuilt from the table that the flow reads.
         entry: Number of the entry that recorded it.
         topic: The topic.
-        moves: By partition, where the flow stood and where it went on: what lies between was lost (accept_loss), is
-            read again (rewind, rebuild) or belongs to another incarnation of the topic (new_epoch). For adopt both are
-            where it begins.
+        moves: By partition, the offset before and the offset after the decision. What is between them was lost
+            (accept_loss), is read again (rewind, rebuild) or belongs to another incarnation of the topic (new_epoch).
+            For adopt both are where it begins.
         topic_id: Kafka's UUID of the topic from then on.
         who: User and host; ``on_data_loss`` where the flow's own setting decided.
         at: When, as ISO 8601 in UTC.
@@ -122,7 +122,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One ledger entry; it stands in the ``userMetadata`` of the commit that it describes.
+    """One ledger entry; it is in the ``userMetadata`` of the commit that it describes.
 
     Attributes:
         flow: The flow that wrote it: its name is its identity.
@@ -137,7 +137,7 @@ class Entry:
         epochs: By topic and partition, the numbers of the entries with which a new epoch of it began: the same
             offsets are other records since then. A partition in its first epoch is not named.
         decisions: What was decided about data that is gone, oldest first.
-        begins: The first offset of each topic and partition for which the table is answerable: what lies from there to
+        begins: The first offset of each topic and partition for which the table accounts: what is from there to
             ``next_offsets`` was written, dropped, dead-lettered or lost. Not known where the first entries had an older
             format.
     """

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rivermouth.domain.ledger import ledger
 from rivermouth.domain.ledger.data_loss import (
-    Found,
+    KafkaState,
     LossDecision,
     gone,
     is_another,
@@ -29,7 +29,7 @@ MAX_AUTOMATIC: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class LossDecisionResult:
     """What a decision makes of the newest entry.
 
     Attributes:
@@ -96,10 +96,10 @@ class Ruling:
         return {topic: parts for topic, parts in result.items() if parts}
 
 
-class Ruler:
+class LossDecisionBuilder:
     """One decision in the making, wish by wish."""
 
-    def __init__(self, flow: str, entry: Entry, needed: Offsets, found: Found, wanted: LossDecision) -> None:
+    def __init__(self, flow: str, entry: Entry, needed: Offsets, found: KafkaState, wanted: LossDecision) -> None:
         self._flow, self._entry, self._found, self._wanted = flow, entry, found, wanted
         self._needed = with_added(entry, needed, found)
         self.next_offsets: Offsets = {topic: dict(parts) for topic, parts in entry.next_offsets.items()}
@@ -163,14 +163,14 @@ class Ruler:
         nearest = min(max(target, first), max(known, first), end)
         adopted = self._adopted_at(topic, partition)
         if target < adopted:
-            detail = f"the table was taken over at {adopted}, and which of the records before it has nobody can tell"
+            detail = f"the table was taken over at {adopted}, and it is not known which earlier records it has"
             nearest = max(adopted, first)
         elif target > end < known:
             detail = f"{topic}-{partition} ends at {end}, before the ledger's {known}"
         elif target < first:
             detail = f"Kafka holds {topic}-{partition} from {first} on"
         elif target > known:
-            detail = f"the ledger stands at {known}, and a rewind goes back"
+            detail = f"the ledger is at {known}, and a rewind goes back"
         else:
             self._go_back(topic, partition, target, known, end)
             return

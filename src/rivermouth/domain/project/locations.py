@@ -92,6 +92,11 @@ class FlowPlaces:
         return f"{self.state}/failures" if self.state else ""
 
     @property
+    def lost(self) -> str:
+        """The file that says what was lost for good when the state was deleted."""
+        return f"{self.state}/lost/{self.name}.json"
+
+    @property
     def option(self) -> str:
         """`` --debug`` behind a command about a trial; else nothing."""
         return " --debug" if self.state.endswith(DEBUG_SUFFIX) else ""
@@ -168,7 +173,7 @@ def lake_location(project: ProjectSpec, *, base: Path, environ: Mapping[str, str
     if "{" in text or "}" in text:
         raise PlaceInvalid(
             setting="lake",
-            detail="placeholders in braces stand in places:, not here",
+            detail="placeholders in braces belong into places:, not here",
             fix="lake: ./lake, and places: {table: ...} for a layout of your own",
         )
     return location(text, base=base, environ=environ)
@@ -292,7 +297,7 @@ def _fill(text: str, value: Callable[[str], str], setting: str) -> str:
     def one(match: re.Match[str]) -> str:
         if match[2]:
             fix = "write placeholders as {lake}, {schema}, {table}, {topic}, {bucket_prefix}"
-            raise PlaceInvalid(setting=setting, detail=f"a {match[2]} stands without its partner", fix=fix)
+            raise PlaceInvalid(setting=setting, detail=f"a {match[2]} has no partner", fix=fix)
         return value(match[1])
 
     return _PLACEHOLDER.sub(one, text)
@@ -310,7 +315,7 @@ def _topic(name: str, known: Iterable[str], topics: list[str], setting: str) -> 
         read = f"it reads {len(topics)}" if topics else "it reads a topic_pattern or a table"
         raise PlaceInvalid(
             setting=setting,
-            detail=f"{{topic}} stands for the flow's one topic, and {read}",
+            detail=f"{{topic}} is the flow's one topic, and {read}",
             fix="write the name out instead of {topic}",
         )
     return topics[0]

@@ -16,13 +16,15 @@ from rivermouth.domain.ledger import audit_window, ledger
 from rivermouth.domain.ledger.audit_window import Tally, Window
 from rivermouth.domain.ledger.data_loss import problem
 from rivermouth.domain.ledger.ledger import Counts, Ranges
+from rivermouth.domain.ledger.lost_state import ERASED_RECORDS, LostState
 from rivermouth.engine.audit import audit_exploded, audit_keyed
 from rivermouth.engine.batch import pipeline
 from rivermouth.engine.batch.pipeline import as_coordinates, rows_within, transformed, with_epoch
 from rivermouth.engine.data_loss.decide import found_of
-from rivermouth.engine.open.open_flow import standing_flow
+from rivermouth.engine.flow.lost_state import lost_at, lost_before, lost_with
+from rivermouth.engine.open.open_flow import load_flow
 from rivermouth.engine.open.sources import reading
-from rivermouth.engine.schema.kept_schemas import settled
+from rivermouth.engine.schema.kept_schemas import resolved_schema
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import AuditDisturbed, OffsetsExpired
 from rivermouth.ports.delta import delta_table
@@ -37,9 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
     from rivermouth.engine.events import Event
-    from rivermouth.engine.flow.orders import FlowOrder
-    from rivermouth.engine.flow.running import RunningFlow
-    from rivermouth.ports.sources.protocols import Records, Topics
+    from rivermouth.engine.flow.orders import FlowJob
+    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
 
 _WAITS_S: Final = (2.0, 10.0, 0.0)
 _COMMITTED: Final[Mapping[str, str]] = {"isolation.level": "read_committed"}
@@ -74,6 +76,8 @@ class FlowAudit:
         found: What is there.
         compacted: Topics of which Kafka may have taken records away since; rows of these are no finding.
         problems: What is wrong, in words; empty if every record is in exactly one place.
+        state_lost: What is not known any more of these batches, where something is in a wrong place and the state of
+            the flow in the lake was deleted.
         examples: ``topic-partition:offset`` of some records in the wrong place; of elements with ``:position``.
     """
 
@@ -89,10 +93,11 @@ class FlowAudit:
     found: Tally = field(default_factory=Tally)
     compacted: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    state_lost: LostState | None = None
     examples: tuple[str, ...] = ()
 
 
-def audit_flow(spark: SparkSession, order: FlowOrder) -> FlowAudit:
+def audit_flow(spark: SparkSession, order: FlowJob) -> FlowAudit:
     """Holds the flow's table and dead letters against what Kafka shows, record by record, and the ledger's counts.
 
     A flow may run meanwhile: only batches that were complete at the beginning are looked at.
@@ -113,43 +118,43 @@ def audit_flow(spark: SparkSession, order: FlowOrder) -> FlowAudit:
         for wait_s in _WAITS_S:
             run = _standing(session, order, kafka, source.with_headers(headers=order.flow.reads_headers))
             cause = _REPLAYING
-            if not (run.standing.entry.kind in _UNFINISHED and run.standing.counts is None):
+            if not (run.position.entry.kind in _UNFINISHED and run.position.counts is None):
                 found, cause = _audited(run), _EXPIRING
                 if found is not None and not _moved_since(run):
                     return found
                 cause = _EXPIRING if found is None else _REPLAYING
             time.sleep(wait_s)
-    raise AuditDisturbed(flow=order.flow.name, cause=cause, entry=run.standing.entry.number)
+    raise AuditDisturbed(flow=order.flow.name, cause=cause, entry=run.position.entry.number)
 
 
-def _moved_since(run: RunningFlow) -> bool:
+def _moved_since(run: FlowRun) -> bool:
     """Whether an entry that moves records from one of their places to another came after the audit began."""
-    then, now = run.standing.entry.number, run.ledger.newest(1)
+    then, now = run.position.entry.number, run.ledger.newest(1)
     later = run.ledger.newest(now[0].entry.number - then) if now else []
     return any(each.entry.kind in _MOVING and each.entry.number > then for each in later)
 
 
-def _standing(session: SparkSession, order: FlowOrder, kafka: Topics, source: Records) -> RunningFlow:
-    flow, places = settled(session, order.flow, PlacedFiles(session), order.places), order.places
+def _standing(session: SparkSession, order: FlowJob, kafka: OffsetSource, source: RecordSource) -> FlowRun:
+    flow, places = resolved_schema(session, order.flow, PlacedFiles(session), order.places), order.places
     topics = kafka.topics(flow)
     shape = table_shape(session, flow)
-    run = standing_flow(session, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
-    stopped = problem(flow.name, run.standing.entry, run.standing.needed, found_of(kafka, flow, topics))
+    run = load_flow(session, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
+    stopped = problem(flow.name, run.position.entry, run.position.needed, found_of(kafka, flow, topics))
     # What Kafka dropped before it was read is no part of what was.
     if stopped is not None and not isinstance(stopped, OffsetsExpired):
         raise stopped
     return run
 
 
-def _audited(run: RunningFlow) -> FlowAudit | None:
+def _audited(run: FlowRun) -> FlowAudit | None:
     """What is found; None if Kafka dropped records meanwhile."""
-    newest = run.standing.entry
+    newest = run.position.entry
     # Topics that left the flow are in its ledger still. One that is gone from Kafka, or another by now, holds nothing.
     described = run.kafka.describe(newest.next_offsets.keys())
     topics = {name: topic for name, topic in described.items() if topic.id == newest.topic_ids.get(name, topic.id)}
     first = run.kafka.beginning_offsets(topics)
     earlier = [each.entry for each in reversed(run.ledger.newest()) if each.entry.number < newest.number]
-    window = audit_window.window([*earlier, newest], run.standing.counts, ledger.filled(first, newest.next_offsets))
+    window = audit_window.window([*earlier, newest], run.position.counts, ledger.filled(first, newest.next_offsets))
     told = FlowAudit(
         flow=run.flow.name,
         table=run.places.table,
@@ -171,7 +176,7 @@ def _audited(run: RunningFlow) -> FlowAudit | None:
         return None
 
 
-def _compared(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
+def _compared(run: FlowRun, window: Window, told: FlowAudit) -> FlowAudit:
     if run.flow.keyed is not None:
         return _compared_by_key(run, window, told)
     places = _places(run, window).persist()
@@ -183,7 +188,7 @@ def _compared(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
     return dataclasses.replace(told, examples=examples)
 
 
-def _compared_by_key(run: RunningFlow, window: Window, told: FlowAudit) -> FlowAudit:
+def _compared_by_key(run: FlowRun, window: Window, told: FlowAudit) -> FlowAudit:
     """Of a keyed table: which of its rows Kafka's records come to; there are no examples."""
     letters = _letters(run, window) if run.dead_letters.exists() else None
 
@@ -197,7 +202,7 @@ def _compared_by_key(run: RunningFlow, window: Window, told: FlowAudit) -> FlowA
 
 
 def _with_findings(
-    run: RunningFlow, window: Window, told: FlowAudit, look: Callable[[tuple[str, ...]], Tally]
+    run: FlowRun, window: Window, told: FlowAudit, look: Callable[[tuple[str, ...]], Tally]
 ) -> FlowAudit:
     """What ``look`` finds, given the compacted topics, and what is wrong with it."""
     compacted: tuple[str, ...] = ()
@@ -207,11 +212,29 @@ def _with_findings(
         # Only now: not everybody may ask for it.
         compacted = tuple(sorted(run.kafka.compacted(window.ranges.keys())))
         found = look(compacted)
+        lost = _state_lost(run, window)
+        if lost and ERASED_RECORDS in lost.lost:
+            found = _with_unlisted(found, window.counts)
         problems = audit_window.findings(found, window.counts, compacted=bool(compacted), place=told.place)
+        told = dataclasses.replace(told, state_lost=lost)
     return dataclasses.replace(told, found=found, compacted=compacted, problems=problems)
 
 
-def _places(run: RunningFlow, window: Window) -> DataFrame:
+def _with_unlisted(found: Tally, counts: Counts) -> Tally:
+    """What was found where the list of erased records was deleted: as many count as erased as the ledger counted."""
+    unlisted = max(0, min(found.in_neither - counts.dropped, counts.erased - found.erased))
+    return dataclasses.replace(found, in_neither=found.in_neither - unlisted, erased=found.erased + unlisted)
+
+
+def _state_lost(run: FlowRun, window: Window) -> LostState | None:
+    """What is not known any more of the window's records, since the flow's state was deleted; None if nothing is."""
+    lost, entry = lost_before(run.files, run.places), lost_at(run.flow, run.files, run.places)
+    if entry is not None:
+        lost = LostState(entry.number, "", lost_with(run.flow, entry))
+    return lost if lost is not None and lost.lost and lost.entry > window.since else None
+
+
+def _places(run: FlowRun, window: Window) -> DataFrame:
     """A row a record: its coordinates, and how often it is in Kafka, the table, the dead letters, and was erased.
 
     Of a flow that explodes its records a row each element, with its position.
@@ -236,7 +259,7 @@ def _places(run: RunningFlow, window: Window) -> DataFrame:
     return audit_exploded.as_they_were(found) if exploded else found
 
 
-def _held(run: RunningFlow, window: Window) -> DataFrame:
+def _held(run: FlowRun, window: Window) -> DataFrame:
     """The window's records that a reader of committed records sees; none lies behind the first open transaction."""
     topics = run.kafka.describe(window.ranges.keys())
     ends = run.kafka.end_offsets(topics, "read_committed")
@@ -247,17 +270,17 @@ def _held(run: RunningFlow, window: Window) -> DataFrame:
     read = {topic: parts for topic, parts in read.items() if parts}
     # Spark asks for a partition to read, even where nothing is left of any.
     held = envelope.read(run.source.batch(run.spark, read or window.ranges), read)
-    erased = run.erased.within(run.spark, run.standing.entry, window.ranges)
+    erased = run.erased.within(run.spark, run.position.entry, window.ranges)
     if erased is None:
         return held
     # Whoever read them again after that has left them out.
     return without(held, whole(erased, run.flow).where(F.col(ENTRY) <= window.since))
 
 
-def _letters(run: RunningFlow, window: Window) -> DataFrame:
+def _letters(run: FlowRun, window: Window) -> DataFrame:
     """Coordinates of the window's dead letters; one that was replayed is in the table."""
     letters = with_epoch(run, run.dead_letters.frame()).where(F.col("batch") > window.since)
-    now = epoch_now(run.standing.entry, F.col("kafka_topic"), F.col("kafka_partition"))
+    now = epoch_now(run.position.entry, F.col("kafka_topic"), F.col("kafka_partition"))
     mine = letters.where((F.col("status") != "replayed") & (F.col(names.EPOCH) == now))
     return as_coordinates(mine).where(envelope.inside(window.ranges))
 
@@ -288,7 +311,7 @@ def _made_up(compacted: Sequence[str]) -> str:
 
 
 def _examples(
-    run: RunningFlow, window: Window, places: DataFrame, found: Tally, compacted: Sequence[str]
+    run: FlowRun, window: Window, places: DataFrame, found: Tally, compacted: Sequence[str]
 ) -> tuple[str, ...]:
     keys = list(run.flow.identity)
     wrong = places.where(f"{_DOUBLED} OR {_BACK} OR {_made_up(compacted)}").select(*keys)

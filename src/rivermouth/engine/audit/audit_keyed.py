@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.domain.ledger.audit_window import Window
-    from rivermouth.engine.flow.running import RunningFlow
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.rows.keyed.changes import ChangeOrder
 
 _KEYS = [*names.IN_TABLE]
 _FINE = "__fine"
 
 
-def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: Window, *, compacted: bool) -> Tally:
+def tally(run: FlowRun, held: DataFrame, letters: DataFrame | None, window: Window, *, compacted: bool) -> Tally:
     """What was found: a record is in the table if its key's row is as new as the newest record of the key.
 
     In a table with every version of a key, if the records of its key change nothing when they come again.
@@ -61,7 +61,7 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
             kept = kept.join(gone, _KEYS, "left_anti")
         versions = run.flow.keyed is not None and run.flow.keyed.versions
         # Where Kafka has all records, an end that none of them tells is wrong.
-        deduced = compacted or not whole(window, run.standing.entry)
+        deduced = compacted or not whole(window, run.position.entry)
         if versions:
             fine = _fine_versions(kept, table, order, run, window.until, deduced=deduced)
         elif order.partial:
@@ -96,9 +96,9 @@ def tally(run: RunningFlow, held: DataFrame, letters: DataFrame | None, window: 
     )
 
 
-def erased_since(run: RunningFlow, window: Window) -> DataFrame | None:
+def erased_since(run: FlowRun, window: Window) -> DataFrame | None:
     """Coordinates of the window's records that were erased since they were read; None if there can be none."""
-    found = run.erased.within(run.spark, run.standing.entry, window.ranges)
+    found = run.erased.within(run.spark, run.position.entry, window.ranges)
     if found is None:
         return None
     found = of_erased.whole(found, run.flow)
@@ -106,20 +106,20 @@ def erased_since(run: RunningFlow, window: Window) -> DataFrame | None:
     return mine.select(*_KEYS).distinct()
 
 
-def _changes_back(marked: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> int:
+def _changes_back(marked: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -> int:
     """How many rows of the table show a change that was erased."""
     gone = table_rows(marked.where(of_erased.IS_ERASED).where(F.col(names.ROUTE) == routing.TABLE), run)
     same = f"{order.same_key('t', 'g')} AND {order.same_record('t', 'g')}"
     return table.alias("t").join(F.broadcast(gone.alias("g")), F.expr(same), "left_semi").count()
 
 
-def _version(run: RunningFlow, window: Window) -> int:
+def _version(run: FlowRun, window: Window) -> int:
     """The newest version of the table that holds all of the window's records, and none that came later."""
     versions = [each.version for each in run.ledger.newest() if each.entry.number == window.until]
-    return max(versions, default=run.standing.version)
+    return max(versions, default=run.position.version)
 
 
-def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow, *, truncated: bool) -> int:
+def _in_table(kept: DataFrame, fine: DataFrame, order: ChangeOrder, run: FlowRun, *, truncated: bool) -> int:
     """How many records are in the table: with each of their changes, where they have several.
 
     A truncation is, if what it deletes is gone, ``truncated``.
@@ -133,7 +133,7 @@ def _in_table(kept: DataFrame, fine: DataFrame, order: Order, run: RunningFlow, 
     return rows.select(*_KEYS, told).groupBy(*_KEYS).agg(F.bool_and(_FINE).alias(_FINE)).where(_FINE).count()
 
 
-def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> DataFrame:
+def _fine(kept: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -> DataFrame:
     """A row a key: the newest change, how many records it stands for, and whether the table says so."""
     told = table_rows(kept, run)
     rest = told.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE)
@@ -155,7 +155,7 @@ def _fine(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> 
     return known.withColumn(_FINE, F.coalesce("__late", F.lit(False)) | F.col(_FINE))
 
 
-def _truncations(told: DataFrame, order: Order, run: RunningFlow) -> list[changes.Truncations]:
+def _truncations(told: DataFrame, order: ChangeOrder, run: FlowRun) -> list[changes.Truncations]:
     """The truncations that are remembered, and, for what is remembered no more, those that Kafka still tells."""
     kind = told.schema[names.SEQUENCE].dataType.simpleString()
     remembered = None if run.tombstones is None else run.tombstones.truncations(run.spark, order, kind)
@@ -163,14 +163,14 @@ def _truncations(told: DataFrame, order: Order, run: RunningFlow) -> list[change
     return [each for each in (remembered, held) if each is not None]
 
 
-def _fine_parts(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow, until: int) -> DataFrame:
+def _fine_parts(kept: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun, until: int) -> DataFrame:
     """A row a key: how many records it has, and whether they would change nothing if they came again."""
     told = table_rows(kept, run)
     rest = told.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE)
     columns = partial_updates.whole_columns(rest, order)
-    known = partial_updates.standing(table, columns, order)
+    known = partial_updates.current_rows(table, columns, order)
     placed = partial_updates.placed(rest, known, order) if order.sequence else rest
-    found = partial_updates.candidates(placed, order, unread(run.starts, order, run.standing.entry))
+    found = partial_updates.candidates(placed, order, unread(run.starts, order, run.position.entry))
     if run.tombstones is not None and (facts := run.tombstones.deletions(run.spark, order)) is not None:
         # What was deleted after the window is in that version of the table.
         found = found.unionByName(partial_updates.remembered(history.until(facts, until), found, order))
@@ -180,13 +180,13 @@ def _fine_parts(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlo
     return merged.select(*map(names.quoted, order.keys), changes.RECORDS, (~F.col(partial_updates.MOVES)).alias(_FINE))
 
 
-def _outlived(kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow) -> bool:
+def _outlived(kept: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -> bool:
     """Whether a version is valid before and after one of the truncations."""
     return not history.truncated(table, history.truncations(table_rows(kept, run), None, order), order).isEmpty()
 
 
 def _fine_versions(
-    kept: DataFrame, table: DataFrame, order: Order, run: RunningFlow, until: int, *, deduced: bool
+    kept: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun, until: int, *, deduced: bool
 ) -> DataFrame:
     """A row a key: how many records it has, and whether they would change nothing of its history."""
     told = table_rows(kept, run)
@@ -200,7 +200,7 @@ def _fine_versions(
     versions = table.alias("t").join(keys, F.expr(order.same_key("w", "t")), "left_semi")
     mine = None if facts is None else facts.alias("r").join(keys, F.expr(order.same_key("w", "r")), "left_semi")
     # As in other tables, what a record has in its columns is no part of an audit.
-    points = history.points(told, history.Known(versions, mine, marks), order, values=False, deduced=deduced)
+    points = history.points(told, history.ExistingVersions(versions, mine, marks), order, values=False, deduced=deduced)
     wrong = F.expr(f"{history.HAS_UPDATE} OR {history.HAS_DELETE}")
     counted = points.groupBy(*map(names.quoted, order.keys))
     return counted.agg(F.sum(history.RECORDS).alias(changes.RECORDS), (~F.bool_or(wrong)).alias(_FINE))

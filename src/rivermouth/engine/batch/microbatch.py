@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.domain.ledger.ledger import Counts, Entry, Ranges
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.delta.delta_table import Commit
 
 
-def process(frame: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | BatchSkipped:
+def process(frame: DataFrame, planned: Ranges, run: FlowRun) -> BatchDone | BatchSkipped:
     """Carries one batch into the flow's table and its dead letters.
 
     1. ledger: only what the table lacks of the planned ranges is kept.
@@ -49,7 +49,7 @@ def process(frame: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     Args:
         frame: A frame of Spark's Kafka source that holds the planned ranges.
         planned: What Spark or the plan means to write; the ledger decides what of it is still to do.
-        run: The flow; its ``standing`` is the batch's entry afterwards.
+        run: The flow; its ``position`` is the batch's entry afterwards.
 
     Raises:
         LedgerGap: Offsets before the batch are missing in the table.
@@ -83,23 +83,23 @@ def process(frame: DataFrame, planned: Ranges, run: RunningFlow) -> BatchDone | 
     return finish(ranges, entry, commit, observed.get(), run, started)
 
 
-def begin(planned: Ranges, run: RunningFlow) -> tuple[Ranges, Entry | None]:
+def begin(planned: Ranges, run: FlowRun) -> tuple[Ranges, Entry | None]:
     """What of the planned ranges is still to do, and the ledger entry of that; None where nothing is.
 
     Raises:
         LedgerGap: Offsets before the batch are missing in the table.
     """
     run.reached("judge")
-    ranges = ledger.remaining_ranges(run.flow.name, run.standing.entry.next_offsets, planned)
+    ranges = ledger.remaining_ranges(run.flow.name, run.position.entry.next_offsets, planned)
     if not ranges:
         return ranges, None
     recover(run)  # nothing, unless the batch before failed after its commit
-    before = run.standing
+    before = run.position
     return ranges, before.entry.after_batch(ranges, before.counts or ledger.Counts(), run.topic_ids)
 
 
 def finish(
-    ranges: Ranges, entry: Entry, commit: Commit, seen: Mapping[str, Any], run: RunningFlow, started: float
+    ranges: Ranges, entry: Entry, commit: Commit, seen: Mapping[str, Any], run: FlowRun, started: float
 ) -> BatchDone:
     """Writes the dead letters of a batch whose rows are in the table, and completes its counts.
 
@@ -117,7 +117,7 @@ def finish(
     counts = routing.counted(run.flow, seen)
     if entry.number == 1 and (said := number_keys.told(seen)):
         run.warn(said)
-    undeclared = after_batch(run.standing.report, seen)
+    undeclared = after_batch(run.position.report, seen)
     run.advance(entry, commit.version)
     run.reached("written")
     _agree(run, entry, "rows in the table", commit.rows_written, counts.written + counts.merged)
@@ -127,7 +127,7 @@ def finish(
     return complete(run, ranges, counts, time.monotonic() - started, commit.merge, undeclared)
 
 
-def write_dead_letters(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], run: RunningFlow) -> Counts:
+def write_dead_letters(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], run: FlowRun) -> Counts:
     """Writes the dead letters of the newest entry, if there are any; the counts as they are then.
 
     Only the neighbourhoods that the first pass marked are read and judged again, so that the whole batch is
@@ -146,13 +146,13 @@ def write_dead_letters(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], 
     mark = routing.mark_of(*explode.identity_of_letters(run.flow))
     letters = Observed(dead_letters_of(routed, run), {"mark": mark})
     run.reached("bury")
-    buried = run.dead_letters.write(letters.rows, run.standing.entry)
+    buried = run.dead_letters.write(letters.rows, run.position.entry)
     run.reached("buried")
     agrees = buried == counts.dead_lettered and letters.get()["mark"] == seen["dead_mark"]
     return counts if agrees else recount(run, ranges)
 
 
-def _agree(run: RunningFlow, entry: Entry, what: str, found: int | None, expected: int) -> None:
+def _agree(run: FlowRun, entry: Entry, what: str, found: int | None, expected: int) -> None:
     if found is not None and found != expected:
         detail = f"{found} {what}, {expected} were counted; is an expectation or expression not deterministic?"
         raise CountsDisagree(flow=run.flow.name, entry=entry.number, detail=detail)

@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from rivermouth.domain.delta.merge_report import MergeReport
     from rivermouth.domain.ledger.ledger import Counts, Entry, Offsets, Ranges
     from rivermouth.domain.ledger.undeclared_names import UndeclaredNames
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.delta.delta_table import Commit
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.rows.keyed.changes import ChangeOrder
     from rivermouth.spec import Flow
 
 
 # Not the function now(), which Spark fills in batch by batch. Rather one batch too many built anew.
 
 
-def transformed(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
+def transformed(rows: DataFrame, run: FlowRun, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
     """Envelope rows with their columns, failed expectations and route: steps 2 to 5; ``beside`` stays as it is.
 
     Where they are ``watched``, the job ends at a record that the flow's policies for its schema say more about.
@@ -93,32 +93,32 @@ def decoded(rows: DataFrame, flow: Flow, *, watched: bool = False) -> DataFrame:
     return explode.explode(split_changes.split(rows, flow), flow)
 
 
-def without_erased(rows: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
+def without_erased(rows: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
     """Envelope rows of ``ranges`` without the records that were erased: reading again does not bring them back."""
-    gone = run.erased.within(run.spark, run.standing.entry, ranges)
+    gone = run.erased.within(run.spark, run.position.entry, ranges)
     return rows if gone is None else erased_records.without(rows, erased_records.whole(gone, run.flow))
 
 
-def without_erased_changes(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
+def without_erased_changes(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
     """Judged rows of ``ranges`` without the changes that were erased of records whose other changes stay."""
     marked = marked_changes(routed, run, ranges)
     return routed if marked is None else erased_records.kept(marked)
 
 
-def marked_changes(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame | None:
+def marked_changes(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame | None:
     """Judged rows of ``ranges`` as ``erased.marked`` returns them; None where no change of a record was erased."""
-    gone = run.erased.within(run.spark, run.standing.entry, ranges) if run.flow.splits else None
+    gone = run.erased.within(run.spark, run.position.entry, ranges) if run.flow.splits else None
     return None if gone is None else erased_records.marked(routed, gone, run.flow)
 
 
-def beginning_offsets(run: RunningFlow, topics: Collection[str]) -> Offsets:
+def beginning_offsets(run: FlowRun, topics: Collection[str]) -> Offsets:
     """The first offset that Kafka holds of each partition; of topics that are gone, or others by now, nothing."""
-    known = run.standing.entry.topic_ids
+    known = run.position.entry.topic_ids
     found = {name: topic for name, topic in run.kafka.describe(topics).items() if topic.id == known.get(name, topic.id)}
     return run.kafka.beginning_offsets(found)
 
 
-def table_rows(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) -> DataFrame:
+def table_rows(rows: DataFrame, run: FlowRun, beside: Sequence[str] = ()) -> DataFrame:
     """Conformed rows with the table's columns alone, in its order; the epoch too, once a topic had more than one.
 
     What is named ``beside`` comes after them.
@@ -130,7 +130,7 @@ def table_rows(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) ->
     way = (*way, names.ORDINAL) if run.flow.splits else way
     way = way if run.flow.whole_columns is None else (*way, names.PLACES)
     columns = [names.quoted(name) for name in dict.fromkeys((*run.columns, *way, *beside))]
-    entry = run.standing.entry
+    entry = run.position.entry
     if not entry.epochs:
         return rows.selectExpr(*columns)
     now = epoch_now(entry, F.col(names.TOPIC), F.col(names.PARTITION))
@@ -139,12 +139,12 @@ def table_rows(rows: DataFrame, run: RunningFlow, beside: Sequence[str] = ()) ->
     return rows.select(*columns, epoch.alias(names.EPOCH_COLUMN))
 
 
-def table_order(run: RunningFlow) -> Order | None:
+def table_order(run: FlowRun) -> ChangeOrder | None:
     """How the flow's table orders its rows as it is now; None for a table without keys."""
-    return changes.order_of(run.flow, run.columns, epochs=bool(run.standing.entry.epochs), left=run.left)
+    return changes.order_of(run.flow, run.columns, epochs=bool(run.position.entry.epochs), left=run.left)
 
 
-def table_coordinates(run: RunningFlow, *more: Column, version: int | None = None) -> DataFrame:
+def table_coordinates(run: FlowRun, *more: Column, version: int | None = None) -> DataFrame:
     """``__topic``, ``__partition``, ``__offset`` and ``__epoch`` of the table's rows: which records they are.
 
     And ``__position`` where records are exploded. With the columns in ``more`` beside them; of an older ``version``,
@@ -152,25 +152,25 @@ def table_coordinates(run: RunningFlow, *more: Column, version: int | None = Non
     """
     called = run.flow.metadata_columns
     renamed = [F.col(names.quoted(called[name])).alias(target) for target, name in run.flow.identity.items()]
-    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if run.standing.entry.epochs else F.lit(0)
+    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if run.position.entry.epochs else F.lit(0)
     reader = run.spark.read.format("delta")
     table = (reader if version is None else reader.option("versionAsOf", version)).load(run.places.table)
     return table.select(*renamed, epoch.alias(names.EPOCH), *more)
 
 
-def rows_within(run: RunningFlow, ranges: Ranges, version: int | None = None) -> DataFrame:
+def rows_within(run: FlowRun, ranges: Ranges, version: int | None = None) -> DataFrame:
     """``__topic``, ``__partition`` and ``__offset`` of the table's rows within ``ranges``, of the epoch of now.
 
     And ``__position`` where records are exploded. Of an older ``version`` of the table, if one is named.
     """
     found = table_coordinates(run, version=version).where(envelope.inside(ranges))
-    if run.standing.entry.epochs:
-        now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+    if run.position.entry.epochs:
+        now = epoch_now(run.position.entry, F.col(names.TOPIC), F.col(names.PARTITION))
         found = found.where(F.col(names.EPOCH) == now)
     return found.drop(names.EPOCH)
 
 
-def write_rows(rows: DataFrame, run: RunningFlow, entry: Entry) -> Commit:
+def write_rows(rows: DataFrame, run: FlowRun, entry: Entry) -> Commit:
     """The commit that brought ``rows``, as ``table_rows`` returns them, and ``entry`` into the table.
 
     Raises:
@@ -179,11 +179,11 @@ def write_rows(rows: DataFrame, run: RunningFlow, entry: Entry) -> Commit:
     Guarantees:
         Those of the flow's sink.
     """
-    target = Target(run.ledger, run.table_id, run.standing.version, table_order(run), run.tombstones)
+    target = Target(run.ledger, run.table_id, run.position.version, table_order(run), run.tombstones)
     return run.sink.write(rows, target, entry)
 
 
-def write_entry(run: RunningFlow, entry: Entry) -> Commit:
+def write_entry(run: FlowRun, entry: Entry) -> Commit:
     """The commit that brought ``entry`` into the table, and no row.
 
     Raises:
@@ -193,13 +193,13 @@ def write_entry(run: RunningFlow, entry: Entry) -> Commit:
         Run twice: once. Stopped half-way: the entry is there or not.
     """
     empty = run.spark.createDataFrame([], delta_table.table_state(run.spark, run.places.table).columns)
-    return Append().write(empty, Target(run.ledger, run.table_id, run.standing.version), entry)
+    return Append().write(empty, Target(run.ledger, run.table_id, run.position.version), entry)
 
 
-def with_epoch(run: RunningFlow, letters: DataFrame) -> DataFrame:
+def with_epoch(run: FlowRun, letters: DataFrame) -> DataFrame:
     """Dead letters with ``__epoch``: that of the batch which buried them."""
     columns = (F.col(name) for name in ("kafka_topic", "kafka_partition", "batch"))
-    return letters.withColumn(names.EPOCH, epoch_then(run.standing.entry, *columns))
+    return letters.withColumn(names.EPOCH, epoch_then(run.position.entry, *columns))
 
 
 def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
@@ -213,16 +213,16 @@ def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
     return letters.select(*columns, *more)
 
 
-def dead_letters_of(routed: DataFrame, run: RunningFlow) -> DataFrame:
+def dead_letters_of(routed: DataFrame, run: FlowRun) -> DataFrame:
     """The dead letters among judged rows, as those of the newest entry."""
-    entry = run.standing.entry
+    entry = run.position.entry
     return dead_letter.dead_letters(
         routed, run.flow, target=run.dead_letters.target, entry=entry.number, topic_ids=entry.topic_ids
     )
 
 
 def complete(
-    run: RunningFlow,
+    run: FlowRun,
     ranges: Ranges,
     counts: Counts,
     duration_s: float,
@@ -236,7 +236,7 @@ def complete(
     Raises:
         CountsDisagree: The counts do not add up.
     """
-    entry = run.standing.entry
+    entry = run.position.entry
     if not counts.adds_up:
         detail = (
             f"of {counts.consumed} records {counts.written} were written, {counts.merged} merged, {counts.dropped} "
@@ -246,7 +246,7 @@ def complete(
     done = BatchDone(
         flow=run.flow.name,
         entry=entry.number,
-        version=run.standing.version,
+        version=run.position.version,
         ranges=ranges,
         counts=counts,
         duration_s=duration_s,
@@ -262,12 +262,12 @@ def complete(
         "merge": None if merge is None else asdict(merge),
         "undeclared_names": undeclared.so_far,
     }
-    run.advance(entry, run.standing.version, counts=counts, report=report)
-    run.ledger.keep(run.standing)
+    run.advance(entry, run.position.version, counts=counts, report=report)
+    run.ledger.keep(run.position)
     return done
 
 
-def without_fail_policies(run: RunningFlow) -> RunningFlow:
+def without_fail_policies(run: FlowRun) -> FlowRun:
     """The flow with expectations that stop nothing."""
     expectations = tuple(
         each.model_copy(update={"action": "warn"}) if each.action == "fail" else each for each in run.flow.expectations

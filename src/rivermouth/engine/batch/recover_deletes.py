@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.domain.ledger.ledger import Ranges
-    from rivermouth.engine.flow.running import RunningFlow
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.rows.keyed.changes import ChangeOrder
 
 
-def forget_what_is_no_deletion(run: RunningFlow, again: Ranges) -> None:
+def forget_what_is_no_deletion(run: FlowRun, again: Ranges) -> None:
     """Nothing is remembered of records within ``again`` that Kafka holds and that delete nothing by the rules of now.
 
     Else what they deleted once would stay deleted, when older records are read again. A tombstone stays remembered:
@@ -53,7 +53,7 @@ def forget_what_is_no_deletion(run: RunningFlow, again: Ranges) -> None:
         memory.forget_records(wrong, order)
 
 
-def _readable(run: RunningFlow, again: Ranges) -> Ranges:
+def _readable(run: FlowRun, again: Ranges) -> Ranges:
     """What Kafka holds of ``again`` by now: a decision may be finished long after it was made."""
     first = beginning_offsets(run, again.keys())
     starts = {
@@ -64,16 +64,16 @@ def _readable(run: RunningFlow, again: Ranges) -> Ranges:
     return ledger.between(starts, ledger.ends(again))
 
 
-def _within(run: RunningFlow, facts: DataFrame, ranges: Ranges, order: Order) -> DataFrame:
+def _within(run: FlowRun, facts: DataFrame, ranges: Ranges, order: ChangeOrder) -> DataFrame:
     """What is remembered of records within ``ranges``, of the epoch of now."""
     found = facts.select("*", *order.coordinates).where(envelope.inside(ranges))
     if order.epochs:
-        now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+        now = epoch_now(run.position.entry, F.col(names.TOPIC), F.col(names.PARTITION))
         found = found.where(F.coalesce(names.EPOCH_COLUMN, F.lit(0)) == now)
     return found
 
 
-def _confirmed(order: Order) -> str:
+def _confirmed(order: ChangeOrder) -> str:
     """SQL: whether a change ``s`` of a record deletes what ``f`` says it did."""
     one = f"NOT f.{names.TRUNCATE} AND s.{names.DELETE} AND NOT s.{names.TRUNCATE} AND {order.same_key('s', 'f')}"
     every = f"f.{names.TRUNCATE} AND s.{names.TRUNCATE}"

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.domain.project.locations import FlowPlaces
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 # So often others may come first.
 _PURGES: Final = 5
 
 
-def finish_forget(run: RunningFlow) -> None:
+def finish_forget(run: FlowRun) -> None:
     """Does what the newest entry, an erasure, left to do: its dead letters go, and the bytes of deleted rows.
 
     Guarantees:
         Run twice: the second time finds nothing. Stopped half-way: the rest is done the next time.
     """
-    entry = run.standing.entry
+    entry = run.position.entry
     marked = run.erased.marked(run.spark, entry.attempt)
     records, request = 0, None
     if marked is not None:
@@ -46,6 +46,10 @@ def finish_forget(run: RunningFlow) -> None:
         found = marked.where(gone).select(*erased_records.COORDINATES).distinct()
         records = found.count()
         request = marked.agg(F.max("request")).collect()[0][0]
+    elif run.state_lost and run.flow.keyed is None:
+        # The list was deleted; the table's log tells how many of its rows went.
+        commit = run.ledger.commit_of(entry, run.position.version - 1)
+        records = 0 if commit is None else commit.metrics.get("numTargetRowsDeleted", 0)
     _clear_old_memory(run)
     run.reached("forget_purge")
     _purge(run)
@@ -58,7 +62,7 @@ def finish_forget(run: RunningFlow) -> None:
         told = {"rows": report.rows, "dead_letters": report.dead_letters, "records": records}
         run.emit(Forgotten(run.flow.name, entry.number, report.mark, **told))
     run.count(ledger.Counts(erased=records))
-    run.ledger.keep(run.standing)
+    run.ledger.keep(run.position)
 
 
 def report_of(files: LakeFiles, places: FlowPlaces, mark: str) -> ForgetReport | None:
@@ -82,7 +86,7 @@ def _path(places: FlowPlaces, mark: str) -> str:
     return f"{places.erased}/reports/{mark}.json"
 
 
-def _bury_for_ever(run: RunningFlow, marked: DataFrame) -> None:
+def _bury_for_ever(run: FlowRun, marked: DataFrame) -> None:
     """Deletes the dead letters among ``marked``."""
     back = {key: f"s.{name}" for name, key in names.IN_TABLE.items()}
     same = " AND ".join(f"t.{key} = {name}" for key, name in {**back, "batch": "s.batch"}.items())
@@ -93,7 +97,7 @@ def _bury_for_ever(run: RunningFlow, marked: DataFrame) -> None:
         delete_alone(letters.localCheckpoint(), run.dead_letters.location, F.expr(same))
 
 
-def _clear_old_memory(run: RunningFlow) -> None:
+def _clear_old_memory(run: FlowRun) -> None:
     """Deletes what is remembered of the keys of tables that were here before: nobody reads it any more."""
     folder = run.places.tombstones
     for name in run.files.names(folder):
@@ -101,7 +105,7 @@ def _clear_old_memory(run: RunningFlow) -> None:
             run.files.delete(f"{folder}/{name}")
 
 
-def _purge(run: RunningFlow) -> None:
+def _purge(run: FlowRun) -> None:
     """Writes the files anew in which rows are only marked as deleted: their bytes would stay as long as the file."""
     reader = reader_for(run.spark, run.places.lake)
     for table in tables_of(run.flow, run.places):

@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from rivermouth.domain.ledger.ledger import Counts, Ranges
-    from rivermouth.engine.flow.running import RunningFlow
-    from rivermouth.rows.keyed.changes import Order, Truncations
+    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.rows.keyed.changes import ChangeOrder, Truncations
     from rivermouth.side_tables.deleted_keys import Tombstones
 
 
-def recover(run: RunningFlow) -> None:
+def recover(run: FlowRun) -> None:
     """Finishes the newest entry where a crash left it: a batch's dead letters and counts, a replay's marks, an erasure.
 
     Guarantees:
         Run twice: the second time finds it settled. The table itself is not touched.
     """
-    if run.standing.counts is not None:
+    if run.position.counts is not None:
         return
     started = time.monotonic()
-    entry, ranges = run.standing.entry, run.standing.entry.unsettled
+    entry, ranges = run.position.entry, run.position.entry.unsettled
     if entry.kind == "replay":
         run.reached("recover")
         finish_replay(run)
@@ -69,10 +69,10 @@ def recover(run: RunningFlow) -> None:
         run.emit(complete(run, ranges, counts, time.monotonic() - started))
     else:
         run.count(ledger.Counts())
-        run.ledger.keep(run.standing)
+        run.ledger.keep(run.position)
 
 
-def recount(run: RunningFlow, ranges: Ranges, gone: Ranges | None = None) -> Counts:
+def recount(run: FlowRun, ranges: Ranges, gone: Ranges | None = None) -> Counts:
     """Counts the newest entry's batch by what is in the table, and sees to it that all else is where it belongs.
 
     What the table has was written, whatever the flow's rules say by now: they may have been changed since, or
@@ -91,13 +91,13 @@ def recount(run: RunningFlow, ranges: Ranges, gone: Ranges | None = None) -> Cou
     if not gone:
         return _recounted(run, ranges, complete=True)
     # Its letters are there whole or not at all; those of records that are gone could not be made again.
-    buried = run.dead_letters.newest_entry(run.standing.entry.flow, run.flow.previously) >= run.standing.entry.number
+    buried = run.dead_letters.newest_entry(run.position.entry.flow, run.flow.previously) >= run.position.entry.number
     present = rows_within(run, gone).distinct()
     found = present.count()
-    letters = _letters_within(run, gone).count() if buried else 0
+    letters = letters_within(run, gone).count() if buried else 0
     records = found + letters
     if run.flow.explosion is not None:
-        places = present.unionByName(_letters_within(run, gone)) if buried else present
+        places = present.unionByName(letters_within(run, gone)) if buried else present
         records = places.select(*names.IN_TABLE).distinct().count()
     counts = ledger.Counts(
         consumed=records,
@@ -110,16 +110,17 @@ def recount(run: RunningFlow, ranges: Ranges, gone: Ranges | None = None) -> Cou
     return counts + _recounted(run, rest, complete=not buried) if rest else counts
 
 
-def _letters_within(run: RunningFlow, ranges: Ranges) -> DataFrame:
+def letters_within(run: FlowRun, ranges: Ranges) -> DataFrame:
+    """Coordinates of the newest entry's dead letters in these ranges."""
     return as_coordinates(_own_letters(run)).where(envelope.inside(ranges))
 
 
-def _own_letters(run: RunningFlow) -> DataFrame:
+def _own_letters(run: FlowRun) -> DataFrame:
     """Dead letters of the newest entry's batch."""
-    return run.dead_letters.frame().where(F.col("batch") == run.standing.entry.number)
+    return run.dead_letters.frame().where(F.col("batch") == run.position.entry.number)
 
 
-def _completed(run: RunningFlow, routed: DataFrame, held: DataFrame, counts: Counts) -> Counts:
+def _completed(run: FlowRun, routed: DataFrame, held: DataFrame, counts: Counts) -> Counts:
     """Sees to it that the newest entry's dead letters are those of ``routed``; the counts with those found besides.
 
     Args:
@@ -133,17 +134,17 @@ def _completed(run: RunningFlow, routed: DataFrame, held: DataFrame, counts: Cou
     letters, kept = _with_vanished(run, dead_letters_of(routed, run), held)
     counts += ledger.Counts(consumed=kept, dead_lettered=kept)
     run.reached("bury")
-    run.dead_letters.complete(letters, run.standing.entry, counts.dead_lettered, run.flow.previously)
+    run.dead_letters.complete(letters, run.position.entry, counts.dead_lettered, run.flow.previously)
     run.reached("buried")
     return counts
 
 
-def _counted(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> Counts:
+def _counted(routed: DataFrame, run: FlowRun, ranges: Ranges) -> Counts:
     aggregates = routing.counting(run.flow, routing.block_size(ledger.size(ranges)))
     return routing.counted(run.flow, routed.agg(F.expr(struct_of(aggregates))).collect()[0][0].asDict())
 
 
-def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
+def _recounted(run: FlowRun, ranges: Ranges, *, complete: bool) -> Counts:
     whole = run.source.with_headers(headers=True)
     present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
     held = without_erased(envelope.read(whole.batch(run.spark, ranges)), run, ranges)
@@ -170,7 +171,7 @@ def _recounted(run: RunningFlow, ranges: Ranges, *, complete: bool) -> Counts:
     return counts
 
 
-def _in_records(run: RunningFlow, counts: Counts, places: DataFrame) -> Counts:
+def _in_records(run: FlowRun, counts: Counts, places: DataFrame) -> Counts:
     """Counts of rows with ``consumed`` counted in records, which are those of ``places`` and of the dead letters."""
     if run.dead_letters.exists():
         places = places.unionByName(as_coordinates(_own_letters(run)).select(*names.IN_TABLE))
@@ -179,7 +180,7 @@ def _in_records(run: RunningFlow, counts: Counts, places: DataFrame) -> Counts:
     return dataclasses.replace(counts, consumed=records, exploded=rows - records)
 
 
-def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts:
+def _recounted_changes(run: FlowRun, ranges: Ranges, gone: Ranges) -> Counts:
     """Of a keyed table, whose rows do not tell of all records that made them: those of now do, and what they say."""
     whole = run.source.with_headers(headers=True)
     counts, rest = ledger.Counts(lost=ledger.size(gone)), ledger.without(ranges, gone)
@@ -195,7 +196,7 @@ def _recounted_changes(run: RunningFlow, ranges: Ranges, gone: Ranges) -> Counts
     return counts
 
 
-def _as_merged(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame:
+def _as_merged(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
     """Judged records of the newest entry, with the route that they took, as far as the keyed table tells.
 
     The rules may be others by now. A record whose row stands, or which is remembered, was merged; one that passes now
@@ -204,11 +205,14 @@ def _as_merged(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame
     coordinates = [*names.IN_TABLE]
     present = rows_within(run, ranges)
     if (remembered := _remembered(run)) is not None:
-        now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+        now = epoch_now(run.position.entry, F.col(names.TOPIC), F.col(names.PARTITION))
         mine = remembered.where(envelope.inside(ranges)).where(F.col(names.EPOCH) == now)
         present = present.unionByName(mine.drop(names.EPOCH))
     present = present.distinct().withColumn("__present", F.lit(True))
     marked = routed.join(present, coordinates, "left")
+    if run.state_lost:
+        # Without the deleted keys a change that came too late looks like one that was not merged.
+        return _as_buried(marked, run)
     unmerged = _unmerged(marked, run).withColumn("__unmerged", F.lit(True))
     marked = marked.join(unmerged, coordinates, "left")
     route = (
@@ -219,7 +223,20 @@ def _as_merged(routed: DataFrame, run: RunningFlow, ranges: Ranges) -> DataFrame
     return marked.withColumn(names.ROUTE, route).drop("__present", "__unmerged")
 
 
-def _remembered(run: RunningFlow) -> DataFrame | None:
+def _as_buried(marked: DataFrame, run: FlowRun) -> DataFrame:
+    """Judged records with the route that the dead letters tell, where they were written; else that of the rules."""
+    route = F.when(F.col("__present"), routing.TABLE)
+    entry, letters = run.position.entry, run.dead_letters
+    if letters.newest_entry(entry.flow, run.flow.previously) < entry.number:
+        return marked.withColumn(names.ROUTE, route.otherwise(F.col(names.ROUTE))).drop("__present")
+    buried = as_coordinates(_own_letters(run)).select(*names.IN_TABLE).distinct().withColumn("__buried", F.lit(True))
+    merged = F.when(F.col(names.ROUTE) == routing.DEAD_LETTER, routing.TABLE).otherwise(F.col(names.ROUTE))
+    route = route.when(F.col("__buried"), routing.DEAD_LETTER).otherwise(merged)
+    found = marked.join(buried, [*names.IN_TABLE], "left").withColumn(names.ROUTE, route)
+    return found.drop("__present", "__buried")
+
+
+def _remembered(run: FlowRun) -> DataFrame | None:
     """Coordinates and ``__epoch`` of the records that a keyed table has, though none of its rows has theirs.
 
     Of versions those that it remembers; of rows that come in parts those whose values stand in newer rows. None for
@@ -234,15 +251,15 @@ def _remembered(run: RunningFlow) -> DataFrame | None:
     return facts.select(*order.coordinates, epoch.alias(names.EPOCH))
 
 
-def _facts(run: RunningFlow) -> DataFrame | None:
+def _facts(run: FlowRun) -> DataFrame | None:
     """What is remembered of versions, up to the newest entry."""
     order, memory = table_order(run), run.tombstones
     if order is None or memory is None or run.flow.keyed is None or not run.flow.keyed.versions or not memory.exists():
         return None
-    return history.until(memory.frame(run.spark, order), run.standing.entry.number)
+    return history.until(memory.frame(run.spark, order), run.position.entry.number)
 
 
-def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
+def _unmerged(marked: DataFrame, run: FlowRun) -> DataFrame:
     """Coordinates of the records that pass now, and by which the keyed table would be another if they had then."""
     order = table_order(run)
     if order is None or run.tombstones is None:
@@ -252,11 +269,11 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     rows = changed.where(~F.col(names.DELETE)).alias("s")
     table = run.spark.read.format("delta").load(run.places.table)
     if run.flow.keyed is not None and run.flow.keyed.versions:
-        return _places(history.unmerged(rows, history.Known(table, _facts(run)), order), order)
+        return _places(history.unmerged(rows, history.ExistingVersions(table, _facts(run)), order), order)
     kind = rows.schema[names.SEQUENCE].dataType.simpleString()
     truncations = run.tombstones.truncations(run.spark, order, kind)
     if order.partial:
-        since = unread(run.starts, order, run.standing.entry)
+        since = unread(run.starts, order, run.position.entry)
         return _unmerged_parts(rows, table, order, run.tombstones, truncations, since)
     rows, marks = changed.alias("s"), table_rows(marked.where(open_now & F.col(names.TRUNCATE)), run).alias("s")
     if truncations is not None:
@@ -272,7 +289,7 @@ def _unmerged(marked: DataFrame, run: RunningFlow) -> DataFrame:
     return found.unionByName(_places(_not_remembered(marks, run, order), order)) if order.truncates else found
 
 
-def _not_remembered(marks: DataFrame, run: RunningFlow, order: Order) -> DataFrame:
+def _not_remembered(marks: DataFrame, run: FlowRun, order: ChangeOrder) -> DataFrame:
     """Of these truncations those of which nothing is remembered: each is, before the commit that carries it out."""
     memory = run.tombstones
     if memory is None or not memory.exists():
@@ -284,7 +301,7 @@ def _not_remembered(marks: DataFrame, run: RunningFlow, order: Order) -> DataFra
 def _unmerged_parts(
     rows: DataFrame,
     table: DataFrame,
-    order: Order,
+    order: ChangeOrder,
     memory: Tombstones,
     truncations: Truncations | None,
     since: Mapping[str, Column],
@@ -296,16 +313,16 @@ def _unmerged_parts(
     if facts is not None:
         deleted = partial_updates.newest(partial_updates.remembered(facts, found, order), order)
         found = partial_updates.against(found, deleted, order)
-    known, gone = partial_updates.standing(table, columns, order), [truncations] if truncations else []
+    known, gone = partial_updates.current_rows(table, columns, order), [truncations] if truncations else []
     merged = partial_updates.merged(found, known, columns, order, gone)
     return merged.where(partial_updates.MOVES).select(*names.IN_TABLE).distinct()
 
 
-def _places(rows: DataFrame, order: Order) -> DataFrame:
+def _places(rows: DataFrame, order: ChangeOrder) -> DataFrame:
     return rows.select(*order.coordinates).distinct()
 
 
-def _with_vanished(run: RunningFlow, letters: DataFrame, held: DataFrame) -> tuple[DataFrame, int]:
+def _with_vanished(run: FlowRun, letters: DataFrame, held: DataFrame) -> tuple[DataFrame, int]:
     """``letters``, and those of the newest entry whose records compaction has taken away since; how many these are."""
     if not run.dead_letters.exists():
         return letters, 0
@@ -318,13 +335,13 @@ def _with_vanished(run: RunningFlow, letters: DataFrame, held: DataFrame) -> tup
     return (letters.unionByName(vanished.localCheckpoint()), kept) if kept else (letters, 0)
 
 
-def finish_replay(run: RunningFlow) -> None:
+def finish_replay(run: FlowRun) -> None:
     """Marks the dead letters whose rows the newest entry, a replay, brought into the table, or that are remembered.
 
     Guarantees:
         Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
     """
-    standing = run.standing
+    standing = run.position
     letters = with_epoch(run, run.dead_letters.frame().where(F.col("status") == "open"))
     keys = [*names.IN_TABLE, names.EPOCH]
     there, remembered = table_coordinates(run), _remembered(run)
@@ -341,15 +358,15 @@ def finish_replay(run: RunningFlow) -> None:
         replayed = 0 if commit is None else commit.rows_written or 0
     run.dead_letters.mark(moved.withColumn("new_status", F.lit("replayed")))
     run.count(ledger.Counts(replayed=replayed))
-    run.ledger.keep(run.standing)
+    run.ledger.keep(run.position)
 
 
-def _elements_moved(run: RunningFlow, there: DataFrame, opened: DataFrame) -> DataFrame:
+def _elements_moved(run: FlowRun, there: DataFrame, opened: DataFrame) -> DataFrame:
     """Of a replay that exploded records: the open letters whose elements the table has.
 
     A letter that is a whole record counts if rows of it came with the replay: others may have been there before.
     """
-    keys, standing = [*names.IN_TABLE, names.EPOCH], run.standing
+    keys, standing = [*names.IN_TABLE, names.EPOCH], run.position
     single = opened.join(there, [*keys, names.POSITION], "left_semi")
     commit = run.ledger.commit_of(standing.entry, standing.version - 1)
     if commit is None:
@@ -359,7 +376,7 @@ def _elements_moved(run: RunningFlow, there: DataFrame, opened: DataFrame) -> Da
     return single.unionByName(opened.where(f"{names.POSITION} < 0").join(came, keys, "left_semi"))
 
 
-def finish_decision(run: RunningFlow) -> None:
+def finish_decision(run: FlowRun) -> None:
     """Gives up the open dead letters that the newest entry, a rewind or a rebuild, reads again.
 
     They come again if they still do not fit. What a rebuild deletes again is remembered anew, and what a rewind finds
@@ -368,7 +385,7 @@ def finish_decision(run: RunningFlow) -> None:
     Guarantees:
         Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
     """
-    entry = run.standing.entry
+    entry = run.position.entry
     again: Ranges = {}
     for decision in entry.decisions:
         if decision.entry == entry.number and decision.kind in ("rewind", "rebuild"):
@@ -388,4 +405,4 @@ def finish_decision(run: RunningFlow) -> None:
     elif again:
         forget_what_is_no_deletion(run, again)
     run.count(ledger.Counts())
-    run.ledger.keep(run.standing)
+    run.ledger.keep(run.position)

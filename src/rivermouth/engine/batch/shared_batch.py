@@ -18,7 +18,7 @@ from rivermouth.domain.ledger import ledger
 from rivermouth.engine.batch import microbatch
 from rivermouth.engine.batch.pipeline import has_current_date, table_rows, transformed
 from rivermouth.engine.events import BatchSkipped
-from rivermouth.engine.flow.shared_part import Part
+from rivermouth.engine.flow.shared_part import SharedBatchPart
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import CommitLost
 from rivermouth.ports.delta.multi_table_write import PartedFiles, takes
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Entry, Ranges
     from rivermouth.engine.events import BatchDone
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.engine.flow.table_shape import TableShape
     from rivermouth.ports.delta.delta_table import Commit
     from rivermouth.spec import Flow
@@ -51,19 +51,19 @@ _OPEN_FILES: Final = 64
 
 
 @dataclass(slots=True)
-class _Wish:
+class _BatchRequest:
     """A batch that waits for those of the others."""
 
-    run: RunningFlow
+    run: FlowRun
     ranges: Ranges
     kind: Flow
-    part: Part | None = None
+    part: SharedBatchPart | None = None
     taken: bool = False
     done: bool = False
 
 
 @dataclass(slots=True)
-class Together:
+class SharedBatch:
     """The flows of one family in one run. Any thread.
 
     Attributes:
@@ -79,7 +79,7 @@ class Together:
     commits: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_COMMITS))
     _change: threading.Condition = field(default_factory=threading.Condition)
     _expected: set[str] = field(default_factory=set)
-    _wishes: dict[str, _Wish] = field(default_factory=dict)
+    _wishes: dict[str, _BatchRequest] = field(default_factory=dict)
     _came_at: float = 0.0
     _shapes: list[tuple[Flow, TableShape]] = field(default_factory=list)
 
@@ -94,7 +94,7 @@ class Together:
             self._expected.discard(flow)
             self._change.notify_all()
 
-    def part(self, run: RunningFlow, ranges: Ranges) -> Part | None:
+    def part(self, run: FlowRun, ranges: Ranges) -> SharedBatchPart | None:
         """The flow's part of the batch of all that carry ``ranges`` now; None where it has to carry them alone.
 
         Waits for the others. Whatever goes wrong with them together, each alone finds out what it was.
@@ -106,7 +106,7 @@ class Together:
         if not _fits(run, ranges):
             self.leave(name)
             return None
-        wish = _Wish(run, ranges, kind_of(run.flow))
+        wish = _BatchRequest(run, ranges, kind_of(run.flow))
         with self._change:
             self._wishes[name] = wish
             self._came_at = time.monotonic()
@@ -120,7 +120,7 @@ class Together:
             self._carry(mine)
         return wish.part
 
-    def _gathered(self, wish: _Wish) -> list[_Wish]:
+    def _gathered(self, wish: _BatchRequest) -> list[_BatchRequest]:
         """All wishes, for the first who sees that nobody else is to come; for the others none, once it is done."""
         while not wish.done:
             left_s = self._came_at + (_GATHER_FOLLOWING_S if self.following else _GATHER_S) - time.monotonic()
@@ -134,7 +134,7 @@ class Together:
             self._change.wait(0.2 if not wish.taken else None)
         return []
 
-    def _carry(self, wishes: list[_Wish]) -> None:
+    def _carry(self, wishes: list[_BatchRequest]) -> None:
         try:
             for group in _groups(wishes):
                 if len(group) > 1 and not group[0].run.stopping.is_set():
@@ -170,7 +170,7 @@ def kind_of(flow: Flow) -> Flow:
     return flow.model_copy(update=bare)
 
 
-def process_part(part: Part, planned: Ranges, run: RunningFlow) -> BatchDone | BatchSkipped:
+def process_part(part: SharedBatchPart, planned: Ranges, run: FlowRun) -> BatchDone | BatchSkipped:
     """Carries a flow's part of a shared batch; as ``microbatch.process``, whose steps 2 to 4 were done for all parts.
 
     Guarantees:
@@ -186,7 +186,7 @@ def process_part(part: Part, planned: Ranges, run: RunningFlow) -> BatchDone | B
     return microbatch.finish(ranges, entry, commit, part.seen, run, started)
 
 
-def _added(part: Part, run: RunningFlow, entry: Entry) -> Commit | None:
+def _added(part: SharedBatchPart, run: FlowRun, entry: Entry) -> Commit | None:
     """The commit that brought the flow's part and ``entry`` into its table; None, and nothing done, if it has moved.
 
     Raises:
@@ -197,7 +197,7 @@ def _added(part: Part, run: RunningFlow, entry: Entry) -> Commit | None:
     """
     for step in ("read", "decode", "conform", "check", "route", "write"):
         run.reached(step)
-    target = Target(run.ledger, run.table_id, run.standing.version)
+    target = Target(run.ledger, run.table_id, run.position.version)
     with nullcontext() if run.together is None else run.together.commits:
         if not (isinstance(run.sink, Append) and run.sink.add(part.files, part.number, run.spark, target, entry)):
             return None
@@ -207,9 +207,9 @@ def _added(part: Part, run: RunningFlow, entry: Entry) -> Commit | None:
     return commit
 
 
-def _fits(run: RunningFlow, ranges: Ranges) -> bool:
+def _fits(run: FlowRun, ranges: Ranges) -> bool:
     """Whether a batch of the flow is read, judged and written as those of others are."""
-    entry = run.standing.entry
+    entry = run.position.entry
     return (
         isinstance(run.source, TableSource)
         and isinstance(run.sink, Append)
@@ -219,9 +219,9 @@ def _fits(run: RunningFlow, ranges: Ranges) -> bool:
     )
 
 
-def _groups(wishes: Sequence[_Wish]) -> list[list[_Wish]]:
+def _groups(wishes: Sequence[_BatchRequest]) -> list[list[_BatchRequest]]:
     """Those that are alike in all but whose rows they are."""
-    groups: list[list[_Wish]] = []
+    groups: list[list[_BatchRequest]] = []
     for wish in wishes:
         for group in groups:
             first = group[0]
@@ -233,7 +233,7 @@ def _groups(wishes: Sequence[_Wish]) -> list[list[_Wish]]:
     return groups
 
 
-def _carry(group: Sequence[_Wish]) -> None:
+def _carry(group: Sequence[_BatchRequest]) -> None:
     """Gives each of the group its part; none to any if that fails, and none to one whose table wants more."""
     run, ranges = group[0].run, group[0].ranges
     try:
@@ -243,20 +243,20 @@ def _carry(group: Sequence[_Wish]) -> None:
         rows = rows.coalesce(run.spark.sparkContext.defaultParallelism)
         routed = transformed(rows, run, beside=(names.NUMBER,))
         aggregates = routing.counting(run.flow, routing.block_size(ledger.size(ranges)))
-        if any(each.run.standing.entry.number == 0 for each in group):
+        if any(each.run.position.entry.number == 0 for each in group):
             aggregates |= number_keys.counting(run.flow)
         observed = ObservedEach(routed, names.NUMBER, len(group), aggregates)
         passed = observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'")
         table = table_rows(passed, run, beside=(names.NUMBER,))
         shape = table.drop(names.NUMBER)
-        fitting = [each for each in group if takes(shape, each.run.places.table, each.run.standing.version)]
+        fitting = [each for each in group if takes(shape, each.run.places.table, each.run.position.version)]
         if len(fitting) < len(group):
             if len(fitting) > 1:
                 _carry(fitting)
             return
         run.spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(_OPEN_FILES))
         files = PartedFiles(table, names.NUMBER, [each.run.places.table for each in group])
-        found = [Part(files, number, observed.get(number)) for number in range(len(group))]
+        found = [SharedBatchPart(files, number, observed.get(number)) for number in range(len(group))]
     except Exception:  # noqa: BLE001 - each of them meets it again, alone, and tells
         return
     for each, part in zip(group, found, strict=True):

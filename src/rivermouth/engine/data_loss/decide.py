@@ -9,7 +9,7 @@ from pyspark.sql.types import IntegerType, StructField
 
 from rivermouth import names
 from rivermouth.domain.ledger import decisions, ledger
-from rivermouth.domain.ledger.data_loss import Found, LossDecision, problem
+from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision, problem
 from rivermouth.engine.batch.pipeline import write_entry
 from rivermouth.engine.batch.recovery import finish_decision, recount, recover
 from rivermouth.engine.data_loss.duplicates import check_doubles
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.kafka.source_topics import Topic
     from rivermouth.domain.ledger.ledger import Counts, Offsets
-    from rivermouth.domain.ledger.loss_decision import Ruling
-    from rivermouth.engine.flow.running import RunningFlow
-    from rivermouth.ports.sources.protocols import Topics
+    from rivermouth.domain.ledger.loss_decision import LossDecisionResult
+    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
 
-def found_of(kafka: Topics, flow: Flow, topics: Mapping[str, Topic]) -> Found:
+def found_of(kafka: OffsetSource, flow: Flow, topics: Mapping[str, Topic]) -> KafkaState:
     """What Kafka holds of the flow's topics now."""
-    return Found(
+    return KafkaState(
         ids={name: topic.id for name, topic in topics.items()},
         first=kafka.beginning_offsets(topics),
         # An open transaction ends what can be read; the log itself goes on.
@@ -40,7 +40,7 @@ def found_of(kafka: Topics, flow: Flow, topics: Mapping[str, Topic]) -> Found:
     )
 
 
-def check_topics(run: RunningFlow, topics: Mapping[str, Topic]) -> None:
+def check_topics(run: FlowRun, topics: Mapping[str, Topic]) -> None:
     """Nothing, if Kafka still holds what the ledger expects next.
 
     Raises:
@@ -50,12 +50,12 @@ def check_topics(run: RunningFlow, topics: Mapping[str, Topic]) -> None:
         OffsetsBeyondEnd: A topic ends before the offset that the ledger expects.
     """
     found = found_of(run.kafka, run.flow, topics)
-    stopped = problem(run.flow.name, run.standing.entry, run.standing.needed, found)
+    stopped = problem(run.flow.name, run.position.entry, run.position.needed, found)
     if stopped is not None:
         raise stopped
 
 
-def decide(run: RunningFlow, topics: Mapping[str, Topic], wanted: LossDecision | None) -> None:
+def decide(run: FlowRun, topics: Mapping[str, Topic], wanted: LossDecision | None) -> None:
     """Records what was decided, by a command or beforehand by ``on_data_loss``; nothing where nothing was.
 
     Raises:
@@ -68,7 +68,7 @@ def decide(run: RunningFlow, topics: Mapping[str, Topic], wanted: LossDecision |
         Run twice: recorded once. Stopped half-way: it is recorded whole or not at all; the dead letters that a
         rewind gives up are given up before the next batch.
     """
-    if run.void is None and not run.standing.entry.unsettled:
+    if run.void is None and not run.position.entry.unsettled:
         recover(run)  # marks of a replay or a decision that was cut off, which need nothing of Kafka
     beforehand = run.flow.on_data_loss == "record"
     if not wanted and not beforehand:
@@ -80,7 +80,7 @@ def decide(run: RunningFlow, topics: Mapping[str, Topic], wanted: LossDecision |
     if run.void is not None:
         raise run.void
     if beforehand:
-        _record(run, found, decisions.by_setting(run.standing.entry, run.standing.needed, found, at=now()))
+        _record(run, found, decisions.by_setting(run.position.entry, run.position.needed, found, at=now()))
 
 
 def now() -> str:
@@ -88,16 +88,16 @@ def now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
 
 
-def _record(run: RunningFlow, found: Found, wanted: LossDecision) -> None:
+def _record(run: FlowRun, found: KafkaState, wanted: LossDecision) -> None:
     """Rules on what is wanted, and records it; nothing where all of it was recorded before."""
-    entry, needed = run.standing.entry, run.standing.needed
+    entry, needed = run.position.entry, run.position.needed
     ruling = decisions.rule(run.flow.name, entry, needed, found, wanted, void=run.void is not None)
     if ruling is None:
         return
     check_doubles(run, ruling, wanted)
-    if run.standing.counts is None and not run.standing.entry.unsettled:
+    if run.position.counts is None and not run.position.entry.unsettled:
         recover(run)  # not before: the side file then names the version that others made as looked at
-    before = run.standing
+    before = run.position
     counts = _counts(run, ruling, wanted)
     if ruling.fresh:
         add_epoch_column(run)
@@ -112,9 +112,9 @@ def _record(run: RunningFlow, found: Found, wanted: LossDecision) -> None:
         run.emit(DecisionRecorded(run.flow.name, entry.number, decision))
 
 
-def _counts(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> Counts:
+def _counts(run: FlowRun, ruling: LossDecisionResult, wanted: LossDecision) -> Counts:
     """The counts of the newest entry's own batch, which is settled with it as far as Kafka still has it."""
-    standing = run.standing
+    standing = run.position
     ranges = standing.entry.unsettled
     if standing.counts is not None or not ranges:
         return standing.counts or ledger.Counts()
@@ -135,7 +135,7 @@ def _counts(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> Counts:
     )
 
 
-def _check_void(run: RunningFlow, wanted: LossDecision, found: Found) -> None:
+def _check_void(run: FlowRun, wanted: LossDecision, found: KafkaState) -> None:
     """Nothing, if of a table that others restored each partition is named whose rows went with it.
 
     What the flow reads no more is nobody's concern, and of a topic that begins anew nothing could come again.
@@ -168,7 +168,7 @@ def check_epoch_column(flow: Flow, columns: Sequence[str]) -> None:
         raise EpochColumnTaken(flow=flow.name, column=names.EPOCH_COLUMN, detail=detail)
 
 
-def add_epoch_column(run: RunningFlow) -> None:
+def add_epoch_column(run: FlowRun) -> None:
     """The column that tells rows of an earlier epoch from those of a later one; no row is rewritten.
 
     Raises:

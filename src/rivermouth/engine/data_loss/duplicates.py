@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
     from rivermouth.domain.ledger.ledger import Offsets, Ranges
-    from rivermouth.domain.ledger.loss_decision import Ruling
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.domain.ledger.loss_decision import LossDecisionResult
+    from rivermouth.engine.flow.running import FlowRun
 
 _PLACE = (names.TOPIC, names.PARTITION)
 
 
-def check_doubles(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> None:
+def check_doubles(run: FlowRun, ruling: LossDecisionResult, wanted: LossDecision) -> None:
     """Nothing, if the table has none of the records that will be read again, or knows the newest of each key.
 
     Raises:
@@ -47,7 +47,7 @@ def check_doubles(run: RunningFlow, ruling: Ruling, wanted: LossDecision) -> Non
     ranges = _readable(run, ruling.suspect) if looks else {}
     found = _counted(_the_same(run, ranges)) if ranges else []
     if found:
-        first, told = found[0], "" if _timestamp(run) else ", as far as can be told without kafka_timestamp"
+        first, told = found[0], "" if _timestamp(run) else ", as far as is known without kafka_timestamp"
         erased = " (or had them, before they were erased)" if run.erased.exists() else ""
         topic, partition = first[names.TOPIC], first[names.PARTITION]
         behind: Offsets = {}
@@ -69,18 +69,18 @@ def _counted(rows: DataFrame) -> list[Row]:
     return found.orderBy(*_PLACE).collect()
 
 
-def _condition(run: RunningFlow, row: Row) -> str:
+def _condition(run: FlowRun, row: Row) -> str:
     """SQL: exactly the rows that were found; the same offsets of another epoch stay."""
     topic, partition, offset = (names.quoted(run.flow.metadata_columns[name]) for name in names.COORDINATES)
     place = row[names.TOPIC], row[names.PARTITION]
-    entry = run.standing.entry
+    entry = run.position.entry
     epoch = f" AND coalesce({names.EPOCH_COLUMN}, 0) = {len(entry.begun.get(place, ()))}" if entry.epochs else ""
     # A name of a topic holds no quotes.
     where = f"{topic} = '{place[0]}' AND {partition} = {place[1]}"
     return f"{where} AND {offset} BETWEEN {row['first']} AND {row['last']}{epoch}"
 
 
-def _readable(run: RunningFlow, ranges: Ranges) -> Ranges:
+def _readable(run: FlowRun, ranges: Ranges) -> Ranges:
     """What of ``ranges`` no open transaction holds back."""
     if not ranges:
         return {}
@@ -89,11 +89,11 @@ def _readable(run: RunningFlow, ranges: Ranges) -> Ranges:
     return ledger.between(ledger.starts(ranges), limits)
 
 
-def _timestamp(run: RunningFlow) -> str | None:
+def _timestamp(run: FlowRun) -> str | None:
     return run.flow.metadata_columns.get("kafka_timestamp")
 
 
-def _the_same(run: RunningFlow, ranges: Ranges) -> DataFrame:
+def _the_same(run: FlowRun, ranges: Ranges) -> DataFrame:
     """Rows and open dead letters of any epoch that are what Kafka holds at their offsets, by Kafka's timestamps."""
     column = _timestamp(run)
     stamp = F.col(names.quoted(column)) if column else F.lit(None).cast("timestamp")
@@ -105,7 +105,7 @@ def _the_same(run: RunningFlow, ranges: Ranges) -> DataFrame:
         letters = run.dead_letters.frame().where(F.col("status") == "open")
         buried = as_coordinates(letters.withColumnRenamed("kafka_timestamp", "__then"), "__then")
         there = there.unionByName(buried.drop(names.POSITION))
-    erased = run.erased.records(run.spark, run.standing.entry)
+    erased = run.erased.records(run.spark, run.position.entry)
     if erased is not None:
         # Those whose timestamps are known are left out when they are read again.
         unknown = erased.where(F.col(names.TIMESTAMP).isNull())

@@ -18,7 +18,7 @@ from rivermouth.rows import explode
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.engine.flow.orders import FlowOrder
+    from rivermouth.engine.flow.orders import FlowJob
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 _KIND = ("status", "stage", "reason", "field")
@@ -101,7 +101,7 @@ class Letter:
     dead_lettered_at: dt.datetime
 
 
-def list_letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter) -> list[LetterGroup]:
+def list_letters(spark: SparkSession, order: FlowJob, wanted: DeadLetterFilter) -> list[LetterGroup]:
     """The flow's dead letters by status, stage, reason and field, the most first; empty if there are none."""
     letters = _letters(spark, order, wanted)
     if letters is None:
@@ -130,7 +130,7 @@ def list_letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter
     ]
 
 
-def show_letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter, limit: int) -> list[Letter]:
+def show_letters(spark: SparkSession, order: FlowJob, wanted: DeadLetterFilter, limit: int) -> list[Letter]:
     """At most ``limit`` of the flow's dead letters, by topic, partition, offset and position."""
     letters = _letters(spark, order, wanted)
     if letters is None:
@@ -138,7 +138,7 @@ def show_letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter
     return [_letter(row.asDict()) for row in letters.orderBy(*ROW_IN_TABLE.values()).limit(limit).collect()]
 
 
-def _letters(spark: SparkSession, order: FlowOrder, wanted: DeadLetterFilter) -> DataFrame | None:
+def _letters(spark: SparkSession, order: FlowJob, wanted: DeadLetterFilter) -> DataFrame | None:
     check_same_place(spark, order.places)
     place = order.places.dead_letter_table
     if not delta_table.exists(files_for(place, spark), place):

@@ -29,7 +29,7 @@ from rivermouth.rows.split_changes import once
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.rows.dead_letter import DeadLetterFilter
     from rivermouth.spec import Flow
 
@@ -39,7 +39,7 @@ _POSITION = dead_letter.POSITION.name
 _PASSES = "__passes"
 
 
-def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool, marks_failures: bool = True) -> Replayed:
+def replay(run: FlowRun, wanted: DeadLetterFilter, *, dry_run: bool, marks_failures: bool = True) -> Replayed:
     """Judges open dead letters again by the flow's rules of now, and moves those into the table that pass.
 
     Where the flow's schema may grow, it grows by them first, as it would by a batch.
@@ -70,7 +70,7 @@ def replay(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool, marks_f
             letters.unpersist()
 
 
-def discard(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> int:
+def discard(run: FlowRun, wanted: DeadLetterFilter, *, dry_run: bool) -> int:
     """Gives open dead letters up: they stay in their table as ``discarded``; says how many.
 
     Guarantees:
@@ -87,15 +87,15 @@ def discard(run: RunningFlow, wanted: DeadLetterFilter, *, dry_run: bool) -> int
         return found
 
 
-def _prepare(run: RunningFlow) -> None:
+def _prepare(run: FlowRun) -> None:
     """Sees to it that this process may write the table, and that the newest entry is settled."""
     if run.lease is not None:
         run.lease.check()
-    run.ledger.check_undisturbed(run.standing)
+    run.ledger.check_undisturbed(run.position)
     recover(run)
 
 
-def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool, marks_failures: bool) -> Replayed:
+def _replay(run: FlowRun, letters: DataFrame, name: str, *, dry_run: bool, marks_failures: bool) -> Replayed:
     if letters.isEmpty():
         return Replayed(run.flow.name, name, tried=0, replayed=0, remaining=0, dry_run=dry_run)
     flow = _with_room_for(run, letters, dry_run=dry_run)
@@ -110,10 +110,10 @@ def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool, m
             failing = _failing(run, flow, routed).persist(StorageLevel.DISK_ONLY)
         reasons = () if failing is None else _counted(failing, tried - passed)
         if not dry_run and (passed or marks_failures):
-            counts = _append(run, passing, coordinates) if passed else run.standing.counts
+            counts = _append(run, passing, coordinates) if passed else run.position.counts
             _mark(run, letters, coordinates, failing)
             run.count(counts)
-            run.ledger.keep(run.standing)
+            run.ledger.keep(run.position)
         done = Replayed(run.flow.name, name, tried=tried, replayed=passed, remaining=tried - passed, dry_run=dry_run)
         return replace(done, reasons=reasons)
     finally:
@@ -122,7 +122,7 @@ def _replay(run: RunningFlow, letters: DataFrame, name: str, *, dry_run: bool, m
             failing.unpersist()
 
 
-def _with_room_for(run: RunningFlow, letters: DataFrame, *, dry_run: bool) -> Flow:
+def _with_room_for(run: FlowRun, letters: DataFrame, *, dry_run: bool) -> Flow:
     """The flow with a schema that has grown by the letters; a dry run keeps nothing, and changes no table."""
     rows = dead_letter.as_envelope(letters)
     if dry_run:
@@ -131,7 +131,7 @@ def _with_room_for(run: RunningFlow, letters: DataFrame, *, dry_run: bool) -> Fl
     return run.flow
 
 
-def _judged_again(run: RunningFlow, flow: Flow, letters: DataFrame) -> DataFrame:
+def _judged_again(run: FlowRun, flow: Flow, letters: DataFrame) -> DataFrame:
     """The rows of letters by the rules of now; of a record that was refused as a whole all of them pass or none."""
     letters = with_epoch(run, letters)
     more: tuple[str, ...] = ("batch", EPOCH)
@@ -154,11 +154,11 @@ def _places(flow: Flow) -> list[Column]:
     return [*(F.col(name).alias(key) for name, key in wanted.items()), F.col("__batch").alias("batch"), F.col(EPOCH)]
 
 
-def _failing(run: RunningFlow, flow: Flow, routed: DataFrame) -> DataFrame:
+def _failing(run: FlowRun, flow: Flow, routed: DataFrame) -> DataFrame:
     """Why letters fail now, one row for each: of several elements of a record the first that fails."""
     beside = [name for name in ("__batch", explode.WANTED) if name in routed.columns]
     told = dead_letter.dead_letters(
-        routed, flow, target=run.dead_letters.target, entry=run.standing.entry.number, topic_ids={}, beside=beside
+        routed, flow, target=run.dead_letters.target, entry=run.position.entry.number, topic_ids={}, beside=beside
     )
     keys = _keys(run)
     whose = {"batch": F.col("__batch")}
@@ -177,12 +177,12 @@ def _counted(failing: DataFrame, remaining: int) -> tuple[StillFailing, ...]:
     return tuple(sorted(found, key=lambda each: (-each.letters, each.reason, each.field or "")))
 
 
-def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Counts:
+def _append(run: FlowRun, passing: DataFrame, coordinates: DataFrame) -> Counts:
     """The passing rows that the table does not have, with an entry that moves no offset; not settled yet.
 
     A keyed table takes them all: it knows which of them come too late.
     """
-    before = run.standing
+    before = run.position
     entry = before.entry.carried("replay", before.counts or Counts())
     missing = passing if run.flow.keyed is not None else _missing(passing, coordinates, run)
     run.reached("replay_write")
@@ -191,13 +191,13 @@ def _append(run: RunningFlow, passing: DataFrame, coordinates: DataFrame) -> Cou
     return Counts(replayed=commit.rows_written or 0)
 
 
-def _missing(passing: DataFrame, coordinates: DataFrame, run: RunningFlow) -> DataFrame:
+def _missing(passing: DataFrame, coordinates: DataFrame, run: FlowRun) -> DataFrame:
     records = coordinates.withColumnsRenamed({key: name for name, key in IN_TABLE.items()}).select(*_RECORD)
     present = table_coordinates(run).join(F.broadcast(records), _RECORD, "left_semi").distinct()
     return passing.join(F.broadcast(present), [*run.flow.identity, EPOCH], "left_anti")
 
 
-def _mark(run: RunningFlow, letters: DataFrame, coordinates: DataFrame, failing: DataFrame | None) -> None:
+def _mark(run: FlowRun, letters: DataFrame, coordinates: DataFrame, failing: DataFrame | None) -> None:
     run.reached("replay_mark")
     passed = F.broadcast(coordinates.withColumn("__passed", F.lit(True)))
     status = F.when(F.col("__passed"), "replayed").otherwise("open")
@@ -210,12 +210,12 @@ def _mark(run: RunningFlow, letters: DataFrame, coordinates: DataFrame, failing:
     run.dead_letters.mark(verdicts.select(*keys, *told))
 
 
-def _keys(run: RunningFlow) -> list[str]:
+def _keys(run: FlowRun) -> list[str]:
     """What dead letters are marked by; ``_open_letters`` has no null in it."""
     return [*_KEYS, *([_POSITION] if run.flow.explosion is not None else [])]
 
 
-def _open_letters(run: RunningFlow, wanted: DeadLetterFilter) -> DataFrame:
+def _open_letters(run: FlowRun, wanted: DeadLetterFilter) -> DataFrame:
     letters = run.dead_letters.frame()
     mine = (F.col("flow").isin(run.flow.name, run.flow.previously or run.flow.name)) & (F.col("status") == "open")
     found = explode.with_position(letters).where(mine & wanted.condition())

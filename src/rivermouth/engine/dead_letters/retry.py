@@ -18,14 +18,14 @@ from rivermouth.ports.spark.session import has_ended
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
 
 _REASON: Final = "UNKNOWN_SCHEMA"
 # Bytes of others that only look like a record of a registry's are not tried for ever.
 GIVEN_UP_AFTER: Final = dt.timedelta(days=7)
 
 
-def between_batches(run: RunningFlow) -> None:
+def between_batches(run: FlowRun) -> None:
     """Tries them again a minute after such a letter was written, then less and less often; at no cost without one.
 
     Guarantees:
@@ -37,7 +37,7 @@ def between_batches(run: RunningFlow) -> None:
         run.retries.tried(time.time(), left=_tried(run))
 
 
-def after_run(run: RunningFlow) -> None:
+def after_run(run: FlowRun) -> None:
     """Tries them again once, those of earlier runs too.
 
     Guarantees:
@@ -47,13 +47,13 @@ def after_run(run: RunningFlow) -> None:
         _tried(run)
 
 
-def _asks(run: RunningFlow) -> bool:
+def _asks(run: FlowRun) -> bool:
     """Whether it is the registry that knows the schemas with which the flow's records were written."""
     form = run.flow.value_format
     return isinstance(form, RegistryFormat) and form.asks_for_writers
 
 
-def _tried(run: RunningFlow) -> bool:
+def _tried(run: FlowRun) -> bool:
     """Whether there are some left."""
     wanted = DeadLetterFilter(reason=_REASON, since=dt.datetime.now(dt.UTC) - GIVEN_UP_AFTER)
     try:

@@ -20,7 +20,7 @@ from rivermouth.domain.ledger.erasure import ForgetReport, after, sha256
 from rivermouth.engine.batch.pipeline import table_order
 from rivermouth.engine.batch.recover_erasure import finish_forget, keep, report_of
 from rivermouth.engine.batch.recovery import recover
-from rivermouth.engine.erasure.select_rows import choose
+from rivermouth.engine.erasure.select_rows import select_for_erasure
 from rivermouth.engine.table.describe_tables import DEFAULT_RETAIN_S
 from rivermouth.errors import CommitLost, ForgetRefused
 from rivermouth.ports.delta import delta_table
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from rivermouth.domain.ledger.erasure import ForgetRequest
-    from rivermouth.engine.erasure.select_rows import Chosen
-    from rivermouth.engine.flow.running import RunningFlow
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.engine.erasure.select_rows import ErasureSelection
+    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.rows.keyed.changes import ChangeOrder
 
 _RETENTION: Final = "delta.deletedFileRetentionDuration"
 
 
-def forget(run: RunningFlow, request: ForgetRequest, *, dry_run: bool) -> ForgetReport:
+def forget(run: FlowRun, request: ForgetRequest, *, dry_run: bool) -> ForgetReport:
     """Erases the rows and dead letters for which the request's conditions are TRUE.
 
     In a keyed table all rows of a key go of which one fits. Of an append table those rows go that fit. Dead letters go
@@ -65,21 +65,21 @@ def forget(run: RunningFlow, request: ForgetRequest, *, dry_run: bool) -> Forget
     with run.lock:
         if run.lease is not None:
             run.lease.check()
-        run.ledger.check_undisturbed(run.standing)
+        run.ledger.check_undisturbed(run.position)
         recover(run)
         before = report_of(run.files, run.places, request.mark)
         if before is not None and before.done:
             return before
         with ExitStack() as ends:
-            chosen = choose(run, request, ends)
+            chosen = select_for_erasure(run, request, ends)
             report = _report(run, request, chosen)
             if dry_run or not report.found:
                 return dataclasses.replace(report, dry_run=dry_run, done=not dry_run)
             return _erase(run, request, chosen, report)
 
 
-def _erase(run: RunningFlow, request: ForgetRequest, chosen: Chosen, report: ForgetReport) -> ForgetReport:
-    before, order = run.standing, table_order(run)
+def _erase(run: FlowRun, request: ForgetRequest, chosen: ErasureSelection, report: ForgetReport) -> ForgetReport:
+    before, order = run.position, table_order(run)
     entry = before.entry.carried("forget", before.counts or ledger.Counts())
     report = dataclasses.replace(report, entry=entry.number)
     keep(run.files, run.places, report)
@@ -99,7 +99,7 @@ def _erase(run: RunningFlow, request: ForgetRequest, chosen: Chosen, report: For
     return report_of(run.files, run.places, request.mark) or dataclasses.replace(report, done=True)
 
 
-def _delete(run: RunningFlow, entry: ledger.Entry, chosen: Chosen, order: Order | None) -> None:
+def _delete(run: FlowRun, entry: ledger.Entry, chosen: ErasureSelection, order: ChangeOrder | None) -> None:
     try:
         delete(
             chosen.matches,
@@ -115,13 +115,13 @@ def _delete(run: RunningFlow, entry: ledger.Entry, chosen: Chosen, order: Order 
         raise ForgetRefused(table=run.places.name, detail=detail, fix=fix) from error
 
 
-def _on(run: RunningFlow, chosen: Chosen, order: Order | None) -> Column:
+def _on(run: FlowRun, chosen: ErasureSelection, order: ChangeOrder | None) -> Column:
     """When a row goes: by columns alone, for the log keeps the text of it."""
     if order is not None:
         return F.expr(order.same_key("s", "t"))
     called = run.flow.metadata_columns
     same = {name: f"t.{names.quoted(called[column])}" for name, column in names.IN_TABLE.items()}
-    if run.standing.entry.epochs:
+    if run.position.entry.epochs:
         same[names.EPOCH] = f"coalesce(t.{names.EPOCH_COLUMN}, 0)"
     equal = [f"{column} = s.{name}" for name, column in same.items()]
     if chosen.least is not None:
@@ -130,7 +130,7 @@ def _on(run: RunningFlow, chosen: Chosen, order: Order | None) -> Column:
     return F.expr(" AND ".join(equal))
 
 
-def _report(run: RunningFlow, request: ForgetRequest, chosen: Chosen) -> ForgetReport:
+def _report(run: FlowRun, request: ForgetRequest, chosen: ErasureSelection) -> ForgetReport:
     state = delta_table.table_state(run.spark, run.places.table)
     promised = table_files.interval_s(state.properties.get(_RETENTION, "")) or 0.0
     found = bool(chosen.rows or chosen.dead_letters or chosen.remembered)

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.erasure import ForgetRequest
     from rivermouth.domain.ledger.ledger import Ranges
-    from rivermouth.engine.flow.running import RunningFlow
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.rows.keyed.changes import ChangeOrder
 
 _APPEND_ONLY: Final = "delta.appendOnly"
 _MET: Final = "__met"
@@ -56,7 +56,7 @@ _RECORD: Final = (*COORDINATES, names.TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ErasureSelection:
     """What is to go, standing ready.
 
     Attributes:
@@ -87,7 +87,7 @@ class Chosen:
     greatest: int | None
 
 
-def choose(run: RunningFlow, request: ForgetRequest, ends: ExitStack) -> Chosen:
+def select_for_erasure(run: FlowRun, request: ForgetRequest, ends: ExitStack) -> ErasureSelection:
     """What the request's conditions choose, standing ready until ``ends`` closes.
 
     Raises:
@@ -120,7 +120,7 @@ def choose(run: RunningFlow, request: ForgetRequest, ends: ExitStack) -> Chosen:
     records = records if letters is None else records.unionByName(letters)
     ready, counts = ends.enter_context(computed(records.distinct(), _count_letters()))
     known, in_part = _counted(ready)
-    return Chosen(
+    return ErasureSelection(
         rows=told["rows"],
         matches=matches,
         remembered=remembered,
@@ -135,7 +135,7 @@ def choose(run: RunningFlow, request: ForgetRequest, ends: ExitStack) -> Chosen:
     )
 
 
-def _stamp(run: RunningFlow, table: DataFrame) -> Column:
+def _stamp(run: FlowRun, table: DataFrame) -> Column:
     """Kafka's timestamp of a row's record; null where the table has none."""
     column = run.flow.metadata_columns.get("kafka_timestamp")
     if column is None or column not in table.columns:
@@ -143,7 +143,7 @@ def _stamp(run: RunningFlow, table: DataFrame) -> Column:
     return F.col(names.quoted(column)).alias(names.TIMESTAMP)
 
 
-def _check_table(run: RunningFlow) -> None:
+def _check_table(run: FlowRun) -> None:
     """Nothing, if rows of this table can be erased."""
     table = run.places.name
     properties = delta_table.table_state(run.spark, run.places.table).properties
@@ -152,16 +152,16 @@ def _check_table(run: RunningFlow) -> None:
         raise ForgetRefused(table=table, detail=f"its property {_APPEND_ONLY} lets no row go", fix=fix)
 
 
-def _check_coordinates(run: RunningFlow, placeless: int) -> None:
+def _check_coordinates(run: FlowRun, placeless: int) -> None:
     """Nothing, if every row says which record it is."""
     if not placeless:
         return
-    detail = f"{placeless} of the rows do not say of which record they are, since another program wrote them"
+    detail = f"{placeless} of the rows have no coordinates, because another program wrote them"
     fix = f"delete these in Spark, then: rivermouth run {run.flow.name}, which says how it goes on"
     raise ForgetRefused(table=run.places.name, detail=detail, fix=fix)
 
 
-def _met(run: RunningFlow, frame: DataFrame, option: str, condition: str | None) -> Column:
+def _met(run: FlowRun, frame: DataFrame, option: str, condition: str | None) -> Column:
     """Whether a row of ``frame`` is meant: never null."""
     if condition is None:
         return F.lit(False)
@@ -202,11 +202,11 @@ def _as(place: str, change: Column | None = None) -> tuple[Column, ...]:
     return F.lit(place).alias(PLACE), F.lit(None).cast("bigint").alias("batch"), number.alias(CHANGE)
 
 
-def _key_columns(order: Order) -> list[Column]:
+def _key_columns(order: ChangeOrder) -> list[Column]:
     return [F.col(names.quoted(key)) for key in order.keys]
 
 
-def _keys(run: RunningFlow, meant: DataFrame, order: Order, condition: str | None) -> DataFrame:
+def _keys(run: FlowRun, meant: DataFrame, order: ChangeOrder, condition: str | None) -> DataFrame:
     """Keys of the rows that are meant, and of deleted ones if the condition is about nothing but keys."""
     keys = meant.select(*_key_columns(order))
     memory = run.tombstones
@@ -219,11 +219,11 @@ def _keys(run: RunningFlow, meant: DataFrame, order: Order, condition: str | Non
     return keys.distinct()
 
 
-def _of_keys(rows: DataFrame, keys: DataFrame, order: Order, how: str = "left_semi") -> DataFrame:
+def _of_keys(rows: DataFrame, keys: DataFrame, order: ChangeOrder, how: str = "left_semi") -> DataFrame:
     return rows.alias("t").join(keys.alias("s"), F.expr(order.same_key("t", "s")), how)
 
 
-def _in_memory(run: RunningFlow, keys: DataFrame, order: Order) -> int:
+def _in_memory(run: FlowRun, keys: DataFrame, order: ChangeOrder) -> int:
     """How many rows the memory of a keyed table has of these keys."""
     memory = run.tombstones
     if memory is None or not memory.exists():
@@ -247,7 +247,7 @@ class _KafkaKeys:
 
 
 def _kafka_keys(
-    run: RunningFlow, table: DataFrame, met: Column, matches: DataFrame, order: Order | None
+    run: FlowRun, table: DataFrame, met: Column, matches: DataFrame, order: ChangeOrder | None
 ) -> _KafkaKeys | None:
     """The Kafka keys of rows that go and that stay; None if rows do not tell, or there are no dead letters."""
     column = run.flow.metadata_columns.get(_KAFKA_KEY)
@@ -262,7 +262,7 @@ def _kafka_keys(
     return _KafkaKeys(own, mine.count() - own.count(), theirs)
 
 
-def _same_keys(run: RunningFlow, rows: DataFrame, column: str) -> DataFrame:
+def _same_keys(run: FlowRun, rows: DataFrame, column: str) -> DataFrame:
     """``__same_key`` of rows with a key: what those of one key have alike in the table and in the dead letters."""
     key = F.col(names.quoted(column))
     if run.flow.key_columns is not None:
@@ -272,7 +272,7 @@ def _same_keys(run: RunningFlow, rows: DataFrame, column: str) -> DataFrame:
     return rows.where(key.isNotNull()).select(same.alias(_SAME_KEY))
 
 
-def _with_same_key(run: RunningFlow, letters: DataFrame) -> DataFrame:
+def _with_same_key(run: FlowRun, letters: DataFrame) -> DataFrame:
     """Dead letters with ``__same_key``; null where there is no key, or where its format refuses it."""
     form = run.flow.key_columns
     if form is None:
@@ -288,7 +288,7 @@ def _as_text(key: Column) -> Column:
     return F.when(key.isNotNull(), F.to_json(F.struct(key.alias("key"))))
 
 
-def _unjudged(run: RunningFlow, chosen: DataFrame, keys: _KafkaKeys | None) -> int:
+def _unjudged(run: FlowRun, chosen: DataFrame, keys: _KafkaKeys | None) -> int:
     """How many dead letters are not chosen, and have no Kafka key that rows which stay have too."""
     place = [*names.COORDINATES, "batch"]
     letters = _with_same_key(run, run.dead_letters.frame().where("status <> 'replayed'")).select(*place, _SAME_KEY)
@@ -296,7 +296,7 @@ def _unjudged(run: RunningFlow, chosen: DataFrame, keys: _KafkaKeys | None) -> i
     return (rest if keys is None else rest.join(keys.staying, _SAME_KEY, "left_anti")).count()
 
 
-def _letters(run: RunningFlow, request: ForgetRequest, keys: _KafkaKeys | None, gone: DataFrame) -> DataFrame | None:
+def _letters(run: FlowRun, request: ForgetRequest, keys: _KafkaKeys | None, gone: DataFrame) -> DataFrame | None:
     """Coordinates, place and batch of the dead letters that are meant; None where there are no dead letters."""
     if not run.dead_letters.exists():
         if request.dead_letters is not None:
@@ -317,7 +317,7 @@ def _letters(run: RunningFlow, request: ForgetRequest, keys: _KafkaKeys | None, 
     return _placed(run, found, gone).select(*_RECORD, PLACE, "batch", F.lit(None).cast("int").alias(CHANGE))
 
 
-def _placed(run: RunningFlow, letters: DataFrame, gone: DataFrame) -> DataFrame:
+def _placed(run: FlowRun, letters: DataFrame, gone: DataFrame) -> DataFrame:
     """With ``place``: a letter whose record is in the table, or was read again since, is not all that is left."""
     letters = letters.withColumn(_WENT_ON, _went_on(run, names.TOPIC, names.PARTITION, names.OFFSET))
     if run.flow.keyed is not None:
@@ -329,10 +329,10 @@ def _placed(run: RunningFlow, letters: DataFrame, gone: DataFrame) -> DataFrame:
     return letters.join(rest, [*COORDINATES], "left").withColumn(PLACE, place)
 
 
-def _went_on(run: RunningFlow, topic: str, partition: str, offset: str) -> Column:
+def _went_on(run: FlowRun, topic: str, partition: str, offset: str) -> Column:
     """Whether a dead letter's record was taken again since: by a replay, or by a rewind, which gives letters up."""
     again = F.lit(False)
-    for decision in run.standing.entry.decisions:
+    for decision in run.position.entry.decisions:
         if decision.kind in _READ_AGAIN:
             moves = {p: (min(ends), max(ends)) for p, ends in decision.moves.items()}
             place = " OR ".join(
@@ -343,7 +343,7 @@ def _went_on(run: RunningFlow, topic: str, partition: str, offset: str) -> Colum
     return (F.col("status") == "replayed") | ((F.col("status") == "discarded") & again)
 
 
-def _not_held(run: RunningFlow, records: DataFrame, held: DataFrame, keys: DataFrame, order: Order) -> DataFrame:
+def _not_held(run: FlowRun, records: DataFrame, held: DataFrame, keys: DataFrame, order: ChangeOrder) -> DataFrame:
     """Records of rows that go and of which ``held`` does not tell.
 
     Of one that has rows which stay nothing is kept: it is not held any more, and cannot be read again.
@@ -355,7 +355,7 @@ def _not_held(run: RunningFlow, records: DataFrame, held: DataFrame, keys: DataF
     return rest.join(staying.select(*COORDINATES).distinct(), [*COORDINATES], "left_anti")
 
 
-def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
+def _held(run: FlowRun, keys: DataFrame, order: ChangeOrder) -> DataFrame | None:
     """The records of these keys that Kafka holds: of a keyed table only the newest of a key is a row.
 
     Those that are dead letters are left out. Where a record may be several changes, those of these keys, or the record
@@ -375,7 +375,7 @@ def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
         found = _changes(rows, keys, order, columns)
     else:
         found = _of_keys(rows.where(~F.col(names.TRUNCATE)), keys, order).select(*columns, *_as(TABLE))
-    now = epoch_now(run.standing.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+    now = epoch_now(run.position.entry, F.col(names.TOPIC), F.col(names.PARTITION))
     records = found.withColumn(names.EPOCH, now)
     if run.dead_letters.exists():
         letters = with_epoch(run, run.dead_letters.frame().where(~_went_on(run, *names.IN_TABLE.values())))
@@ -383,7 +383,7 @@ def _held(run: RunningFlow, keys: DataFrame, order: Order) -> DataFrame | None:
     return records.select(*_RECORD, PLACE, "batch", CHANGE)
 
 
-def _changes(rows: DataFrame, keys: DataFrame, order: Order, columns: Sequence[Column]) -> DataFrame:
+def _changes(rows: DataFrame, keys: DataFrame, order: ChangeOrder, columns: Sequence[Column]) -> DataFrame:
     """Of the records in ``rows`` the changes of these keys, or the record as a whole where there are no others."""
     mine = keys.withColumn(_OWN, F.lit(True)).alias("s")
     told = rows.alias("t").join(mine, F.expr(order.same_key("t", "s")), "left")
@@ -397,7 +397,7 @@ def _changes(rows: DataFrame, keys: DataFrame, order: Order, columns: Sequence[C
     return found.select(*names.IN_TABLE, names.TIMESTAMP, *_as(TABLE, F.explode(change)))
 
 
-def _readable(run: RunningFlow) -> Ranges:
+def _readable(run: FlowRun) -> Ranges:
     """What Kafka still holds of what the flow has read."""
-    read = run.standing.entry.next_offsets
+    read = run.position.entry.next_offsets
     return ledger.between(beginning_offsets(run, read.keys()), read)

@@ -8,14 +8,14 @@ from rivermouth.ports.delta import delta_ddl, delta_table
 from rivermouth.rows.keyed.column_starts import ColumnStarts
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
 
 
 COLUMN_STARTS: Final = "rivermouth.column_starts"
 """Table property: since when the flow reads columns that it has not read all the time."""
 
 
-def keep_column_starts(run: RunningFlow) -> None:
+def keep_column_starts(run: FlowRun) -> None:
     """The table says since when the flow reads its columns.
 
     Guarantees:

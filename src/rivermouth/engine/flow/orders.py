@@ -26,7 +26,7 @@ _Error = TypeVar("_Error", bound=RivermouthError)
 
 
 @dataclass(frozen=True, slots=True)
-class FlowOrder:
+class FlowJob:
     """One flow that shall run, with all that was resolved for it.
 
     Attributes:
@@ -67,7 +67,7 @@ class FlowOutcome:
         counts: Sum over its batches.
         batches: How many there were.
         duration_s: From its start to its end.
-        error: What ended it; None if it drained or was told to stop.
+        error: What ended it; None if it drained or was asked to stop.
         dropped_by: Why records were dropped, and how many for each reason.
         undeclared_names: Names of fields that no column has, and in how many records of a sample.
     """
@@ -94,7 +94,7 @@ class FlowOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyOrder:
+class FamilyJob:
     """A family that shall run: a flow for each of its topics, those that appear later too.
 
     Attributes:
@@ -114,7 +114,7 @@ class FamilyOrder:
     places: FlowPlaces
     bootstrap_servers: str
     options: Mapping[str, str] = field(repr=False)
-    child: Callable[[Flow], FlowOrder] = field(repr=False)
+    child: Callable[[Flow], FlowJob] = field(repr=False)
     others: tuple[FlowPlaces, ...] = field(default=(), repr=False)
     only: frozenset[str] | None = None
     at: str | None = None
@@ -122,17 +122,15 @@ class FamilyOrder:
     source: SourceTable | None = None
 
 
-Order = FlowOrder | FamilyOrder
+Job = FlowJob | FamilyJob
 
 
-def again(pending: Sequence[Order], failed: Sequence[Order], *, keep_following: bool) -> list[Order]:
+def again(pending: Sequence[Job], failed: Sequence[Job], *, keep_following: bool) -> list[Job]:
     """What goes on once there is a JVM again; a family finds its children that failed itself."""
     names = {order.flow.name for order in failed}
     names |= {table_per_topic.parted(name)[0] for name in names}
     # A family that follows has topics to look for as long as it runs.
-    return [
-        order for order in pending if order.flow.name in names or (keep_following and isinstance(order, FamilyOrder))
-    ]
+    return [order for order in pending if order.flow.name in names or (keep_following and isinstance(order, FamilyJob))]
 
 
 def without_error(outcomes: dict[str, FlowOutcome], name: str) -> dict[str, FlowOutcome]:
@@ -140,12 +138,12 @@ def without_error(outcomes: dict[str, FlowOutcome], name: str) -> dict[str, Flow
     return {name: replace(outcomes[name], error=None)} if name in outcomes else {}
 
 
-def in_order(orders: Sequence[Order], outcomes: dict[str, FlowOutcome]) -> list[FlowOutcome]:
+def in_order(orders: Sequence[Job], outcomes: dict[str, FlowOutcome]) -> list[FlowOutcome]:
     """The outcomes in the order of their orders; of a family those of its children, by name."""
     found = []
     for order in orders:
         name = order.flow.name
-        if isinstance(order, FamilyOrder):
+        if isinstance(order, FamilyJob):
             found += [outcomes[each] for each in sorted(outcomes) if table_per_topic.is_child_of(each, name)]
             if name not in outcomes:
                 continue
@@ -153,6 +151,6 @@ def in_order(orders: Sequence[Order], outcomes: dict[str, FlowOutcome]) -> list[
     return found
 
 
-def located(error: _Error, order: Order) -> _Error:
+def located(error: _Error, order: Job) -> _Error:
     """The error at the line of the setting that it is about, or of the order's flow; one that has a place as it is."""
     return error.located(order.place or order.at)

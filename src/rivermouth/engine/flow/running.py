@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rivermouth.domain.ledger.retries import Retries
 from rivermouth.engine.events import Event, Listener, StepReached, Warned
-from rivermouth.ports.delta.table_ledger import Standing
+from rivermouth.ports.delta.table_ledger import LedgerPosition
 from rivermouth.rows.keyed.column_starts import ColumnStarts
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Counts, Entry, Ranges
     from rivermouth.domain.project.locations import FlowPlaces
-    from rivermouth.engine.flow.shared_part import Part
+    from rivermouth.engine.flow.shared_part import SharedBatchPart
     from rivermouth.engine.flow.table_shape import TableChanges
     from rivermouth.errors import LedgerVoid
     from rivermouth.ports.delta.table_ledger import TableLedger
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.lake.lease import Lease
-    from rivermouth.ports.sources.protocols import Records, Topics
+    from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
     from rivermouth.ports.spark.prepared_plan import Prepared
     from rivermouth.side_tables.dead_letters import DeadLetterTable
     from rivermouth.side_tables.deleted_keys import Tombstones
@@ -43,7 +43,7 @@ class SharedBatches(Protocol):
 
     commits: threading.Semaphore
 
-    def part(self, run: RunningFlow, ranges: Ranges) -> Part | None:
+    def part(self, run: FlowRun, ranges: Ranges) -> SharedBatchPart | None:
         """The flow's part of a batch of ``ranges`` that was carried with others; None where it carries it alone."""
 
     def leave(self, flow: str) -> None:
@@ -73,7 +73,7 @@ class FlowContext:
     places: FlowPlaces
     spark: SparkSession
     files: LakeFiles
-    kafka: Topics
+    kafka: OffsetSource
     sink: Append | Upsert
     ledger: TableLedger
     dead_letters: DeadLetterTable
@@ -105,13 +105,13 @@ class TableView:
 
 
 @dataclass(slots=True)
-class RunningFlow:
+class FlowRun:
     """A flow at work.
 
     Attributes:
         context: What stays the same.
         view: What it writes into its table now; replaced as a whole.
-        standing: Where the table's ledger stands; replaced by ``advance`` after each commit.
+        position: Where the table's ledger stands; replaced by ``advance`` after each commit.
         source: What it reads, as Spark reads it; another one after a failure.
         topic_ids: Kafka's UUIDs of the topics as they were found.
         void: What others did to the table's data after the newest entry; then only a decision may follow.
@@ -121,12 +121,13 @@ class RunningFlow:
         prepared: Steps 2 to 5 as they stand ready, by the columns that stay beside.
         together: The flows with which it carries its batches.
         looked_at: Of what its schema did not grow any more; written as it is.
+        state_lost: Whether the lake's state of the flow was deleted, and the newest entry is counted again for that.
     """
 
     context: FlowContext
     view: TableView
-    standing: Standing
-    source: Records
+    position: LedgerPosition
+    source: RecordSource
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
     void: LedgerVoid | None = None
     lease: Lease | None = None
@@ -135,6 +136,7 @@ class RunningFlow:
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
     together: SharedBatches | None = None
     looked_at: Ranges | None = None
+    state_lost: bool = False
 
     @property
     def places(self) -> FlowPlaces:
@@ -152,7 +154,7 @@ class RunningFlow:
         return self.context.files
 
     @property
-    def kafka(self) -> Topics:
+    def kafka(self) -> OffsetSource:
         """See ``FlowContext``."""
         return self.context.kafka
 
@@ -229,12 +231,12 @@ class RunningFlow:
     def advance(
         self, entry: Entry, version: int, *, counts: Counts | None = None, report: Mapping[str, Any] | None = None
     ) -> None:
-        """The table's ledger stands at ``entry``, which ``version`` of the table carries; see ``Standing``."""
-        self.standing = Standing(entry, version, counts, report)
+        """The table's ledger stands at ``entry``, which ``version`` of the table carries; see ``LedgerPosition``."""
+        self.position = LedgerPosition(entry, version, counts, report)
 
     def count(self, counts: Counts | None) -> None:
         """The counts of the newest entry's own batch, as they are known now; None where they no longer are."""
-        self.standing = replace(self.standing, counts=counts)
+        self.position = replace(self.position, counts=counts)
 
     def watches(self, ranges: Ranges) -> bool:
         """Whether a batch of ``ranges`` ends where the policies for the flow's schema say more about a record."""
@@ -251,4 +253,4 @@ class RunningFlow:
 
     def reached(self, step: str) -> None:
         """Tells the listener which step of a batch comes next."""
-        self.emit(StepReached(self.flow.name, self.standing.entry.number, step))
+        self.emit(StepReached(self.flow.name, self.position.entry.number, step))

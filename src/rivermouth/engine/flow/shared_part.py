@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SharedBatchPart:
     """A flow's part of a batch that was carried together.
 
     Attributes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rivermouth.domain.project.locations import check_beside
 from rivermouth.domain.project.table_per_topic import beyond, child_of, named_topics
+from rivermouth.engine.flow.lost_state import lost_at
 from rivermouth.errors import (
     BrokerUnreachable,
     ErasureUnfinished,
@@ -25,7 +26,7 @@ from rivermouth.ports.lake.known_topics import begin, keep, read_kept
 
 if TYPE_CHECKING:
     from rivermouth.domain.project.table_per_topic import Kept
-    from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder
+    from rivermouth.engine.flow.orders import FamilyJob, FlowJob
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.spec import Flow
 
@@ -45,7 +46,7 @@ class Finder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DiscoveredTables:
     """What one look at a family's topics found.
 
     Attributes:
@@ -54,7 +55,7 @@ class Look:
         problem: Why no new one is made at all.
     """
 
-    orders: list[FlowOrder] = field(default_factory=list)
+    orders: list[FlowJob] = field(default_factory=list)
     refused: Mapping[str, RivermouthError] = field(default_factory=dict)
     problem: RivermouthError | None = None
 
@@ -73,8 +74,8 @@ def topics_of(family: Flow, kafka: Finder) -> tuple[str, ...]:
 
 
 def look(
-    order: FamilyOrder, files: LakeFiles, kafka: Finder, *, known: Collection[str] = (), waits: bool = False
-) -> Look:
+    order: FamilyJob, files: LakeFiles, kafka: Finder, *, known: Collection[str] = (), waits: bool = False
+) -> DiscoveredTables:
     """The children that shall be carried, those of ``known`` left out; new ones are kept in the lake.
 
     Args:
@@ -99,28 +100,45 @@ def look(
             begin(files, order.places, order.flow, ())
         raise
     if known and {*there} <= {*known}:
-        return Look()  # as nearly always: the lake is not asked
+        return DiscoveredTables()  # as nearly always: the lake is not asked
     # A name that was misspelt is told by its flow, and not kept.
     made = {*there} if order.flow.is_found else {*kafka.describe(there)}
-    found, fresh = _looked(order, there, begin(files, order.places, order.flow, made), known)
+    kept = _kept(order, files, made)
+    found, fresh = _looked(order, there, begin(files, order.places, order.flow, kept.first or made), known)
     for topic in fresh:
         if topic in made:
             keep(files, order.places, order.flow, topic)
     return found
 
 
-def foreseen(order: FamilyOrder, files: LakeFiles, kafka: Finder) -> Look:
+def foreseen(order: FamilyJob, files: LakeFiles, kafka: Finder) -> DiscoveredTables:
     """What ``look`` would find for a run; reads only.
 
     Raises:
         TopicPatternEmpty: No topic matches the pattern.
         RivermouthError: The broker or the lake does not answer.
     """
-    found, _ = _looked(order, topics_of(order.flow, kafka), read_kept(files, order.places, order.flow), ())
+    there = topics_of(order.flow, kafka)
+    found, _ = _looked(order, there, _kept(order, files, there), ())
     return found
 
 
-def _looked(order: FamilyOrder, there: Sequence[str], kept: Kept, known: Collection[str]) -> tuple[Look, list[str]]:
+def _kept(order: FamilyJob, files: LakeFiles, there: Collection[str]) -> Kept:
+    """What is kept of a family; where that was deleted, the topics whose tables lost their state are the first ones.
+
+    A topic without a table came later, or else it would have one: it is read from its beginning.
+    """
+    kept = read_kept(files, order.places, order.flow)
+    if kept.first is not None:
+        return kept
+    children = {each: order.child(child_of(order.flow, each)) for each in there}
+    begun = frozenset(each for each, child in children.items() if lost_at(child.flow, files, child.places) is not None)
+    return replace(kept, first=begun) if begun else kept
+
+
+def _looked(
+    order: FamilyJob, there: Sequence[str], kept: Kept, known: Collection[str]
+) -> tuple[DiscoveredTables, list[str]]:
     """What was found, and the topics of it that are to be kept."""
     # One that was named and is not there says so itself.
     named = there if order.only is None else sorted(order.only)
@@ -132,10 +150,10 @@ def _looked(order: FamilyOrder, there: Sequence[str], kept: Kept, known: Collect
     made = [each for each in fresh if not too_many and children[each].flow.name not in refused]
     going = sorted({*wanted} - {*fresh} | {*made})
     problem = _too_many(order.flow, kept, too_many) if too_many else None
-    return Look([children[each] for each in going], refused, problem), made
+    return DiscoveredTables([children[each] for each in going], refused, problem), made
 
 
-def _refused(order: FamilyOrder, kept: Kept, fresh: Mapping[str, FlowOrder]) -> dict[str, RivermouthError]:
+def _refused(order: FamilyJob, kept: Kept, fresh: Mapping[str, FlowJob]) -> dict[str, RivermouthError]:
     """Why new children cannot be, by name: others have their table."""
     refused: dict[str, RivermouthError] = {}
     if not fresh:

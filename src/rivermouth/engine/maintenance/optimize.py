@@ -29,7 +29,7 @@ _RETENTION: Final = "delta.deletedFileRetentionDuration"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TableSnapshot:
     """A table as it is at one moment.
 
     Attributes:
@@ -49,7 +49,7 @@ class Look:
         return Figures(self.snapshot.version, len(self.snapshot.files), self.snapshot.live_bytes, stored_bytes)
 
 
-def look(reader: LakeReader, table: FlowTable) -> Look | None:
+def look(reader: LakeReader, table: FlowTable) -> TableSnapshot | None:
     """The table as it is now; None if it is not made yet.
 
     Raises:
@@ -58,14 +58,14 @@ def look(reader: LakeReader, table: FlowTable) -> Look | None:
     snapshot = read_snapshot(reader, table.location)
     if snapshot is None:
         return None
-    return Look(snapshot, stored_files(reader, table.location)[0], time.time())
+    return TableSnapshot(snapshot, stored_files(reader, table.location)[0], time.time())
 
 
 def optimize(
     spark: SparkSession,
     reader: LakeReader,
     table: FlowTable,
-    before: Look,
+    before: TableSnapshot,
     *,
     where: str | None = None,
     zorder: Sequence[str] = (),
@@ -89,7 +89,7 @@ def optimize(
 
 
 def vacuum(
-    spark: SparkSession, reader: LakeReader, table: FlowTable, before: Look, *, retain_s: float
+    spark: SparkSession, reader: LakeReader, table: FlowTable, before: TableSnapshot, *, retain_s: float
 ) -> MaintenanceReport:
     """Deletes the files of the table that no version of the last ``retain_s`` seconds needs.
 
@@ -121,7 +121,7 @@ def vacuum_memory(spark: SparkSession, files: LakeFiles, table: FlowTable, *, re
             delta_maintenance.vacuum(for_flow(spark), table.name, location, hours=maintenance.whole_hours(retain_s))
 
 
-def foresee(reader: LakeReader, table: FlowTable, before: Look, *, retain_s: float) -> MaintenanceReport:
+def foresee(reader: LakeReader, table: FlowTable, before: TableSnapshot, *, retain_s: float) -> MaintenanceReport:
     """What ``vacuum`` would do: how many bytes it would free, and which versions nobody can read any more then."""
     began = time.monotonic()
     limit = before.at - maintenance.whole_hours(retain_s) * 3600
@@ -164,7 +164,7 @@ def check_retention(table: FlowTable, snapshot: Snapshot, retain_s: float, *, ev
     retain = f"{retain_s / 3600:g} hours"
     if retain_s < maintenance.LEAST_RETAIN_S:
         detail = "under 168 hours, in which a reader may still need them, or a writer may not have committed them yet"
-        fix = f"--retain 7d; or {word}, when nobody reads older versions"
+        fix = f"--retain 7d; or {word}, when no program reads older versions"
         raise RetentionTooShort(table=table.name, retain=retain, detail=detail, fix=fix)
     promised = table_files.interval_s(snapshot.properties.get(_RETENTION, ""))
     if promised is not None and retain_s < promised:
@@ -187,13 +187,15 @@ def keep(files: LakeFiles, table: FlowTable, report: MaintenanceReport) -> None:
         files.delete(f"{folder}/{name}")
 
 
-def failure(table: FlowTable, operation: Operation, at: float, before: Look | None, error: str) -> MaintenanceReport:
+def failure(
+    table: FlowTable, operation: Operation, at: float, before: TableSnapshot | None, error: str
+) -> MaintenanceReport:
     """The report of a run that failed."""
     figures = before.figures if before is not None else Figures(0, 0, 0, 0)
     return MaintenanceReport(table.name, operation, _iso(at), figures, figures, 0.0, error=error)
 
 
-def nothing_done(table: FlowTable, operation: Operation, before: Look) -> MaintenanceReport:
+def nothing_done(table: FlowTable, operation: Operation, before: TableSnapshot) -> MaintenanceReport:
     """The report of a run that found nothing to do."""
     return MaintenanceReport(table.name, operation, _iso(before.at), before.figures, before.figures, 0.0)
 
@@ -202,7 +204,7 @@ def _report(
     reader: LakeReader,
     table: FlowTable,
     operation: Operation,
-    before: Look,
+    before: TableSnapshot,
     began: float,
     *,
     unreadable: tuple[tuple[int, int], ...] = (),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rivermouth.domain.delta.maintenance import MaintenanceReport, Operation
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.engine.table.describe_tables import FlowTable
     from rivermouth.ports.lake.lake_reader import LakeReader
     from rivermouth.spec import Maintenance, Optimize, Vacuum
@@ -39,7 +39,7 @@ class _Duty:
     due_at: float
 
 
-def between_batches(run: RunningFlow) -> None:
+def between_batches(run: FlowRun) -> None:
     """Does for the flow's tables what is due; nothing, and at no cost, if that is nothing.
 
     Guarantees:
@@ -49,7 +49,7 @@ def between_batches(run: RunningFlow) -> None:
         _look_after(run, run.flow.maintenance, at_once=False)
 
 
-def after_run(run: RunningFlow, *, wrote: bool) -> None:
+def after_run(run: FlowRun, *, wrote: bool) -> None:
     """Does for the flow's tables what is due after a run that drained, or all of it if the flow says so.
 
     Args:
@@ -64,7 +64,7 @@ def after_run(run: RunningFlow, *, wrote: bool) -> None:
         _look_after(run, plan, at_once=plan.after_run and wrote)
 
 
-def _look_after(run: RunningFlow, plan: Maintenance, *, at_once: bool) -> None:
+def _look_after(run: FlowRun, plan: Maintenance, *, at_once: bool) -> None:
     with run.lock:
         now = time.time()
         duties = list(_duties(run, plan, now))
@@ -96,7 +96,7 @@ def _every_s(plan: Maintenance) -> dict[Operation, float]:
     return {operation: what.every for operation, what in wanted.items() if what is not None}
 
 
-def _duties(run: RunningFlow, plan: Maintenance, now: float) -> Iterator[_Duty]:
+def _duties(run: FlowRun, plan: Maintenance, now: float) -> Iterator[_Duty]:
     for table in tables_of(run.flow, run.places):
         if not delta_table.exists(run.files, table.location):
             continue
@@ -105,7 +105,7 @@ def _duties(run: RunningFlow, plan: Maintenance, now: float) -> Iterator[_Duty]:
             yield _Duty(table, operation, maintenance.next_due(maintenance.last_run(names, operation, now), every_s))
 
 
-def _tried(run: RunningFlow, plan: Maintenance, duty: _Duty, reader: LakeReader) -> MaintenanceReport | None:
+def _tried(run: FlowRun, plan: Maintenance, duty: _Duty, reader: LakeReader) -> MaintenanceReport | None:
     """What it came to, which is kept; None where there was nothing to do."""
     began, before = time.time(), None
     try:
@@ -129,7 +129,7 @@ def _tried(run: RunningFlow, plan: Maintenance, duty: _Duty, reader: LakeReader)
 
 
 def _done(
-    run: RunningFlow, plan: Maintenance, duty: _Duty, reader: LakeReader, before: optimize.Look
+    run: FlowRun, plan: Maintenance, duty: _Duty, reader: LakeReader, before: optimize.TableSnapshot
 ) -> MaintenanceReport:
     table = duty.table
     if duty.operation == "optimize":
@@ -151,13 +151,13 @@ def _done(
     return optimize.vacuum(run.spark, reader, table, before, retain_s=retain_s)
 
 
-def _carry_entry(run: RunningFlow) -> None:
+def _carry_entry(run: FlowRun) -> None:
     """Writes the newest entry of the ledger once more, before the log that holds it is cleaned.
 
     Delta keeps commits for a time only. A flow whose topics have been silent for longer than that would be left with
     the side file, which is a cache.
     """
-    standing = run.standing
+    standing = run.position
     commit = delta_table.read_commit(run.files, run.places.table, standing.version)
     if commit is not None and (commit.committed_at or 0.0) > time.time() - maintenance.ENTRY_AGE_S:
         return
@@ -165,8 +165,8 @@ def _carry_entry(run: RunningFlow) -> None:
         run.lease.check()
     run.ledger.check_undisturbed(standing)
     recover(run)
-    before = run.standing
+    before = run.position
     entry = before.entry.carried("maintenance", before.counts or Counts())
     made = write_entry(run, entry)
     run.advance(entry, made.version, counts=Counts(), report=before.report)
-    run.ledger.keep(run.standing)
+    run.ledger.keep(run.position)

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.kafka.source_topics import Topic
     from rivermouth.domain.ledger.adoption import Adoption
-    from rivermouth.domain.ledger.data_loss import Found
+    from rivermouth.domain.ledger.data_loss import KafkaState
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.events import Listener
     from rivermouth.engine.flow.table_shape import TableChanges, TableShape
-    from rivermouth.ports.sources.protocols import Topics
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
 _OURS: Final = "rivermouth/"
@@ -69,7 +69,7 @@ class _Wish:
     flow: Flow
     places: FlowPlaces
     wanted: Adoption
-    found: Found
+    found: KafkaState
 
     def refused(self, detail: str, fix: str) -> AdoptionRefused:
         return AdoptionRefused(flow=self.flow.name, source=self.wanted.source, detail=detail, fix=fix)
@@ -96,7 +96,7 @@ def takeover(
     places: FlowPlaces,
     wanted: Adoption,
     *,
-    kafka: Topics,
+    kafka: OffsetSource,
     topics: Mapping[str, Topic],
     shape: TableShape,
 ) -> Takeover | None:
@@ -120,7 +120,7 @@ def adopt(
     places: FlowPlaces,
     wanted: Adoption,
     *,
-    kafka: Topics,
+    kafka: OffsetSource,
     topics: Mapping[str, Topic],
     shape: TableShape,
     listener: Listener,
@@ -255,7 +255,7 @@ def _progress(wish: _Wish, state: delta_table.TableState) -> tuple[Offsets, int,
     if written is None:
         if found.planned is not None and wish.flow.keyed is None:
             raise wish.refused(
-                f"batch {last + 1} of its query was begun and not ended, and nobody can say whether the table has it",
+                f"batch {last + 1} of its query was begun and not ended, so it is not known whether the table has it",
                 "start the old query once more, let it end that batch, and stop it",
             )
         doubt = f"nothing in the table says that the query of checkpoint {wish.wanted.source} wrote it"

@@ -52,7 +52,7 @@ def unfit_keys(spark: SparkSession, flow: Flow, location: str, state: TableState
     other = f"in flow {flow.name}: {sink}, with the columns that the old job merged by"
     missing = [name for name in keys if name.lower() not in there]
     if missing:
-        return f"the table has no column {', '.join(missing)}, and the flow tells its rows apart by {listed}", other
+        return f"the table has no column {', '.join(missing)}, and the keys of the flow are {listed}", other
     rows = spark.read.format("delta").option("versionAsOf", state.version).load(location)
     columns = [F.col(names.quoted(name)) for name in keys]
     no_key = F.expr(" OR ".join(f"{names.quoted(name)} IS NULL" for name in keys))
@@ -64,7 +64,7 @@ def unfit_keys(spark: SparkSession, flow: Flow, location: str, state: TableState
     )
     [(nulls, doubled)] = counted.collect()
     if nulls:
-        return f"{nulls} of its rows have no {listed}, by which the flow tells rows apart", other
+        return f"{nulls} of its rows have no {listed}, the key of the flow", other
     if doubled:
         fix = f"{other}; or remove the rows that are there twice"
         return f"{doubled} values of {listed} are in more than one of its rows, and the flow has one row for each", fix

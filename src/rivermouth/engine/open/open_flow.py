@@ -10,9 +10,10 @@ from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.data_loss.decide import add_epoch_column, check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached, Warned
 from rivermouth.engine.flow.column_starts import keep_column_starts
-from rivermouth.engine.flow.running import FlowContext, RunningFlow, TableView
+from rivermouth.engine.flow.running import FlowContext, FlowRun, TableView
 from rivermouth.engine.open.adopt import adopt
 from rivermouth.engine.open.rebuild import empty
+from rivermouth.engine.open.restore_state import restore_state, settle_restored
 from rivermouth.engine.schema.kept_schemas import SchemaUpdate, ensured
 from rivermouth.engine.table.flow_table import change_table, create_table, register_table, table_changes, table_shape
 from rivermouth.engine.table.keyed_table import column_starts, columns_left
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.data_loss import LossDecision
     from rivermouth.domain.ledger.ledger_rebuild import Rebuild
     from rivermouth.domain.project.locations import FlowPlaces
-    from rivermouth.engine.batch.shared_batch import Together
+    from rivermouth.engine.batch.shared_batch import SharedBatch
     from rivermouth.engine.events import Listener
     from rivermouth.engine.flow.table_shape import TableShape
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.ports.sources.protocols import Records, Topics
+    from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
     from rivermouth.spec import Flow
 
 
@@ -49,15 +50,15 @@ def open_flow(
     flow: Flow,
     places: FlowPlaces,
     *,
-    kafka: Topics,
-    source: Records,
+    kafka: OffsetSource,
+    source: RecordSource,
     listener: Listener,
     decision: LossDecision | None = None,
     adoption: Adoption | None = None,
     rebuild: Rebuild | None = None,
     update_schema: bool = False,
-    together: Together | None = None,
-) -> RunningFlow:
+    together: SharedBatch | None = None,
+) -> FlowRun:
     """The flow, ready for its next batch. The caller holds the table's lease.
 
     Args:
@@ -84,6 +85,7 @@ def open_flow(
     files = PlacedFiles(session)
 
     adopting = adoption is not None
+    state_lost = restore_state(session, flow, files, places, kafka, listener)
     flow = _with_schema(
         session, flow, files, places, kafka=kafka, listener=listener, update=update_schema, adopting=adopting
     )
@@ -95,7 +97,7 @@ def open_flow(
     if created:
         _create(session, flow, places, shape, _entry_zero(flow, kafka, topics), listener)
     register_table(session, flow, places)
-    run = standing_flow(
+    run = load_flow(
         session,
         flow,
         places,
@@ -106,10 +108,12 @@ def open_flow(
         listener=listener,
         even_void=bool(decision or rebuild),
     )
-    run.together = together
-    if run.standing.entry.epochs:
+    run.together, run.state_lost = together, state_lost
+    if run.position.entry.epochs:
         # Whoever restored the table to before the first epoch, or dropped the column, took it away.
         add_epoch_column(run)
+    if run.state_lost and run.void is None:
+        settle_restored(run)
     if run.void is None or not rebuild:
         decide(run, topics, decision)
     check_topics(run, topics)
@@ -119,13 +123,14 @@ def open_flow(
     if run.changes:
         change_table(session, flow, places.table, run.changes)
         run.warn(f"the declared schema {run.changes}")
-    entry = run.standing.entry
+    entry = run.position.entry
     recover(run)
+    run.state_lost = False
     unheeded = without_effect(flow, entry)
     if unheeded is not None:
         run.warn(unheeded)
     why = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
-    run.emit(FlowOpened(flow.name, places.table, created, run.standing.entry.number, why))
+    run.emit(FlowOpened(flow.name, places.table, created, run.position.entry.number, why))
     return run
 
 
@@ -135,7 +140,7 @@ def _with_schema(
     files: LakeFiles,
     places: FlowPlaces,
     *,
-    kafka: Topics,
+    kafka: OffsetSource,
     listener: Listener,
     update: bool,
     adopting: bool,
@@ -185,24 +190,24 @@ def _create(
     listener(StepReached(flow.name, 0, "created"))
 
 
-def _entry_zero(flow: Flow, kafka: Topics, topics: Mapping[str, Topic]) -> Entry:
+def _entry_zero(flow: Flow, kafka: OffsetSource, topics: Mapping[str, Topic]) -> Entry:
     """Where the flow begins: ``latest`` or a time is resolved here, and never again."""
     start, topic_ids = kafka.resolve_starting(flow, topics), {name: topic.id for name, topic in topics.items()}
     return first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
 
 
-def standing_flow(
+def load_flow(
     spark: SparkSession,
     flow: Flow,
     places: FlowPlaces,
     *,
-    kafka: Topics,
-    source: Records,
+    kafka: OffsetSource,
+    source: RecordSource,
     topics: Mapping[str, Topic],
     shape: TableShape,
     listener: Listener,
     even_void: bool = False,
-) -> RunningFlow:
+) -> FlowRun:
     """The flow as its table and its ledger say, before it is held against Kafka; the table is there. Reads only.
 
     With ``even_void`` also where others changed the table after the newest entry: then ``void`` says so.
@@ -215,12 +220,12 @@ def standing_flow(
     table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
     void = None
     try:
-        standing = table_ledger.standing(state.transactions)
+        standing = table_ledger.position(state.transactions)
     except LedgerVoid as error:
         void = narrowed(error, {name: topic.partitions for name, topic in topics.items()})
         if not even_void:
             raise void from None
-        standing = table_ledger.standing(state.transactions, even_void=True)
+        standing = table_ledger.position(state.transactions, even_void=True)
     changes = table_changes(flow, places.table, state, shape)
     if standing.entry.epochs:
         check_epoch_column(flow, shape.columns.names)
@@ -243,7 +248,7 @@ def standing_flow(
         listener=listener,
     )
     starts = column_starts(flow, columns, state, left, entry)
-    return RunningFlow(
+    return FlowRun(
         context,
         TableView(flow, columns, left, starts, changes),
         replace(standing, entry=entry),

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from rivermouth.domain.kafka.source_topics import Topic
     from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.domain.ledger.ledger_rebuild import Rebuild
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
 
 _KEEP: Final = "write into another table, by a flow of its own, and keep this one"
 
 
-def empty(run: RunningFlow, topics: Mapping[str, Topic], wanted: Rebuild) -> None:
+def empty(run: FlowRun, topics: Mapping[str, Topic], wanted: Rebuild) -> None:
     """Takes all rows out of the table, and sets its ledger back to where the source begins, in one commit.
 
     Others may have changed the table since: nothing of that is left. The source holds what the ledger expects.
@@ -43,9 +43,9 @@ def empty(run: RunningFlow, topics: Mapping[str, Topic], wanted: Rebuild) -> Non
     """
     first = run.kafka.beginning_offsets(topics)
     _check_whole(run, ledger.between(first, run.kafka.end_offsets(topics)))
-    if run.void is None or (run.standing.counts is None and not run.standing.entry.unsettled):
+    if run.void is None or (run.position.counts is None and not run.position.entry.unsettled):
         recover(run)  # an erasure, too, and a rewind, though others changed the table since
-    before = run.standing
+    before = run.position
     rows = run.spark.read.format("delta").load(run.places.table).count()
     # Of a batch that was not settled before others changed the table nothing has to be known: it comes again.
     entry = ledger_rebuild.entry_after(before.entry, first, run.topic_ids, before.counts or Counts(), wanted)
@@ -60,10 +60,10 @@ def empty(run: RunningFlow, topics: Mapping[str, Topic], wanted: Rebuild) -> Non
             run.emit(DecisionRecorded(run.flow.name, entry.number, decision))
 
 
-def _check_whole(run: RunningFlow, held: ledger.Ranges) -> None:
+def _check_whole(run: FlowRun, held: ledger.Ranges) -> None:
     """Nothing, if all rows of the table came from what the source holds."""
     flow, table = run.flow, run.places.table
-    for topic in run.standing.entry.epochs:
+    for topic in run.position.entry.epochs:
         detail = f"it has records of topic {topic} from before that was created again or cut, and the source has none"
         raise RebuildRefused(flow=flow.name, table=table, detail=detail, fix=_KEEP)
     other = table_coordinates(run).where(f"NOT coalesce({envelope.inside(held)}, false)").count()
@@ -72,7 +72,7 @@ def _check_whole(run: RunningFlow, held: ledger.Ranges) -> None:
         raise RebuildRefused(flow=flow.name, table=table, detail=detail, fix=_KEEP)
 
 
-def _emptied(run: RunningFlow, entry: Entry) -> delta_table.Commit:
+def _emptied(run: FlowRun, entry: Entry) -> delta_table.Commit:
     location = run.places.table
     try:
         delta_table.empty(
@@ -88,7 +88,7 @@ def _emptied(run: RunningFlow, entry: Entry) -> delta_table.Commit:
         detail = "its property delta.appendOnly lets no row be taken out"
         fix = f"ALTER TABLE delta.`{location}` UNSET TBLPROPERTIES ('delta.appendOnly')"
         raise RebuildRefused(flow=run.flow.name, table=location, detail=detail, fix=fix) from error
-    commit = run.ledger.commit_of(entry, run.standing.version)
+    commit = run.ledger.commit_of(entry, run.position.version)
     if commit is None:
         raise CommitLost(flow=entry.flow, entry=entry.number, table=location)
     return commit

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.domain.project.source_table import SourceTable
-    from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder
+    from rivermouth.engine.flow.orders import FamilyJob, FlowJob
     from rivermouth.engine.flow.table_per_topic import Finder
-    from rivermouth.ports.sources.protocols import Records, Topics
+    from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
     from rivermouth.spec import Flow
 
 _AGAIN: Final = "it may say something else of a row that is read again"
@@ -36,8 +36,8 @@ _AGAIN: Final = "it may say something else of a row that is read again"
 
 @contextmanager
 def reading(
-    spark: SparkSession, order: FlowOrder, options: Mapping[str, str] | None = None, *, checked: bool = False
-) -> Iterator[tuple[Topics, Records]]:
+    spark: SparkSession, order: FlowJob, options: Mapping[str, str] | None = None, *, checked: bool = False
+) -> Iterator[tuple[OffsetSource, RecordSource]]:
     """What the flow reads, to be looked at and as Spark reads it, while the block lasts.
 
     Args:
@@ -68,7 +68,7 @@ def reading(
 
 
 @contextmanager
-def finding(spark: SparkSession, order: FamilyOrder) -> Iterator[Finder]:
+def finding(spark: SparkSession, order: FamilyJob) -> Iterator[Finder]:
     """What has the topics of a family, or the values that stand in their place, while the block lasts."""
     if order.source is not None and order.flow.routed_by is not None:
         reader = reader_for(spark, order.places.lake)

@@ -123,7 +123,7 @@ def _with_ledger(
     entry = None
     ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
     try:
-        entry = ledger.standing().entry
+        entry = ledger.position().entry
         report = replace(report, next_offsets=entry.next_offsets)
     except RivermouthError as error:
         report = replace(report, problem=report.problem or error)
@@ -161,6 +161,6 @@ def _restart(report: CheckpointReport, *, goes_on: bool) -> str:
         return "run --follow goes on with this query; run reads from the ledger's offsets"
     if report.state == "none":
         return "run --follow begins a query at the ledger's offsets, where run reads from too"
-    why = report.detail if report.state == "damaged" else "the ledger stands elsewhere"
+    why = report.detail if report.state == "damaged" else "the ledger has other offsets"
     fate = "is moved aside" if report.state == "damaged" else "is replaced"
     return f"with run --follow the checkpoint {fate} ({why}); the ledger says where to go on"

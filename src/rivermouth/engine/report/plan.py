@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from rivermouth.domain.ledger import decisions, ledger
 from rivermouth.engine.data_loss.decide import found_of, now
 from rivermouth.engine.flow import table_per_topic
-from rivermouth.engine.flow.orders import FlowOrder, located
+from rivermouth.engine.flow.lost_state import deleted_text
+from rivermouth.engine.flow.orders import FlowJob, located
+from rivermouth.engine.open import restore_state
 from rivermouth.engine.open.adopt import WITHOUT_EFFECT, Takeover, takeover
-from rivermouth.engine.open.open_flow import standing_flow, without_effect
+from rivermouth.engine.open.open_flow import load_flow, without_effect
 from rivermouth.engine.open.sources import finding, reading
 from rivermouth.engine.run.drain import max_offsets
 from rivermouth.engine.schema.infer import without_values
@@ -29,14 +31,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.domain.kafka.source_topics import Topic
-    from rivermouth.domain.ledger.data_loss import Found
+    from rivermouth.domain.ledger.data_loss import KafkaState
     from rivermouth.domain.ledger.ledger import Entry, Offsets, Ranges
     from rivermouth.engine.events import Event
-    from rivermouth.engine.flow.orders import Order
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.orders import Job
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.engine.flow.table_shape import TableShape
     from rivermouth.engine.schema.infer import Inference
-    from rivermouth.ports.sources.protocols import Records, Topics
+    from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
     from rivermouth.spec import Flow
 
 
@@ -81,13 +83,13 @@ class FlowPlan:
     problem: RivermouthError | None = None
 
 
-def plan_order(spark: SparkSession, order: Order) -> list[FlowPlan]:
+def plan_order(spark: SparkSession, order: Job) -> list[FlowPlan]:
     """What a run of this flow would do now, or of all children of a family, with those that it would find.
 
     Guarantees:
         Those of ``plan_flow``.
     """
-    if isinstance(order, FlowOrder):
+    if isinstance(order, FlowJob):
         return [plan_flow(spark, order)]
     table = order.flow.table.name
     try:
@@ -100,7 +102,7 @@ def plan_order(spark: SparkSession, order: Order) -> list[FlowPlan]:
     return plans + [FlowPlan(name, table, "", "", "", problem=located(error, order)) for name, error in problems]
 
 
-def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:
+def plan_flow(spark: SparkSession, order: FlowJob) -> FlowPlan:
     """What a run of this flow would do now; nothing is raised for what would stop it: ``problem`` holds that.
 
     Guarantees:
@@ -127,7 +129,7 @@ def plan_flow(spark: SparkSession, order: FlowOrder) -> FlowPlan:
         return replace(named, problem=located(error, order))
 
 
-def ahead(spark: SparkSession, order: FlowOrder) -> Ranges:
+def ahead(spark: SparkSession, order: FlowJob) -> Ranges:
     """The offsets that a run of this flow would read now; reads only.
 
     Raises:
@@ -145,8 +147,12 @@ def start_text(flow: Flow) -> str:
     return f"starting_offsets: {flow.starting_offsets.text()}{default}"
 
 
-def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Records, named: FlowPlan) -> FlowPlan:
-    flow, inference = foreseen(spark, order.flow, PlacedFiles(spark), order.places, kafka)
+def _planned(
+    spark: SparkSession, order: FlowJob, kafka: OffsetSource, source: RecordSource, named: FlowPlan
+) -> FlowPlan:
+    files = PlacedFiles(spark)
+    rebuilt, state_lost = restore_state.foreseen(spark, order.flow, files, order.places, kafka)
+    flow, inference = (rebuilt, None) if rebuilt else foreseen(spark, order.flow, files, order.places, kafka)
     order, shape = replace(order, flow=flow), table_shape(spark, flow)
     try:
         topics = kafka.topics(flow)
@@ -158,7 +164,7 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
         return replace(named, start=start_text(flow), warnings=(error.message.partition("; ")[0],))
     taken = _taken(spark, order, kafka, shape, topics)
     standing_still = None if taken else _standing_still(spark, order, kafka, source, shape, topics)
-    warnings = (*_inferred(inference), *_warnings(spark, order, standing_still))
+    warnings = (*_inferred(inference), *_warnings(spark, order, standing_still, state_lost=state_lost))
     if taken:
         found = found_of(kafka, flow, topics)
         next_offsets, said = _after_takeover(flow, taken, topics, found)
@@ -169,9 +175,11 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
         start = kafka.resolve_starting(flow, topics)
         why, entry = start_text(flow), None
     else:
-        entry = standing_still.standing.entry.number
+        entry = standing_still.position.entry.number
         found = found_of(kafka, flow, topics)
-        next_offsets, said = _decided(flow, standing_still.standing.entry, standing_still.standing.needed, found)
+        standing = standing_still.position
+        needed = standing.entry.next_offsets if state_lost else standing.needed
+        next_offsets, said = _decided(flow, standing.entry, needed, found)
         warnings += said
         start = ledger.filled(next_offsets, found.first)
         why = f"ledger entry {entry} of the table"
@@ -190,7 +198,7 @@ def _planned(spark: SparkSession, order: FlowOrder, kafka: Topics, source: Recor
 
 
 def _after_takeover(
-    flow: Flow, taken: Takeover, topics: Mapping[str, Topic], found: Found
+    flow: Flow, taken: Takeover, topics: Mapping[str, Topic], found: KafkaState
 ) -> tuple[Offsets, tuple[str, ...]]:
     """Where a run would go on once it had taken the table over, and what would be decided, or stop it, then."""
     ids = {name: topic.id for name, topic in topics.items() if name in taken.offsets}
@@ -215,7 +223,7 @@ def _shaped(plan: FlowPlan, flow: Flow, shape: TableShape) -> FlowPlan:
     )
 
 
-def _decided(flow: Flow, entry: Entry, needed: Offsets, found: Found) -> tuple[Offsets, tuple[str, ...]]:
+def _decided(flow: Flow, entry: Entry, needed: Offsets, found: KafkaState) -> tuple[Offsets, tuple[str, ...]]:
     """Where a run would go on behind ``entry``, and what ``on_data_loss: record`` would decide before.
 
     Raises:
@@ -229,7 +237,7 @@ def _decided(flow: Flow, entry: Entry, needed: Offsets, found: Found) -> tuple[O
 
 
 def _taken(
-    spark: SparkSession, order: FlowOrder, kafka: Topics, shape: TableShape, topics: dict[str, Topic]
+    spark: SparkSession, order: FlowJob, kafka: OffsetSource, shape: TableShape, topics: dict[str, Topic]
 ) -> Takeover | None:
     """What the adoption that the order asks for would do; None without one, and where it would do nothing."""
     if order.adoption is None:
@@ -239,27 +247,27 @@ def _taken(
 
 def _standing_still(
     spark: SparkSession,
-    order: FlowOrder,
-    kafka: Topics,
-    source: Records,
+    order: FlowJob,
+    kafka: OffsetSource,
+    source: RecordSource,
     shape: TableShape,
     topics: dict[str, Topic],
-) -> RunningFlow | None:
+) -> FlowRun | None:
     """The flow as a run would open it; None where there is no table yet."""
     flow, places = order.flow, order.places
     if not delta_table.exists(PlacedFiles(spark), places.table):
         return None
-    return standing_flow(spark, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
+    return load_flow(spark, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
 
 
-def _warnings(spark: SparkSession, order: FlowOrder, run: RunningFlow | None) -> tuple[str, ...]:
-    found = []
+def _warnings(spark: SparkSession, order: FlowJob, run: FlowRun | None, *, state_lost: bool) -> tuple[str, ...]:
+    found = [deleted_text(order.places)] if state_lost else []
     if run is not None:
         found += [f"the declared schema {run.changes}"] if run.changes else []
-        said = without_effect(order.flow, run.standing.entry)
+        said = without_effect(order.flow, run.position.entry)
         found += [said] if said else []
         found += [WITHOUT_EFFECT] if order.adoption else []
-        if run.standing.counts is None and run.standing.entry.unsettled:
+        if not state_lost and run.position.counts is None and run.position.entry.unsettled:
             found.append(
                 "the last batch was not settled: its records are read again first, for counts and dead letters"
             )

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.ledger.ledger import Ranges
-    from rivermouth.engine.flow.orders import FlowOrder
+    from rivermouth.engine.flow.orders import FlowJob
     from rivermouth.spec import Flow
 
 
-def frame_of(spark: SparkSession, order: FlowOrder) -> DataFrame:
+def frame_of(spark: SparkSession, order: FlowJob) -> DataFrame:
     """What the flow's table would hold if it were made now: rows of records, or one row a key, the newest.
 
     Records that would be dead letters, or be dropped, are not in it. All that Kafka holds at this moment is read

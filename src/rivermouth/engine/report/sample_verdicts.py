@@ -17,7 +17,7 @@ from rivermouth.domain.project.sample_records import RecordVerdict
 from rivermouth.engine.batch.pipeline import transform
 from rivermouth.engine.flow import task_failures
 from rivermouth.engine.schema.infer import Seen, schema_of_seen, shape_of
-from rivermouth.engine.schema.kept_schemas import look_of, settled, with_columns
+from rivermouth.engine.schema.kept_schemas import look_of, resolved_schema, with_columns
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import RecordsNotJudged, SchemaNotKept, first_line
 from rivermouth.ports.lake.lake_files import files_for
@@ -92,7 +92,7 @@ def judged_records(
 
 def _with_schema(spark: SparkSession, flow: Flow, places: FlowPlaces, records: Sequence[Placed]) -> Flow:
     try:
-        return settled(spark, flow, files_for(places.lake, spark), places)
+        return resolved_schema(spark, flow, files_for(places.lake, spark), places)
     except SchemaNotKept:
         began_at, look = time.monotonic(), look_of(flow)
         shape = shape_of(flow, (Record(*_place(each), each.key, each.value) for each in records), look)

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from rivermouth.domain.delta.merge_report import MergeReport
 from rivermouth.domain.ledger import decisions
-from rivermouth.domain.ledger.data_loss import Found
+from rivermouth.domain.ledger.data_loss import KafkaState
 from rivermouth.domain.ledger.dropping import dropped_by
 from rivermouth.domain.ledger.failures import Failure
 from rivermouth.domain.ledger.ledger import Counts, Decision
+from rivermouth.domain.ledger.lost_state import LostState
 from rivermouth.domain.project.snapshot_location import SnapshotPlace
 from rivermouth.domain.project.table_per_topic import gone, is_child
 from rivermouth.engine.flow.failures import read_failure
+from rivermouth.engine.flow.lost_state import deleted_text, lost_at, lost_before
 from rivermouth.errors import BrokerUnreachable, RivermouthError, SourceNotMade, TableForeign, TopicMissing
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.table_ledger import Standing, TableLedger
+from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.ports.lake.lease import read_holder
@@ -36,11 +38,11 @@ if TYPE_CHECKING:
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.domain.project.source_table import SourceTable
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.ports.sources.protocols import Topics
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
 Answer = TypeVar("Answer")
-_Ask = Callable[[Callable[["Topics"], "FlowStatus"]], "FlowStatus"]
+_Ask = Callable[[Callable[["OffsetSource"], "FlowStatus"]], "FlowStatus"]
 
 RATE_WINDOW_S: Final = 60.0
 NEAR_START: Final = 0.1
@@ -103,6 +105,7 @@ class FlowStatus:
         undeclared_names: Names of fields that records had so far and no column has, and in how many records of a
             sample; at most 100 names.
         failure: Why the flow's last run failed; None if it did not, or if the flow has worked since.
+        state_lost: What is lost since the state of the flow in the lake was deleted; None if nothing is.
     """
 
     flow: str
@@ -130,6 +133,7 @@ class FlowStatus:
     warnings: tuple[str, ...] = ()
     failure: Failure | None = None
     dropped_by: Mapping[str, int] = field(default_factory=dict)
+    state_lost: LostState | None = None
     undeclared_names: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -164,7 +168,7 @@ def project_status(
             source = (sources or {}).get(flow.name)
             if source is None:
                 return _flow_status(flow, places, files, cluster.ask)
-            table: Topics
+            table: OffsetSource
             if isinstance(source, SnapshotPlace):
                 table = SnapshotSource(source, files, reader=flow.name)
             else:
@@ -194,7 +198,7 @@ class _Cluster:
         if self._kafka is not None:
             self._kafka.close()
 
-    def ask(self, question: Callable[[Topics], Answer]) -> Answer:
+    def ask(self, question: Callable[[OffsetSource], Answer]) -> Answer:
         """The answer to ``question``.
 
         Raises:
@@ -225,35 +229,44 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
     status = FlowStatus(flow.name, places.table, trigger_s=flow.trigger.every)
     try:
         holder = read_holder(files, places.lease_file)
-        standing, problem = _standing(flow, places, files)
-        status = replace(status, failure=read_failure(files, places.failures, flow.name))
+        position, problem = _standing(flow, places, files)
+        status = replace(
+            status,
+            failure=read_failure(files, places.failures, flow.name),
+            state_lost=None if position is None else lost_before(files, places),
+        )
+        deleted = position is not None and lost_at(flow, files, places) is not None
     except RivermouthError as error:
         return _failed(status, error)
     status = replace(status, writer=str(holder) if holder is not None and holder.is_alive else None)
-    if standing is not None:
-        status = _with_ledger(status, standing)
+    if position is not None:
+        status = _with_ledger(status, position)
         status = replace(status, dropped_by=dropped_by(flow, status.totals))
     if problem is not None:
         status = _failed(status, problem)
-        if standing is None:
+        if position is None:
             return status
+    # The next run counts the last batch again also without what Kafka does not hold any more.
+    expected = replace(position, counts=position.counts or Counts()) if position and deleted else position
     try:
-        status = ask(lambda kafka: _with_kafka(status, flow, standing, kafka))
+        status = ask(lambda kafka: _with_kafka(status, flow, expected, kafka))
     except SourceNotMade as error:
-        return replace(_failed(status, error), code=None, hint="") if standing is None else _failed(status, error)
+        return replace(_failed(status, error), code=None, hint="") if position is None else _failed(status, error)
     except TopicMissing as error:
-        known = standing.entry.next_offsets if standing is not None else {}
+        known = position.entry.next_offsets if position is not None else {}
         status = replace(status, partitions=_partitions(known, {}, _reads(flow)))
-        if standing is None or not is_child(flow.name):
+        if position is None or not is_child(flow.name):
             return _failed(status, error)
         return replace(status, message=status.message or f"{gone(flow)}; its table stays as it is")
     except RivermouthError as error:
-        known = standing.entry.next_offsets if standing is not None else {}
+        known = position.entry.next_offsets if position is not None else {}
         status = replace(_failed(status, error), partitions=_partitions(known, {}, _reads(flow)))
+    if deleted:
+        status = replace(status, warnings=(deleted_text(places), *status.warnings))
     return status if status.code is not None else replace(status, message=_message(status, flow))
 
 
-def _standing(flow: Flow, places: FlowPlaces, files: LakeFiles) -> tuple[Standing | None, RivermouthError | None]:
+def _standing(flow: Flow, places: FlowPlaces, files: LakeFiles) -> tuple[LedgerPosition | None, RivermouthError | None]:
     """Where the ledger stands, and what is wrong with it; neither where there is no table yet.
 
     Where the table's log does not tell, the side file does: it is behind by one batch at most.
@@ -262,7 +275,7 @@ def _standing(flow: Flow, places: FlowPlaces, files: LakeFiles) -> tuple[Standin
         return None, None
     ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
     try:
-        return ledger.standing(), None
+        return ledger.position(), None
     except RivermouthError as error:
         side = ledger.read_side_file()
         if side is None or side.entry.flow not in {flow.name, flow.previously}:
@@ -271,9 +284,9 @@ def _standing(flow: Flow, places: FlowPlaces, files: LakeFiles) -> tuple[Standin
         return side, None if isinstance(error, TableForeign) else error
 
 
-def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
-    entry, report = standing.entry, standing.report or {}
-    counts = standing.counts or Counts()
+def _with_ledger(status: FlowStatus, position: LedgerPosition) -> FlowStatus:
+    entry, report = position.entry, position.report or {}
+    counts = position.counts or Counts()
     totals = entry.totals + counts
     return replace(
         status,
@@ -283,8 +296,8 @@ def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
         finished_at=report.get("finished_at"),
         merge=MergeReport.from_json(report.get("merge")),
         undeclared_names=report.get("undeclared_names", {}),
-        last_batch=standing.counts if entry.number > 0 and entry.kind not in _NO_BATCH else None,
-        pending=standing.counts is None and bool(entry.unsettled),
+        last_batch=position.counts if entry.number > 0 and entry.kind not in _NO_BATCH else None,
+        pending=position.counts is None and bool(entry.unsettled),
         totals=totals,
         dead_letters=totals.dead_lettered,
         lost=totals.lost,
@@ -292,14 +305,14 @@ def _with_ledger(status: FlowStatus, standing: Standing) -> FlowStatus:
     )
 
 
-def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka: Topics) -> FlowStatus:
+def _with_kafka(status: FlowStatus, flow: Flow, position: LedgerPosition | None, kafka: OffsetSource) -> FlowStatus:
     topics = kafka.topics(flow)
     ends = kafka.end_offsets(topics)
     first = kafka.beginning_offsets(topics)
-    if standing is None:
+    if position is None:
         known = kafka.resolve_starting(flow, topics)
     else:
-        entry = standing.entry.next_offsets
+        entry = position.entry.next_offsets
         # A partition that the ledger does not know begins at its earliest.
         known = {name: {**first[name], **entry.get(name, {})} for name in topics}
     earlier = kafka.offsets_at(topics, int((time.time() - RATE_WINDOW_S) * 1000))
@@ -313,15 +326,15 @@ def _with_kafka(status: FlowStatus, flow: Flow, standing: Standing | None, kafka
         input_rate=None if earlier is None else round(max(0, _sum(ends) - _sum(earlier)) / RATE_WINDOW_S, 3),
         warnings=_warnings(partitions, first, ends),
     )
-    if standing is None or status.code is not None:
+    if position is None or status.code is not None:
         return status
     # An open transaction ends what can be read; the log itself goes on.
     whole, last = not flow.assign, kafka.end_offsets(topics, "read_uncommitted")
     place = "Kafka" if flow.source is None else flow.source.shown
-    found = Found({name: topic.id for name, topic in topics.items()}, first, last, whole=whole, place=place)
+    found = KafkaState({name: topic.id for name, topic in topics.items()}, first, last, whole=whole, place=place)
     records = flow.on_data_loss == "record"
     try:
-        ruling = decisions.foreseen(flow.name, standing.entry, standing.needed, found, records=records, at="")
+        ruling = decisions.foreseen(flow.name, position.entry, position.needed, found, records=records, at="")
     except RivermouthError as error:
         return _failed(_without_lags(status), error)
     if ruling is None:
@@ -371,7 +384,7 @@ def _warnings(partitions: Sequence[PartitionStatus], first: Offsets, ends: Offse
         # A log that begins at 0 was never cut.
         if start > 0 and 0 <= ahead < NEAR_START * retained:
             found.append(
-                f"{part.topic} partition {part.partition} is about to lose unread records: the flow stands {ahead} "
+                f"{part.topic} partition {part.partition} is about to lose unread records: the flow is {ahead} "
                 f"offsets behind the first of {retained} that Kafka holds"
             )
     return tuple(found)
@@ -402,7 +415,7 @@ def _message(status: FlowStatus, flow: Flow) -> str:
     if not status.lag:
         return "up to date"
     if status.writer is None:
-        return f"{status.lag} offsets behind, and nobody is writing"
+        return f"{status.lag} offsets behind, and no process writes the table"
     slow = status.batch_duration_s is not None and status.batch_duration_s > status.trigger_s
     if slow and status.input_rate and status.processing_rate and status.input_rate > status.processing_rate:
         return f"{status.lag} offsets behind and falling back: records come faster than they are written"

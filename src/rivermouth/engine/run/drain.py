@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.domain.ledger.ledger import Offsets, Ranges
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.spec import Flow
 
 DEFAULT_MAX_OFFSETS: Final = 2_000_000
@@ -42,7 +42,7 @@ HALVINGS: Final = 8
 _FIRST_DELAY_S: Final = 0.5
 
 
-def carry(ranges: Ranges, run: RunningFlow, *, batch: DataFrame | None = None, backlog: int | None = None) -> int:
+def carry(ranges: Ranges, run: FlowRun, *, batch: DataFrame | None = None, backlog: int | None = None) -> int:
     """Carries ``ranges`` into the table, in one batch if it goes, else in parts; the number of batches.
 
     Args:
@@ -93,7 +93,7 @@ def max_offsets(flow: Flow) -> int:
 
 
 def _tried(
-    ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None, *, attempts: int
+    ranges: Ranges, run: FlowRun, batch: DataFrame | None, backlog: int | None, *, attempts: int
 ) -> Exception | None:
     """None once the ranges are in the table, else the error of the last attempt."""
     delay_s = _FIRST_DELAY_S
@@ -120,7 +120,7 @@ def _tried(
         delay_s *= 2
 
 
-def _attempt(action: Callable[[], None], run: RunningFlow) -> Exception | None:
+def _attempt(action: Callable[[], None], run: FlowRun) -> Exception | None:
     """None once it is done, else an error after which another try may help."""
     try:
         action()
@@ -139,14 +139,14 @@ def _attempt(action: Callable[[], None], run: RunningFlow) -> Exception | None:
     return None
 
 
-def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: int | None) -> None:
+def _once(ranges: Ranges, run: FlowRun, batch: DataFrame | None, backlog: int | None) -> None:
     with run.lock:
         if run.lease is not None:
             run.lease.check()
         topics = run.kafka.topics(run.flow)
         check_topics(run, topics)
         run.topic_ids = {name: topic.id for name, topic in topics.items()}
-        run.ledger.check_undisturbed(run.standing)
+        run.ledger.check_undisturbed(run.position)
         part = None if batch is not None or run.together is None else run.together.part(run, ranges)
         if part is not None:
             done = process_part(part, ranges, run)
@@ -158,22 +158,22 @@ def _once(ranges: Ranges, run: RunningFlow, batch: DataFrame | None, backlog: in
         run.emit(done)
 
 
-def _look_again(run: RunningFlow) -> None:
+def _look_again(run: FlowRun) -> None:
     """After a failure nobody knows which commit landed: the table does."""
     with run.lock:
-        standing = run.ledger.standing(delta_table.table_state(run.spark, run.places.table).transactions)
-        run.standing = dataclasses.replace(standing, entry=dataclasses.replace(standing.entry, flow=run.flow.name))
+        standing = run.ledger.position(delta_table.table_state(run.spark, run.places.table).transactions)
+        run.position = dataclasses.replace(standing, entry=dataclasses.replace(standing.entry, flow=run.flow.name))
         recover(run)
 
 
-def _tell_group(run: RunningFlow) -> None:
+def _tell_group(run: FlowRun) -> None:
     if run.flow.group_id:
-        told = run.kafka.commit(run.flow.group_id, run.standing.entry.next_offsets)
+        told = run.kafka.commit(run.flow.group_id, run.position.entry.next_offsets)
         if not told.committed:
             run.warn(f"offsets were not committed to group {run.flow.group_id}: {told.detail}")
 
 
-def drain(run: RunningFlow) -> int:
+def drain(run: FlowRun) -> int:
     """Carries everything that is in Kafka now, or up to ``ending_offsets``; the number of batches.
 
     Guarantees:
@@ -193,7 +193,7 @@ def drain(run: RunningFlow) -> int:
     return batches
 
 
-def carry_some(run: RunningFlow) -> int:
+def carry_some(run: FlowRun) -> int:
     """Carries what there is now, as far as one batch takes it; the number of batches, 0 where there is nothing.
 
     Guarantees:
@@ -203,9 +203,9 @@ def carry_some(run: RunningFlow) -> int:
     return _next_batch(run, run.kafka.beginning_offsets(topics), run.kafka.end_offsets(topics))
 
 
-def _next_batch(run: RunningFlow, first: Offsets, goal: Offsets) -> int:
+def _next_batch(run: FlowRun, first: Offsets, goal: Offsets) -> int:
     """Carries the first batch of what lies before ``goal``; the number of batches that it took."""
-    rest = ledger.between(ledger.filled(run.standing.entry.next_offsets, first), goal)
+    rest = ledger.between(ledger.filled(run.position.entry.next_offsets, first), goal)
     if not rest:
         return 0
     part = ledger.limited(rest, max_offsets(run.flow))

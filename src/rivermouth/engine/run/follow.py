@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
 
 _POLL_S: Final = 0.2
 # Each look for requests costs three of an object store's.
@@ -37,7 +37,7 @@ class _Stopping(Exception):
     """Ends a callback that began after the flow was told to stop."""
 
 
-def follow(run: RunningFlow, between_batches: Callable[[], None]) -> None:
+def follow(run: FlowRun, between_batches: Callable[[], None]) -> None:
     """Carries what comes, at the flow's trigger, until ``run.stopping`` is set.
 
     Args:
@@ -68,7 +68,7 @@ def follow(run: RunningFlow, between_batches: Callable[[], None]) -> None:
         raise
 
 
-def _follow(run: RunningFlow, callback: _Callback, between_batches: Callable[[], None]) -> None:
+def _follow(run: FlowRun, callback: _Callback, between_batches: Callable[[], None]) -> None:
     query = _start(run, callback)
     poll_s = _POLL_S if is_local_disk(run.places.lake) else _REMOTE_POLL_S
     try:
@@ -84,7 +84,7 @@ def _follow(run: RunningFlow, callback: _Callback, between_batches: Callable[[],
         _stop(run, query)
 
 
-def follow_table(run: RunningFlow, between_batches: Callable[[], None]) -> None:
+def follow_table(run: FlowRun, between_batches: Callable[[], None]) -> None:
     """As ``follow`` for a flow over a table: at each trigger a batch of what the table has by then, without a query.
 
     Guarantees:
@@ -100,7 +100,7 @@ def follow_table(run: RunningFlow, between_batches: Callable[[], None]) -> None:
             between_batches()
 
 
-def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> bool:
+def prepare_checkpoint(run: FlowRun, checkpoints: Checkpoints) -> bool:
     """Leaves at the checkpoint's place one that agrees with the ledger, or none; says whether there is one.
 
     A checkpoint that is behind, ahead or elsewhere is removed: the ledger knows all that it knew. A damaged one
@@ -115,19 +115,19 @@ def prepare_checkpoint(run: RunningFlow, checkpoints: Checkpoints) -> bool:
         run.emit(CheckpointReplaced(run.flow.name, found.detail, checkpoints.set_aside()))
     elif found.state == "usable":
         # A batch that Spark planned and did not call done comes again: the ledger says whether to skip or write it.
-        kept = found.agrees_with(run.standing.entry)
+        kept = found.agrees_with(run.position.entry)
         if not kept:
             checkpoints.remove()
         if not kept and (found.planned or found.committed):
-            run.emit(CheckpointReplaced(run.flow.name, "the ledger stands elsewhere", None))
-    checkpoints.claim(run.flow.name, run.table_id, decided=run.standing.entry.decided)
+            run.emit(CheckpointReplaced(run.flow.name, "the ledger has other offsets", None))
+    checkpoints.claim(run.flow.name, run.table_id, decided=run.position.entry.decided)
     return kept
 
 
 class _Callback:
     """What ``foreachBatch`` calls; keeps the first failure, which Spark would hand on only as text."""
 
-    def __init__(self, run: RunningFlow, checkpoints: Checkpoints) -> None:
+    def __init__(self, run: FlowRun, checkpoints: Checkpoints) -> None:
         self._run = run
         self._checkpoints = checkpoints
         self.failure: BaseException | None = None
@@ -139,25 +139,25 @@ class _Callback:
         if run.stopping.is_set():
             raise _Stopping
         try:
-            planned = self._checkpoints.ranges(batch_id, run.standing.entry.next_offsets)
+            planned = self._checkpoints.ranges(batch_id, run.position.entry.next_offsets)
             # Spark's own frame fails at a record that is known to have a timestamp beyond its range.
             fails = isinstance(run.source, KafkaSource) and run.source.has_overflows(planned)
             carry(planned, run, batch=None if fails else batch)
         except Exception as error:
             self.failure = self.failure or error
             raise
-        if ledger.remaining_ranges(run.flow.name, run.standing.entry.next_offsets, planned):
+        if ledger.remaining_ranges(run.flow.name, run.position.entry.next_offsets, planned):
             # Told to stop between two parts of the batch: Spark must not call the rest done.
             raise _Stopping
 
 
-def _start(run: RunningFlow, callback: _Callback) -> StreamingQuery:
+def _start(run: FlowRun, callback: _Callback) -> StreamingQuery:
     flow = run.flow
     trigger = flow.trigger
     if trigger.max_offsets is None:
         flow = flow.model_copy(update={"trigger": trigger.model_copy(update={"max_offsets": DEFAULT_MAX_OFFSETS})})
     topics = run.kafka.topics(flow)
-    start = run.standing.entry.next_offsets
+    start = run.position.entry.next_offsets
     # Spark wants a word on every partition; those that the ledger does not know begin at their earliest.
     named = {
         name: {partition: start.get(name, {}).get(partition, ledger.EARLIEST) for partition in topic.partitions}
@@ -176,7 +176,7 @@ def _start(run: RunningFlow, callback: _Callback) -> StreamingQuery:
     )
 
 
-def _stop(run: RunningFlow, query: StreamingQuery) -> None:
+def _stop(run: FlowRun, query: StreamingQuery) -> None:
     """Ends the query once the batch in hand is written."""
     run.stopping.set()
     deadline = time.monotonic() + STOP_TIMEOUT_S

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rivermouth.domain.project.locations import FlowPlaces
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 _POLL_S: Final = 0.2
@@ -72,7 +72,7 @@ class Request:
         return cls(body["kind"], DeadLetterFilter.from_json(body["wanted"]), body["dry_run"], erasure)
 
 
-def serve(run: RunningFlow) -> None:
+def handle_pending(run: FlowRun) -> None:
     """Answers every open request of the flow.
 
     Guarantees:
@@ -92,7 +92,7 @@ def serve(run: RunningFlow) -> None:
         run.files.delete(f"{folder}/{name}")
 
 
-def withdraw(run: RunningFlow) -> None:
+def clear_pending(run: FlowRun) -> None:
     """Takes away what was asked of a writer that followed and is gone: an erasure's conditions must not stay.
 
     Whoever still waits for an answer asks again. Replays and discards wait for the next writer that follows.
@@ -117,7 +117,7 @@ def _kind(text: str) -> str | None:
     return kind
 
 
-def perform(run: RunningFlow, request: Request) -> dict[str, Any]:
+def execute(run: FlowRun, request: Request) -> dict[str, Any]:
     """Does what is asked, with the flow in hand, and says what became of it."""
     if request.kind == "forget":
         return asdict(forget(run, request.erasure, dry_run=request.dry_run))
@@ -129,7 +129,7 @@ def perform(run: RunningFlow, request: Request) -> dict[str, Any]:
     return asdict(done)
 
 
-def ask(
+def submit(
     files: LakeFiles, places: FlowPlaces, request: Request, *, is_running: Callable[[], bool]
 ) -> dict[str, Any] | None:
     """Leaves a request with the running writer and waits for its answer.
@@ -175,13 +175,13 @@ def _unanswered(request: Request, places: FlowPlaces) -> dict[str, str]:
     return {"task": task, "undone": "nothing was marked", "fix": f"rivermouth status {places.flow}"}
 
 
-def _answered(run: RunningFlow, text: str) -> dict[str, Any]:
+def _answered(run: FlowRun, text: str) -> dict[str, Any]:
     try:
         request = Request.from_json(text)
     except _NO_REQUEST as error:
         return {"error": f"it cannot be read: {type(error).__name__}"}
     try:
-        return perform(run, request)
+        return execute(run, request)
     except RivermouthError as error:
         return {"error": error.message}
     except Exception as error:

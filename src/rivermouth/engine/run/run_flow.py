@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.engine.batch.shared_batch import Together
+from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.dead_letters import retry
 from rivermouth.engine.events import FlowRestarted, Listener, Warned
-from rivermouth.engine.flow.orders import FlowOrder, Order
+from rivermouth.engine.flow.orders import FlowJob, Job
 from rivermouth.engine.flow.table_per_topic import PASSING
 from rivermouth.engine.maintenance.schedule import after_run, between_batches
 from rivermouth.engine.open.open_flow import open_flow
 from rivermouth.engine.open.sources import reading
 from rivermouth.engine.run.drain import drain
 from rivermouth.engine.run.follow import follow, follow_table
-from rivermouth.engine.run.requests import withdraw
+from rivermouth.engine.run.requests import clear_pending
 from rivermouth.engine.run.watch import LetterWatch
 from rivermouth.engine.schema.infer import without_values
 from rivermouth.errors import (
@@ -34,10 +34,10 @@ from rivermouth.ports.lake.storage_checks import check_fenced
 from rivermouth.ports.spark.session import has_ended
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.engine.run.run_state import RunState
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.ports.sources.protocols import Records, Topics
+    from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
 
 _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
@@ -51,13 +51,13 @@ _WELL_AFTER_S: Final = 10.0
 
 
 def run_flow(
-    state: RunState, order: FlowOrder, listener: Listener, *, keep_following: bool, together: Together | None = None
+    state: RunState, order: FlowJob, listener: Listener, *, keep_following: bool, together: SharedBatch | None = None
 ) -> None:
     """One flow from its lease to its end, in the calling thread; restarts it where that may help.
 
     With ``together`` it carries its batches with those of others.
     """
-    together = together or Together()
+    together = together or SharedBatch()
     delay_s, restarts = _FIRST_DELAY_S, 0
     files = files_for(order.places.lake, state.spark)
     check_fenced(state.spark, order.places)
@@ -101,7 +101,7 @@ def run_flow(
             delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
 
 
-def _lease(state: RunState, files: LakeFiles, order: FlowOrder, listener: Listener) -> Lease:
+def _lease(state: RunState, files: LakeFiles, order: FlowJob, listener: Listener) -> Lease:
     name, places = order.flow.name, order.places
     return Lease(
         files,
@@ -115,15 +115,15 @@ def _lease(state: RunState, files: LakeFiles, order: FlowOrder, listener: Listen
 
 def _open(
     state: RunState,
-    order: FlowOrder,
-    kafka: Topics,
-    source: Records,
+    order: FlowJob,
+    kafka: OffsetSource,
+    source: RecordSource,
     lease: Lease,
     listener: Listener,
     *,
     waits: bool,
-    together: Together,
-) -> RunningFlow | None:
+    together: SharedBatch,
+) -> FlowRun | None:
     """The flow, opened; None if it has no schema yet and nothing to store, or was told to stop while it waited.
 
     While it waits for records of which to infer its schema it outlasts what passes by itself, such as a broker that is
@@ -152,13 +152,13 @@ def _open(
 
 def _opened(
     state: RunState,
-    order: FlowOrder,
-    kafka: Topics,
-    source: Records,
+    order: FlowJob,
+    kafka: OffsetSource,
+    source: RecordSource,
     lease: Lease,
     listener: Listener,
-    together: Together,
-) -> RunningFlow:
+    together: SharedBatch,
+) -> FlowRun:
     name = order.flow.name
     first = name not in state.decided
     run = open_flow(
@@ -184,11 +184,11 @@ def _opened(
     return run
 
 
-def _follow_or_drain(state: RunState, order: FlowOrder, run: RunningFlow | None, *, keep_following: bool) -> None:
+def _follow_or_drain(state: RunState, order: FlowJob, run: FlowRun | None, *, keep_following: bool) -> None:
     if run is None:
         return
     if not keep_following:
-        withdraw(run)
+        clear_pending(run)
         letters = LetterWatch(run)
         batches = drain(run)
         letters.look()
@@ -214,16 +214,16 @@ def _follow_or_drain(state: RunState, order: FlowOrder, run: RunningFlow | None,
         follow_table(run, between)
 
 
-def _as_ours(order: Order, error: Exception) -> RivermouthError:
+def _as_ours(order: Job, error: Exception) -> RivermouthError:
     return error if isinstance(error, RivermouthError) else FlowBroken(flow=order.flow.name, detail=first_line(error))
 
 
-def _nothing_to_store(order: FlowOrder, empty: SchemaEmpty) -> str | None:
+def _nothing_to_store(order: FlowJob, empty: SchemaEmpty) -> str | None:
     """What is said of a flow that has nothing to do yet; None where something is wanted of its table."""
     wanted = order.adoption or order.decision or order.rebuild
     return None if wanted else without_values(order.flow, empty)
 
 
-def _entry(run: RunningFlow | None) -> int | None:
+def _entry(run: FlowRun | None) -> int | None:
     """Number of the ledger entry at which the flow stands."""
-    return None if run is None else run.standing.entry.number
+    return None if run is None else run.position.entry.number

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.domain.project.locations import FlowPlaces
-    from rivermouth.engine.flow.orders import FlowOrder
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.orders import FlowJob
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 _NOTE_S: Final = 5.0
 
-BetweenBatches = Callable[["RunningFlow"], None]
+BetweenBatches = Callable[["FlowRun"], None]
 
 
 class RunState:
@@ -55,12 +55,12 @@ class RunState:
         self.between_batches = between_batches
         self.stopping = threading.Event()
         self.failures = FailureNotes(self._files, lambda flow, words: self.tell(Warned(flow, words)))
-        self.running: dict[str, RunningFlow] = {}
+        self.running: dict[str, FlowRun] = {}
         self.decided: set[str] = set()
         self.carried: set[str] = set()
         self.looking = threading.Lock()
         self.claimed: dict[str, FlowPlaces] = {}
-        self.smaller: dict[str, FlowOrder] = {}
+        self.smaller: dict[str, FlowJob] = {}
         self._listener = listener
         self._telling = threading.Lock()
         self._failed: set[str] = set()

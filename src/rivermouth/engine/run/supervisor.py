@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine.events import FlowRestarted, Listener
-from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder, FlowOutcome, Order, again, in_order, without_error
+from rivermouth.engine.flow.orders import FamilyJob, FlowJob, FlowOutcome, Job, again, in_order, without_error
 from rivermouth.engine.run.drain import max_offsets
 from rivermouth.engine.run.run_state import BetweenBatches, RunState
 from rivermouth.engine.run.watch import watching
@@ -53,7 +53,7 @@ class Supervisor:
         """Tells all flows to end after the batch in hand. Returns at once."""
         self.state.stop()
 
-    def run(self, orders: Sequence[Order], *, keep_following: bool) -> list[FlowOutcome]:
+    def run(self, orders: Sequence[Job], *, keep_following: bool) -> list[FlowOutcome]:
         """Runs the flows side by side and waits for all of them.
 
         Returns:
@@ -68,7 +68,7 @@ class Supervisor:
                 done = self._side_by_side(pending, keep_following=keep_following)
             for order, outcome in done:
                 outcomes[outcome.flow] = outcome + outcomes.get(outcome.flow)
-                if isinstance(order, FlowOrder) and outcome.error is None:
+                if isinstance(order, FlowJob) and outcome.error is None:
                     self.state.carried.add(outcome.flow)
             failed = [order for order, outcome in done if outcome.error is not None]
             pending = again(pending, failed, keep_following=keep_following)
@@ -92,8 +92,8 @@ class Supervisor:
                 self.state.tell_failed(outcome.flow, outcome.error)
         return in_order(orders, outcomes)
 
-    def _side_by_side(self, orders: Sequence[Order], *, keep_following: bool) -> list[tuple[Order, FlowOutcome]]:
-        flows = [order for order in orders if isinstance(order, FlowOrder)]
+    def _side_by_side(self, orders: Sequence[Job], *, keep_following: bool) -> list[tuple[Job, FlowOutcome]]:
+        flows = [order for order in orders if isinstance(order, FlowJob)]
         workers = [Worker(self.state, order, keep_following=keep_following) for order in flows]
         by_name = {order.flow.name: worker for order, worker in zip(flows, workers, strict=True)}
         for order, worker in zip(flows, workers, strict=True):
@@ -101,7 +101,7 @@ class Supervisor:
         finders = [
             FamilyWorker(self.state, order, keep_following=keep_following)
             for order in orders
-            if isinstance(order, FamilyOrder)
+            if isinstance(order, FamilyJob)
         ]
         for finder in finders:
             finder.source = by_name.get(finder.order.source.flow.name) if finder.order.source is not None else None
@@ -115,12 +115,12 @@ class Supervisor:
             *(each for finder in finders for each in finder.outcomes),
         ]
 
-    def _smaller_ones(self, pending: Sequence[Order], failed: Sequence[Order]) -> list[Order]:
+    def _smaller_ones(self, pending: Sequence[Job], failed: Sequence[Job]) -> list[Job]:
         """What goes on, with smaller batches; those of children are for the families that find them again."""
-        self.state.smaller |= {each.flow.name: self._smaller(each) for each in failed if isinstance(each, FlowOrder)}
+        self.state.smaller |= {each.flow.name: self._smaller(each) for each in failed if isinstance(each, FlowJob)}
         return [self.state.smaller.get(order.flow.name, order) for order in pending]
 
-    def _smaller(self, order: FlowOrder) -> FlowOrder:
+    def _smaller(self, order: FlowJob) -> FlowJob:
         """The order with half as many offsets a batch, for a batch that did not fit into memory."""
         limit = max(1, max_offsets(order.flow) // 2)
         self.state.tell(

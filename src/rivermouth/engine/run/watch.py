@@ -20,8 +20,8 @@ from rivermouth.ports.spark.session import has_ended
 from rivermouth.rows.columns.codegen import by_reference
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.orders import Order
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.orders import Job
+    from rivermouth.engine.flow.running import FlowRun
 
 # A broker that is away is told after the sum of these two, and the time to find out why, at most.
 _ASK_EVERY_S: Final = 2.0
@@ -87,7 +87,7 @@ class BrokerWatch(threading.Thread):
 
 
 @contextmanager
-def watching(orders: Sequence[Order], tell: Callable[[Event], None]) -> Iterator[None]:
+def watching(orders: Sequence[Job], tell: Callable[[Event], None]) -> Iterator[None]:
     """Watches the cluster that these flows read while the block lasts; does nothing where none reads one."""
     readers = [each for each in orders if each.source is None and getattr(each, "snapshots", None) is None]
     if not readers:
@@ -108,12 +108,12 @@ class LetterWatch:
         run: The flow, opened and settled.
     """
 
-    def __init__(self, run: RunningFlow) -> None:
+    def __init__(self, run: FlowRun) -> None:
         self._run = run
-        self._entry = run.standing.entry.number
-        self._totals = run.standing.entry.totals
-        if run.standing.counts is not None:
-            self._totals += run.standing.counts
+        self._entry = run.position.entry.number
+        self._totals = run.position.entry.totals
+        if run.position.counts is not None:
+            self._totals += run.position.counts
         self._looked_at = time.monotonic()
 
     def look_now_and_then(self) -> None:
@@ -123,7 +123,7 @@ class LetterWatch:
 
     def look(self) -> None:
         """Looks at what came since the last look."""
-        run, standing = self._run, self._run.standing
+        run, standing = self._run, self._run.position
         if standing.counts is None or standing.entry.number == self._entry:
             return
         self._looked_at = time.monotonic()
@@ -140,7 +140,7 @@ class LetterWatch:
             )
 
 
-def _reasons(run: RunningFlow, since: int) -> tuple[LetterReason, ...]:
+def _reasons(run: FlowRun, since: int) -> tuple[LetterReason, ...]:
     """The most frequent reasons of the dead letters after an entry; none where they cannot be read."""
     columns = ("reason", "field", "failed_expectations")
     try:

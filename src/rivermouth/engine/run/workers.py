@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.domain.ledger.undeclared_names import most_frequent
 from rivermouth.domain.project import table_per_topic
-from rivermouth.engine.batch.shared_batch import Together
+from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.events import BatchDone, Event, FlowFinished, Warned
 from rivermouth.engine.flow import task_failures
-from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder, FlowOutcome, Order, located
+from rivermouth.engine.flow.orders import FamilyJob, FlowJob, FlowOutcome, Job, located
 from rivermouth.engine.flow.table_per_topic import PASSING, look
 from rivermouth.engine.open.sources import finding
 from rivermouth.engine.run.run_flow import run_flow
@@ -30,10 +30,10 @@ from rivermouth.errors import (
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import PlacedFiles, files_for
 from rivermouth.ports.spark.session import has_ended
-from rivermouth.ports.spark.spark_errors import outlasting
+from rivermouth.ports.spark.spark_errors import detach_from_jvm
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.table_per_topic import Finder, Look
+    from rivermouth.engine.flow.table_per_topic import DiscoveredTables, Finder
     from rivermouth.engine.run.run_state import RunState
     from rivermouth.ports.lake.lake_files import LakeFiles
 
@@ -49,11 +49,11 @@ class Worker(threading.Thread):
     def __init__(
         self,
         state: RunState,
-        order: FlowOrder,
+        order: FlowJob,
         *,
         keep_following: bool,
         may_vanish: bool = False,
-        together: Together | None = None,
+        together: SharedBatch | None = None,
     ) -> None:
         super().__init__(name=f"flow-{order.flow.name}", daemon=True)
         self._state = state
@@ -75,7 +75,7 @@ class Worker(threading.Thread):
         """Whether it ended because its topic was deleted, and nobody named that."""
 
     @property
-    def order(self) -> FlowOrder:
+    def order(self) -> FlowJob:
         """What it carries."""
         return self._order
 
@@ -113,7 +113,7 @@ class Worker(threading.Thread):
             if not (isinstance(error, TableBusy) and self._state.stopped):
                 self._error = located(error, self._order)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
-            outlasting(error)
+            detach_from_jvm(error)
             registry = task_failures.failure(str(error))
             self._error = registry or FlowBroken(flow=name, detail=first_line(error))
             self._error = located(self._error, self._order)
@@ -140,7 +140,7 @@ class Worker(threading.Thread):
         self._state.tell(event)
 
 
-def _wait_for(writer: Worker, order: Order, state: RunState, *, keep_following: bool) -> None:
+def _wait_for(writer: Worker, order: Job, state: RunState, *, keep_following: bool) -> None:
     """Returns when what a drain should carry is in the table that the flow reads, or when it is there at all.
 
     A flow that follows waits for the table only; where its writer fails, it carries what it finds.
@@ -155,7 +155,7 @@ def _wait_for(writer: Worker, order: Order, state: RunState, *, keep_following: 
 class FamilyWorker(threading.Thread):
     """The thread of a family: finds its topics, runs a flow for each, and waits for all of them."""
 
-    def __init__(self, state: RunState, order: FamilyOrder, *, keep_following: bool) -> None:
+    def __init__(self, state: RunState, order: FamilyJob, *, keep_following: bool) -> None:
         super().__init__(name=f"family-{order.flow.name}", daemon=True)
         self._state = state
         self._order = order
@@ -165,14 +165,14 @@ class FamilyWorker(threading.Thread):
         self._error: BaseException | None = None
         self._told: str | None = None
         # Children that read topics have no record in common.
-        self._together = Together(following=keep_following) if order.source is not None else None
+        self._together = SharedBatch(following=keep_following) if order.source is not None else None
         self.source: Worker | None = None
         """Of the flow whose table its children read, if that runs too."""
 
     @property
-    def outcomes(self) -> list[tuple[Order, FlowOutcome]]:
+    def outcomes(self) -> list[tuple[Job, FlowOutcome]]:
         """How its children ended, by name; and itself, where it failed or has none."""
-        found: list[tuple[Order, FlowOutcome]] = [
+        found: list[tuple[Job, FlowOutcome]] = [
             (worker.order, worker.outcome) for worker in self._workers.values() if not worker.vanished
         ]
         found += [(self._order, outcome) for outcome in self._refused.values()]
@@ -187,7 +187,7 @@ class FamilyWorker(threading.Thread):
         except RivermouthError as error:
             self._error = located(error, self._order)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
-            outlasting(error)
+            detach_from_jvm(error)
             self._error = located(FlowBroken(flow=self._order.flow.name, detail=first_line(error)), self._order)
             self._error.__cause__ = error
         if self._error is not None and not has_ended(self._state.spark):
@@ -197,7 +197,7 @@ class FamilyWorker(threading.Thread):
                 worker.join(0.5)
 
     @property
-    def order(self) -> FamilyOrder:
+    def order(self) -> FamilyJob:
         """What it finds the children of."""
         return self._order
 
@@ -231,7 +231,7 @@ class FamilyWorker(threading.Thread):
                     return
                 stopping.wait(every_s)
 
-    def _look(self, files: LakeFiles, place: Finder) -> Look:
+    def _look(self, files: LakeFiles, place: Finder) -> DiscoveredTables:
         """What is found now; a table that another family has found in this run is that one's."""
         with self._state.looking:
             claimed = self._state.claimed
@@ -258,7 +258,7 @@ class FamilyWorker(threading.Thread):
             if table_per_topic.parted(name)[0] == self._order.flow.name
         }
 
-    def _start(self, orders: list[FlowOrder]) -> None:
+    def _start(self, orders: list[FlowJob]) -> None:
         if self._together is not None:
             self._together.expect(found.flow.name for found in orders)
         for found in orders:

@@ -17,7 +17,7 @@ from rivermouth.engine.batch.pipeline import without_erased
 from rivermouth.engine.events import SchemaEvolved
 from rivermouth.engine.flow.column_starts import keep_column_starts
 from rivermouth.engine.flow.running import TableView
-from rivermouth.engine.schema.growth_limits import Room, marked
+from rivermouth.engine.schema.growth_limits import GrowthLimit, marked
 from rivermouth.engine.schema.kept_schemas import look_of, newest, with_columns
 from rivermouth.engine.schema.writer_schemas import grown_by, writers_of
 from rivermouth.engine.table.flow_table import change_table, table_changes, table_shape
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
     from rivermouth.domain.ledger.ledger import Ranges
-    from rivermouth.engine.flow.running import RunningFlow
+    from rivermouth.engine.flow.running import FlowRun
     from rivermouth.schemas.inference import Coordinate
     from rivermouth.spec import Flow
 
@@ -52,7 +52,7 @@ LOOKED_BYTES: Final = 64 << 20
 """So much of what is new is looked at in one piece; what that brings is met first, and the rest later."""
 
 
-def evolve(run: RunningFlow, ranges: Ranges) -> None:
+def evolve(run: FlowRun, ranges: Ranges) -> None:
     """The flow's schema grown by what records of ``ranges`` have, and its table with the new columns.
 
     Where it cannot grow by them, ``ranges`` are ready to be written as it is.
@@ -78,7 +78,7 @@ def evolve(run: RunningFlow, ranges: Ranges) -> None:
         _tell(run, *found, began_at)
 
 
-def grow(run: RunningFlow, rows: DataFrame) -> None:
+def grow(run: FlowRun, rows: DataFrame) -> None:
     """The flow's schema grown by all that envelope rows have, and its table with the new columns.
 
     As ``evolve``, but no policy stops the flow: the rows are no batch, and what stops it is refused.
@@ -98,12 +98,12 @@ def grow(run: RunningFlow, rows: DataFrame) -> None:
             began_at = time.monotonic()
 
 
-def foreseen(run: RunningFlow, rows: DataFrame) -> Flow:
+def foreseen(run: FlowRun, rows: DataFrame) -> Flow:
     """The flow as ``grow`` would leave it; nothing is changed."""
     flow = run.flow
     if not flow.policies.grows:
         return flow
-    room = Room(run.spark, run.places.table, delta_table.table_state(run.spark, run.places.table), run.columns)
+    room = GrowthLimit(run.spark, run.places.table, delta_table.table_state(run.spark, run.places.table), run.columns)
     while (growth := _growth_by(flow, _suspects(run, flow, rows), room)[1]) is not None:
         wider = with_columns(flow, marked(flow, growth.schema))
         if wider == flow:
@@ -112,14 +112,14 @@ def foreseen(run: RunningFlow, rows: DataFrame) -> Flow:
     return flow
 
 
-def _grow(run: RunningFlow, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema, int] | None:
+def _grow(run: FlowRun, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema, int] | None:
     """The kept version that the flow has now, and how many records were looked at; None where it grew by none."""
     suspects = _suspects(run, run.flow, rows)
     if stops:
         _stop_on_change(run.flow, suspects)
     kept = newest(run.flow, run.files, run.places)
     flow = run.flow if kept is None else with_columns(run.flow, kept.schema)
-    room = Room(run.spark, run.places.table, delta_table.table_state(run.spark, run.places.table), run.columns)
+    room = GrowthLimit(run.spark, run.places.table, delta_table.table_state(run.spark, run.places.table), run.columns)
     records, growth, writers = _growth_by(flow, suspects, room)
     if growth is not None:
         kept = _keep(run, flow, growth, records, () if kept is None else kept.open)
@@ -137,12 +137,12 @@ def _grow(run: RunningFlow, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema
     return kept, records
 
 
-def _suspects(run: RunningFlow, flow: Flow, rows: DataFrame) -> DataFrame:
+def _suspects(run: FlowRun, flow: Flow, rows: DataFrame) -> DataFrame:
     decoded = envelope.decode(explode.split(rows, flow), flow)
     return decoded.where(flow.value_format.suspects(run.spark))
 
 
-def _growth_by(flow: Flow, suspects: DataFrame, room: Room) -> tuple[int, Growth | None, Collection[int]]:
+def _growth_by(flow: Flow, suspects: DataFrame, room: GrowthLimit) -> tuple[int, Growth | None, Collection[int]]:
     """How many of the suspects were looked at, how the schema grows by them, and the ids of their writers' schemas."""
     writers = writers_of(flow, suspects)
     if writers is None:
@@ -150,11 +150,11 @@ def _growth_by(flow: Flow, suspects: DataFrame, room: Room) -> tuple[int, Growth
     return sum(writers.values()), _by_writers(flow, writers, room), writers
 
 
-def _tell(run: RunningFlow, kept: KeptSchema, records: int, began_at: float) -> None:
+def _tell(run: FlowRun, kept: KeptSchema, records: int, began_at: float) -> None:
     run.emit(SchemaEvolved(run.flow.name, kept.version, kept.changes, records, time.monotonic() - began_at))
 
 
-def reshape(run: RunningFlow, flow: Flow) -> None:
+def reshape(run: FlowRun, flow: Flow) -> None:
     """The running flow with another schema, and its table with what that adds.
 
     Raises:
@@ -168,7 +168,7 @@ def reshape(run: RunningFlow, flow: Flow) -> None:
     changes = table_changes(flow, run.places.table, state, shape)
     columns = shape.columns.names
     left = columns_left(columns, state.columns.names)
-    starts = column_starts(flow, columns, state, left, run.standing.entry)
+    starts = column_starts(flow, columns, state, left, run.position.entry)
     before = run.view
     run.prepared.clear()
     run.view = TableView(flow, columns, left, starts, changes)
@@ -209,7 +209,7 @@ def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:
             )
 
 
-def _by_writers(flow: Flow, writers: Collection[int], room: Room) -> Growth | None:
+def _by_writers(flow: Flow, writers: Collection[int], room: GrowthLimit) -> Growth | None:
     def grow(pinned: Collection[str]) -> Growth | None:
         table, is_taken = room.state.columns, room.is_taken(flow)
         return grown_by(flow, room.spark, writers, table, pinned=pinned, is_taken=is_taken)
@@ -217,7 +217,7 @@ def _by_writers(flow: Flow, writers: Collection[int], room: Room) -> Growth | No
     return room.fitting(flow, grow)
 
 
-def _looked_at(flow: Flow, suspects: DataFrame, room: Room) -> tuple[int, Growth | None]:
+def _looked_at(flow: Flow, suspects: DataFrame, room: GrowthLimit) -> tuple[int, Growth | None]:
     """How many of the suspects were looked at, and how the schema grows by them; None where it does by none."""
     wanted = suspects.select(names.TOPIC, names.PARTITION, names.OFFSET, names.VALUE)
     records, rows, look = 0, wanted.toLocalIterator(), look_of(flow)
@@ -258,7 +258,7 @@ def _is_too_wide(document: bytes, at: Coordinate, empty: Callable[[], Shape]) ->
     return alone.nodes > MAX_COLUMNS
 
 
-def _growth(flow: Flow, shape: Shape, room: Room) -> Growth | None:
+def _growth(flow: Flow, shape: Shape, room: GrowthLimit) -> Growth | None:
     if not shape.documents.fields:
         return None
     look, declared = look_of(flow), flow.format.schema_as_declared()
@@ -280,9 +280,7 @@ def _growth(flow: Flow, shape: Shape, room: Room) -> Growth | None:
     return room.fitting(flow, grow)
 
 
-def _keep(
-    run: RunningFlow, flow: Flow, growth: Growth, records: int, was_open: Iterable[open_fields.Path]
-) -> KeptSchema:
+def _keep(run: FlowRun, flow: Flow, growth: Growth, records: int, was_open: Iterable[open_fields.Path]) -> KeptSchema:
     """The next version of the flow's kept schema, which ``flow`` has until now.
 
     Guarantees:

@@ -26,7 +26,7 @@ Grow = Callable[[Collection[str]], Growth | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class GrowthLimit:
     """A flow's table, as far as the flow's schema can grow with it.
 
     Attributes:

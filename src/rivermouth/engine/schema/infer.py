@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from rivermouth.domain.kafka.source_topics import Topic
     from rivermouth.domain.ledger.ledger import Ranges
     from rivermouth.domain.ledger.sampling import Window
-    from rivermouth.ports.sources.protocols import Topics
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
 _WAIT: Final = 'wait for its first records, or declare the columns: schema: "id bigint"'
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SampleSpec:
     """How a topic is looked at for its schema.
 
     Attributes:
@@ -88,7 +88,7 @@ class Inference:
     inferred: Inferred
 
 
-def infer(flow: Flow, topics: Topics, look: Look) -> Inference:
+def infer(flow: Flow, topics: OffsetSource, look: SampleSpec) -> Inference:
     """The schema of what the flow reads now.
 
     Args:
@@ -142,7 +142,7 @@ def without_values(flow: Flow, empty: SchemaEmpty) -> str | None:
     return f"{empty.message.partition(';')[0]}; it waits for its first value"
 
 
-def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
+def seen_of(flow: Flow, topics: OffsetSource, look: SampleSpec) -> Seen:
     """What is seen of what the flow reads; there may be no schema in it.
 
     Raises:
@@ -166,7 +166,7 @@ def seen_of(flow: Flow, topics: Topics, look: Look) -> Seen:
     )
 
 
-def shape_of(flow: Flow, records: Iterable[Record], look: Look) -> Shape:
+def shape_of(flow: Flow, records: Iterable[Record], look: SampleSpec) -> Shape:
     """What is in the values of these records of the flow.
 
     Raises:
@@ -189,7 +189,7 @@ def subject_of(flow: Flow) -> str:
     return f"topic{'s' * (len(named) > 1)} {', '.join(named)}" if named else f"topics {flow.topic_pattern}"
 
 
-def _rounds(topics: Topics, ranges: Ranges, look: Look) -> list[list[Window]]:
+def _rounds(topics: OffsetSource, ranges: Ranges, look: SampleSpec) -> list[list[Window]]:
     """The windows that are read: all that there is where it is no more than a sample may have."""
     if look.records is None:
         return whole(ranges)
@@ -202,7 +202,7 @@ def _rounds(topics: Topics, ranges: Ranges, look: Look) -> list[list[Window]]:
 class _Reading:
     """Records of windows, counted on the way; a sample ends where it has too many bytes."""
 
-    def __init__(self, topics: Topics, rounds: list[list[Window]], look: Look) -> None:
+    def __init__(self, topics: OffsetSource, rounds: list[list[Window]], look: SampleSpec) -> None:
         self.read = 0
         self.cut = False
         self._topics = topics
@@ -245,7 +245,7 @@ class _Reading:
                 yield record
 
 
-def _ranges(flow: Flow, topics: Topics, known: Mapping[str, Topic]) -> Ranges:
+def _ranges(flow: Flow, topics: OffsetSource, known: Mapping[str, Topic]) -> Ranges:
     """What the flow reads; all that there is where it starts at the end, or began at what Kafka does not hold now."""
     end = topics.resolve_ending(flow, known)
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.project.table_per_topic import is_child
-from rivermouth.engine.schema.infer import Inference, Look, infer
+from rivermouth.engine.schema.infer import Inference, SampleSpec, infer
 from rivermouth.engine.table.declared_columns import schema_invalid
 from rivermouth.engine.table.problems import Problems
 from rivermouth.errors import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.ports.sources.protocols import Topics
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow, Format
 
 
@@ -50,12 +50,12 @@ class SchemaUpdate:
     inference: Inference
 
 
-def look_of(flow: Flow) -> Look:
+def look_of(flow: Flow) -> SampleSpec:
     """How the flow's format wants its topics looked at."""
-    return Look(**flow.format.inference)
+    return SampleSpec(**flow.format.inference)
 
 
-def settled(spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlaces) -> Flow:
+def resolved_schema(spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlaces) -> Flow:
     """The flow with its schema as it stands now: what its file or its newest kept version says.
 
     Raises:
@@ -83,14 +83,14 @@ def ensured(
     flow: Flow,
     files: LakeFiles,
     places: FlowPlaces,
-    topics: Topics,
+    topics: OffsetSource,
     *,
     update: bool = False,
     judge: Callable[[Flow], None],
     tell: Callable[[SchemaUpdate], None],
     warn: Callable[[str], None],
 ) -> Flow:
-    """As ``settled``; a schema that is not kept yet is inferred and kept first.
+    """As ``resolved_schema``; a schema that is not kept yet is inferred and kept first.
 
     Args:
         spark: Any session with our settings.
@@ -108,7 +108,7 @@ def ensured(
         SchemaNotInferred: There is nothing to infer from.
         DocumentsTooWide: There are too many fields.
         SchemaUpdateRefused: What is different no table can be changed to.
-        RivermouthError: As ``settled``, and what keeps the flow from its topics.
+        RivermouthError: As ``resolved_schema``, and what keeps the flow from its topics.
 
     Guarantees:
         Of two starters one keeps its schema, and both work with that. Run twice: the second time finds it. Stopped
@@ -149,7 +149,7 @@ def _left_out(flow: Flow, files: LakeFiles, places: FlowPlaces) -> list[str]:
 
 
 def foreseen(
-    spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlaces, topics: Topics
+    spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlaces, topics: OffsetSource
 ) -> tuple[Flow, Inference | None]:
     """The flow with the schema that a run would have, and the inference of one that is not kept yet; keeps nothing.
 
@@ -157,12 +157,12 @@ def foreseen(
         RivermouthError: As ``ensured``.
     """
     try:
-        return settled(spark, flow, files, places), None
+        return resolved_schema(spark, flow, files, places), None
     except SchemaNotKept:
         return inferred_now(flow, topics)
 
 
-def inferred_now(flow: Flow, topics: Topics) -> tuple[Flow, Inference]:
+def inferred_now(flow: Flow, topics: OffsetSource) -> tuple[Flow, Inference]:
     """The flow with what is inferred at this moment, whatever is kept; raises as ``infer``."""
     found = infer(flow, topics, look_of(flow))
     return with_columns(flow, found.inferred.schema), found

@@ -97,7 +97,7 @@ def _check_condition(spark: SparkSession, condition: str, empty: Any, refused: A
     try:
         empty.selectExpr(checks.met(condition))
     except PySparkException as error:
-        raise refused(f"it cannot stand in brackets: {first_line(error)}", example) from error
+        raise refused(f"it cannot be used in brackets: {first_line(error)}", example) from error
 
 
 def check_layout(flow: Flow, columns: StructType, problems: Problems) -> None:
@@ -128,7 +128,7 @@ def _check_layout_column(
         raise LayoutInvalid(flow=flow.name, detail=detail, fix=f"derive one from it: {fix}").about(*path)
     kind = columns[name].dataType
     if "column_comments" not in path and isinstance(kind, NO_VALUES):
-        detail = f"column {name!r} is of type {kind.simpleString()}, by which no files are told apart"
+        detail = f"column {name!r} is of type {kind.simpleString()}, which cannot separate files"
         usable = [each.name for each in columns if not isinstance(each.dataType, NO_VALUES)]
         fix = f"name another column: {', '.join(usable)}"
         raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about(*path)

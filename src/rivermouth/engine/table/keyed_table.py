@@ -122,7 +122,7 @@ def other_keys(flow: Flow, properties: Mapping[str, str], *, adopting: bool = Fa
         return None
     mine = keyed_properties(flow)
     for name, words in (
-        (_KEYS, "rows are told apart by"),
+        (_KEYS, "rows have the keys"),
         (_SEQUENCE, "rows are ordered by"),
         (_VERSIONS, "versions are made by"),
         (_UPDATES, "rows are updated by"),
@@ -131,7 +131,7 @@ def other_keys(flow: Flow, properties: Mapping[str, str], *, adopting: bool = Fa
         if its != wanted:
             none = "whole records" if name == _UPDATES else "nothing"
             its, wanted = (", ".join(json.loads(each)) or none for each in (its, wanted))
-            return f"its {words} {its}, those of the flow by {wanted}"
+            return f"its {words} {its}, and those of the flow {wanted}"
     return None
 
 
@@ -216,7 +216,7 @@ def _check_versions(flow: Flow, sink: KeyedSink, payload: StructType, known: Str
     for name in sink.tracked(kept) or ():
         kind = known[name].dataType
         if not _is_compared(kind):
-            detail = f"column {name!r} is of type {kind.simpleString()}, of which nobody can say whether it changed"
+            detail = f"column {name!r} is of type {kind.simpleString()}, whose changes cannot be seen"
             raise _invalid(flow, detail, f"track_history_except_columns: [{name}]")
 
 
@@ -246,7 +246,7 @@ def _check_tracked(spark: SparkSession, flow: Flow, kept: Sequence[str], order_b
     made_of = {name.casefold() for part in order_by for name in columns_in(spark, part)}
     for name in flow.keyed.tracked(kept) or ():
         if name.casefold() in made_of:
-            detail = f"column {name!r}, of which sequence_by is made, would make a version with each record"
+            detail = f"column {name!r}, which sequence_by uses, would make a version with each record"
             raise _invalid(flow, detail, f"track_history_except_columns: [{', '.join((*untracked, name))}]")
 
 
@@ -256,7 +256,7 @@ def _check_version(spark: SparkSession, flow: Flow, payload: StructType, order_b
     for name in columns_in(spark, order_by[0]):
         if name.casefold() in of_rows:
             detail = f"sequence_by names {of_rows[name.casefold()]!r}, a column of the rows and not of the snapshot"
-            raise _invalid(flow, detail, "sequence_by: kafka_timestamp, or a column beside the rows")
+            raise _invalid(flow, detail, "sequence_by: kafka_timestamp, or another column of the message")
 
 
 def _check_reserved(flow: Flow, payload: StructType, columns: Iterable[str]) -> None:
@@ -293,7 +293,7 @@ def _check_names(flow: Flow, sink: KeyedSink, payload: StructType, known: Struct
         raise _invalid(flow, f"a derived key has the name of column {twice[0]!r}", "keys: [{another_name: ...}]")
     for name in table_columns.key_columns(flow):
         if isinstance(known[name].dataType, _NO_KEYS):
-            detail = f"key {name!r} is of type {known[name].dataType.simpleString()}, by which no rows are told apart"
+            detail = f"key {name!r} is of type {known[name].dataType.simpleString()}, which cannot be a key"
             raise _invalid(flow, detail, _simple_keys(flow, known, name))
 
 

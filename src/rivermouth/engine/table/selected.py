@@ -30,7 +30,7 @@ _NOT_IN_NAMES: Final = frozenset(" ,;{}()\n\t=")
 _NO_TYPE: Final = ("void", "interval")
 _CALLED: Final = re.compile(r"\s+AS\s+(\w+|`[^`]+`)\s*$", re.IGNORECASE)
 _OWN_COLUMNS: Final = "write it with the record's own columns"
-_STAR: Final = "a * for all columns stands alone: name the columns"
+_STAR: Final = "a * for all columns cannot be part of an expression: name the columns"
 
 
 def selected_columns(spark: SparkSession, flow: Flow, payload: StructType, problems: Problems) -> StructType:
@@ -131,13 +131,13 @@ def _in_the_way(
     for field in fields:
         kind = field.dataType.simpleString()
         if _NOT_IN_NAMES & set(field.name) and field.name not in payload.names:
-            detail = "it has no name that a column can bear: write AS and a name behind it"
+            detail = "it has no name that a column can have: write AS and a name after it"
             return _Refused(detail, f"{expression} AS a_name")
         if kind.startswith(_NO_TYPE):
             detail = f"column {field.name} is {kind}, which no table has: write CAST(… AS type)"
             return _Refused(detail, f"CAST({_unnamed(expression)} AS string) AS {field.name}")
         if names.folded(field.name) in taken:
-            return _Refused(f"column {field.name} stands twice", f"{_unnamed(expression)} AS another_name")
+            return _Refused(f"column {field.name} is there twice", f"{_unnamed(expression)} AS another_name")
         taken.add(names.folded(field.name))
     return None
 

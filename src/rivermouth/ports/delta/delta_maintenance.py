@@ -53,7 +53,7 @@ def check_optimize(
     missing = [name for name in zorder if counted and name not in counted]
     if missing:
         wanted = ",".join(quoted(name) for name in (*counted, *missing))
-        detail = f"ZORDER by {', '.join(missing)} would help nobody: the table keeps no statistics of it"
+        detail = f"ZORDER by {', '.join(missing)} has no effect: the table keeps no statistics of it"
         fix = f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ('{_STATISTICS}' = '{wanted}')"
         raise OptimizeRefused(table=table, detail=detail, fix=fix)
 

@@ -22,7 +22,7 @@ _ELSEWHERE: Final = "name another table, or move this one away"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LedgerPosition:
     """Where a flow stands.
 
     Attributes:
@@ -63,7 +63,7 @@ class TableLedger:
         self.location = location
         self.side_file = side_file
 
-    def standing(self, transactions: Mapping[str, int] | None = None, *, even_void: bool = False) -> Standing:
+    def position(self, transactions: Mapping[str, int] | None = None, *, even_void: bool = False) -> LedgerPosition:
         """The newest entry, from the log or, where the log was cleaned, from the side file.
 
         Args:
@@ -84,19 +84,19 @@ class TableLedger:
                 continue
             entry = self._entry(commit)
             if entry is not None:
-                standing = self._judged(Standing(entry, version), side, [] if even_void else foreign)
-                return replace(standing, version=foreign[0].version) if even_void and foreign else standing
+                position = self._judged(LedgerPosition(entry, version), side, [] if even_void else foreign)
+                return replace(position, version=foreign[0].version) if even_void and foreign else position
             foreign.append(commit)
         return self._without_log(side, foreign, transactions, even_void=even_void)
 
-    def newest(self, count: int | None = None) -> list[Standing]:
+    def newest(self, count: int | None = None) -> list[LedgerPosition]:
         """So many of the newest entries that are still in the log, or all of them, the newest first."""
-        found: list[Standing] = []
+        found: list[LedgerPosition] = []
         for version in reversed(delta_table.commit_versions(self._files, self.location)):
             commit = delta_table.read_commit(self._files, self.location, version)
             entry = None if commit is None else self._entry(commit)
             if entry is not None:
-                found.append(Standing(entry, version))
+                found.append(LedgerPosition(entry, version))
             if len(found) == count:
                 break
         return found
@@ -118,19 +118,19 @@ class TableLedger:
             foreign.append(commit)
         return None
 
-    def check_undisturbed(self, standing: Standing) -> None:
+    def check_undisturbed(self, position: LedgerPosition) -> None:
         """Nothing, if nobody changed data since the newest entry.
 
         Raises:
             LedgerVoid: Somebody did.
             CommitLost: It was a writer of this flow that was thought dead.
         """
-        commits = list(self._commits_after(standing.version))
+        commits = list(self._commits_after(position.version))
         for commit in commits:
             entry = self._entry(commit)
             if entry is not None:
                 raise CommitLost(flow=self._flow, entry=entry.number, table=self.location)
-        self._check_foreign(commits, standing.entry, standing.version)
+        self._check_foreign(commits, position.entry, position.version)
 
     def _commits_after(self, version: int) -> Iterator[delta_table.Commit]:
         # One look a commit: listing a long log would cost more with every batch.
@@ -177,7 +177,7 @@ class TableLedger:
             known = commit.restored_version if commit.operation == "RESTORE" else known - 1
         return None
 
-    def read_side_file(self) -> Standing | None:
+    def read_side_file(self) -> LedgerPosition | None:
         """What the side file says; None if there is none or it is damaged, for it is only a cache."""
         text = self._files.read(self.side_file)
         if text is None:
@@ -186,11 +186,11 @@ class TableLedger:
             body = json.loads(text)
             entry = Entry.from_json(body["entry"], table=self.location, version=body["version"])
             counts = None if body["counts"] is None else Counts(**body["counts"])
-            return None if entry is None else Standing(entry, body["version"], counts, body.get("report"))
+            return None if entry is None else LedgerPosition(entry, body["version"], counts, body.get("report"))
         except (ValueError, KeyError, TypeError, LedgerTooNew, LedgerUnreadable):
             return None
 
-    def keep(self, standing: Standing) -> None:
+    def keep(self, position: LedgerPosition) -> None:
         """Writes the side file.
 
         Guarantees:
@@ -198,10 +198,10 @@ class TableLedger:
             its number and not believed.
         """
         body = {
-            "entry": standing.entry.to_json(),
-            "version": standing.version,
-            "counts": None if standing.counts is None else asdict(standing.counts),
-            "report": standing.report,
+            "entry": position.entry.to_json(),
+            "version": position.version,
+            "counts": None if position.counts is None else asdict(position.counts),
+            "report": position.report,
         }
         self._files.write(self.side_file, json.dumps(body))
 
@@ -210,7 +210,9 @@ class TableLedger:
             return None
         return Entry.from_json(commit.user_metadata, table=self.location, version=commit.version)
 
-    def _judged(self, found: Standing, side: Standing | None, foreign: list[delta_table.Commit]) -> Standing:
+    def _judged(
+        self, found: LedgerPosition, side: LedgerPosition | None, foreign: list[delta_table.Commit]
+    ) -> LedgerPosition:
         if found.entry.flow not in self._names:
             detail = f"its ledger is that of flow {found.entry.flow!r}"
             raise TableForeign(flow=self._flow, table=self.location, detail=detail, fix=_ELSEWHERE)
@@ -221,12 +223,12 @@ class TableLedger:
 
     def _without_log(
         self,
-        side: Standing | None,
+        side: LedgerPosition | None,
         foreign: list[delta_table.Commit],
         transactions: Mapping[str, int] | None,
         *,
         even_void: bool,
-    ) -> Standing:
+    ) -> LedgerPosition:
         numbers = (transactions or {}).items()
         known = max((number for app, number in numbers if self._is_ours(app)), default=None)
         if known is None:
@@ -237,8 +239,8 @@ class TableLedger:
         if side is None or side.entry.number != known:
             raise LedgerLost(table=self.location, entry=known, side_file=self.side_file)
         later = [commit for commit in foreign if commit.version > side.version]
-        standing = self._judged(side, side, [] if even_void else later)
-        return replace(standing, version=later[0].version) if even_void and later else standing
+        position = self._judged(side, side, [] if even_void else later)
+        return replace(position, version=later[0].version) if even_void and later else position
 
     def _is_ours(self, app_id: str) -> bool:
         return any(app_id.startswith(f"rivermouth/{name}/") for name in self._names)

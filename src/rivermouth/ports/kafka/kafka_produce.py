@@ -91,7 +91,7 @@ def produce(
 
     Guarantees:
         Idempotent within one call: a record that the client sends again by itself is stored once, in order.
-        Run twice, every record stands twice. Stopped half-way, what was acknowledged stays.
+        Run twice, every record is there twice. Stopped half-way, what was acknowledged stays.
     """
     client = KafkaClient(bootstrap_servers, options, timeout_s)
     created = create_topics(client, [topic], partitions=partitions)[topic]

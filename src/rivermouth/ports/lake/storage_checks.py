@@ -54,7 +54,7 @@ def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
         if not _is_conditional(spark, place):
             raise LakeNotFenced(
                 flow=places.flow,
-                detail=f"the store of {place} overwrites a file that it was told to make only once",
+                detail=f"the store of {place} overwrites a file that it should create only once",
                 fix="set lake: to a store with conditional writes (If-None-Match)",
             )
 

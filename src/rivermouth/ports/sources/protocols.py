@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 
-class Topics(Protocol):
+class OffsetSource(Protocol):
     """What there is to read: topics, and where their partitions begin and end."""
 
     def topics(self, flow: Flow) -> dict[str, Topic]:
@@ -60,7 +60,7 @@ class Topics(Protocol):
         """Commits progress to a consumer group; says what became of it."""
 
 
-class Records(Protocol):
+class RecordSource(Protocol):
     """The same as Spark reads it."""
 
     def batch(self, spark: SparkSession, ranges: Ranges) -> DataFrame:

@@ -17,7 +17,7 @@ from rivermouth.domain.ledger.ledger import filled, flat
 from rivermouth.domain.ledger.sampling import Record
 from rivermouth.errors import SourceBehind, SourceNotMade, SourceUnfit, TableForeign
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.table_ledger import Standing, TableLedger
+from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
 from rivermouth.rows import envelope
 
 if TYPE_CHECKING:
@@ -276,14 +276,14 @@ class TableSource:
         self._seen = _Seen(versions[-1], entry, self._begins(entry))
         return self._seen
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> LedgerPosition:
         try:
-            return self._ledger.standing()
+            return self._ledger.position()
         except TableForeign:
             if self._spark is None:
                 raise
             # The log was cleaned; the snapshot knows better.
-            return self._ledger.standing(delta_table.table_state(self._spark, self._location).transactions)
+            return self._ledger.position(delta_table.table_state(self._spark, self._location).transactions)
 
     def _check_fit(self, entry: Entry) -> None:
         for topic in entry.epochs:

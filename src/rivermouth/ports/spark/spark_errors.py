@@ -31,7 +31,7 @@ class _Outlasting(Exception):
         return self.words
 
 
-def outlasting(error: BaseException) -> None:
+def detach_from_jvm(error: BaseException) -> None:
     """Has an error, and all that led to it, say for ever what it says now.
 
     PySpark's and py4j's exceptions ask the JVM whenever they are made text, and fail themselves once it has ended.

@@ -18,7 +18,7 @@ _TIMEOUT_MS: Final = 2_000
 
 
 @dataclass(slots=True)
-class Spent:
+class TaskMetrics:
     """What the tasks of one piece of work needed, once that is done.
 
     Attributes:
@@ -33,9 +33,9 @@ class Spent:
 
 
 @contextmanager
-def spent(spark: SparkSession) -> Iterator[Spent]:
+def spent(spark: SparkSession) -> Iterator[TaskMetrics]:
     """Counts what the jobs of the calling thread need; the figures stand in what is yielded once the block is left."""
-    found = Spent()
+    found = TaskMetrics()
     java = getattr(spark._jvm, "rivermouth.plan.Spent")  # noqa: SLF001 - as PySpark itself reaches classes
     if not isinstance(java, JavaClass):
         yield found

@@ -15,11 +15,11 @@ from rivermouth.ports.lake.storage_checks import check_fenced
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.flow.orders import FlowOrder
-    from rivermouth.project.commands.managed_session import Door
+    from rivermouth.engine.flow.orders import FlowJob
+    from rivermouth.project.commands.managed_session import RunHooks
 
 
-def performed(spark: SparkSession, order: FlowOrder, request: requests.Request, door: Door) -> dict[str, Any]:
+def perform_as_writer(spark: SparkSession, order: FlowJob, request: requests.Request, door: RunHooks) -> dict[str, Any]:
     """What became of the request. A flow that drains is waited for, one that follows is asked.
 
     Raises:
@@ -36,7 +36,7 @@ def performed(spark: SparkSession, order: FlowOrder, request: requests.Request, 
             return answer
 
 
-def _as_writer(spark: SparkSession, order: FlowOrder, request: requests.Request, door: Door) -> dict[str, Any]:
+def _as_writer(spark: SparkSession, order: FlowJob, request: requests.Request, door: RunHooks) -> dict[str, Any]:
     flow, places = order.flow, order.places
     check_fenced(spark, places)
     lease_files = files_for(places.lake, spark)
@@ -47,15 +47,15 @@ def _as_writer(spark: SparkSession, order: FlowOrder, request: requests.Request,
     ):
         run = open_flow(spark, flow, places, kafka=kafka, source=source, listener=door.listener)
         run.lease = lease
-        requests.withdraw(run)
-        return requests.perform(run, request)
+        requests.clear_pending(run)
+        return requests.execute(run, request)
 
 
-def _asked(spark: SparkSession, order: FlowOrder, request: requests.Request) -> dict[str, Any] | None:
+def _asked(spark: SparkSession, order: FlowJob, request: requests.Request) -> dict[str, Any] | None:
     files = files_for(order.places.lake, spark)
 
     def is_running() -> bool:
         holder = read_holder(files, order.places.lease_file)
         return holder is not None and holder.is_alive
 
-    return requests.ask(files, order.places, request, is_running=is_running)
+    return requests.submit(files, order.places, request, is_running=is_running)

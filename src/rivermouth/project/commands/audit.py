@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rivermouth.engine.audit.audit import FlowAudit, audit_flow
-from rivermouth.project.commands.managed_session import NOBODY, Door, Spark
+from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.resolved.known_tables import where_there
 from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
-def audited(project: ResolvedProject, names: Sequence[str], door: Door = NOBODY) -> list[FlowAudit]:
+def audited(project: ResolvedProject, names: Sequence[str], door: RunHooks = NO_HOOKS) -> list[FlowAudit]:
     """What an audit of these flows, or of all, finds, in the order of the file; changes nothing.
 
     Raises:
         RivermouthError: What is wrong with the project, or keeps a flow from its table or its topics.
     """
     chosen = {order.flow.name: order for order in orders(project, names)}
-    with Spark(project, door) as spark:
+    with ManagedSession(project, door) as spark:
         return [*where_there(chosen, names, lambda flow: audit_flow(spark, chosen[flow])).values()]

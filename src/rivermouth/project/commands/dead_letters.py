@@ -12,8 +12,8 @@ from rivermouth.engine.run import requests
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.spark.session import for_flow
-from rivermouth.project.commands.as_writer import performed
-from rivermouth.project.commands.managed_session import NOBODY, Door, Spark
+from rivermouth.project.commands.as_writer import perform_as_writer
+from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.resolved.known_tables import where_there
 from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.resolved_project import ResolvedProject
@@ -21,12 +21,12 @@ from rivermouth.project.resolved.resolved_project import ResolvedProject
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.flow.orders import FlowOrder
+    from rivermouth.engine.flow.orders import FlowJob
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 
 def listed(
-    project: ResolvedProject, names: Sequence[str], wanted: DeadLetterFilter, door: Door = NOBODY
+    project: ResolvedProject, names: Sequence[str], wanted: DeadLetterFilter, door: RunHooks = NO_HOOKS
 ) -> list[LetterGroup]:
     """The dead letters of these flows, or of all, by flow, status, stage, reason and field.
 
@@ -34,12 +34,12 @@ def listed(
         RivermouthError: What is wrong with the project.
     """
     chosen = orders(project, names)
-    with Spark(project, door) as spark:
+    with ManagedSession(project, door) as spark:
         return [group for order in chosen for group in list_letters(for_flow(spark), order, wanted)]
 
 
 def shown(
-    project: ResolvedProject, names: Sequence[str], wanted: DeadLetterFilter, *, limit: int, door: Door = NOBODY
+    project: ResolvedProject, names: Sequence[str], wanted: DeadLetterFilter, *, limit: int, door: RunHooks = NO_HOOKS
 ) -> list[Letter]:
     """At most ``limit`` dead letters of each of these flows, whole: what they hold is handed out.
 
@@ -47,7 +47,7 @@ def shown(
         RivermouthError: What is wrong with the project.
     """
     chosen = orders(project, names)
-    with Spark(project, door) as spark:
+    with ManagedSession(project, door) as spark:
         return [letter for order in chosen for letter in show_letters(for_flow(spark), order, wanted, limit)]
 
 
@@ -57,7 +57,7 @@ def replayed(
     wanted: DeadLetterFilter,
     *,
     dry_run: bool = False,
-    door: Door = NOBODY,
+    door: RunHooks = NO_HOOKS,
 ) -> list[Replayed]:
     """Tries open dead letters again by the flows as they are now; those that pass go into the tables.
 
@@ -82,7 +82,7 @@ def discarded(
     wanted: DeadLetterFilter,
     *,
     dry_run: bool = False,
-    door: Door = NOBODY,
+    door: RunHooks = NO_HOOKS,
 ) -> dict[str, int]:
     """Gives open dead letters up; how many of each flow. They stay in their table as ``discarded``.
 
@@ -104,19 +104,19 @@ def _replayed(answer: dict[str, Any]) -> Replayed:
 
 
 def _performed(
-    project: ResolvedProject, names: Sequence[str], request: requests.Request, door: Door
+    project: ResolvedProject, names: Sequence[str], request: requests.Request, door: RunHooks
 ) -> list[dict[str, Any]]:
     chosen = {order.flow.name: order for order in orders(project, names)}
-    with Spark(project, door) as spark:
+    with ManagedSession(project, door) as spark:
         done = where_there(chosen, names, lambda flow: _one(spark, chosen[flow], request, door))
     return [{"flow": flow, **answer} for flow, answer in done.items()]
 
 
-def _one(spark: SparkSession, order: FlowOrder, request: requests.Request, door: Door) -> dict[str, Any]:
+def _one(spark: SparkSession, order: FlowJob, request: requests.Request, door: RunHooks) -> dict[str, Any]:
     place = order.places.dead_letter_table
     if not delta_table.exists(files_for(place, spark), place):
         # Opening the flow would make its table.
         if request.kind == "discard":
             return {"discarded": 0}
         return asdict(Replayed(order.flow.name, "", tried=0, replayed=0, remaining=0, dry_run=request.dry_run))
-    return performed(spark, order, request, door)
+    return perform_as_writer(spark, order, request, door)

@@ -59,7 +59,7 @@ class Demo:
         return int(self.bootstrap_servers.rpartition(":")[2])
 
 
-def demo(folder: Path, door: managed_session.Door = managed_session.NOBODY) -> Demo:
+def demo(folder: Path, door: managed_session.RunHooks = managed_session.NO_HOOKS) -> Demo:
     """Starts a broker, sends real records and a few broken ones, and carries them into tables.
 
     Args:
@@ -128,7 +128,7 @@ def topics() -> dict[str, Iterator[Record]]:
     return {"zeek": zeek_records(), "github": github_records()}
 
 
-def _send(broker: Broker, topic: str, records: Iterator[Record], door: managed_session.Door) -> int:
+def _send(broker: Broker, topic: str, records: Iterator[Record], door: managed_session.RunHooks) -> int:
     door.say(f"sending records to topic {topic}")
     return produce(broker.bootstrap_servers, {}, topic, records, partitions=_PARTITIONS).delivered
 

@@ -27,7 +27,7 @@ from rivermouth.ports.lake.lake_files import is_local, local_path
 from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.ports.lake.mounts import served_by
 from rivermouth.ports.spark import jars
-from rivermouth.project.resolved.settings import standing
+from rivermouth.project.resolved.settings import located_errors
 from rivermouth.project.resolved.static_checks import validate_static
 
 if TYPE_CHECKING:
@@ -149,14 +149,14 @@ def _project(project: ResolvedProject) -> str:
 def _lake(project: ResolvedProject, timeout_s: float, *, tried: bool) -> str:
     lake = project.lake
     if not is_local(lake):
-        with standing(project.at("lake")):
+        with located_errors(project.at("lake")):
             LakeReader(project.spark_conf, timeout_s=timeout_s).names(lake)
         untried = "" if tried else "; whether it can be written and keeps two writers apart: not tried"
         return f"{lake} answers{untried}"
     folder = local_path(lake)
     # A lake that is not there yet is made below the nearest folder that is.
     there = next(each for each in (folder, *folder.parents) if each.exists())
-    with standing(project.at("lake")):
+    with located_errors(project.at("lake")):
         try:
             with tempfile.TemporaryFile(dir=there):
                 pass
@@ -176,7 +176,7 @@ def _stores(tried: list[str]) -> str:
 def _broker(project: ResolvedProject, timeout_s: float) -> str:
     servers = project.bootstrap_servers
     with (
-        standing(project.at("kafka", "bootstrap_servers")),
+        located_errors(project.at("kafka", "bootstrap_servers")),
         Kafka(servers, project.kafka_options(), timeout_s) as kafka,
     ):
         cluster = kafka.cluster_id()

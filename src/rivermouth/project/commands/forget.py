@@ -12,8 +12,8 @@ from rivermouth.engine.run import requests
 from rivermouth.errors import ArgumentInvalid, ForgetRefused
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import files_for
-from rivermouth.project.commands.as_writer import performed
-from rivermouth.project.commands.managed_session import NOBODY, Door, Spark, reach
+from rivermouth.project.commands.as_writer import perform_as_writer
+from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks, check_broker
 from rivermouth.project.resolved.current_user import who
 from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.resolved_project import ResolvedProject
@@ -32,7 +32,7 @@ def forgotten(
     why: str = "",
     dry_run: bool = False,
     confirm: Callable[[ForgetReport], bool] | None = None,
-    door: Door = NOBODY,
+    door: RunHooks = NO_HOOKS,
 ) -> ForgetReport:
     """Erases those rows of a table, and those of its dead letters, for which conditions are TRUE.
 
@@ -67,17 +67,17 @@ def forgotten(
     table = chosen_one(project, name)
     _check(table, where, dead_letters)
     (order,) = orders(project, [table.flow])
-    reach(project, [order])
+    check_broker(project, [order])
     mark = uuid.uuid4().hex
     erasure = ForgetRequest(where, dead_letters, who=who(), at=now(), why=why, mark=mark)
-    with Spark(project, door) as spark:
+    with ManagedSession(project, door) as spark:
         if not delta_table.exists(files_for(table.location, spark), table.location):
             fix = f"rivermouth run {table.flow}"
             raise ForgetRefused(table=table.name, detail="it is not made yet", fix=fix)
 
         def ask(*, dry: bool) -> ForgetReport:
             request = requests.Request("forget", dry_run=dry, erasure=erasure)
-            return ForgetReport(**performed(spark, order, request, door))
+            return ForgetReport(**perform_as_writer(spark, order, request, door))
 
         if dry_run or confirm is not None:
             foreseen = ask(dry=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivermouth.engine.flow.orders import FlowOutcome
 from rivermouth.errors import ArgumentInvalid
-from rivermouth.project.commands.managed_session import NOBODY, Door
+from rivermouth.project.commands.managed_session import NO_HOOKS, RunHooks
 from rivermouth.project.commands.run_flows import run
 from rivermouth.project.resolved.arguments import check, checked, kinds_of, known
 from rivermouth.project.resolved.one_topic import Switch, ingest_spec, parse_switch
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 @checked
-def ingest(topic: str | None = None, *, widgets: bool = False, door: Door = NOBODY, **arguments: Any) -> FlowOutcome:
+def ingest(
+    topic: str | None = None, *, widgets: bool = False, door: RunHooks = NO_HOOKS, **arguments: Any
+) -> FlowOutcome:
     """One topic into one table, without a file: ``ingest("orders", lake="./lake")``.
 
     Without ``format`` and ``schema`` the schema is inferred at the first run, and a topic that is not JSON stays bytes.

@@ -17,7 +17,7 @@ from rivermouth.ports.lake.lake_files import files_for, is_local, is_local_disk
 from rivermouth.ports.lake.lease import Lease
 from rivermouth.ports.lake.storage_checks import check_fenced
 from rivermouth.ports.spark.session import for_flow
-from rivermouth.project.commands.managed_session import NOBODY, Door, Spark
+from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.project.resolved.tables import chosen, chosen_one, reader_of
 
@@ -82,7 +82,7 @@ def rows(
     version: int | None,
     timestamp: dt.datetime | None,
     as_json: bool,
-    door: Door = NOBODY,
+    door: RunHooks = NO_HOOKS,
 ) -> TableRows:
     """At most ``limit`` rows of one table.
 
@@ -90,7 +90,7 @@ def rows(
         RivermouthError: What is wrong with the project or with what was asked for.
     """
     table = chosen_one(project, name)
-    with Spark(project, door) as spark:
+    with ManagedSession(project, door) as spark:
         session = for_flow(spark)
         frame = frame_of(session, table, columns=columns, version=version, timestamp=timestamp)
         asked = f"version {version}" if version is not None else timestamp and timestamp.isoformat(sep=" ")
@@ -104,7 +104,7 @@ def optimized(
     *,
     where: str | None = None,
     zorder: Sequence[str] = (),
-    door: Door = NOBODY,
+    door: RunHooks = NO_HOOKS,
     hear: Callable[[MaintenanceReport], None] = lambda _report: None,
 ) -> list[MaintenanceReport]:
     """Puts the small files of these tables, or of all that are there, together: also while their flows run.
@@ -132,7 +132,7 @@ def optimized(
         raise ArgumentInvalid(argument=option, detail="it is about one table, and none or several are named", fix=fix)
     reader = reader_of(project)
 
-    def work(spark: SparkSession, table: FlowTable, before: optimize.Look) -> MaintenanceReport:
+    def work(spark: SparkSession, table: FlowTable, before: optimize.TableSnapshot) -> MaintenanceReport:
         return optimize.optimize(spark, reader, table, before, where=where, zorder=zorder)
 
     return _each(project, names, work, door, hear)
@@ -145,7 +145,7 @@ def vacuumed(
     retain_s: float,
     even_below_168_hours: bool = False,
     dry_run: bool = False,
-    door: Door = NOBODY,
+    door: RunHooks = NO_HOOKS,
     announce: Callable[[MaintenanceReport], None] = lambda _foreseen: None,
     hear: Callable[[MaintenanceReport], None] = lambda _report: None,
 ) -> list[MaintenanceReport]:
@@ -184,7 +184,7 @@ def vacuumed(
             hear(each)
         return foreseen
 
-    def work(spark: SparkSession, table: FlowTable, before: optimize.Look) -> MaintenanceReport:
+    def work(spark: SparkSession, table: FlowTable, before: optimize.TableSnapshot) -> MaintenanceReport:
         announce(optimize.foresee(reader, table, before, retain_s=retain_s))
         if table.kind == "rows":
             optimize.vacuum_memory(spark, files_for(table.places.lake, spark), table, retain_s=retain_s)
@@ -193,14 +193,14 @@ def vacuumed(
     return _each(project, names, work, door, hear, alone=even_below_168_hours)
 
 
-Work = Callable[["SparkSession", "FlowTable", optimize.Look], "MaintenanceReport"]
+Work = Callable[["SparkSession", "FlowTable", optimize.TableSnapshot], "MaintenanceReport"]
 
 
 def _each(
     project: ResolvedProject,
     names: Sequence[str],
     work: Work,
-    door: Door,
+    door: RunHooks,
     hear: Callable[[MaintenanceReport], None],
     *,
     alone: bool = False,
@@ -208,7 +208,7 @@ def _each(
     """The reports of all these tables that are there; the first error ends it."""
     reader, tables = reader_of(project), chosen(project, names)
     reports: list[MaintenanceReport] = []
-    with Spark(project, door) as spark:
+    with ManagedSession(project, door) as spark:
         for table in tables:
             if not _is_there(spark, table):
                 continue

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.engine.events import Listener
 from rivermouth.engine.flow import task_failures
-from rivermouth.engine.flow.orders import Order
+from rivermouth.engine.flow.orders import Job
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import RivermouthError
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.spark import session
-from rivermouth.ports.spark.spark_errors import outlasting
+from rivermouth.ports.spark.spark_errors import detach_from_jvm
 from rivermouth.project.resolved.resolved_project import ResolvedProject
-from rivermouth.project.resolved.settings import standing
+from rivermouth.project.resolved.settings import located_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ def _ignore(_: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Door:
+class RunHooks:
     """How the one who asks takes part in the work.
 
     Attributes:
@@ -106,13 +106,13 @@ class Door:
     stop: Stop = field(default_factory=Stop)
 
 
-NOBODY: Final = Door()
+NO_HOOKS: Final = RunHooks()
 
 
-class Spark:
+class ManagedSession:
     """The session of a door's work: the one that this process has already, or one that ends with the work."""
 
-    def __init__(self, project: ResolvedProject, door: Door = NOBODY) -> None:
+    def __init__(self, project: ResolvedProject, door: RunHooks = NO_HOOKS) -> None:
         self._project = project
         self._door = door
         self._owned = False
@@ -127,7 +127,7 @@ class Spark:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self._owned and error is not None:
-            outlasting(error)
+            detach_from_jvm(error)
         foreign = error is not None and not isinstance(error, RivermouthError)
         registry = task_failures.failure(str(error)) if foreign else None
         if self._owned and self._session is not None:
@@ -157,7 +157,7 @@ class Spark:
         return self._session
 
 
-def reach(project: ResolvedProject, chosen: Sequence[Order] | None = None) -> None:
+def check_broker(project: ResolvedProject, chosen: Sequence[Job] | None = None) -> None:
     """Nothing, if the project's cluster answers: a broker that is not there is told before Spark is started.
 
     For flows that are all over tables it is not asked.
@@ -169,5 +169,5 @@ def reach(project: ResolvedProject, chosen: Sequence[Order] | None = None) -> No
     if chosen is not None and all(each.flow.source is not None for each in chosen):
         return
     servers, options = project.bootstrap_servers, project.kafka_options()
-    with standing(project.at("kafka", "bootstrap_servers")), Kafka(servers, options) as kafka:
+    with located_errors(project.at("kafka", "bootstrap_servers")), Kafka(servers, options) as kafka:
         kafka.cluster_id()

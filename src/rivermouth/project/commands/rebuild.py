@@ -11,13 +11,13 @@ from rivermouth.engine.data_loss.decide import now
 from rivermouth.engine.events import Event, TableEmptied
 from rivermouth.errors import ArgumentInvalid, RebuildRefused
 from rivermouth.project.commands import run_flows
-from rivermouth.project.commands.managed_session import NOBODY, Door
+from rivermouth.project.commands.managed_session import NO_HOOKS, RunHooks
 from rivermouth.project.resolved.known_tables import check_one
 from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.orders import FlowOrder, FlowOutcome
+    from rivermouth.engine.flow.orders import FlowJob, FlowOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Rebuilt:
     outcome: FlowOutcome
 
 
-def order_of(project: ResolvedProject, name: str) -> FlowOrder:
+def order_of(project: ResolvedProject, name: str) -> FlowJob:
     """The one flow, which can be made anew as far as can be said without Spark.
 
     Raises:
@@ -48,7 +48,7 @@ def order_of(project: ResolvedProject, name: str) -> FlowOrder:
     check_one(project, name)
     (order,) = orders(project, [name])
     if project.debug:
-        raise ArgumentInvalid(argument="debug", detail="a trial's table is not made anew", fix="project.run()")
+        raise ArgumentInvalid(argument="debug", detail="a trial's table cannot be rebuilt", fix="project.run()")
     if order.snapshots is not None:
         raise RebuildRefused(
             at=order.at,
@@ -68,7 +68,7 @@ def order_of(project: ResolvedProject, name: str) -> FlowOrder:
     return order
 
 
-def rebuild(project: ResolvedProject, name: str, *, who: str = "", why: str = "", door: Door = NOBODY) -> Rebuilt:
+def rebuild(project: ResolvedProject, name: str, *, who: str = "", why: str = "", door: RunHooks = NO_HOOKS) -> Rebuilt:
     """Empties the table of one flow, and carries all that its source has into it.
 
     Args:

@@ -12,19 +12,19 @@ from pyspark.sql.types import StructType
 from rivermouth.domain.ledger import ledger
 from rivermouth.domain.project import table_per_topic
 from rivermouth.engine.events import Event, FlowFailed, Listener
-from rivermouth.engine.flow.orders import FlowOrder, FlowOutcome, located
+from rivermouth.engine.flow.orders import FlowJob, FlowOutcome, located
 from rivermouth.engine.open.sources import check_where
 from rivermouth.engine.report.plan import FlowPlan, ahead, plan_order
-from rivermouth.engine.run.requests import serve
+from rivermouth.engine.run.requests import handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
-from rivermouth.engine.schema.kept_schemas import settled, with_columns
+from rivermouth.engine.schema.kept_schemas import resolved_schema, with_columns
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import FlowBroken, FlowsFailed, ProjectProblems, RivermouthError, SchemaNotKept
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.lake.lake_writer import LakeWriter
 from rivermouth.ports.spark import session
-from rivermouth.project.commands.managed_session import NOBODY, Door, Spark, reach
+from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks, check_broker
 from rivermouth.project.file.reading import raise_all
 from rivermouth.project.resolved.orders import (
     DEBUG_OFFSETS,
@@ -52,7 +52,7 @@ def run(
     names: Sequence[str] = (),
     *,
     follow: bool = False,
-    door: Door = NOBODY,
+    door: RunHooks = NO_HOOKS,
     decision: LossDecision | None = None,
     adoption: Adoption | None = None,
     update_schema: bool = False,
@@ -85,9 +85,9 @@ def run(
         chosen = each_of(chosen, lambda order: replace(order, decision=decision, adoption=adoption))
     if update_schema:
         chosen = updating(chosen)
-    engine = Spark(project, door)
+    engine = ManagedSession(project, door)
     with noting(project, chosen):
-        reach(project, chosen)
+        check_broker(project, chosen)
     with noting(project, chosen), engine as spark:
         if project.debug and not follow:
             chosen = each_of(chosen, functools.partial(_limited, spark))
@@ -100,13 +100,13 @@ def run(
     return outcomes
 
 
-def carried_alone(project: ResolvedProject, order: FlowOrder, door: Door) -> tuple[FlowOutcome, int | None]:
+def carried_alone(project: ResolvedProject, order: FlowJob, door: RunHooks) -> tuple[FlowOutcome, int | None]:
     """One flow drained, and the rows of its table afterwards; None if there is no table.
 
     Raises:
         RivermouthError: Nothing was run at all.
     """
-    engine = Spark(project, door)
+    engine = ManagedSession(project, door)
     with noting(project, [order]), engine as spark:
         supervisor = _supervisor(project, door, engine, spark)
         with door.stop.over(supervisor, engine.kill):
@@ -120,9 +120,9 @@ def carried_alone(project: ResolvedProject, order: FlowOrder, door: Door) -> tup
     return outcome, rows
 
 
-def _supervisor(project: ResolvedProject, door: Door, engine: Spark, spark: SparkSession) -> Supervisor:
+def _supervisor(project: ResolvedProject, door: RunHooks, engine: ManagedSession, spark: SparkSession) -> Supervisor:
     lake = LakeWriter(project.spark_conf, timeout_s=TIMEOUT_S)
-    return Supervisor(spark, _without_echo(door), serve, restart=engine.restart, lake=lake)
+    return Supervisor(spark, _without_echo(door), handle_pending, restart=engine.restart, lake=lake)
 
 
 def raise_failures(outcomes: Sequence[FlowOutcome]) -> None:
@@ -137,7 +137,7 @@ def raise_failures(outcomes: Sequence[FlowOutcome]) -> None:
         raise FlowsFailed(failed=len(failed), total=len(outcomes), names=names) from failed[0].error
 
 
-def validate(project: ResolvedProject, names: Sequence[str] = (), door: Door = NOBODY) -> list[Flow]:
+def validate(project: ResolvedProject, names: Sequence[str] = (), door: RunHooks = NO_HOOKS) -> list[Flow]:
     """The flows, after everything was checked that needs no broker: by ourselves first, then by Spark.
 
     Raises:
@@ -149,7 +149,7 @@ def validate(project: ResolvedProject, names: Sequence[str] = (), door: Door = N
     # One child says for all what is wrong with a family.
     shown = {table_per_topic.parted(each.name)[0]: each for each in reversed(project.stand_ins())}
     problems: list[RivermouthError] = []
-    with Spark(project, door) as spark:
+    with ManagedSession(project, door) as spark:
         for order in [order_of(project, shown[flow.name]) for flow in flows]:
             try:
                 _check_shape(spark, order)
@@ -162,12 +162,12 @@ def validate(project: ResolvedProject, names: Sequence[str] = (), door: Door = N
     return flows
 
 
-def _check_shape(spark: SparkSession, order: FlowOrder) -> None:
+def _check_shape(spark: SparkSession, order: FlowJob) -> None:
     """Nothing, if Spark takes the flow's schema, expectations and table layout, and the condition on its source."""
     if order.source is not None:
         check_where(session.for_flow(spark), order.source, order.flow.name)
     try:
-        flow = settled(spark, order.flow, files_for(order.places.lake, spark), order.places)
+        flow = resolved_schema(spark, order.flow, files_for(order.places.lake, spark), order.places)
     except SchemaNotKept:
         # Its columns come with its first run. What it says of them itself can be read.
         with_columns(order.flow, StructType([]))
@@ -176,7 +176,7 @@ def _check_shape(spark: SparkSession, order: FlowOrder) -> None:
 
 
 def plan(
-    project: ResolvedProject, names: Sequence[str] = (), door: Door = NOBODY, *, adoption: Adoption | None = None
+    project: ResolvedProject, names: Sequence[str] = (), door: RunHooks = NO_HOOKS, *, adoption: Adoption | None = None
 ) -> list[FlowPlan]:
     """What a run would do now, a plan a flow; what would stop a flow is its plan's ``problem``.
 
@@ -192,13 +192,13 @@ def plan(
     run_as = run_orders(project, names)
     if adoption:
         check_decision(project, run_as)
-    reach(project, run_as)
+    check_broker(project, run_as)
     wanted = each_of(run_as, lambda order: replace(order, adoption=adoption))
-    with Spark(project, door) as spark:
+    with ManagedSession(project, door) as spark:
         return [plan for order in wanted for plan in plan_order(spark, order)]
 
 
-def _without_echo(door: Door) -> Listener:
+def _without_echo(door: RunHooks) -> Listener:
     """The door's listener, spared what breaks because somebody wanted the run to end."""
     echo = f"[{FlowBroken.code}]"
 
@@ -209,7 +209,7 @@ def _without_echo(door: Door) -> Listener:
     return hear
 
 
-def _limited(spark: SparkSession, order: FlowOrder) -> FlowOrder:
+def _limited(spark: SparkSession, order: FlowJob) -> FlowJob:
     """The order with an end after its first ``DEBUG_OFFSETS`` offsets; as it is where they cannot be known."""
     try:
         ranges = ledger.limited(ahead(spark, order), DEBUG_OFFSETS)

@@ -12,7 +12,7 @@ from rivermouth.engine.report.sample_verdicts import judged_records
 from rivermouth.errors import ArgumentInvalid, RecordsRefused
 from rivermouth.ports.kafka.kafka_produce import numbered_lines
 from rivermouth.ports.spark.session import for_flow
-from rivermouth.project.commands.managed_session import NOBODY, Door, Spark
+from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.resolved.known_tables import check_one, with_children
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
@@ -23,7 +23,7 @@ REFUSED: Final = ("dead_letter", "fail")
 
 
 def judge_records(
-    project: ResolvedProject, name: str, records: Iterable[Any], door: Door = NOBODY
+    project: ResolvedProject, name: str, records: Iterable[Any], door: RunHooks = NO_HOOKS
 ) -> list[RecordVerdict]:
     """What the rules of one flow say of these records: format, schema, keys, expectations.
 
@@ -54,7 +54,7 @@ def judge_records(
     given = placed(records, _topic(known, flow), dt.datetime.now(dt.UTC))
     if not given:
         return []
-    with Spark(project, door) as spark:
+    with ManagedSession(project, door) as spark:
         return judged_records(for_flow(spark), flow, known.places_of(flow), given)
 
 

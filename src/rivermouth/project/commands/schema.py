@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.engine.schema import kept_schemas
-from rivermouth.engine.schema.infer import Inference, Look, infer, schema_of_seen, seen_of
+from rivermouth.engine.schema.infer import Inference, SampleSpec, infer, schema_of_seen, seen_of
 from rivermouth.engine.schema.kept_schemas import SchemaUpdate
 from rivermouth.errors import ArgumentInvalid, DocumentsTooWide, SchemaEmpty, SchemaNotGrown, SchemaNotKept
 from rivermouth.names import EPOCH_COLUMN
@@ -28,8 +28,8 @@ from rivermouth.rows.columns.table_columns import derived_columns
 
 if TYPE_CHECKING:
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.ports.sources.protocols import Topics
-    from rivermouth.project.commands.managed_session import Door
+    from rivermouth.ports.sources.protocols import OffsetSource
+    from rivermouth.project.commands.managed_session import RunHooks
     from rivermouth.schemas.schema_versions import KeptSchema
     from rivermouth.spec import Flow
 
@@ -59,7 +59,7 @@ class Asked:
     max_fields: int | None = None
     latest_per_key: bool | None = None
 
-    def look(self, flow: Flow) -> Look:
+    def look(self, flow: Flow) -> SampleSpec:
         """The same for one flow."""
         look = kept_schemas.look_of(flow)
         if self.whole and self.sample is not None:
@@ -108,7 +108,7 @@ def ingest_project(topic: str, **arguments: Any) -> tuple[ResolvedProject, str |
     validate_static(project)
     with _cluster(project) as kafka:
         try:
-            seen = seen_of(flow, kafka, Look(records=FEW))
+            seen = seen_of(flow, kafka, SampleSpec(records=FEW))
             shape = seen.shape
             if shape.sound_records and shape.sound_records >= MOSTLY * shape.records:
                 schema_of_seen(flow, seen, times=False)
@@ -164,7 +164,7 @@ def of_topic(topic: str, asked: Asked, *, beside: ResolvedProject | None = None,
         return infer(flow, kafka, asked.look(flow))
 
 
-def of_flow(project: ResolvedProject, name: str, asked: Asked, door: Door | None = None) -> Inference:
+def of_flow(project: ResolvedProject, name: str, asked: Asked, door: RunHooks | None = None) -> Inference:
     """The schema of what a flow reads, whatever its format says; nothing is kept.
 
     Raises:
@@ -177,7 +177,7 @@ def of_flow(project: ResolvedProject, name: str, asked: Asked, door: Door | None
         return infer(flow, topics, asked.look(flow))
 
 
-def update(project: ResolvedProject, name: str, asked: Asked, door: Door | None = None) -> SchemaUpdate:
+def update(project: ResolvedProject, name: str, asked: Asked, door: RunHooks | None = None) -> SchemaUpdate:
     """Infers the schema of a flow again, and keeps what is different as a new version; its next run uses it.
 
     Raises:
@@ -272,29 +272,29 @@ def _cluster(project: ResolvedProject) -> Iterator[Kafka]:
 
 
 @contextmanager
-def _topics(project: ResolvedProject, flow: Flow, door: Door | None) -> Iterator[Topics]:
+def _topics(project: ResolvedProject, flow: Flow, door: RunHooks | None) -> Iterator[OffsetSource]:
     """What the flow reads; a table is read by Spark."""
     if flow.source is None:
         with _cluster(project) as kafka:
             yield kafka
         return
     from rivermouth.engine.open.sources import reading  # noqa: PLC0415 - loads Spark, as below
-    from rivermouth.project.commands.managed_session import NOBODY, Spark  # noqa: PLC0415
+    from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession  # noqa: PLC0415
     from rivermouth.project.resolved.orders import orders  # noqa: PLC0415
 
     (order,) = orders(project, [flow.name])
-    with Spark(project, door or NOBODY) as spark, reading(spark, order) as (topics, _):
+    with ManagedSession(project, door or NO_HOOKS) as spark, reading(spark, order) as (topics, _):
         yield topics
 
 
 @contextmanager
-def _writable(project: ResolvedProject, lake: str, door: Door | None) -> Iterator[LakeFiles]:
+def _writable(project: ResolvedProject, lake: str, door: RunHooks | None) -> Iterator[LakeFiles]:
     """The files of the lake; those that are elsewhere are written by Spark."""
     if is_local(lake):
         yield LocalFiles()
         return
     from rivermouth.ports.lake.lake_files import files_for  # noqa: PLC0415
-    from rivermouth.project.commands.managed_session import NOBODY, Spark  # noqa: PLC0415
+    from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession  # noqa: PLC0415
 
-    with Spark(project, door or NOBODY) as spark:
+    with ManagedSession(project, door or NO_HOOKS) as spark:
         yield files_for(lake, spark)

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rivermouth.ports.lake.storage_checks import check_fenced, stores_of
-from rivermouth.project.commands.managed_session import NOBODY, Door, Spark
-from rivermouth.project.resolved.settings import standing
+from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
+from rivermouth.project.resolved.settings import located_errors
 
 if TYPE_CHECKING:
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
-def tried(project: ResolvedProject, door: Door = NOBODY) -> list[str]:
+def tried(project: ResolvedProject, door: RunHooks = NO_HOOKS) -> list[str]:
     """The stores that are not on this machine: each can be written, and of two writers it refuses the second.
 
     Args:
@@ -37,7 +37,7 @@ def tried(project: ResolvedProject, door: Door = NOBODY) -> list[str]:
     if found:
         alone = project.spec.spark.model_copy(update={"master": "local[1]"})
         here = replace(project, spec=project.spec.model_copy(update={"spark": alone}))
-        with standing(project.at("lake")), Spark(here, door) as spark:
+        with located_errors(project.at("lake")), ManagedSession(here, door) as spark:
             for places in found.values():
                 check_fenced(spark, places)
     return sorted({store for stores in found for store in stores})

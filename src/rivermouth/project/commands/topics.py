@@ -13,7 +13,7 @@ from rivermouth.ports.kafka.kafka_client import KafkaClient
 from rivermouth.ports.kafka.kafka_topics import create_topics
 from rivermouth.ports.spark.session import for_flow
 from rivermouth.project.commands.maintenance import TableRows
-from rivermouth.project.commands.managed_session import NOBODY, Door, Spark, reach
+from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks, check_broker
 from rivermouth.project.resolved.arguments import check, checked, kinds_of, known
 from rivermouth.project.resolved.one_topic import NEVER, format_of, ingest_spec
 from rivermouth.project.resolved.orders import orders
@@ -113,7 +113,7 @@ def rows(
     columns: Sequence[str] | None,
     limit: int,
     as_json: bool,
-    door: Door = NOBODY,
+    door: RunHooks = NO_HOOKS,
     **arguments: Any,
 ) -> TableRows:
     """At most ``limit`` rows of a topic; the arguments are those of ``read_topic``.
@@ -122,8 +122,8 @@ def rows(
         RivermouthError: What is wrong with what was asked for.
     """
     project = _project(topic, latest_per_key=latest_per_key, arguments=arguments)
-    reach(project)
-    with Spark(project, door) as spark:
+    check_broker(project)
+    with ManagedSession(project, door) as spark:
         frame = _frame(project, for_flow(spark), columns)
         return TableRows(frame.columns, rows_of(frame, limit, as_json=as_json))
 

@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.names import METADATA_COLUMNS
-from rivermouth.spec import Noun, ProjectSpec
+from rivermouth.spec import ConfigModel, ProjectSpec
 
 TITLE: Final = "rivermouth project"
 
@@ -59,7 +59,7 @@ def project_schema(*, variables: bool = True) -> dict[str, Any]:
         variables: Whether an environment variable is taken in the place of a number, a word, true or false as well.
     """
     kinds = {family: [find_kind(family, name) for name in kind_names(family)] for family in ("formats", "sinks")}
-    models: list[type[Noun]] = [ProjectSpec, *kinds["formats"], *kinds["sinks"]]
+    models: list[type[ConfigModel]] = [ProjectSpec, *kinds["formats"], *kinds["sinks"]]
     refs, body = models_json_schema([(model, "validation") for model in models], by_alias=True)
     definitions: dict[str, Any] = body["$defs"]
     models_by_name = _by_name(models)
@@ -92,7 +92,7 @@ def to_text(schema: Mapping[str, Any]) -> str:
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
-def _by_name(models: list[type[Noun]]) -> dict[str, type[BaseModel]]:
+def _by_name(models: list[type[ConfigModel]]) -> dict[str, type[BaseModel]]:
     """Every noun below the given ones by the name of its class."""
     found: dict[str, type[BaseModel]] = {}
     waiting: list[Any] = list(models)
@@ -115,7 +115,7 @@ def _describe(definition: dict[str, Any], model: type[BaseModel] | None) -> None
     if model is None or not model.__doc__:
         return
     for each in reversed(model.__mro__):  # nouns inherit fields
-        if not issubclass(each, Noun) or each is Noun or not each.__doc__:
+        if not issubclass(each, ConfigModel) or each is ConfigModel or not each.__doc__:
             continue
         text = re.sub(r"\n {4}", "\n", each.__doc__)
         section = _SECTION.search(text)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems, RivermouthError
 from rivermouth.project.file import yaml_source
-from rivermouth.project.file.validation import judge
+from rivermouth.project.file.validation import validate_document
 from rivermouth.project.file.variables import resolved
 from rivermouth.spec import ProjectSpec
 
@@ -33,7 +33,7 @@ def read_project(
         RivermouthError: The one thing that is wrong.
     """
     document = resolved(yaml_source.read(read_text(path, name), name), name, environ)
-    spec, problems = judge(document, name)
+    spec, problems = validate_document(document, name)
     raise_all(problems, name)
     if spec is None:
         raise ProjectInvalid(at=f"{name}:1", detail="the file is no project", fix="rivermouth init -f new.yml")
@@ -47,7 +47,7 @@ def read_mapping(values: Mapping[str, Any], environ: Mapping[str, str]) -> Proje
         ProjectProblems: Several values are wrong; all are listed.
         RivermouthError: The one thing that is wrong.
     """
-    spec, problems = judge(resolved(yaml_source.Document(_plain(values)), None, environ), None)
+    spec, problems = validate_document(resolved(yaml_source.Document(_plain(values)), None, environ), None)
     raise_all(problems, None)
     if spec is None:
         raise ProjectInvalid(detail="the mapping is no project", fix="help(rivermouth.Project.from_spec)")

@@ -104,7 +104,7 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "columns": "write it as select: [...], or the columns of the values as format: {type: json, schema: ...}",
         "kafka": "a project has one cluster: write kafka: at the top of the file, or the flow into a file of its own",
         "options": "write it as kafka: {options: ...} at the top of the file",
-        "retries": "remove it; a batch that fails is tried again by itself",
+        "retries": "remove it; a batch that fails is tried again automatically",
     },
     "Csv": {
         "sep": "delimiter",
@@ -236,8 +236,8 @@ _ELSEWHERE: Final[tuple[tuple[type[BaseModel], type[BaseModel], str], ...]] = (
     (Flow, Expectation, "write it as expectations: [{{name: ..., {key}: ...}}]"),
     (Flow, ProjectSpec, "write it at the top of the file, without indentation"),
     (Table, Places, "write it as places: {{{key}: ...}} in the flow"),
-    (Trigger, Flow, "write it in the flow, beside trigger:"),
-    (Table, Flow, "write it in the flow, beside table:"),
+    (Trigger, Flow, "write it in the flow, next to trigger:"),
+    (Table, Flow, "write it in the flow, next to table:"),
     (KafkaCluster, Flow, "write it in the flow"),
 )
 

@@ -42,7 +42,7 @@ _MISSING_FIXES: Final = {
 _IN_TEXT: Final = re.compile(r"[ ()]")
 # A separator between quotes is the user's text.
 _STEP: Final = re.compile(r"""^((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.)*?)[:;] (.+)$""", re.DOTALL)
-_FIELD_OF: Final = {"metadata column": "metadata_columns", "stands twice": "expectations"}
+_FIELD_OF: Final = {"metadata column": "metadata_columns", "is there twice": "expectations"}
 _DURATIONS: Final = frozenset({"every", "max_delay"})
 _FIXES_BY_NAME: Final = {
     "flows": "write each flow as its name with a ':', indented under flows:",
@@ -68,13 +68,13 @@ _FIXES: Final = {
 }
 
 
-def judge(document: Document, file: str | None) -> tuple[ProjectSpec | None, list[RivermouthError]]:
+def validate_document(document: Document, file: str | None) -> tuple[ProjectSpec | None, list[RivermouthError]]:
     """The project that a document describes, and what is wrong with it, in the order of its lines.
 
     Returns:
         The project, None where a problem was found; and the problems.
     """
-    judgement = _Judgement(document, file)
+    judgement = Validator(document, file)
     spec = judgement.spec()
     problems = [*document.problems, *judgement.problems]
     problems.sort(key=lambda problem: int((problem.at or ":1").rpartition(":")[2]))
@@ -87,13 +87,16 @@ def words(path: Path) -> str:
     return text.lstrip(".") or "the project"
 
 
-class _Judgement:
+class Validator:
+    """A document held against the models of a project file, problem by problem."""
+
     def __init__(self, document: Document, file: str | None) -> None:
         self.problems: list[RivermouthError] = []
         self._document = document
         self._file = file
 
     def spec(self) -> ProjectSpec | None:
+        """The project; None where it has problems."""
         value = self._document.value
         if not isinstance(value, dict):
             fix = "write a space after each ':'" if isinstance(value, str) and ":" in value else "lake: ./lake"

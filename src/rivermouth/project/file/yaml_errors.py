@@ -85,7 +85,7 @@ def _escape(where: _Where) -> _Explained:
 def _second_colon(where: _Where) -> _Explained:
     here, above = where.line(where.end), where.before(where.end)
     if len(re.findall(r":(\s|$)", here.split(" #")[0])) > 1:
-        return where.end, "a second ': ' stands on this line", _QUOTE
+        return where.end, "there is a second ': ' on this line", _QUOTE
     if above < where.end and ":" not in where.line(above):
         return above, "this line has no ':'", "write it as key: value"
     return where.end, "this line is indented deeper than the one above it, which already has a value", _INDENT
@@ -108,7 +108,7 @@ def _trailing(where: _Where) -> _Explained:
     value = where.line(where.end).partition(":")[2].strip()
     if value.startswith(("{", "[")):
         return where.end, f"a value that begins with {value[0]} goes on after its end", _QUOTE
-    return where.end, "text stands after a closing quote", "put the other kind of quotes around the whole value"
+    return where.end, "there is text after a closing quote", "put the other kind of quotes around the whole value"
 
 
 def _lone_bracket(where: _Where) -> _Explained:
@@ -125,7 +125,7 @@ def _open_bracket(where: _Where) -> _Explained:
 
 def _no_value(where: _Where) -> _Explained:
     found = where.match[1]
-    return where.end, f"{found} stands where a value belongs", "remove it, or quote a text that holds it"
+    return where.end, f"{found} is where a value belongs", "remove it, or quote a text that holds it"
 
 
 def _block_scalar(where: _Where) -> _Explained:
@@ -138,7 +138,7 @@ def _name(where: _Where) -> _Explained:
 
 
 def _end_mark(where: _Where) -> _Explained:
-    return where.end, "something stands after the end of the document ('...')", "remove the line of dots"
+    return where.end, "there is something after the end of the document ('...')", "remove the line of dots"
 
 
 _CAUSES: Final[tuple[tuple[re.Pattern[str], Callable[[_Where], _Explained]], ...]] = (

@@ -143,11 +143,11 @@ class _Composer:
             if event.anchor not in self._anchors:
                 # The name may be a secret that was left without quotes.
                 fix = "put a text that begins with * in quotes, or write &name before the value that is meant"
-                raise self._error("an alias (*name) stands here whose anchor does not stand above it", line, fix)
+                raise self._error("there is an alias (*name) here, and its anchor is not above it", line, fix)
             return self._anchors[event.anchor]
         if event.tag not in (None, "!", "tag:yaml.org,2002:str"):
             raise self._error(
-                "a tag ('!') stands here, and tags are not read", line, "remove the tag, or quote the text"
+                "there is a tag ('!') here, and tags are not read", line, "remove the tag, or quote the text"
             )
         node = self._filled(event, line, depth)
         if event.anchor:
@@ -183,7 +183,7 @@ class _Values:
         if self._count > MAX_VALUES or depth > MAX_DEPTH:
             raise ProjectInvalid(
                 at=f"{self._file}:{node.line}",
-                detail=f"with its aliases the file stands for more than {MAX_VALUES} values or {MAX_DEPTH} levels",
+                detail=f"with its aliases the file has more than {MAX_VALUES} values or {MAX_DEPTH} levels",
                 fix="write fewer aliases (*name)",
             )
         self.lines.setdefault(path, node.line)
@@ -209,7 +209,7 @@ class _Values:
             here = (*path, key)
             if key in result:
                 fix = f"keep one of them; the first is at {self._file}:{self.lines[here]}"
-                self._problem(f"the key {key!r} stands twice in one mapping", key_node.line, fix)
+                self._problem(f"the key {key!r} is there twice in one mapping", key_node.line, fix)
                 continue
             self.lines[here] = key_node.line
             result[key] = self.of(value_node, here, depth + 1)

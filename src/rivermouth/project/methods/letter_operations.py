@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from rivermouth.errors import ArgumentInvalid
+from rivermouth.names import did_you_mean
 from rivermouth.project.methods.operations import Operations
 from rivermouth.project.resolved.arguments import check, checked, known
 
@@ -40,7 +42,7 @@ class LetterOperations(Operations):
 
         Args:
             names: Flows.
-            limit: At most so many of a flow.
+            limit: The most of each flow.
             chosen: As of ``list_dead_letters``; the open ones by default.
 
         Raises:
@@ -96,9 +98,15 @@ class LetterOperations(Operations):
 
 def _filter(function: str, chosen: dict[str, Any], *, opens: bool = False) -> DeadLetterFilter:
     """The filter that keywords name; of open letters alone, where something is done with them."""
-    from rivermouth.rows.dead_letter import DeadLetterFilter  # noqa: PLC0415
+    from rivermouth.rows.dead_letter import STAGES, STATUSES, DeadLetterFilter  # noqa: PLC0415
+    from rivermouth.rows.reasons import reasons  # noqa: PLC0415
 
     kinds = {each.name: str(each.type) for each in fields(DeadLetterFilter) if not (opens and each.name == "status")}
     known(f"Project.{function}", chosen, kinds)
     check(f"Project.{function}", kinds, chosen)
+    for name, words in {"status": STATUSES, "stage": STAGES, "reason": reasons()}.items():
+        word = chosen.get(name)
+        if word is not None and word not in words:
+            detail = f"{word!r} is no {name} of a dead letter"
+            raise ArgumentInvalid(argument=name, detail=detail, fix=did_you_mean(word, words))
     return DeadLetterFilter(**chosen)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.schema.kept_schemas import SchemaUpdate
     from rivermouth.project.commands.doctor import Finding
     from rivermouth.project.commands.health import BrokenRule
-    from rivermouth.project.commands.managed_session import Door
+    from rivermouth.project.commands.managed_session import RunHooks
     from rivermouth.project.commands.rebuild import Rebuilt
     from rivermouth.schemas.schema_versions import KeptSchema
 
@@ -351,7 +351,7 @@ class Operations(ResolvedProject):
         )
 
 
-def _door(listener: Listener | None) -> Door:
+def _door(listener: Listener | None) -> RunHooks:
     from rivermouth.project.commands import managed_session  # noqa: PLC0415
 
-    return managed_session.NOBODY if listener is None else managed_session.Door(listener=listener)
+    return managed_session.NO_HOOKS if listener is None else managed_session.RunHooks(listener=listener)

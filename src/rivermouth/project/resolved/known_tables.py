@@ -96,7 +96,7 @@ def check_one(project: ResolvedProject, name: str, argument: str = "FLOW") -> No
     flow = project.spec.flows.get(name)
     if flow is not None and flow.is_family:
         each = "topics" if flow.routed_by is None else f"values of {flow.routed_by}"
-        detail = f"{name} stands for a flow for each of its {each}, and one is meant"
+        detail = f"{name} is a flow for each of its {each}, and one is meant"
         fix = f"{name}.TOPIC" if flow.routed_by is None else f"{name}.VALUE"
         raise ArgumentInvalid(at=project.at("flows", name), argument=argument, detail=detail, fix=fix)
 

@@ -13,7 +13,7 @@ from rivermouth.errors import ArgumentInvalid
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project.file.dump import plain
 from rivermouth.project.file.reading import raise_all
-from rivermouth.project.file.validation import judge
+from rivermouth.project.file.validation import validate_document
 from rivermouth.project.file.yaml_source import Document
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.project.resolved.static_checks import topic_problem
@@ -84,7 +84,7 @@ def ingest_spec(
         key_format: ``raw``, ``text``, ``long`` or ``int``.
         table: ``schema.table`` instead of the derived name.
         sink: ``upsert`` for one row a key, ``append`` for a row a record, ``history`` for every version of a key.
-        keys: Columns that tell rows apart; Kafka's key by default.
+        keys: Columns that are the key of a row; Kafka's key by default.
         sequence_by: Columns or expressions that say which of two records of a key is newer; Kafka's own order by
             default.
         starting_offsets: As in a project file; earliest by default.
@@ -313,7 +313,7 @@ def _flow_name(name: str) -> str:
 
 def _spec(body: dict[str, Any]) -> ProjectSpec:
     """The judgement of a project file, without the places that only a file has."""
-    spec, problems = judge(Document(body), None)
+    spec, problems = validate_document(Document(body), None)
     raise_all(problems, None)
     if spec is None:
         raise ArgumentInvalid(argument="topic", detail="no project can be made of it", fix="rivermouth ingest --help")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.project import table_per_topic
-from rivermouth.engine.flow.orders import FamilyOrder, FlowOrder, Order
+from rivermouth.engine.flow.orders import FamilyJob, FlowJob, Job
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.project.resolved.known_tables import state_of, with_children
 from rivermouth.project.resolved.resolved_project import ResolvedProject
@@ -22,7 +22,7 @@ DEBUG_OFFSETS: Final = 1000
 """A trial (``debug``) reads at most so many offsets: in one run, or in one batch where it follows."""
 
 
-def orders(project: ResolvedProject, names: Sequence[str] = ()) -> list[FlowOrder]:
+def orders(project: ResolvedProject, names: Sequence[str] = ()) -> list[FlowJob]:
     """The flows of these names, or all, with everything resolved that their work needs.
 
     A family stands for its children that are kept in the lake or named in the file.
@@ -36,7 +36,7 @@ def orders(project: ResolvedProject, names: Sequence[str] = ()) -> list[FlowOrde
     return [order_of(known, flow) for flow in known.flows(tuple(names))]
 
 
-def run_orders(project: ResolvedProject, names: Sequence[str] = (), *, follow: bool = False) -> list[Order]:
+def run_orders(project: ResolvedProject, names: Sequence[str] = (), *, follow: bool = False) -> list[Job]:
     """The same for a run, which finds the children of families itself; of those that are named only these.
 
     Raises:
@@ -47,7 +47,7 @@ def run_orders(project: ResolvedProject, names: Sequence[str] = (), *, follow: b
     check_static(project, names)
     known = with_children(project)
     wanted = {known.flow(name).name for name in names or project.spec.flows}
-    chosen: list[Order] = []
+    chosen: list[Job] = []
     for name, spec in project.spec.flows.items():
         topics = {table_per_topic.parted(each)[1] for each in wanted if table_per_topic.is_child_of(each, name)}
         if name not in wanted and not topics:
@@ -76,7 +76,7 @@ def check_static(project: ResolvedProject, names: Sequence[str] = ()) -> None:
     validate_static(project)
 
 
-def order_of(project: ResolvedProject, flow: Flow) -> FlowOrder:
+def order_of(project: ResolvedProject, flow: Flow) -> FlowJob:
     """A flow that the project gave, with everything resolved that its work needs.
 
     Raises:
@@ -84,7 +84,7 @@ def order_of(project: ResolvedProject, flow: Flow) -> FlowOrder:
     """
     chosen = _debugged(flow) if project.debug else flow
     servers, options = project.bootstrap_servers, project.kafka_options()
-    return FlowOrder(
+    return FlowJob(
         chosen,
         project.places_of(flow),
         servers,
@@ -101,8 +101,8 @@ def _place(project: ResolvedProject, flow: Flow) -> Callable[[SettingPath], str 
     return lambda path: project.at("flows", flow.name, *path)
 
 
-def _family(project: ResolvedProject, flow: Flow, topics: Collection[str] | None) -> FamilyOrder:
-    return FamilyOrder(
+def _family(project: ResolvedProject, flow: Flow, topics: Collection[str] | None) -> FamilyJob:
+    return FamilyJob(
         flow,
         state_of(project, flow),
         project.bootstrap_servers,
@@ -118,11 +118,11 @@ def _family(project: ResolvedProject, flow: Flow, topics: Collection[str] | None
     )
 
 
-def each_of(chosen: Sequence[Order], change: Callable[[FlowOrder], FlowOrder]) -> list[Order]:
+def each_of(chosen: Sequence[Job], change: Callable[[FlowJob], FlowJob]) -> list[Job]:
     """The orders, each changed; those of children when they are found."""
 
-    def changed(order: Order) -> Order:
-        if isinstance(order, FlowOrder):
+    def changed(order: Job) -> Job:
+        if isinstance(order, FlowJob):
             return change(order)
         make = order.child
         return replace(order, child=lambda flow: change(make(flow)))
@@ -130,7 +130,7 @@ def each_of(chosen: Sequence[Order], change: Callable[[FlowOrder], FlowOrder]) -
     return [changed(order) for order in chosen]
 
 
-def updating(chosen: Sequence[Order]) -> list[Order]:
+def updating(chosen: Sequence[Job]) -> list[Job]:
     """The orders, with the wish that schemas are inferred again where they are inferred.
 
     Raises:
@@ -142,7 +142,7 @@ def updating(chosen: Sequence[Order]) -> list[Order]:
     return each_of(chosen, lambda order: replace(order, update_schema=order.flow.format.infers))
 
 
-def check_decision(project: ResolvedProject, chosen: Sequence[Order]) -> None:
+def check_decision(project: ResolvedProject, chosen: Sequence[Job]) -> None:
     """Nothing, if one flow would run, and no trial of it.
 
     Raises:
@@ -150,7 +150,7 @@ def check_decision(project: ResolvedProject, chosen: Sequence[Order]) -> None:
     """
     names = [name for order in chosen for name in _names(order)]
     flow = names[0] if len(names) == 1 else "FLOW"
-    if len(chosen) == 1 and isinstance(chosen[0], FamilyOrder) and len(names) != 1:
+    if len(chosen) == 1 and isinstance(chosen[0], FamilyJob) and len(names) != 1:
         flow = f"{chosen[0].flow.name}.TOPIC"
     if len(names) != 1:
         detail, fix = "it is about one flow, and several would run", f"rivermouth run {flow} ..."
@@ -161,9 +161,9 @@ def check_decision(project: ResolvedProject, chosen: Sequence[Order]) -> None:
         raise ArgumentInvalid(argument="--debug", detail=detail, fix=fix)
 
 
-def _names(order: Order) -> Sequence[str]:
+def _names(order: Job) -> Sequence[str]:
     """The flows that would run, as far as they are known; those of a whole family are several."""
-    if isinstance(order, FlowOrder):
+    if isinstance(order, FlowJob):
         return (order.flow.name,)
     topics = (table_per_topic.STAND_IN, table_per_topic.STAND_IN) if order.only is None else sorted(order.only)
     return tuple(f"{order.flow.name}.{topic}" for topic in topics)

@@ -16,7 +16,7 @@ from rivermouth.domain.project.source_table import SourceTable
 from rivermouth.errors import FlowUnknown, PlaceInvalid
 from rivermouth.names import did_you_mean
 from rivermouth.project.resolved.arguments import checked
-from rivermouth.project.resolved.settings import ProjectSettings, standing
+from rivermouth.project.resolved.settings import ProjectSettings, located_errors
 from rivermouth.spec import Flow, Format
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ResolvedProject(ProjectSettings):
         if name not in self.spec.flows:
             fix = did_you_mean(name, self.spec.flows) if self.spec.flows else "add it under flows:"
             raise FlowUnknown(name=name, fix=fix)
-        with standing(self.at("flows", name)):
+        with located_errors(self.at("flows", name)):
             flow = expand_flow(self.spec.flows[name], self.environ)
         if flow.maintenance is None and self.spec.maintenance is not None:
             flow = flow.model_copy(update={"maintenance": self.spec.maintenance})

@@ -130,7 +130,7 @@ class ProjectSettings:
             PlaceInvalid: The text cannot be a place.
             EnvironmentMissing: A variable without default is not set.
         """
-        with standing(self.at("lake")):
+        with located_errors(self.at("lake")):
             return locations.lake_location(self.spec, base=self.base, environ=self.environ)
 
     @property
@@ -140,7 +140,7 @@ class ProjectSettings:
         Raises:
             EnvironmentMissing: A variable without default is not set.
         """
-        with standing(self.at("kafka", "bootstrap_servers")):
+        with located_errors(self.at("kafka", "bootstrap_servers")):
             return expand(self.spec.kafka.bootstrap_servers, self.environ)
 
     @property
@@ -157,7 +157,7 @@ class ProjectSettings:
             return None
         said = {}
         for name in ("url", "username", "password", "ca_file"):
-            with standing(self.at("schema_registry", name)):
+            with located_errors(self.at("schema_registry", name)):
                 said[name] = expand(getattr(spec, name) or "", self.environ)
         for setting, detail, fix in schema_registry.problems(spec, said["url"]):
             at = self.at("schema_registry", setting)
@@ -206,7 +206,7 @@ class ProjectSettings:
             state = f"{self.lake.rstrip('/')}/{STATE_FOLDER}{locations.DEBUG_SUFFIX * self.debug}"
         conf: dict[str, str | float | bool] = {**metastore_conf(self.spec.catalog, state)}
         for name, value in self.spec.spark.conf.items():
-            with standing(self.at("spark", "conf", name)):
+            with located_errors(self.at("spark", "conf", name)):
                 conf[name] = expand(kafka_options.text(value), self.environ)
         return self.spec.spark.model_copy(update={"conf": conf})
 
@@ -232,13 +232,13 @@ class ProjectSettings:
             raise ProjectInvalid(at=self.at("kafka"), detail=f"kafka: {wrong[0]}", fix=wrong[1])
         options: dict[str, str] = {}
         for name, value in broker_presets.options_of(self.spec.kafka).items():
-            with standing(self.at("kafka", "options", name)):
+            with located_errors(self.at("kafka", "options", name)):
                 options[name] = kafka_options.resolve(name, value, self.environ)
-        with standing(self.at("kafka")):
+        with located_errors(self.at("kafka")):
             return options | broker_presets.login_of(self.spec.kafka, self.environ)
 
 
-class standing:  # noqa: N801 - reads as a word of the with statement
+class located_errors:  # noqa: N801 - reads as a word of the with statement
     """Gives an error of ours that leaves the block the place at which it stands."""
 
     def __init__(self, at: str | None) -> None:

@@ -204,7 +204,7 @@ def _topics(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
     for index, topic in enumerate(flow.topics):
         path = ("flows", flow.name, "topics", index)
         if topic in seen:
-            yield _invalid(project, path, f"{words(path)}: topic {topic!r} stands twice", "name each topic once")
+            yield _invalid(project, path, f"{words(path)}: topic {topic!r} is there twice", "name each topic once")
         seen.add(topic)
         yield from _topic_name(project, path, topic)
     for topic in flow.assign:
@@ -236,7 +236,7 @@ def _assigned(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]
         elif min(partitions) < 0:
             yield _invalid(project, path, f"{words(path)}: partitions are counted from 0", fix)
         elif len(set(partitions)) < len(partitions):
-            yield _invalid(project, path, f"{words(path)}: a partition stands twice", "name each partition once")
+            yield _invalid(project, path, f"{words(path)}: a partition is there twice", "name each partition once")
 
 
 def _offset_values(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:

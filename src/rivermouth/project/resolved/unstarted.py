@@ -11,14 +11,14 @@ from rivermouth.errors import RivermouthError
 from rivermouth.ports.lake.lake_writer import LakeWriter
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.orders import Order
+    from rivermouth.engine.flow.orders import Job
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 TIMEOUT_S: Final = 5.0
 
 
 @contextmanager
-def noting(project: ResolvedProject, chosen: Sequence[Order]) -> Iterator[None]:
+def noting(project: ResolvedProject, chosen: Sequence[Job]) -> Iterator[None]:
     """Keeps an error of ours that leaves the block as the last failure of each of these flows, and raises it again."""
     try:
         yield

@@ -31,7 +31,7 @@ MESSAGES: Final = {
     **snapshots.MESSAGES,
     KEY_NULL: "a part of its key is null",
     SEQUENCE_NULL: "its place in the order is null, not a number, or a time that is not in the years 1 to 9999",
-    KEY_CHANGED: "it changes a key, and its format tells such a change of its own key alone",
+    KEY_CHANGED: "it changes a key, and its format shows such a change only for its own key",
 }
 
 _TIMES: Final = (T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -47,7 +47,7 @@ HAS_TOMBSTONE: Final = f"{_TOMBSTONE} IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ChangeOrder:
     """By which columns a keyed table tells its rows apart, and which of two of a key is newer.
 
     With a sequence the greater one is newer. Without one, and among equals, Kafka's own order decides: within a
@@ -178,10 +178,10 @@ class Truncations:
         order: The table's.
         sequence: SQL of the greatest sequence, in a table with ``sequence_by``.
         places: Without one, and of the snapshots with the greatest one, of each partition of a topic: topic,
-            partition, SQL of the last epoch and offset and of the latest timestamp, as ``Order`` compares them.
+            partition, SQL of the last epoch and offset and of the latest timestamp, as ``ChangeOrder`` compares them.
     """
 
-    order: Order
+    order: ChangeOrder
     sequence: str | None = None
     places: tuple[tuple[str, int, str, str], ...] = ()
 
@@ -218,7 +218,9 @@ class Truncations:
         return " OR ".join(tests) or "false"
 
 
-def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False, left: Sequence[str] = ()) -> Order | None:
+def order_of(
+    flow: Flow, columns: Sequence[str], *, epochs: bool = False, left: Sequence[str] = ()
+) -> ChangeOrder | None:
     """The order of the flow's table; None for a table without keys.
 
     Args:
@@ -237,7 +239,7 @@ def order_of(flow: Flow, columns: Sequence[str], *, epochs: bool = False, left: 
     left_out = flow.format.left_out() if payload and flow.whole_columns is not None else {}
     kept = [name for name in payload if name in left_out and name.lower() not in (flow.whole_columns or ())]
     mine = [*payload, *(name for name in left if name not in {*beside, *names.METADATA_COLUMNS, names.EPOCH_COLUMN})]
-    return Order(
+    return ChangeOrder(
         keys=tuple(key_columns(flow)),
         sequence=sequence_column(flow, columns),
         topic=called["kafka_topic"],
@@ -374,7 +376,7 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
     )
 
 
-def by_partition(changes: DataFrame, order: Order) -> DataFrame:
+def by_partition(changes: DataFrame, order: ChangeOrder) -> DataFrame:
     """What is newest of each key in each partition, as far as the batch tells.
 
     A tombstone has no sequence: it stands where the newest record of its key before it stands, so it is newer than all
@@ -416,7 +418,7 @@ def by_partition(changes: DataFrame, order: Order) -> DataFrame:
     return found.select(*keys, _ROW, _TOMBSTONE, _BEFORE, RECORDS)
 
 
-def followed(parts: DataFrame, table: DataFrame, order: Order) -> DataFrame:
+def followed(parts: DataFrame, table: DataFrame, order: ChangeOrder) -> DataFrame:
     """Rows of ``table`` whose keys have a tombstone in ``parts``: keys, coordinates, sequence as ``__there``."""
     keys = [names.quoted(name) for name in order.keys]
     wanted = F.broadcast(parts.where(HAS_TOMBSTONE).select(*keys).distinct()).alias("w")
@@ -425,7 +427,7 @@ def followed(parts: DataFrame, table: DataFrame, order: Order) -> DataFrame:
     return found.select(*keys, *coordinates, F.col(names.quoted(order.sequence or "")).alias(_THERE))
 
 
-def newest(parts: DataFrame, order: Order, there: DataFrame | None = None) -> DataFrame:
+def newest(parts: DataFrame, order: ChangeOrder, there: DataFrame | None = None) -> DataFrame:
     """The newest change of each key, with ``__records``: how many changes the batch has of it.
 
     Args:
@@ -446,7 +448,7 @@ def newest(parts: DataFrame, order: Order, there: DataFrame | None = None) -> Da
     return grouped.select(f"{_ROW}.*", RECORDS)
 
 
-def _behind_tombstones(parts: DataFrame, order: Order, there: DataFrame | None) -> tuple[DataFrame, Column]:
+def _behind_tombstones(parts: DataFrame, order: ChangeOrder, there: DataFrame | None) -> tuple[DataFrame, Column]:
     """The parts, and of each the change that wins against its tombstone, or the tombstone with its sequence."""
     if there is None:
         joined = parts.withColumn("__at", F.col(_BEFORE))

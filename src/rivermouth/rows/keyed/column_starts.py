@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from rivermouth.domain.ledger.ledger import Entry, Offsets
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.rows.keyed.changes import ChangeOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class ColumnStarts:
         return type(self)(tuple(sorted(name.lower() for name in left)), starts)
 
 
-def unread(starts: ColumnStarts, order: Order, entry: Entry) -> dict[str, Column]:
+def unread(starts: ColumnStarts, order: ChangeOrder, entry: Entry) -> dict[str, Column]:
     """By column: whether a change of the epoch of now was read without it; never null. Others are not named.
 
     What a rewind or a rebuild reads again it reads with them.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from rivermouth.rows.keyed.changes import Order
+    from rivermouth.rows.keyed.changes import ChangeOrder
 
 KIND: Final = "__kind"
 ROW: Final = "__row"
@@ -54,7 +54,7 @@ RESERVED: Final = frozenset(f"__{word}" for word in _WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ExistingVersions:
     """What is known of the keys of some changes, besides these.
 
     Attributes:
@@ -68,7 +68,7 @@ class Known:
     marks: DataFrame | None = None
 
 
-def columns_of(changes: DataFrame, order: Order) -> list[str]:
+def columns_of(changes: DataFrame, order: ChangeOrder) -> list[str]:
     """The columns of a table's row among those of ``changes``."""
     way = {names.DELETE, names.TRUNCATE, names.ORDINAL, *({names.SEQUENCE} if order.tracked is None else ())}
     return [name for name in changes.columns if name not in way]
@@ -79,7 +79,7 @@ def until(facts: DataFrame, entry: int) -> DataFrame:
     return facts.where(f"{ENTRY} <= {entry}")
 
 
-def truncations(changes: DataFrame, facts: DataFrame | None, order: Order) -> DataFrame:
+def truncations(changes: DataFrame, facts: DataFrame | None, order: ChangeOrder) -> DataFrame:
     """One row with ``__truncations``: the sequences of all that are known, an array, ascending.
 
     And, if they are snapshots, ``__snapshots``, a map from the sequence to the one that counts there.
@@ -101,7 +101,7 @@ def truncations(changes: DataFrame, facts: DataFrame | None, order: Order) -> Da
     return counts.agg(found, by_sequence)
 
 
-def truncated(versions: DataFrame, marks: DataFrame, order: Order) -> DataFrame:
+def truncated(versions: DataFrame, marks: DataFrame, order: ChangeOrder) -> DataFrame:
     """The keys of those versions during which a truncation of ``marks`` falls; a snapshot also where one begins."""
     after = ">=" if order.snapshots else ">"
     ends = f"{names.END_AT} IS NULL OR x < {names.END_AT}"
@@ -110,7 +110,9 @@ def truncated(versions: DataFrame, marks: DataFrame, order: Order) -> DataFrame:
     return found.select(*map(names.quoted, order.keys))
 
 
-def points(changes: DataFrame, known: Known, order: Order, *, values: bool = True, deduced: bool = True) -> DataFrame:
+def points(
+    changes: DataFrame, known: ExistingVersions, order: ChangeOrder, *, values: bool = True, deduced: bool = True
+) -> DataFrame:
     """The places of each key, with what is there and what that makes of the table.
 
     Args:
@@ -160,7 +162,9 @@ def _of_changes(changes: DataFrame, columns: Sequence[str]) -> DataFrame:
     )
 
 
-def _of_versions(known: Known, columns: Sequence[str], order: Order, shape: StructType, *, deduced: bool) -> DataFrame:
+def _of_versions(
+    known: ExistingVersions, columns: Sequence[str], order: ChangeOrder, shape: StructType, *, deduced: bool
+) -> DataFrame:
     """What a table's rows say: the record that each shows, and that something is at its start and at its end."""
     versions = known.versions
     # An older version of the table may lack a column.
@@ -187,12 +191,12 @@ def _of_versions(known: Known, columns: Sequence[str], order: Order, shape: Stru
     return rows.selectExpr(ROW, f"inline(filter(array({', '.join(said_of)}), x -> x.{_AT} IS NOT NULL))")
 
 
-def _held(order: Order) -> list[str]:
+def _held(order: ChangeOrder) -> list[str]:
     """By which columns it is told whether a row must change."""
     return [*dict.fromkeys([names.END_AT, order.sequence or "", *order.columns])]
 
 
-def _of_facts(facts: DataFrame, order: Order, shape: StructType) -> DataFrame:
+def _of_facts(facts: DataFrame, order: ChangeOrder, shape: StructType) -> DataFrame:
     """What is remembered, but for truncations; of deletions the row has no more than key and coordinates."""
     plain = {*order.keys, *order.columns}
     stored = facts.schema[ROW].dataType if ROW in facts.columns else None
@@ -215,7 +219,7 @@ def _of_facts(facts: DataFrame, order: Order, shape: StructType) -> DataFrame:
     )
 
 
-def _placed(found: DataFrame, order: Order) -> DataFrame:
+def _placed(found: DataFrame, order: ChangeOrder) -> DataFrame:
     """With topic, partition, the place within it, and time, side by side; a key's rows lie together."""
     columns = {
         name: F.col(f"{ROW}.{names.quoted(column)}")
@@ -229,7 +233,7 @@ def _placed(found: DataFrame, order: Order) -> DataFrame:
     return found.withColumns(columns).repartition(*map(names.quoted, order.keys))
 
 
-def _behind_what_they_follow(found: DataFrame, order: Order) -> DataFrame:
+def _behind_what_they_follow(found: DataFrame, order: ChangeOrder) -> DataFrame:
     """Each tombstone at the greatest place of its key that a record before it has.
 
     Before it is by offset where all records of the key are in one partition, and by time where they are not.
@@ -259,14 +263,14 @@ def _behind_what_they_follow(found: DataFrame, order: Order) -> DataFrame:
     return moved.withColumn(_ENDED, F.col(_ENDED) & F.coalesce(stays, F.lit(True)))
 
 
-def _compared(shape: StructType, order: Order) -> list[str]:
+def _compared(shape: StructType, order: ChangeOrder) -> list[str]:
     """By which columns it is told whether a record was read otherwise when it was stored."""
     told = {*order.keys, *order.columns, *order.unlike, names.START_AT, names.END_AT, names.SEQUENCE}
     kinds = {field.name: field.dataType.simpleString() for field in shape if field.name not in told}
     return [name for name, kind in kinds.items() if "map<" not in kind and "variant" not in kind]
 
 
-def _newest(found: DataFrame, order: Order, compared: Sequence[str]) -> DataFrame:
+def _newest(found: DataFrame, order: ChangeOrder, compared: Sequence[str]) -> DataFrame:
     """A row a place: the newest record there, ``__w``, and the newest tombstone behind it, ``__t``."""
     keys = [names.quoted(key) for key in order.keys]
     was = "__was" if "__was" in found.columns else _AT
@@ -307,7 +311,7 @@ def _newest(found: DataFrame, order: Order, compared: Sequence[str]) -> DataFram
     )
 
 
-def _spans(newest: DataFrame, order: Order) -> DataFrame:
+def _spans(newest: DataFrame, order: ChangeOrder) -> DataFrame:
     """With the versions: whether there is one, whether it begins and ends there, from when and until when."""
     by_key = Window.partitionBy(*map(names.quoted, order.keys)).orderBy(_AT)
     closed = f"coalesce(__w.{_ENDED}, false) OR (__t IS NOT NULL AND {order.by_kafka(f'__t.{ROW}', f'__w.{ROW}')})"
@@ -339,7 +343,7 @@ def _spans(newest: DataFrame, order: Order) -> DataFrame:
     return found.withColumn(_START, F.col(f"__begun.{_AT}")).withColumn("__shown", F.col(f"__begun.{_HELD}"))
 
 
-def _judged(found: DataFrame, order: Order) -> DataFrame:
+def _judged(found: DataFrame, order: ChangeOrder) -> DataFrame:
     """With what the table lacks and has too much, and what is to be remembered."""
     at = names.quoted(order.sequence or "")
     same = f"__shown.{names.END_AT} <=> {names.END_AT} AND {order.same_record('__shown', f'__w.{ROW}')}"
@@ -359,7 +363,7 @@ def _judged(found: DataFrame, order: Order) -> DataFrame:
     return found.withColumn(HAS_FACT, F.expr("__fact OR __moved"))
 
 
-def written(found: DataFrame, columns: Sequence[str], order: Order) -> DataFrame:
+def written(found: DataFrame, columns: Sequence[str], order: ChangeOrder) -> DataFrame:
     """The rows by which the table differs from ``found``, as ``points`` returns it.
 
     Returns:
@@ -376,7 +380,7 @@ def written(found: DataFrame, columns: Sequence[str], order: Order) -> DataFrame
     return comes.unionByName(found.where(HAS_DELETE).select(*gone, F.lit(True).alias(names.DELETE)))
 
 
-def to_remember(found: DataFrame, order: Order) -> DataFrame:
+def to_remember(found: DataFrame, order: ChangeOrder) -> DataFrame:
     """What of ``found``, as ``points`` returns it, no row of the table will tell: key, place and coordinates.
 
     Besides there are ``__truncate``, false, ``__kind``, and where columns are tracked ``__row``, a version's row.
@@ -395,7 +399,7 @@ def to_remember(found: DataFrame, order: Order) -> DataFrame:
     return of("__w", f"__w.{KIND}").unionByName(of("__t", f"'{_TOMBSTONE}'"))
 
 
-def unmerged(rows: DataFrame, known: Known, order: Order) -> DataFrame:
+def unmerged(rows: DataFrame, known: ExistingVersions, order: ChangeOrder) -> DataFrame:
     """Those of ``rows``, changes that bring a version, of whose place neither table nor memory has heard.
 
     Nor of a newer record there.

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows.keyed.changes import RECORDS, Order, order_of
+from rivermouth.rows.keyed.changes import RECORDS, ChangeOrder, order_of
 from rivermouth.rows.keyed.history import ENTRY
 from rivermouth.schemas.column_types import nullable
 
@@ -44,7 +44,7 @@ _ROW, _COLUMNS, _VALUE, _WAS, _AGAIN = "__row", "__columns", "__value", "__befor
 _SAID: Final = "__said"
 
 
-def places_type(order: Order, sequence: T.DataType) -> T.MapType:
+def places_type(order: ChangeOrder, sequence: T.DataType) -> T.MapType:
     """The type of ``__places``: by column the place of its value, where the row's own is another.
 
     Args:
@@ -83,14 +83,14 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
     return rows.withColumn(names.PLACES, F.map_from_entries(entries))
 
 
-def whole_columns(changes: DataFrame, order: Order) -> list[str]:
+def whole_columns(changes: DataFrame, order: ChangeOrder) -> list[str]:
     """The table's columns that go with the newest record of their key."""
     way = {names.DELETE, names.TRUNCATE, names.PLACES, *order.partial}
     way |= {names.SEQUENCE} if order.sequence != names.SEQUENCE else set()
     return [name for name in changes.columns if name not in way]
 
 
-def standing(table: DataFrame, columns: Sequence[str], order: Order) -> DataFrame:
+def current_rows(table: DataFrame, columns: Sequence[str], order: ChangeOrder) -> DataFrame:
     """Rows of the table as candidates, by key.
 
     Args:
@@ -110,19 +110,19 @@ def standing(table: DataFrame, columns: Sequence[str], order: Order) -> DataFram
     )
 
 
-def _standing_place(name: str, said: Column, own: Column, order: Order) -> Column:
+def _standing_place(name: str, said: Column, own: Column, order: ChangeOrder) -> Column:
     """The place of a column of the table's row, by what ``__places`` says of it; null where nobody brought it."""
     if order.leaves:
         return F.when(F.map_contains_key(names.PLACES, F.lit(name.lower())), said).otherwise(own)
     return F.coalesce(said, F.when(F.col(names.quoted(name)).isNotNull(), own))
 
 
-def placed(changes: DataFrame, known: DataFrame, order: Order) -> DataFrame:
+def placed(changes: DataFrame, known: DataFrame, order: ChangeOrder) -> DataFrame:
     """Changes whose tombstones have the sequence of the newest record of their key before them.
 
     Args:
         changes: The table's columns, ``__delete`` and ``__sequence``.
-        known: The rows of their keys, as ``standing`` returns them.
+        known: The rows of their keys, as ``position`` returns them.
         order: The table's.
     """
     before = Window.partitionBy(*map(names.quoted, (*order.keys, order.topic, order.partition)))
@@ -139,7 +139,7 @@ def placed(changes: DataFrame, known: DataFrame, order: Order) -> DataFrame:
     return joined.select(*kept)
 
 
-def candidates(changes: DataFrame, order: Order, unread: Mapping[str, Column] | None = None) -> DataFrame:
+def candidates(changes: DataFrame, order: ChangeOrder, unread: Mapping[str, Column] | None = None) -> DataFrame:
     """Changes as candidates: a row each, with ``__records`` 1.
 
     Args:
@@ -165,7 +165,7 @@ def candidates(changes: DataFrame, order: Order, unread: Mapping[str, Column] | 
     )
 
 
-def remembered(deletions: DataFrame, like: DataFrame, order: Order) -> DataFrame:
+def remembered(deletions: DataFrame, like: DataFrame, order: ChangeOrder) -> DataFrame:
     """Deletions that are remembered, as candidates of the columns of ``like``, with ``__records`` 0."""
     nothing = (F.lit(None).cast(like.schema[name].dataType).alias(name) for name in (_ROW, _COLUMNS))
     found = _with_deletions(deletions, *nothing, order=order, deletes=F.lit(True), records=0)
@@ -173,14 +173,14 @@ def remembered(deletions: DataFrame, like: DataFrame, order: Order) -> DataFrame
     return found.withColumn(names.DELETE, F.lit(False))
 
 
-def against(found: DataFrame, deleted: DataFrame, order: Order) -> DataFrame:
+def against(found: DataFrame, deleted: DataFrame, order: ChangeOrder) -> DataFrame:
     """Candidates, each by itself, with the deletions of ``deleted`` in place of their own, by key."""
     theirs = deleted.select(*map(names.quoted, order.keys), *_KINDS).alias("r")
     joined = found.drop(*_KINDS).alias("b").join(theirs, F.expr(order.same_key("b", "r")), "left")
     return joined.select("b.*", *(F.col(f"r.{kind}") for kind in _KINDS))
 
 
-def newest(found: DataFrame, order: Order) -> DataFrame:
+def newest(found: DataFrame, order: ChangeOrder) -> DataFrame:
     """Of each key the newest candidates, with ``__records`` and ``__delete``: whether one of the changes deletes."""
     keys = [names.quoted(name) for name in order.keys]
     parts = found.repartition(*keys).groupBy(*keys, names.TOPIC, names.PARTITION)
@@ -191,7 +191,7 @@ def merged(
     found: DataFrame,
     known: DataFrame,
     columns: Sequence[str],
-    order: Order,
+    order: ChangeOrder,
     truncations: Sequence[Truncations] = (),
     *,
     how: str = "left",
@@ -200,7 +200,7 @@ def merged(
 
     Args:
         found: As ``newest`` returns them, or ``candidates``.
-        known: As ``standing`` returns them.
+        known: As ``position`` returns them.
         columns: As ``whole_columns`` returns them.
         order: The table's.
         truncations: What they are older than is gone too.
@@ -226,7 +226,7 @@ def merged(
     )
 
 
-def _part(name: str, order: Order) -> Column:
+def _part(name: str, order: ChangeOrder) -> Column:
     """The value of a column of its own; where records leave it out and none brought it, what stands for it."""
     path = f"{_COLUMNS}.{names.quoted(name)}"
     brought = F.col(f"{path}.{_VALUE}")
@@ -235,7 +235,7 @@ def _part(name: str, order: Order) -> Column:
     return F.when(F.col(path).isNotNull(), brought).otherwise(F.expr(order.unknown[order.partial.index(name)]))
 
 
-def _picked(found: DataFrame, known: DataFrame, order: Order, how: str) -> DataFrame:
+def _picked(found: DataFrame, known: DataFrame, order: ChangeOrder, how: str) -> DataFrame:
     """Of each candidate and that of the table the newer one; ``__before``, where the table's come from; ``__last``."""
     joined = found.alias("b").join(known.alias("t"), F.expr(order.same_key("b", "t")), how)
     keys = (F.coalesce(*(F.col(f"{frame}.{names.quoted(key)}") for frame in "bt")).alias(key) for key in order.keys)
@@ -250,7 +250,7 @@ def _picked(found: DataFrame, known: DataFrame, order: Order, how: str) -> DataF
     )
 
 
-def _alive(picked: DataFrame, truncations: Sequence[Truncations], order: Order) -> DataFrame:
+def _alive(picked: DataFrame, truncations: Sequence[Truncations], order: ChangeOrder) -> DataFrame:
     """Without the candidates that are older than a deletion of their key, or than a truncation."""
 
     def alive(path: str) -> Column:
@@ -263,7 +263,7 @@ def _alive(picked: DataFrame, truncations: Sequence[Truncations], order: Order) 
     return _evaluated(picked, *_each(alive, order), *others)
 
 
-def _outdone(path: str, deletion: str, order: Order) -> str:
+def _outdone(path: str, deletion: str, order: ChangeOrder) -> str:
     """SQL, never null: whether a deletion that is there takes a candidate away.
 
     A record that brought the candidate and deletes by the rules of now does; one that deleted and brings it does not.
@@ -272,29 +272,29 @@ def _outdone(path: str, deletion: str, order: Order) -> str:
     return f"{same} OR NOT ({order.newer(path, deletion, names.SEQUENCE)})"
 
 
-def _paths(order: Order) -> list[str]:
+def _paths(order: ChangeOrder) -> list[str]:
     """SQL of the candidates for a row: for all of it, and for each of its own columns."""
     return [_ROW, *(f"{_COLUMNS}.{names.quoted(name)}" for name in order.partial)]
 
 
-def _each(of: Callable[[str], Column], order: Order) -> tuple[Column, Column]:
+def _each(of: Callable[[str], Column], order: ChangeOrder) -> tuple[Column, Column]:
     """``__row`` and ``__columns``, of which each candidate is what ``of`` makes of its SQL."""
     row, *columns = map(of, _paths(order))
     named = (column.alias(name) for column, name in zip(columns, order.partial, strict=True))
     return row.alias(_ROW), F.struct(*named).alias(_COLUMNS)
 
 
-def _all_places(frame: str, order: Order) -> Column:
+def _all_places(frame: str, order: ChangeOrder) -> Column:
     """From where each candidate comes."""
     places = (_place_of(f"{frame}{path}", order).alias(f"_{i}") for i, path in enumerate(_paths(order)))
     return F.struct(*places)
 
 
-def _others(found: DataFrame, order: Order) -> list[str]:
+def _others(found: DataFrame, order: ChangeOrder) -> list[str]:
     return [name for name in found.columns if name not in {*order.keys, _ROW, _COLUMNS, *_KINDS}]
 
 
-def deletions(rows: DataFrame, entry: int, order: Order) -> DataFrame:
+def deletions(rows: DataFrame, entry: int, order: ChangeOrder) -> DataFrame:
     """What is to be remembered of ``merged`` rows: the newest deletion of each key that one of the changes deleted.
 
     Keys, coordinates, ``__sequence``, ``__truncate``, which is false, and ``__entry``.
@@ -304,7 +304,7 @@ def deletions(rows: DataFrame, entry: int, order: Order) -> DataFrame:
     return functools.reduce(DataFrame.unionAll, found).withColumn(ENTRY, F.lit(entry).cast("bigint"))
 
 
-def sources(table: DataFrame, order: Order) -> DataFrame:
+def sources(table: DataFrame, order: ChangeOrder) -> DataFrame:
     """``__topic``, ``__partition``, ``__offset`` and ``__epoch`` of the records whose values stand in newer rows."""
     place = F.explode(F.map_values(names.PLACES)).alias(_VALUE)
     columns = zip((*names.IN_TABLE, names.EPOCH), (*order.place, names.EPOCH_COLUMN), strict=True)
@@ -312,36 +312,36 @@ def sources(table: DataFrame, order: Order) -> DataFrame:
     return table.select(place).select(*found)
 
 
-def _facts(kind: str, order: Order) -> Iterator[Column]:
+def _facts(kind: str, order: ChangeOrder) -> Iterator[Column]:
     yield from (F.col(names.quoted(name)) for name in order.keys)
     yield from (F.col(f"{kind}.{names.quoted(name)}") for name in order.columns if name not in order.keys)
     yield F.col(f"{kind}.{names.SEQUENCE}") if order.sequence else F.lit(None).cast("bigint").alias(names.SEQUENCE)
     yield F.lit(False).alias(names.TRUNCATE)
 
 
-def _fields(order: Order) -> list[str]:
-    """The fields of a place: those that ``Order`` compares, by the names that it knows."""
+def _fields(order: ChangeOrder) -> list[str]:
+    """The fields of a place: those that ``ChangeOrder`` compares, by the names that it knows."""
     sequence = [names.SEQUENCE] if order.sequence else []
     return [*sequence, *order.place, order.timestamp, names.EPOCH_COLUMN]
 
 
-def _place(order: Order, sequence: str | None) -> Column:
+def _place(order: ChangeOrder, sequence: str | None) -> Column:
     """The place of a row or a change."""
     epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if order.epochs else F.lit(0)
     told = {names.EPOCH_COLUMN: epoch, names.SEQUENCE: F.col(names.quoted(sequence or order.offset))}
     return F.struct(*(told.get(name, F.col(names.quoted(name))).alias(name) for name in _fields(order)))
 
 
-def _place_of(path: str, order: Order) -> Column:
+def _place_of(path: str, order: ChangeOrder) -> Column:
     """The place of a candidate, by its SQL; one of nulls if there is none."""
     return F.struct(*(F.col(f"{path}.{names.quoted(name)}").alias(name) for name in _fields(order)))
 
 
-def _valued(place: Column, value: Column, order: Order) -> Column:
+def _valued(place: Column, value: Column, order: ChangeOrder) -> Column:
     return F.struct(*(place[name].alias(name) for name in _fields(order)), value.alias(_VALUE))
 
 
-def _candidates(places: dict[str, Column], order: Order) -> Column:
+def _candidates(places: dict[str, Column], order: ChangeOrder) -> Column:
     """For each column of its own, by its place or null: the candidate or null."""
     found = (
         F.when(place.isNotNull(), _valued(place, F.col(names.quoted(name)), order)).alias(name)
@@ -350,7 +350,7 @@ def _candidates(places: dict[str, Column], order: Order) -> Column:
     return F.struct(*found).alias(_COLUMNS)
 
 
-def _brought(name: str, order: Order) -> Column:
+def _brought(name: str, order: ChangeOrder) -> Column:
     """Whether a change brings a column, be it a null."""
     if not (order.listed or order.leaves):
         return F.col(names.quoted(name)).isNotNull()
@@ -359,7 +359,7 @@ def _brought(name: str, order: Order) -> Column:
     return said.isNull() | (~is_named if order.leaves else is_named)
 
 
-def _with_deletions(rows: DataFrame, *found: Column, order: Order, deletes: Column, records: int) -> DataFrame:
+def _with_deletions(rows: DataFrame, *found: Column, order: ChangeOrder, deletes: Column, records: int) -> DataFrame:
     own = _place(order, names.SEQUENCE)
     own = F.struct(*(own[name].alias(name) for name in _fields(order)), F.lit(records > 0).alias(_SAID))
     # What is deleted by nobody knows what sequence is older by Kafka's order alone.
@@ -376,21 +376,21 @@ def _with_deletions(rows: DataFrame, *found: Column, order: Order, deletes: Colu
     )
 
 
-def _within(path: str, order: Order) -> Column:
+def _within(path: str, order: ChangeOrder) -> Column:
     """What orders candidates of one partition."""
     sequence = [F.col(f"{path}.{names.SEQUENCE}")] if order.sequence else []
     said = [F.col(f"{path}.{_SAID}")] if path in _KINDS else []
     return F.struct(*sequence, F.expr(order.in_partition(path)), *said)
 
 
-def _between(path: str, order: Order) -> Column:
+def _between(path: str, order: ChangeOrder) -> Column:
     """What orders the newest candidates of several partitions."""
     sequence = [names.SEQUENCE] if order.sequence else []
     between = (*sequence, order.timestamp, order.topic, order.partition)
     return F.struct(*(F.col(f"{path}.{names.quoted(name)}") for name in between))
 
 
-def _newest(grouped: GroupedData, order: Order, by: Callable[[str, Order], Column]) -> DataFrame:
+def _newest(grouped: GroupedData, order: ChangeOrder, by: Callable[[str, ChangeOrder], Column]) -> DataFrame:
     def of(path: str) -> Column:
         return F.max_by(F.col(path), F.when(F.expr(f"{path} IS NOT NULL"), by(path, order)))
 
@@ -408,14 +408,14 @@ def _evaluated(frame: DataFrame, *columns: Column) -> DataFrame:
     return frame.select(F.inline(F.array(F.struct(*columns))))
 
 
-def _newer_of(path: str, order: Order) -> Column:
+def _newer_of(path: str, order: ChangeOrder) -> Column:
     """The newer one of a batch's and the table's candidate."""
     b, t = f"b.{path}", f"t.{path}"
     newer = f"{t} IS NULL OR {order.newer(b, t, names.SEQUENCE)}"
     return F.expr(f"CASE WHEN {b} IS NULL THEN {t} WHEN {newer} THEN {b} ELSE {t} END")
 
 
-def _places(order: Order) -> Column:
+def _places(order: ChangeOrder) -> Column:
     """The places that the row does not tell: of values from other records, and of nulls that one brought."""
     row, found = _place_of(_ROW, order), []
     for name in order.partial:

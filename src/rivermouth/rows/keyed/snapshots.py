@@ -40,7 +40,7 @@ def columns(declared: StructType, rows: str) -> StructType:
         rows: That of them which has the rows.
 
     Raises:
-        ValueError: There is no such column, or a name stands in the rows and beside them; the text says which, and
+        ValueError: There is no such column, or a name is in the rows and outside of them; the text says which, and
             after a line feed what can be done.
     """
     if rows not in declared.names:
@@ -55,7 +55,7 @@ def columns(declared: StructType, rows: str) -> StructType:
     beside = [field for field in declared if field.name != rows]
     known = {field.name.casefold() for field in mine}
     if twice := [field.name for field in beside if field.name.casefold() in known]:
-        msg = f"column {twice[0]!r} stands in the rows and beside them"
+        msg = f"column {twice[0]!r} is in the rows and outside of them"
         raise ValueError(f"{msg}\nleave one of the two out of the schema")
     marked = (StructField(field.name, field.dataType, metadata={_BESIDE: True}) for field in beside)
     return StructType([*mine, *marked])

@@ -1,0 +1,94 @@
+"""Prints the tests to run for what differs from a commit. `python -m tools.changed_tests origin/main`.
+
+A test module is chosen where it imports a changed module, or one that imports it; modules that bring everything
+together (the commands, ``Project``) do not pass a change on. A kind also chooses the tests that have its name, and a
+Java class those that name it or have the name of its package. Some tests are always chosen: the contracts, the laws
+of the ledger, and a flow that is killed. What belongs to no test (locked versions, a conftest) chooses all tests.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from tools.import_circles import ROOT, imports_of, modules_of
+
+ALWAYS = ("tests/contracts", "tests/laws/test_ledger_laws.py", "tests/crashes/test_kills.py")
+HUBS = re.compile(r"rivermouth(\.cli\.main|\.project\.(api|methods|commands)\b.*|\.warm_up)?$")
+KINDS = ("formats", "sinks", "actions")
+STEPS = 2
+"""A change is followed over so many imports."""
+
+
+def changed_files(since: str) -> list[str]:
+    """Paths that differ from the commit at which this branch left ``since``, and files that git does not know."""
+    base = _git("merge-base", since, "HEAD")[0]
+    return sorted({*_git("diff", "--name-only", base), *_git("ls-files", "--others", "--exclude-standard")})
+
+
+def chosen(files: Iterable[str], sources: dict[str, Path], tests: Collection[Path]) -> list[str]:
+    """The tests to run for these changed files; all of them as ``tests``.
+
+    Args:
+        files: Paths, relative to the repository.
+        sources: The file of each module of the package.
+        tests: The files of all test modules.
+    """
+    by_path = {path.relative_to(ROOT).as_posix(): name for name, path in sources.items()}
+    modules, found = set(), set(ALWAYS)
+    for file in files:
+        path = ROOT / file
+        if file in by_path:
+            modules.add(by_path[file])
+            found |= {_shown(test) for test in tests if path.parent.name in KINDS and path.stem in test.stem}
+        elif path in tests:
+            found.add(file)
+        elif file.startswith("src/java/"):
+            found |= {_shown(test) for test in tests if path.parent.name in test.stem or _names(test, path.stem)}
+        elif file.startswith("docs/") or file in {"README.md", "CONTRIBUTING.md"}:
+            found |= {"tests/docs/test_links.py", f"tests/docs/test_blocks.py::test_page[{file}]"}
+        elif file.startswith("tests/") and path.suffix == ".py" and path.name != "conftest.py":
+            found |= {_shown(test) for test in tests if _names(test, path.stem)}
+        elif not file.startswith(("changelog.d/", "bench/", "tools/")):
+            return ["tests"]
+    reached = _reached(modules, sources)
+    found |= {_shown(test) for test in tests if imports_of(test.read_text("utf-8"), sources) & reached}
+    return sorted(each for each in found if "::" in each or (ROOT / each).exists())
+
+
+def _reached(modules: Iterable[str], sources: dict[str, Path]) -> set[str]:
+    """The modules, and those that import them over at most ``STEPS`` imports, without what brings all together."""
+    graph = {name: imports_of(path.read_text("utf-8"), sources) - {name} for name, path in sources.items()}
+    reached = last = set(modules)
+    for _ in range(STEPS):
+        last = {name for name, needs in graph.items() if needs & last and not HUBS.match(name)} - reached
+        reached = reached | last
+    return reached
+
+
+def _names(test: Path, word: str) -> bool:
+    return re.search(rf"\b{word}\b", test.read_text("utf-8")) is not None
+
+
+def _shown(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _git(*arguments: str) -> list[str]:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the chosen tests, separated by spaces."""
+    sources = modules_of({"rivermouth": ROOT / "src/rivermouth"})
+    tests = sorted((ROOT / "tests").rglob("test_*.py"))
+    print(*chosen(changed_files(arguments[0]), sources, tests))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
