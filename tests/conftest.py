@@ -94,8 +94,10 @@ def without_generated_code(spark):
     """Spark evaluates its plans as they are; for fixtures of a module, which come before those of a test."""
     before = spark.conf.get(FACTORY_MODE)
     spark.conf.set(FACTORY_MODE, "NO_CODEGEN")
-    yield
-    spark.conf.set(FACTORY_MODE, before)
+    try:
+        yield
+    finally:
+        spark.conf.set(FACTORY_MODE, before)
 
 
 @pytest.fixture(scope="session")
