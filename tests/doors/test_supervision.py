@@ -31,8 +31,8 @@ from rivermouth.engine.flow.orders import FamilyJob, FlowJob
 from rivermouth.engine.flow.table_per_topic import DiscoveredTables
 from rivermouth.engine.flow.table_per_topic import look as look_for_topics
 from rivermouth.engine.open.sources import source_of
+from rivermouth.engine.run import restart_policy, run_state, workers
 from rivermouth.engine.run import run_flow as one_flow
-from rivermouth.engine.run import run_state, workers
 from rivermouth.engine.run import supervisor as supervision
 from rivermouth.engine.run.requests import handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
@@ -120,9 +120,9 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         "files_for": lambda *_: None,
         "check_fenced": lambda *_: None,
         "has_ended": lambda _: False,
-        "_FIRST_DELAY_S": 0.01,
     }.items():
         monkeypatch.setattr(one_flow, name, fake)
+    monkeypatch.setattr(restart_policy, "FIRST_DELAY_S", 0.01)
     for module in (run_state, supervision):
         monkeypatch.setattr(module, "has_ended", lambda _: False)
         monkeypatch.setattr(module, "files_for", lambda *_: None, raising=False)
@@ -421,7 +421,7 @@ def test_only_failures_in_a_row_make_the_pauses_longer(scene, topic, monkeypatch
         raise OSError("the network is down")
 
     monkeypatch.setattr(one_flow, "follow", stumbling)
-    monkeypatch.setattr(one_flow, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(restart_policy, "FIRST_DELAY_S", 0.01)
     end = scene.follow(order)
     until(lambda: len(scene.of(FlowRestarted)) == 5)
     (outcome,) = end()
