@@ -1,0 +1,128 @@
+"""Pages and errors are plain technical English: no words of our own house, and sentences that end."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.docs import prose
+from tests.docs.blocks import ROOT
+
+from rivermouth import errors
+
+TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "changelog.d/README.md")]
+# Decisions are kept as they were written.
+PAGES = TOP + [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent.name != "adr"]
+# The texts of reference pages are docstrings.
+WRITTEN = [path for path in PAGES if path.parent.name != "reference"]
+# Not rewritten yet. A page that keeps the rules must go from here.
+WITH_WORDS: set[str] = {
+    "CONTRIBUTING.md",
+    "docs/benchmarks.md",
+    "docs/explanation/architecture.md",
+    "docs/explanation/exactly-once.md",
+    "docs/explanation/performance.md",
+    "docs/explanation/security.md",
+    "docs/explanation/tables/absent-columns.md",
+    "docs/explanation/tables/exploded-records.md",
+    "docs/explanation/tables/partial-updates.md",
+    "docs/explanation/tables/reserved-names.md",
+    "docs/explanation/tables/schema-evolution.md",
+    "docs/explanation/tables/selected-columns-and-evolution.md",
+    "docs/explanation/tables/selected-columns.md",
+    "docs/explanation/tables/snapshot-sources.md",
+    "docs/explanation/tables/snapshots.md",
+    "docs/explanation/tables/table-per-topic.md",
+    "docs/explanation/tables/table-per-value.md",
+    "docs/reference/events.md",
+    "docs/reference/json.md",
+    "docs/reference/project-file.md",
+}
+WITH_LONG_SENTENCES: set[str] = {
+    "CONTRIBUTING.md",
+    "docs/benchmarks.md",
+    "docs/explanation/architecture.md",
+    "docs/explanation/exactly-once.md",
+    "docs/explanation/performance.md",
+    "docs/explanation/security.md",
+    "docs/explanation/tables/absent-columns.md",
+    "docs/explanation/tables/adopted-tables.md",
+    "docs/explanation/tables/exploded-records.md",
+    "docs/explanation/tables/partial-updates.md",
+    "docs/explanation/tables/partition-values.md",
+    "docs/explanation/tables/reserved-names.md",
+    "docs/explanation/tables/schema-evolution.md",
+    "docs/explanation/tables/selected-columns-and-evolution.md",
+    "docs/explanation/tables/snapshots.md",
+    "docs/explanation/tables/table-per-value.md",
+    "docs/how-to/broken-records.md",
+    "docs/how-to/delete-a-persons-data.md",
+    "docs/how-to/evolve-safely.md",
+    "docs/how-to/expectations.md",
+    "docs/how-to/infer-a-schema.md",
+    "docs/how-to/keep-secrets.md",
+    "docs/how-to/look-after-tables.md",
+    "docs/how-to/many-tables.md",
+    "docs/how-to/mirror-a-database-table.md",
+    "docs/how-to/read-avro.md",
+    "docs/how-to/run-on-s3.md",
+    "docs/how-to/secured-kafka.md",
+    "docs/how-to/write-your-own-format.md",
+}
+
+
+def _name(path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=_name)
+def test_a_page_has_none_of_the_refused_words(path):
+    found = prose.refused(prose.prose(path.read_text("utf-8")))
+    assert bool(found) == (_name(path) in WITH_WORDS), found
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=_name)
+def test_no_sentence_of_a_page_is_too_long(path):
+    found = [place for place in prose.sentences(path.read_text("utf-8")) if prose.too_long(place[1])]
+    assert bool(found) == (_name(path) in WITH_LONG_SENTENCES), found
+
+
+def test_errors_have_none_of_the_refused_words():
+    classes = [
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, errors.RivermouthError)
+    ]
+    texts = {(cls.__name__, name): getattr(cls, name) for cls in classes for name in ("what", "hint")}
+    # What is in braces are names of facts.
+    found = {key: words for key, text in texts.items() if (words := prose.refused(re.sub(r"\{[^}]*\}", "", text)))}
+    assert len(classes) > 50
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("It stands\nhere, of\nwhich Nobody can say so many.", ["stands", "of which", "nobody can say", "so many"]),
+        ("Besides, it understands the bearing.", []),
+        ("X stands for `stands`; BESIDE it", ["stands", "beside"]),
+    ],
+)
+def test_refused_words_are_found_in_prose(text, words):
+    assert prose.refused(prose.prose(text)) == words
+
+
+def test_sentences_end_at_full_stops_and_code_is_one_word():
+    page = (
+        "# A title\n\nOne, e.g. this. `a b. c d` is two!\n(Three?) Four\n\n| no |\n|---|\n| a |\n\n- Five\n  goes on.\n"
+    )
+    assert [" ".join(text.split()) for _, text in prose.sentences(page)] == [
+        "A title",
+        "One, e.g. this.",
+        "X is two!",
+        "(Three?",
+        "Four",
+        "Five goes on.",
+    ]
+    assert prose.too_long("word " * 36)
+    assert not prose.too_long("word " * 35 + "- —")
