@@ -27,7 +27,7 @@ from rivermouth.engine.events import (
     FlowRestarted,
     Warned,
 )
-from rivermouth.engine.flow.orders import FamilyJob, FlowJob
+from rivermouth.engine.flow.orders import FamilyJob, FlowJob, StartActions
 from rivermouth.engine.flow.table_per_topic import DiscoveredTables
 from rivermouth.engine.flow.table_per_topic import look as look_for_topics
 from rivermouth.engine.open.sources import source_of
@@ -99,8 +99,8 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
     flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": "text", "table": "s.t"})
     decision, handed, calls = LossDecision(epochs=("t",)), [], []
 
-    def opened(*_arguments, decision, **_more):
-        handed.append(decision)
+    def opened(*_arguments, start, **_more):
+        handed.append(start.decision)
         if len(handed) == 1:
             raise RuntimeError
         standing = SimpleNamespace(entry=SimpleNamespace(number=7, totals=Counts()), counts=None)
@@ -127,7 +127,7 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         monkeypatch.setattr(module, "has_ended", lambda _: False)
         monkeypatch.setattr(module, "files_for", lambda *_: None, raising=False)
     places = SimpleNamespace(lake="", table="", dead_letter_table="", state="", lease_file="", failures="")
-    order = FlowJob(flow, places, "s", {}, decision=decision)
+    order = FlowJob(flow, places, "s", {}, start=StartActions(decision=decision))
     (outcome,) = Supervisor(None, lambda _: None, lambda _: None).run([order], keep_following=True)
     assert (outcome.error, handed) == (None, [decision, decision, None])
 

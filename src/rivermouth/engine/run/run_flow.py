@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.dead_letters import retry
 from rivermouth.engine.events import FlowRestarted, Listener, Warned
-from rivermouth.engine.flow.orders import FlowJob, Job
+from rivermouth.engine.flow.orders import FlowJob, Job, StartActions
 from rivermouth.engine.flow.table_per_topic import PASSING
 from rivermouth.engine.maintenance.schedule import after_run, between_batches
-from rivermouth.engine.open.open_flow import open_flow
+from rivermouth.engine.open.open_flow import OpenSource, open_flow
 from rivermouth.engine.open.sources import reading
 from rivermouth.engine.run.drain import drain
 from rivermouth.engine.run.follow import follow, follow_table
@@ -142,20 +142,8 @@ def _opened(
     together: SharedBatch,
 ) -> FlowRun:
     name = order.flow.name
-    first = name not in state.decided
-    run = open_flow(
-        state.spark,
-        order.flow,
-        order.places,
-        kafka=kafka,
-        source=source,
-        listener=listener,
-        decision=order.decision if first else None,
-        adoption=order.adoption if first else None,
-        rebuild=order.rebuild if first else None,
-        update_schema=order.update_schema and first,
-        together=together,
-    )
+    start = order.start if name not in state.decided else StartActions()
+    run = open_flow(state.spark, order, OpenSource(kafka, source), listener, start=start, together=together)
     # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
     state.decided.add(name)
     run.lease = lease
@@ -202,7 +190,7 @@ def _as_ours(order: Job, error: Exception) -> RivermouthError:
 
 def _nothing_to_store(order: FlowJob, empty: SchemaEmpty) -> str | None:
     """What is said of a flow that has nothing to do yet; None where something is wanted of its table."""
-    wanted = order.adoption or order.decision or order.rebuild
+    wanted = order.start.adoption or order.start.decision or order.start.rebuild
     return None if wanted else without_values(order.flow, empty)
 
 
