@@ -28,7 +28,7 @@ from rivermouth.engine.flow.failures import FailureNotes, file_of, keep_unstarte
 from rivermouth.engine.flow.lost_state import lost_at
 from rivermouth.engine.flow.orders import FamilyJob, FlowJob
 from rivermouth.engine.flow.table_per_topic import foreseen, look
-from rivermouth.engine.report.status import FlowStatus
+from rivermouth.engine.report.flow_status import FlowStatus
 from rivermouth.errors import ArgumentInvalid, BatchFailed, FlowBroken, LakeNotWritable, TopicMissing
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.lake.lake_reader import LakeReader
