@@ -26,7 +26,7 @@ from rivermouth.domain.project.locations import FlowPlaces, resolve
 from rivermouth.domain.project.snapshot_location import SnapshotPlace
 from rivermouth.domain.project.source_table import SourceTable
 from rivermouth.engine.events import Event, StepReached
-from rivermouth.engine.flow.orders import FlowJob, FlowOutcome
+from rivermouth.engine.flow.orders import FlowJob, FlowOutcome, StartActions
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.spec import Flow, ProjectSpec
@@ -219,10 +219,9 @@ class Scene:
             self.places,
             self.bootstrap_servers,
             {},
-            decision=decision(**options, flows=[self.flow.name]),
             source=SourceTable(self.bronze.flow, self.bronze.places) if self._reads("table") else None,
             snapshots=self._snapshots() if self._reads("versions_of") else None,
-            rebuild=rebuild,
+            start=StartActions(decision(**options, flows=[self.flow.name]), rebuild=rebuild),
         )
 
     def _reads(self, kind: str) -> bool:

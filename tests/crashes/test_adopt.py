@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from tests.crashes import oracle
@@ -66,7 +65,7 @@ def notebook(scene, spark, tmp_path):
 
 
 def adopting(scene, source):
-    return replace(scene.order, adoption=Adoption(str(source), "ann@host", "2026-01-31T12:00:00+00:00"))
+    return scene.order.starting(adoption=Adoption(str(source), "ann@host", "2026-01-31T12:00:00+00:00"))
 
 
 def planned(scene, spark, source):

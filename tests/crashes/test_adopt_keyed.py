@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from confluent_kafka import Producer
 from delta.tables import DeltaTable
@@ -91,7 +89,7 @@ def send(scene, key, value, partition=0, **more):
 
 def adopted(scene, spark, source, hear=lambda _event: None):
     """How the run ended, which a plan refuses for the same reason, and what it warned of."""
-    order = replace(scene.order, adoption=Adoption(str(source), "ann@host", "2026-01-31T12:00:00+00:00"))
+    order = scene.order.starting(adoption=Adoption(str(source), "ann@host", "2026-01-31T12:00:00+00:00"))
     foreseen, heard = plan_flow(spark, order), []
 
     def listen(event):

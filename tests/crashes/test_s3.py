@@ -192,7 +192,7 @@ def test_a_store_that_overwrites_what_it_was_told_to_make_once_is_refused(make_r
         error = scene.drain(spark).error
     assert isinstance(error, LakeNotFenced)
     assert str(error) == (
-        f"[LAKE_NOT_FENCED] flow shop: the store of {scene.places.state} overwrites a file that it was told to make "
+        f"[LAKE_NOT_FENCED] flow shop: the store of {scene.places.state} overwrites a file that it should create "
         "only once, so that two writers could lose each other's commits; nothing was written\n"
         "  hint: set lake: to a store with conditional writes (If-None-Match)"
     )

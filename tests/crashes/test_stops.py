@@ -16,7 +16,7 @@ from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine.batch import microbatch
 from rivermouth.engine.batch.pipeline import complete
 from rivermouth.engine.events import FlowFailed
-from rivermouth.engine.run import follow, run_flow
+from rivermouth.engine.run import follow, restart_policy, run_flow
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import CountsDisagree
 
@@ -42,7 +42,7 @@ def test_rows_that_were_not_counted_stop_the_flow_and_the_next_run_settles_them(
 
     with monkeypatch.context() as lying:
         lying.setattr(microbatch, "write_rows", one_more)
-        lying.setattr(run_flow, "_DRAIN_RESTARTS", 0)
+        lying.setattr(restart_policy, "DRAIN_RESTARTS", 0)
         outcome = scene.drain(spark)
     assert str(outcome.error) == (
         "[COUNTS_DISAGREE] flow shop: ledger entry 1: 4 rows in the table, 3 were counted; is an expectation or "
@@ -72,7 +72,7 @@ def test_what_nobody_has_a_word_for_is_told_as_it_came(scene, spark, monkeypatch
 
     with monkeypatch.context() as broken:
         broken.setattr(run_flow, "drain", away)
-        broken.setattr(run_flow, "_FIRST_DELAY_S", 0.01)
+        broken.setattr(restart_policy, "FIRST_DELAY_S", 0.01)
         outcome = scene.drain(spark)
     text = (
         "[FLOW_BROKEN] flow shop: the network is down; the current batch was not written, or will be found at the next "
@@ -90,7 +90,7 @@ def test_what_spark_said_is_there_after_its_jvm(scene, spark, monkeypatch):
 
     with monkeypatch.context() as broken:
         broken.setattr(run_flow, "drain", away)
-        broken.setattr(run_flow, "_DRAIN_RESTARTS", 0)
+        broken.setattr(restart_policy, "DRAIN_RESTARTS", 0)
         outcome = scene.drain(spark)
     with monkeypatch.context() as ended:
         ended.setattr(SparkContext, "_jvm", None)

@@ -303,8 +303,8 @@ def test_a_store_that_does_not_keep_two_writers_apart(capsys, dev_port, s3, remo
     at = lines.index("problem stores")
     assert lines[at + 1 : at + 4] == [
         (
-            "[LAKE_NOT_FENCED] flow orders: the store of s3a://deaf/lake/_rivermouth overwrites a file that it was "
-            "told to make only once, so that two writers could lose each other's commits; nothing was written"
+            "[LAKE_NOT_FENCED] flow orders: the store of s3a://deaf/lake/_rivermouth overwrites a file that it should "
+            "create only once, so that two writers could lose each other's commits; nothing was written"
         ),
         "at: rivermouth.yml:2",
         "hint: set lake: to a store with conditional writes (If-None-Match)",

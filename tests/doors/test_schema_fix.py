@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import StepReached, Warned
 from rivermouth.engine.flow.orders import FlowJob
-from rivermouth.engine.open.open_flow import open_flow
+from rivermouth.engine.open.open_flow import OpenSource, open_flow
 from rivermouth.engine.open.sources import source_of
 from rivermouth.engine.run.requests import Request, execute, handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
@@ -35,7 +35,7 @@ def drain(spark, order):
 def replay(spark, order):
     with Kafka(order.bootstrap_servers, {}) as kafka:
         source = source_of(order.flow, order.bootstrap_servers, {})
-        run = open_flow(spark, order.flow, order.places, kafka=kafka, source=source, listener=lambda _: None)
+        run = open_flow(spark, order, OpenSource(kafka, source), lambda _: None)
         done = execute(run, Request("replay", DeadLetterFilter()))
         return done["tried"], done["replayed"], done["remaining"]
 

@@ -72,8 +72,8 @@ def test_a_setting_that_the_session_has_otherwise_for_good_is_refused(theirs):
     with pytest.raises(SessionSettled) as error:
         session.start(SparkSettings(conf={"spark.executor.memory": "3g"}), app_name="test")
     assert str(error.value) == (
-        "[SESSION_SETTLED] spark.conf spark.executor.memory: the Spark session of this process has another value "
-        "for good; nothing was read\n"
+        "[SESSION_SETTLED] spark.conf spark.executor.memory: the Spark session has another value, "
+        "which cannot be changed any more; nothing was read\n"
         "  hint: remove spark.executor.memory from spark: conf, or start Spark with it: "
         "spark-submit --conf spark.executor.memory=..."
     )

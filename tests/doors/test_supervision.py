@@ -27,12 +27,12 @@ from rivermouth.engine.events import (
     FlowRestarted,
     Warned,
 )
-from rivermouth.engine.flow.orders import FamilyJob, FlowJob
+from rivermouth.engine.flow.orders import FamilyJob, FlowJob, StartActions
 from rivermouth.engine.flow.table_per_topic import DiscoveredTables
 from rivermouth.engine.flow.table_per_topic import look as look_for_topics
 from rivermouth.engine.open.sources import source_of
+from rivermouth.engine.run import restart_policy, run_state, workers
 from rivermouth.engine.run import run_flow as one_flow
-from rivermouth.engine.run import run_state, workers
 from rivermouth.engine.run import supervisor as supervision
 from rivermouth.engine.run.requests import handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
@@ -99,8 +99,8 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
     flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": "text", "table": "s.t"})
     decision, handed, calls = LossDecision(epochs=("t",)), [], []
 
-    def opened(*_arguments, decision, **_more):
-        handed.append(decision)
+    def opened(*_arguments, start, **_more):
+        handed.append(start.decision)
         if len(handed) == 1:
             raise RuntimeError
         standing = SimpleNamespace(entry=SimpleNamespace(number=7, totals=Counts()), counts=None)
@@ -120,14 +120,14 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         "files_for": lambda *_: None,
         "check_fenced": lambda *_: None,
         "has_ended": lambda _: False,
-        "_FIRST_DELAY_S": 0.01,
     }.items():
         monkeypatch.setattr(one_flow, name, fake)
+    monkeypatch.setattr(restart_policy, "FIRST_DELAY_S", 0.01)
     for module in (run_state, supervision):
         monkeypatch.setattr(module, "has_ended", lambda _: False)
         monkeypatch.setattr(module, "files_for", lambda *_: None, raising=False)
     places = SimpleNamespace(lake="", table="", dead_letter_table="", state="", lease_file="", failures="")
-    order = FlowJob(flow, places, "s", {}, decision=decision)
+    order = FlowJob(flow, places, "s", {}, start=StartActions(decision=decision))
     (outcome,) = Supervisor(None, lambda _: None, lambda _: None).run([order], keep_following=True)
     assert (outcome.error, handed) == (None, [decision, decision, None])
 
@@ -421,7 +421,7 @@ def test_only_failures_in_a_row_make_the_pauses_longer(scene, topic, monkeypatch
         raise OSError("the network is down")
 
     monkeypatch.setattr(one_flow, "follow", stumbling)
-    monkeypatch.setattr(one_flow, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(restart_policy, "FIRST_DELAY_S", 0.01)
     end = scene.follow(order)
     until(lambda: len(scene.of(FlowRestarted)) == 5)
     (outcome,) = end()

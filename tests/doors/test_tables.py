@@ -242,7 +242,7 @@ REFUSED = {
         "  hint: did you mean 'amount'?\n"
     ),
     ("optimize", "orders", "--zorder", "at,amount"): (
-        "[OPTIMIZE_REFUSED] table silver.orders: ZORDER by amount would help nobody: the table keeps no statistics of "
+        "[OPTIMIZE_REFUSED] table silver.orders: ZORDER by amount has no effect: the table keeps no statistics of "
         "it; it was not optimized\n"
         "  hint: ALTER TABLE delta.`{lake}/silver/orders` SET TBLPROPERTIES ('delta.dataSkippingStatsColumns' = "
         "'`at`,`kafka_offset`,`kafka_timestamp`,`amount`')\n"

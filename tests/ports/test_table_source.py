@@ -106,7 +106,7 @@ def test_it_shows_what_was_there_at_the_last_look(scene, spark):
         source.topics(scene.flow)
     assert "(DELETE) changed its data after ledger entry 3" in str(caught.value)
     kept = LossDecision(rewinds={scene.topic: {0: 33}}, why="erased", mark="m")
-    decided = replace(scene.bronze, decision=kept)
+    decided = scene.bronze.starting(decision=kept)
     (outcome,) = Supervisor(spark, lambda _: None, lambda _: None).run([decided], keep_following=False)
     assert outcome.error is None, str(outcome.error)
     assert source.topics(scene.flow) == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.domain.ledger.undeclared_names import most_frequent
@@ -26,6 +26,23 @@ _Error = TypeVar("_Error", bound=RivermouthError)
 
 
 @dataclass(frozen=True, slots=True)
+class StartActions:
+    """What shall be done with a flow before its first batch.
+
+    Attributes:
+        decision: About data that is gone, to be recorded.
+        adoption: Of a table that another program wrote.
+        rebuild: The flow's table is emptied, and made again; a table that is created now needs no emptying.
+        update_schema: Whether an inferred schema is inferred again.
+    """
+
+    decision: LossDecision | None = None
+    adoption: Adoption | None = None
+    rebuild: Rebuild | None = None
+    update_schema: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FlowJob:
     """One flow that shall run, with all that was resolved for it.
 
@@ -36,12 +53,9 @@ class FlowJob:
         options: Client options, resolved.
         at: Where the flow stands in its file.
         place: Where a setting of the flow stands there.
-        decision: About data that is gone, to be recorded before the first batch.
-        adoption: Of a table that another program wrote, to be done before the first batch.
         source: The table that the flow reads instead of the cluster.
         snapshots: Where the snapshots lie that it reads instead.
-        rebuild: The wish that the flow's table is made anew, to be done before the first batch.
-        update_schema: Whether an inferred schema is inferred again before the first batch.
+        start: What is done before the first batch.
     """
 
     flow: Flow
@@ -50,12 +64,13 @@ class FlowJob:
     options: Mapping[str, str] = field(repr=False)
     at: str | None = None
     place: Callable[[SettingPath], str | None] | None = field(default=None, repr=False, compare=False)
-    decision: LossDecision | None = None
-    adoption: Adoption | None = None
     source: SourceTable | None = None
     snapshots: SnapshotPlace | None = None
-    rebuild: Rebuild | None = None
-    update_schema: bool = False
+    start: StartActions = StartActions()
+
+    def starting(self, **actions: Any) -> Self:
+        """The same job with these of its ``StartActions``."""
+        return replace(self, start=replace(self.start, **actions))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rivermouth.domain.ledger.ledger import Entry, first_entry
 from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.data_loss.decide import add_epoch_column, check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached, Warned
 from rivermouth.engine.flow.column_starts import keep_column_starts
+from rivermouth.engine.flow.orders import StartActions
 from rivermouth.engine.flow.running import FlowContext, FlowRun, TableView
 from rivermouth.engine.open.adopt import adopt
 from rivermouth.engine.open.rebuild import empty
@@ -33,45 +34,56 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.domain.kafka.source_topics import Topic
-    from rivermouth.domain.ledger.adoption import Adoption
-    from rivermouth.domain.ledger.data_loss import LossDecision
-    from rivermouth.domain.ledger.ledger_rebuild import Rebuild
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.batch.shared_batch import SharedBatch
     from rivermouth.engine.events import Listener
+    from rivermouth.engine.flow.orders import FlowJob
     from rivermouth.engine.flow.table_shape import TableShape
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
     from rivermouth.spec import Flow
 
 
+NO_ACTIONS: Final = StartActions()
+
+
+class OpenSource(NamedTuple):
+    """What a flow reads, opened.
+
+    Attributes:
+        kafka: What there is to read.
+        records: The same as Spark reads it.
+    """
+
+    kafka: OffsetSource
+    records: RecordSource
+
+
 def open_flow(
     spark: SparkSession,
-    flow: Flow,
-    places: FlowPlaces,
-    *,
-    kafka: OffsetSource,
-    source: RecordSource,
+    job: FlowJob,
+    source: OpenSource,
     listener: Listener,
-    decision: LossDecision | None = None,
-    adoption: Adoption | None = None,
-    rebuild: Rebuild | None = None,
-    update_schema: bool = False,
+    *,
+    start: StartActions = NO_ACTIONS,
     together: SharedBatch | None = None,
 ) -> FlowRun:
     """The flow, ready for its next batch. The caller holds the table's lease.
 
+    1. schema: lost state is restored, and the schema is the one that counts from now on.
+    2. table: it is adopted, or created with its first ledger entry.
+    3. load: the flow as its table and its ledger say.
+    4. data loss: what is gone from Kafka is decided; a table that is to be rebuilt is emptied.
+    5. align: the table gets the columns that the schema has and it has not.
+    6. recover: what a crash left undone is done.
+    7. announce: the listener hears where the flow goes on.
+
     Args:
         spark: The session that all flows share.
-        flow: The flow.
-        places: Where its things lie.
-        kafka: What there is to read.
-        source: The same as Spark reads it.
+        job: The flow and its places.
+        source: What it reads.
         listener: Gets the events.
-        decision: About data that is gone, to be recorded first.
-        adoption: Of a table that another program wrote, to be done first.
-        rebuild: The wish that the table is emptied first; of one that is made with it nothing has to be.
-        update_schema: Infer the schema again first, if it is inferred.
+        start: What is done before the first batch.
         together: The flows with which it carries its batches.
 
     Raises:
@@ -81,57 +93,68 @@ def open_flow(
         Run twice: the second time finds the table. Stopped half-way: the table is there with its entry 0 or not
         at all; dead letters that a crash left out are added once.
     """
-    session = for_flow(spark)
+    session, places, kafka = for_flow(spark), job.places, source.kafka
     files = PlacedFiles(session)
-
-    adopting = adoption is not None
-    state_lost = restore_state(session, flow, files, places, kafka, listener)
-    flow = _with_schema(
-        session, flow, files, places, kafka=kafka, listener=listener, update=update_schema, adopting=adopting
-    )
+    # 1 schema
+    state_lost = restore_state(session, job.flow, files, places, kafka, listener)
+    flow = _with_schema(session, job.flow, files, places, kafka=kafka, listener=listener, start=start)
     shape = table_shape(session, flow) if together is None else together.shape(session, flow)
     topics = kafka.topics(flow)
-    if adoption:
-        adopt(session, flow, places, adoption, kafka=kafka, topics=topics, shape=shape, listener=listener)
+    # 2 table
+    if start.adoption:
+        adopt(session, flow, places, start.adoption, kafka=kafka, topics=topics, shape=shape, listener=listener)
     created = not delta_table.exists(files, places.table)
     if created:
         _create(session, flow, places, shape, _entry_zero(flow, kafka, topics), listener)
     register_table(session, flow, places)
+    # 3 load
     run = load_flow(
         session,
         flow,
         places,
         kafka=kafka,
-        source=source,
+        source=source.records,
         topics=topics,
         shape=shape,
         listener=listener,
-        even_void=bool(decision or rebuild),
+        even_void=bool(start.decision or start.rebuild),
     )
     run.together, run.state_lost = together, state_lost
-    if run.position.entry.epochs:
-        # Whoever restored the table to before the first epoch, or dropped the column, took it away.
-        add_epoch_column(run)
-    if run.state_lost and run.void is None:
-        settle_restored(run)
-    if run.void is None or not rebuild:
-        decide(run, topics, decision)
-    check_topics(run, topics)
-    if rebuild and not created:
-        empty(run, topics, rebuild)
-    keep_column_starts(run)  # before columns are added: what begins with them is known then
-    if run.changes:
-        change_table(session, flow, places.table, run.changes)
-        run.warn(f"the declared schema {run.changes}")
+    # 4 data loss
+    _settle_data_loss(run, topics, start, created=created)
+    # 5 align
+    _align_table(run)
+    # 6 recover
     entry = run.position.entry
     recover(run)
     run.state_lost = False
+    # 7 announce
     unheeded = without_effect(flow, entry)
     if unheeded is not None:
         run.warn(unheeded)
     why = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
     run.emit(FlowOpened(flow.name, places.table, created, run.position.entry.number, why))
     return run
+
+
+def _settle_data_loss(run: FlowRun, topics: Mapping[str, Topic], start: StartActions, *, created: bool) -> None:
+    if run.position.entry.epochs:
+        # Whoever restored the table to before the first epoch, or dropped the column, took it away.
+        add_epoch_column(run)
+    if run.state_lost and run.void is None:
+        settle_restored(run)
+    if run.void is None or not start.rebuild:
+        decide(run, topics, start.decision)
+    check_topics(run, topics)
+    if start.rebuild and not created:
+        empty(run, topics, start.rebuild)
+
+
+def _align_table(run: FlowRun) -> None:
+    keep_column_starts(run)  # before columns are added: what begins with them is known then
+    if run.changes:
+        change_table(run.spark, run.flow, run.places.table, run.changes)
+        run.warn(f"the declared schema {run.changes}")
 
 
 def _with_schema(
@@ -142,8 +165,7 @@ def _with_schema(
     *,
     kafka: OffsetSource,
     listener: Listener,
-    update: bool,
-    adopting: bool,
+    start: StartActions,
 ) -> Flow:
     """The flow with the schema that counts from now on; one that its table cannot be changed to is not kept."""
 
@@ -151,7 +173,7 @@ def _with_schema(
         shape = table_shape(spark, wanted)
         if delta_table.exists(files, places.table):
             state = delta_table.table_state(spark, places.table)
-            table_changes(wanted, places.table, state, shape, adopting=adopting)
+            table_changes(wanted, places.table, state, shape, adopting=start.adoption is not None)
 
     return ensured(
         spark,
@@ -159,7 +181,7 @@ def _with_schema(
         files,
         places,
         kafka,
-        update=update,
+        update=start.update_schema,
         judge=judge,
         tell=lambda done: listener(kept_schema(flow.name, done)),
         warn=lambda words: listener(Warned(flow.name, words)),

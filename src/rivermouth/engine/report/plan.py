@@ -121,7 +121,7 @@ def plan_flow(spark: SparkSession, order: FlowJob) -> FlowPlan:
         with reading(spark, order) as (kafka, source):
             return _planned(for_flow(spark), order, kafka, source, named)
     except SchemaEmpty as error:
-        said = None if order.adoption else without_values(order.flow, error)
+        said = None if order.start.adoption else without_values(order.flow, error)
         if said is None:
             return replace(named, problem=located(error, order))
         return replace(named, start=start_text(order.flow), warnings=(said,))
@@ -240,9 +240,9 @@ def _taken(
     spark: SparkSession, order: FlowJob, kafka: OffsetSource, shape: TableShape, topics: dict[str, Topic]
 ) -> Takeover | None:
     """What the adoption that the order asks for would do; None without one, and where it would do nothing."""
-    if order.adoption is None:
+    if order.start.adoption is None:
         return None
-    return takeover(spark, order.flow, order.places, order.adoption, kafka=kafka, topics=topics, shape=shape)
+    return takeover(spark, order.flow, order.places, order.start.adoption, kafka=kafka, topics=topics, shape=shape)
 
 
 def _standing_still(
@@ -266,7 +266,7 @@ def _warnings(spark: SparkSession, order: FlowJob, run: FlowRun | None, *, state
         found += [f"the declared schema {run.changes}"] if run.changes else []
         said = without_effect(order.flow, run.position.entry)
         found += [said] if said else []
-        found += [WITHOUT_EFFECT] if order.adoption else []
+        found += [WITHOUT_EFFECT] if order.start.adoption else []
         if not state_lost and run.position.counts is None and run.position.entry.unsettled:
             found.append(
                 "the last batch was not settled: its records are read again first, for counts and dead letters"

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.dead_letters import retry
 from rivermouth.engine.events import FlowRestarted, Listener, Warned
-from rivermouth.engine.flow.orders import FlowJob, Job
+from rivermouth.engine.flow.orders import FlowJob, Job, StartActions
 from rivermouth.engine.flow.table_per_topic import PASSING
 from rivermouth.engine.maintenance.schedule import after_run, between_batches
-from rivermouth.engine.open.open_flow import open_flow
+from rivermouth.engine.open.open_flow import OpenSource, open_flow
 from rivermouth.engine.open.sources import reading
 from rivermouth.engine.run.drain import drain
 from rivermouth.engine.run.follow import follow, follow_table
 from rivermouth.engine.run.requests import clear_pending
+from rivermouth.engine.run.restart_policy import LONGEST_DELAY_S, RestartPolicy
 from rivermouth.engine.run.watch import LetterWatch
 from rivermouth.engine.schema.infer import without_values
 from rivermouth.errors import (
     FlowBroken,
-    OffsetsExpired,
-    PartitionsFewer,
     RivermouthError,
     SchemaEmpty,
     SchemaNotInferred,
-    TopicRecreated,
     first_line,
 )
 from rivermouth.ports.lake.lake_files import files_for
@@ -39,13 +37,8 @@ if TYPE_CHECKING:
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
 
-_FIRST_DELAY_S: Final = 1.0
-_LONGEST_DELAY_S: Final = 60.0
-_DRAIN_RESTARTS: Final = 3
 # Between two looks at a topic that has no record of which a schema could be made.
 _EMPTY_S: Final = 1.0
-_ENGINE_LOSSES: Final = 8
-_NOTE_S: Final = 5.0
 # A flow that follows and has run for so long works again, even if nothing came.
 _WELL_AFTER_S: Final = 10.0
 
@@ -58,47 +51,36 @@ def run_flow(
     With ``together`` it carries its batches with those of others.
     """
     together = together or SharedBatch()
-    delay_s, restarts = _FIRST_DELAY_S, 0
+    policy = RestartPolicy(follows=keep_following, records_loss=order.flow.on_data_loss == "record")
     files = files_for(order.places.lake, state.spark)
     check_fenced(state.spark, order.places)
     with (
         _lease(state, files, order, listener) as lease,
         reading(state.spark, order, checked=together.checked) as (kafka, source),
     ):
-        opened, together.checked = False, True
+        together.checked = True
         while not state.stopping.is_set():
-            run, stood = None, None
+            run, began_at = None, None
             try:
                 run = _open(state, order, kafka, source, lease, listener, waits=keep_following, together=together)
-                opened, stood = True, _entry(run)
+                policy.was_open, began_at = True, _entry(run)
                 _follow_or_drain(state, order, run, keep_following=keep_following)
-            except (OffsetsExpired, PartitionsFewer, TopicRecreated):
-                # Gone since the flow was opened. Where it may, the next opening records that and goes on.
-                if run is None or order.flow.on_data_loss != "record":
-                    raise
-                continue
-            except RivermouthError as error:
-                if not (keep_following and opened and isinstance(error, PASSING)):
-                    raise
-                failure: Exception = error
             except Exception as error:
-                restarts += 1
-                if state.stopping.is_set():
+                if state.stopping.is_set() and not isinstance(error, RivermouthError):
                     return  # whoever stops a service ends its JVM too; the ledger knows what is done
-                if has_ended(state.spark) or (not keep_following and restarts > _DRAIN_RESTARTS):
+                ended, progressed = has_ended(state.spark), _entry(run) != began_at
+                pause_s = policy.pause_s(error, is_open=run is not None, jvm_ended=ended, progressed=progressed)
+                if pause_s is None:
                     raise
-                failure = error
+                if pause_s:
+                    together.leave(order.flow.name)
+                    state.failures.failed(order.flow.name, _as_ours(order, error))
+                    listener(FlowRestarted(order.flow.name, first_line(error), pause_s))
+                    state.stopping.wait(pause_s)
             else:
                 return
             finally:
                 state.running.pop(order.flow.name, None)
-            # What came further is well: only failures in a row make the pauses longer.
-            together.leave(order.flow.name)
-            delay_s = _FIRST_DELAY_S if _entry(run) != stood else delay_s
-            state.failures.failed(order.flow.name, _as_ours(order, failure))
-            listener(FlowRestarted(order.flow.name, first_line(failure), delay_s))
-            state.stopping.wait(delay_s)
-            delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
 
 
 def _lease(state: RunState, files: LakeFiles, order: FlowJob, listener: Listener) -> Lease:
@@ -143,7 +125,7 @@ def _open(
             if not waiting:
                 listener(Warned(order.flow.name, f"{error.message.partition(';')[0]}; it waits for records"))
             # What is no document is read again each time.
-            pause_s = _EMPTY_S if isinstance(error, SchemaEmpty) else min(2 * pause_s, _LONGEST_DELAY_S)
+            pause_s = _EMPTY_S if isinstance(error, SchemaEmpty) else min(2 * pause_s, LONGEST_DELAY_S)
             waiting = True
             together.leave(order.flow.name)
             state.stopping.wait(pause_s)
@@ -160,20 +142,8 @@ def _opened(
     together: SharedBatch,
 ) -> FlowRun:
     name = order.flow.name
-    first = name not in state.decided
-    run = open_flow(
-        state.spark,
-        order.flow,
-        order.places,
-        kafka=kafka,
-        source=source,
-        listener=listener,
-        decision=order.decision if first else None,
-        adoption=order.adoption if first else None,
-        rebuild=order.rebuild if first else None,
-        update_schema=order.update_schema and first,
-        together=together,
-    )
+    start = order.start if name not in state.decided else StartActions()
+    run = open_flow(state.spark, order, OpenSource(kafka, source), listener, start=start, together=together)
     # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
     state.decided.add(name)
     run.lease = lease
@@ -220,7 +190,7 @@ def _as_ours(order: Job, error: Exception) -> RivermouthError:
 
 def _nothing_to_store(order: FlowJob, empty: SchemaEmpty) -> str | None:
     """What is said of a flow that has nothing to do yet; None where something is wanted of its table."""
-    wanted = order.adoption or order.decision or order.rebuild
+    wanted = order.start.adoption or order.start.decision or order.start.rebuild
     return None if wanted else without_values(order.flow, empty)
 
 

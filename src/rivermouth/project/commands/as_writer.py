@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rivermouth.engine.open.open_flow import open_flow
+from rivermouth.engine.open.open_flow import OpenSource, open_flow
 from rivermouth.engine.open.sources import reading
 from rivermouth.engine.run import requests
 from rivermouth.errors import TableBusy
@@ -45,7 +45,7 @@ def _as_writer(spark: SparkSession, order: FlowJob, request: requests.Request, d
         Lease(lease_files, places.lease_file, flow=flow.name, table=places.table, pause=lambda _s: True) as lease,
         reading(spark, order) as (kafka, source),
     ):
-        run = open_flow(spark, flow, places, kafka=kafka, source=source, listener=door.listener)
+        run = open_flow(spark, order, OpenSource(kafka, source), door.listener)
         run.lease = lease
         requests.clear_pending(run)
         return requests.execute(run, request)

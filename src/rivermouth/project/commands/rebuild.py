@@ -96,5 +96,5 @@ def rebuild(project: ResolvedProject, name: str, *, who: str = "", why: str = ""
 
     wanted = Rebuild(who=who, at=now(), why=why, mark=uuid.uuid4().hex)
     heard = replace(door, listener=hear)
-    outcome, rows = run_flows.carried_alone(project, replace(order, rebuild=wanted), heard)
+    outcome, rows = run_flows.carried_alone(project, order.starting(rebuild=wanted), heard)
     return Rebuilt(order.places.name, rows_before[0] if rows_before else None, rows, outcome)

@@ -82,7 +82,7 @@ def run(
     chosen = run_orders(project, names, follow=follow)
     if decision or adoption:
         check_decision(project, chosen)
-        chosen = each_of(chosen, lambda order: replace(order, decision=decision, adoption=adoption))
+        chosen = each_of(chosen, lambda order: order.starting(decision=decision, adoption=adoption))
     if update_schema:
         chosen = updating(chosen)
     engine = ManagedSession(project, door)
@@ -193,7 +193,7 @@ def plan(
     if adoption:
         check_decision(project, run_as)
     check_broker(project, run_as)
-    wanted = each_of(run_as, lambda order: replace(order, adoption=adoption))
+    wanted = each_of(run_as, lambda order: order.starting(adoption=adoption))
     with ManagedSession(project, door) as spark:
         return [plan for order in wanted for plan in plan_order(spark, order)]
 
