@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from bench import encodings, records, wide_documents
-from rivermouth.domain.ledger.ledger import between
+from rivermouth.domain.ledger.offset_ranges import between
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import BatchDone, Event
 from rivermouth.engine.flow.orders import FlowJob

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -84,10 +85,19 @@ def few_records(request):
     if not {folder, request.path.stem} & OF_FEW_RECORDS or "spark" not in request.fixturenames:
         yield
         return
-    spark = request.getfixturevalue("spark")
+    with without_generated_code(request.getfixturevalue("spark")):
+        yield
+
+
+@contextmanager
+def without_generated_code(spark):
+    """Spark evaluates its plans as they are; for fixtures of a module, which come before those of a test."""
+    before = spark.conf.get(FACTORY_MODE)
     spark.conf.set(FACTORY_MODE, "NO_CODEGEN")
-    yield
-    spark.conf.unset(FACTORY_MODE)
+    try:
+        yield
+    finally:
+        spark.conf.set(FACTORY_MODE, before)
 
 
 @pytest.fixture(scope="session")
@@ -124,7 +134,7 @@ def broker():
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def topic(broker):
     """Makes topics with names of their own: ``topic()``, ``topic(partitions=4, **{"cleanup.policy": "compact"})``."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})

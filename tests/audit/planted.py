@@ -17,8 +17,9 @@ from unittest import mock
 from pyspark.sql import functions as F
 
 from rivermouth import names
-from rivermouth.domain.ledger import data_loss, ledger
-from rivermouth.domain.ledger.ledger import Counts, Entry, Ranges
+from rivermouth.domain.ledger import data_loss, ledger, offset_ranges
+from rivermouth.domain.ledger.ledger import Counts, Entry
+from rivermouth.domain.ledger.offset_ranges import Ranges
 from rivermouth.engine.batch import microbatch, recovery
 from rivermouth.engine.run import follow, run_flow
 from rivermouth.ports.delta import delta_append, delta_table
@@ -26,7 +27,7 @@ from rivermouth.ports.delta.table_ledger import TableLedger
 from rivermouth.ports.kafka.kafka_source import KafkaSource
 from rivermouth.ports.lake.lease import Lease
 from rivermouth.rows import checks, routing
-from rivermouth.rows.keyed.changes import ChangeOrder
+from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.side_tables.dead_letters import DeadLetterTable
 from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks.append import Append
@@ -92,7 +93,7 @@ def _no_judge() -> Any:
     return mock.patch.object(microbatch, "ledger", trusting)
 
 
-def _trusting(_flow: str, _next_offsets: ledger.Offsets, ranges: Ranges) -> Ranges:
+def _trusting(_flow: str, _next_offsets: offset_ranges.Offsets, ranges: Ranges) -> Ranges:
     return {topic: dict(parts) for topic, parts in ranges.items()}
 
 
@@ -138,7 +139,7 @@ def _latest_after_a_lost_checkpoint() -> Patches:
     """Where there is no checkpoint the stream begins with what comes from now on."""
     honest = KafkaSource.stream
 
-    def stream(self: KafkaSource, spark: Any, flow: Any, start: ledger.Offsets) -> Any:
+    def stream(self: KafkaSource, spark: Any, flow: Any, start: offset_ranges.Offsets) -> Any:
         latest = {topic: dict.fromkeys(parts, -1) for topic, parts in start.items()}
         return honest(self, spark, flow, latest)
 

@@ -9,7 +9,7 @@ from rivermouth.extend import find_kind, kind_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger
 from rivermouth.ports.lake.lake_files import LocalFiles
-from rivermouth.rows.keyed.changes import ChangeOrder
+from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks._target import Target
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from rivermouth.cli.main import invoke
@@ -29,3 +31,18 @@ def say_over(tmp_path, monkeypatch, capsys, broker, orders, spark):
         return code, out, err
 
     return say_over
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """Makes a copy of a folder, with the project and the lake in it, the working folder.
+
+    A module makes a lake once, and each test that changes it takes a copy: paths in it are relative, and tables keep
+    their ids and ledgers. Tests that only read need none.
+    """
+
+    def copy(folder):
+        monkeypatch.chdir(tmp_path)
+        return shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+
+    return copy

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from rivermouth.cli.main import invoke
 from rivermouth.ports.dev.dev_server import free_port
 
 RIVERMOUTH = (sys.executable, "-m", "rivermouth")
@@ -130,9 +131,11 @@ def test_a_run_leaves_a_clean_terminal_and_no_jvm(project, command):
 @pytest.mark.parametrize(
     ("arguments", "number", "code", "told"),
     [
-        (("run",), signal.SIGINT, 0, "stopped before the first batch; nothing was read\n"),
+        pytest.param(
+            *(("run",), signal.SIGINT, 0, "stopped before the first batch; nothing was read\n"), marks=pytest.mark.long
+        ),
         (("run", "--follow"), signal.SIGTERM, 0, "stopped before the first batch; nothing was read\n"),
-        (("demo",), signal.SIGINT, 130, "stopped\n"),
+        pytest.param(("demo",), signal.SIGINT, 130, "stopped\n", marks=pytest.mark.long),
         (("plan",), signal.SIGINT, 130, "stopped\n"),
         pytest.param(("audit",), signal.SIGTERM, 143, "stopped\n", marks=pytest.mark.long),
     ],
@@ -156,18 +159,27 @@ def test_a_signal_while_spark_starts_ends_at_once_with_no_result(arguments, numb
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
-def test_a_signal_ends_a_run_that_follows(number, project, command):
+def test_a_signal_ends_a_run_that_follows_and_its_jvm_has_no_secret_as_argument(
+    number, project, command, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LAKE_SECRET", "hunter2")
+    file = tmp_path / "rivermouth.yml"
+    conf = 'conf: {spark.hadoop.fs.s3a.secret.key: "${LAKE_SECRET}", spark.ui.port: 4444}, driver_memory'
+    file.write_text(file.read_text().replace("driver_memory", conf))
     run = command("run", "--follow", "--output", "json")
     run.wait_for('"event": "batch_done"')
-    jvms = run.jvms
+    (jvm,) = jvms = run.jvms
+    arguments = Path(f"/proc/{jvm}/cmdline").read_text()
+    assert "spark.ui.port=4444" in arguments
+    assert "hunter2" not in arguments
     # To all of them at once, as a terminal and a service manager do.
     os.killpg(run.process.pid, number)
     code, out, err = run.end()
     assert (code, err) == (0, "")
+    assert "hunter2" not in out
     *_, end = [json.loads(line) for line in out.splitlines()]
     assert (end["event"], end["stopped"], end["flows"][0]["error"]) == ("run_finished", True, None)
     assert end["flows"][0]["counts"]["written"] == 100
-    assert jvms
     assert all(gone(pid) for pid in jvms)
     assert run.left_behind == []
 
@@ -237,6 +249,7 @@ def test_spark_that_does_not_start_is_one_clear_error(master, said, project, com
     assert run.jvms == []
 
 
+@pytest.mark.long
 def test_a_wrong_setting_of_its_sql_is_told_as_it_starts(project, command, tmp_path):
     file = tmp_path / "rivermouth.yml"
     conf = '"local[1]", conf: {"spark.sql.maxMetadataStringLength": "1"}'
@@ -339,22 +352,23 @@ def test_an_s3_server_of_ones_own_until_a_signal(command):
     )
 
 
-def test_a_bucket_that_cannot_be_one(command):
-    code, out, err = command("dev", "s3", "--bucket", "No").end()
-    assert (code, out) == (1, "")
-    assert err == (
-        "[ARGUMENT_INVALID] --bucket: 'No' is no name of a bucket: 3 to 63 of a-z, 0-9, dot and hyphen; "
-        "nothing was run\n"
-        "  hint: rivermouth dev s3 --bucket lake\n"
+def test_a_bucket_that_cannot_be_one(capsys):
+    assert invoke(["dev", "s3", "--bucket", "No"]) == 1
+    assert capsys.readouterr() == (
+        "",
+        (
+            "[ARGUMENT_INVALID] --bucket: 'No' is no name of a bucket: 3 to 63 of a-z, 0-9, dot and hyphen; "
+            "nothing was run\n"
+            "  hint: rivermouth dev s3 --bucket lake\n"
+        ),
     )
 
 
-def test_the_jars_for_a_spark_of_ones_own(command):
-    code, out, _err = command("jars", "paths").end()
-    assert code == 0
-    found = [Path(path) for path in out.strip().split(",")]
-    code, out, _err = command("jars", "paths", "--s3").end()
-    with_s3 = [Path(path) for path in out.strip().split(",")]
+def test_the_jars_for_a_spark_of_ones_own(capsys):
+    assert invoke(["jars", "paths"]) == 0
+    found = [Path(path) for path in capsys.readouterr().out.strip().split(",")]
+    assert invoke(["jars", "paths", "--s3"]) == 0
+    with_s3 = [Path(path) for path in capsys.readouterr().out.strip().split(",")]
     assert all(path.is_file() for path in with_s3)
     assert with_s3[: len(found)] == found
     assert "hadoop-aws-3.5.0.jar" in {path.name for path in with_s3} - {path.name for path in found}
@@ -372,11 +386,12 @@ def read(servers, topic, count):
     return found
 
 
-def test_a_port_that_is_taken(command):
+def test_a_port_that_is_taken(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, out, err = command("dev", "kafka", "--port", str(port)).end()
-    assert (code, out) == (1, "")
+        assert invoke(["dev", "kafka", "--port", str(port)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
     assert re.fullmatch(
         r"starting the broker …\n"
         rf"\[DEV_PORT_TAKEN\] port {port} of 127\.0\.0\.1 is in use by another process; "
@@ -405,37 +420,25 @@ def test_a_broker_that_dies_by_itself_is_told(command):
     assert told["hint"] == "rivermouth dev kafka --data-dir FOLDER, where its log is kept"
 
 
-def test_records_go_to_the_brokers_of_the_project(project, broker, command, tmp_path):
+def test_records_go_to_the_brokers_of_the_project(project, broker, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "more.jsonl").write_text("more\n")
-    code, out, err = command("dev", "produce", project, "more.jsonl", "--output", "json").end()
-    assert (code, err) == (0, "")
+    assert invoke(["dev", "produce", project, "more.jsonl", "--output", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
     told = json.loads(out)
     assert (told["topic"], told["created"], told["delivered"], told["without_key"]) == (project, False, 1, 0)
 
 
-def test_records_for_a_topic_that_cannot_be(command, tmp_path):
+def test_records_for_a_topic_that_cannot_be(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "more.jsonl").write_text("more\n")
-    code, out, err = command("dev", "produce", "a/b", "more.jsonl").end()
-    assert (code, out) == (1, "")
-    assert err == (
-        "[TOPIC_NAME_INVALID] topic: 'a/b' is no name of a Kafka topic: only letters, digits, '.', '_' and '-' are "
-        "allowed; nothing was run\n"
-        "  hint: name a topic, for example: orders\n"
+    assert invoke(["dev", "produce", "a/b", "more.jsonl"]) == 1
+    assert capsys.readouterr() == (
+        "",
+        (
+            "[TOPIC_NAME_INVALID] topic: 'a/b' is no name of a Kafka topic: only letters, digits, '.', '_' and '-' are "
+            "allowed; nothing was run\n"
+            "  hint: name a topic, for example: orders\n"
+        ),
     )
-
-
-def test_secrets_of_spark_are_no_arguments_of_its_jvm(project, command, tmp_path, monkeypatch):
-    monkeypatch.setenv("LAKE_SECRET", "hunter2")
-    file = tmp_path / "rivermouth.yml"
-    conf = 'conf: {spark.hadoop.fs.s3a.secret.key: "${LAKE_SECRET}", spark.ui.port: 4444}, driver_memory'
-    file.write_text(file.read_text().replace("driver_memory", conf))
-    run = command("run", "--follow")
-    run.wait_for("batch 1", "err")
-    (jvm,) = run.jvms
-    arguments = Path(f"/proc/{jvm}/cmdline").read_text()
-    assert "spark.ui.port=4444" in arguments
-    assert "hunter2" not in arguments
-    run.process.send_signal(signal.SIGTERM)
-    code, out, err = run.end()
-    assert code == 0
-    assert "hunter2" not in out + err

@@ -16,7 +16,7 @@ from rivermouth.cli.status import status_text
 from rivermouth.domain.ledger.decisions import text
 from rivermouth.domain.ledger.ledger import EARLIEST, Decision
 from rivermouth.engine.events import DecisionRecorded
-from rivermouth.engine.report.status import FlowStatus
+from rivermouth.engine.report.flow_status import FlowStatus
 from rivermouth.errors import ArgumentInvalid
 
 LOST = Decision("accept_loss", 3, "a-b", {0: (10, 25)}, who="ann@host", at="2026-01-31T12:00:00+00:00", why="known")

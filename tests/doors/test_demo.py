@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -9,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -26,6 +29,7 @@ from rivermouth.project.api import Project
 from rivermouth.project.commands.demo import Demo, demo, github_records, port_of, zeek_records
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src/rivermouth"
 BOUND_S = 280
 
 
@@ -71,21 +75,30 @@ def run(command, folder):
     )
 
 
+def uv(*arguments):
+    command = [shutil.which("uv") or str(ROOT / ".tools/bin/uv"), "--quiet", *arguments]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=BOUND_S)
+
+
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """The command, from a wheel in a virtual environment that had nothing else."""
+def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    uv = shutil.which("uv") or str(ROOT / ".tools/bin/uv")
+    uv("build", "--wheel", "--out-dir", folder, ROOT)
+    [wheel] = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory, wheel):
+    """The command, from a wheel in a virtual environment that had nothing else."""
+    folder = tmp_path_factory.mktemp("installed")
     locked, place = folder / "locked.txt", folder / "venv"
     for step in (
-        ["build", "--wheel", "--out-dir", folder, ROOT],
         ["export", "--locked", "--no-emit-project", "--all-extras", "--no-hashes", "--output-file", locked],
         ["venv", "--python", sys.executable, place],
     ):
-        subprocess.run([uv, "--quiet", *step], cwd=ROOT, check=True, timeout=BOUND_S)
-    [wheel] = folder.glob("*.whl")
-    install = [uv, "--quiet", "pip", "install", "--python", place, "--constraints", locked, f"{wheel}[demo]"]
-    subprocess.run(install, check=True, timeout=BOUND_S)
+        uv(*step)
+    uv("pip", "install", "--python", place, "--constraints", locked, f"{wheel}[demo]")
     return place / "bin" / "rivermouth"
 
 
@@ -103,6 +116,21 @@ def shown(tmp_path_factory, installed):
     return folder, done
 
 
+@pytest.fixture(scope="module")
+def shown_here(tmp_path_factory, spark):
+    """The same, in this process and its Spark session."""
+    folder, out, err = tmp_path_factory.mktemp("demo with a space"), io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = invoke(["demo"])
+    assert code == 0, err.getvalue()
+    return folder, subprocess.CompletedProcess(["demo"], code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(params=["shown_here", pytest.param("shown", marks=pytest.mark.long)])
+def either(request):
+    return request.getfixturevalue(request.param)
+
+
 def pasted(text, title):
     """The line under ``title``."""
     lines = text.splitlines()
@@ -113,8 +141,15 @@ def rows(place, sql):
     return pa.table(QueryBuilder().register("t", DeltaTable(str(place))).execute(sql).read_all()).to_pylist()
 
 
-def test_every_record_is_where_an_oracle_says(shown):
-    folder, done = shown
+def test_the_wheel_holds_the_whole_package(wheel):
+    files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    with zipfile.ZipFile(wheel) as found:
+        held = {name: found.read(name) for name in found.namelist() if name.startswith("rivermouth/")}
+    assert held == {str(path.relative_to(PACKAGE.parent)): path.read_bytes() for path in files}
+
+
+def test_every_record_is_where_an_oracle_says(either):
+    folder, done = either
     zeek, events = list(zeek_records()), list(github_records())
     table = {
         line.split()[0]: line.split()[1:5] for line in done.stdout.splitlines() if re.match(r"[a-z_]+ +[\d,]+ ", line)
@@ -136,18 +171,17 @@ def test_every_record_is_where_an_oracle_says(shown):
     assert found[0]["first"].strftime("%Y-%m-%dT%H:%M:%S.%fZ") == min(record["ts"] for record in kept)
 
 
-def test_it_says_what_it_does_and_nothing_else(shown):
-    _folder, done = shown
+def test_it_says_what_it_does_and_nothing_else(either, request):
+    _folder, done = either
     told = [re.sub(r"[\d.,]+ rows/s|[\d.]+ s$", "~", line) for line in done.stderr.splitlines()]
-    assert told[:4] == [
-        "starting a Kafka broker …",
-        "sending records to topic zeek …",
-        "sending records to topic github …",
-        "starting Spark …",
-    ]
-    assert all(
-        re.match("(zeek_raw|zeek_dns|github_events): (new table|batch 1: |done, 1 batch)", line) for line in told[4:]
-    )
+    steps = ["starting a Kafka broker …", "sending records to topic zeek …", "sending records to topic github …"]
+    if request.node.callspec.params["either"] == "shown":
+        steps.append("starting Spark …")
+    assert told[: len(steps)] == steps
+    flows = told[len(steps) :]
+    assert flows
+    kinds = "new table|batch 1: |done, 1 batch"
+    assert all(re.match(f"(zeek_raw|zeek_dns|github_events): ({kinds})", line) for line in flows)
 
 
 @pytest.mark.long
@@ -170,8 +204,8 @@ def test_the_line_with_spark(shown):
     assert re.search(r"\| +query\|count\|\n.+\n\| +ise\.wrccdc\.org\| *\d+\|", out.stdout)
 
 
-def test_the_line_with_duckdb(shown):
-    folder, done = shown
+def test_the_line_with_duckdb(either):
+    folder, done = either
     out = run(pasted(done.stdout, "Look at it with duckdb:"), folder)
     assert (out.returncode, out.stderr) == (0, "")
     assert re.search(r"│ ise\.wrccdc\.org +│ +\d+ │", out.stdout)

@@ -99,6 +99,7 @@ def test_a_corrected_flow_takes_elements_back_one_by_one_and_once(project):
     )
 
 
+@pytest.mark.long
 def test_a_record_refused_as_a_whole_is_replayed_with_all_of_its_elements(project):
     narrow = NESTED.replace("id bigint NOT NULL", "id int NOT NULL")
     settings = ("explode: items AS item", "select: [CAST(id AS bigint) AS id, item.sku, item.qty]")
@@ -248,6 +249,7 @@ def test_a_dead_letter_table_of_before_gets_the_position(project):
     assert project.say("dead-letters", "replay", "new", "--dry-run")[0] == 0
 
 
+@pytest.mark.long
 def test_of_an_inferred_schema_the_same_is_exploded_as_of_a_declared_one(project):
     lines = (
         "explode: items AS item",

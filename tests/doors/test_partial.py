@@ -219,6 +219,7 @@ def test_a_rewind_brings_what_the_corrected_rules_say(say, send, orders, tmp_pat
     assert rows(tmp_path) == [(1, 30, "a", 7, 6), (2, 21, None, 5, 7)]
 
 
+@pytest.mark.long
 def test_a_column_that_goes_and_comes_again_keeps_the_places_of_its_values(say, send, tmp_path):
     sink = "sequence_by: seq, ignore_null_updates: true, apply_as_deletes: op = 'D', except_columns: [op, changed]"
     send(

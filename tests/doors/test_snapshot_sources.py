@@ -12,6 +12,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.conftest import without_generated_code
 from tests.crashes.oracle import rows_of
 
 from rivermouth import Project
@@ -42,7 +43,7 @@ class Mirrored:
         (self.folder / "rivermouth.yml").write_text(text)
 
     def sql(self, text):
-        self.spark.sql(text.format(t=f"delta.`{self.source}`")).collect()
+        sql(self.spark, self.source, text)
 
     def say(self, *arguments):
         code = invoke(list(arguments))
@@ -68,16 +69,41 @@ def stock(tmp_path, monkeypatch, capsys, spark):
     return Mirrored(tmp_path, capsys, spark)
 
 
-def table_of(stock, properties=""):
-    stock.sql("CREATE TABLE {t} (id INT, v DECIMAL(6,2), at TIMESTAMP) USING delta " + properties)
-    stock.sql("INSERT INTO {t} VALUES (1, 1.50, TIMESTAMP '2026-01-01 00:00:00.000001'), (2, 2, NULL), (3, 3, NULL)")
-    stock.sql("DELETE FROM {t} WHERE id = 2")
-    stock.sql("OPTIMIZE {t}")
-    stock.sql("UPDATE {t} SET v = 30 WHERE id = 3")
+def sql(spark, place, text):
+    spark.sql(text.format(t=f"delta.`{place}`")).collect()
 
 
-def test_a_table_equals_the_newest_version_of_another(stock):
-    table_of(stock)
+COLUMNS = "(id INT, v DECIMAL(6,2), at TIMESTAMP)"
+
+
+def table_at(spark, place, properties=""):
+    for text in (
+        f"CREATE TABLE {{t}} {COLUMNS} USING delta {properties}",
+        "INSERT INTO {t} VALUES (1, 1.50, TIMESTAMP '2026-01-01 00:00:00.000001'), (2, 2, NULL), (3, 3, NULL)",
+        "DELETE FROM {t} WHERE id = 2",
+        "OPTIMIZE {t}",
+        "UPDATE {t} SET v = 30 WHERE id = 3",
+    ):
+        sql(spark, place, text)
+
+
+@pytest.fixture(scope="module")
+def erp(spark, tmp_path_factory):
+    """A table of another program, made once; each test takes a copy."""
+    place = tmp_path_factory.mktemp("erp") / "stock"
+    with without_generated_code(spark):
+        table_at(spark, place)
+    return place
+
+
+@pytest.fixture
+def with_table(stock, erp):
+    shutil.copytree(erp, stock.source)
+    return stock
+
+
+def test_a_table_equals_the_newest_version_of_another(with_table):
+    stock = with_table
     stock.write(f"{{versions_of: {stock.source}}}")
     assert stock.say("validate")[0] == 0
     code, told = stock.say("plan")
@@ -102,10 +128,10 @@ def test_a_table_equals_the_newest_version_of_another(stock):
     assert code == 0, told
 
 
-def test_a_history_has_what_each_version_had(stock):
-    table_of(stock)
+@pytest.mark.long
+def test_a_history_has_what_each_version_had(stock, erp):
     stock.write("{versions_of: silver.erp}", kind="history", sink="keys: [id], sequence_by: kafka_offset")
-    shutil.copytree(stock.source, stock.folder / "lake/silver/erp")
+    shutil.copytree(erp, stock.folder / "lake/silver/erp")
     stock.run()
     assert stock.rows("id", "v", "__START_AT", "__END_AT") == [
         (1, Decimal("1.50"), 1, None),
@@ -115,8 +141,8 @@ def test_a_history_has_what_each_version_had(stock):
     ]
 
 
-def test_a_flow_that_follows_carries_versions_as_they_come(stock):
-    table_of(stock)
+def test_a_flow_that_follows_carries_versions_as_they_come(with_table):
+    stock = with_table
     stock.write(f"{{versions_of: {stock.source}}}", more="    trigger: {every: 300 ms}\n")
     heard, stop = [], managed_session.Stop()
     door = managed_session.RunHooks(listener=heard.append, stop=stop)
@@ -217,7 +243,7 @@ def test_what_cannot_be_read_is_told_in_whole(stock):
 
 
 def test_versions_that_vacuum_took_and_a_table_that_was_made_anew(stock):
-    table_of(stock, "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
+    table_at(stock.spark, stock.source, "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
     stock.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     try:
         stock.sql("VACUUM {t} RETAIN 0 HOURS")
@@ -235,6 +261,6 @@ def test_versions_that_vacuum_took_and_a_table_that_was_made_anew(stock):
     stock.run()
     assert stock.rows("id") == [(1,), (3,)]
     shutil.rmtree(stock.source)
-    table_of(stock)
+    stock.sql(f"CREATE TABLE {{t}} {COLUMNS} USING delta")
     code, told = stock.say("run")
     assert (code, "[TOPIC_RECREATED]" in told) == (1, True), told

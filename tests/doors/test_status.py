@@ -21,7 +21,8 @@ from rivermouth.cli.output import plain
 from rivermouth.cli.status import status_text
 from rivermouth.domain.ledger.ledger import Counts, Decision, first_entry
 from rivermouth.domain.project.locations import resolve
-from rivermouth.engine.report.status import PartitionStatus, project_status
+from rivermouth.engine.report.flow_status import PartitionStatus
+from rivermouth.engine.report.status import project_status
 from rivermouth.errors import LakeNotWritable
 from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
 from rivermouth.ports.kafka.kafka_cluster import Kafka

@@ -443,6 +443,7 @@ def test_min_offsets_wait_and_max_delay_bounds_the_wait(scene, topic):
     assert [batch.counts.consumed for batch in scene.of(BatchDone)] == [3, 2]
 
 
+@pytest.mark.long
 def test_a_broker_that_goes_away_and_comes_back_costs_nothing(spark, tmp_path):
     data = tmp_path / "broker"
     quick = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import shutil
 import time
-import uuid
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from tests.conftest import without_generated_code
 from tests.crashes.oracle import rows_of
 from tests.doors.test_cli_run import Shop
 
@@ -58,24 +56,20 @@ def shop(spark, broker, topic, tmp_path, monkeypatch, capsys):
 
 
 @pytest.fixture(scope="module")
-def lake(spark, broker, tmp_path_factory):
+def lake(spark, broker, topic, tmp_path_factory):
     """A lake, made once for all tests that look at it; and its topic."""
-    folder, name = tmp_path_factory.mktemp("shop"), f"t-{uuid.uuid4().hex[:12]}"
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])[name].result(30)
-    made = Shop(folder, broker.bootstrap_servers, name, None)
-    made.file.write_text(PROJECT.format(servers=made.servers, topic=name))
+    made = Shop(tmp_path_factory.mktemp("shop"), broker.bootstrap_servers, topic(), None)
+    made.file.write_text(PROJECT.format(servers=made.servers, topic=made.topic))
     made.send(*(value(number) for number in range(7)), value(7, "-1"))
-    Project.load(made.file).run("orders", "keyed")
+    with without_generated_code(spark):
+        Project.load(made.file).run("orders", "keyed")
     return made
 
 
 @pytest.fixture
-def full(lake, tmp_path, monkeypatch, capsys):
+def full(lake, copied, capsys):
     """A copy of that lake: eight records by two a batch, one of them a dead letter."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(lake.folder, tmp_path, dirs_exist_ok=True)
-    made = Shop(tmp_path, lake.servers, lake.topic, capsys)
+    made = Shop(copied(lake.folder), lake.servers, lake.topic, capsys)
     made.file.write_text(lake.file.read_text())
     return made
 

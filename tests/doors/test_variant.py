@@ -134,6 +134,7 @@ def test_rows_by_key_keep_the_newest_document(project, way):
     assert project.say("audit")[0] == 0
 
 
+@pytest.mark.long
 def test_every_version_keeps_its_document(project):
     project.write(
         'format: {type: json, schema: "id bigint, at int, payload variant"}',

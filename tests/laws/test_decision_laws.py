@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rivermouth.domain.ledger import decisions, ledger
+from rivermouth.domain.ledger import decisions, offset_ranges
 from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision, gone, problem, undecided
 from rivermouth.domain.ledger.ledger import Counts, first_entry
 from rivermouth.errors import DecisionRefused, OffsetsExpired, RivermouthError
@@ -18,7 +18,7 @@ PARTITIONS = st.dictionaries(st.integers(0, 3), st.tuples(OFFSET, OFFSET, OFFSET
 
 
 def cells(ranges):
-    return {(topic, p, offset) for topic, p, start, end in ledger.flat(ranges) for offset in range(start, end)}
+    return {(topic, p, offset) for topic, p, start, end in offset_ranges.flat(ranges) for offset in range(start, end)}
 
 
 def a_flow(parts):
@@ -99,8 +99,8 @@ def test_what_the_hint_names_settles_all_that_stops_a_flow(topics):
         after = ruling.entry_after(entry, Counts())
         assert problem("shop", after, after.next_offsets, found) is None
         # What of the last batch is left to be read once more, Kafka has.
-        rest = ledger.without(entry.unsettled, ruling.unsettled)
-        for topic, p, start, stop in ledger.flat(rest):
+        rest = offset_ranges.without(entry.unsettled, ruling.unsettled)
+        for topic, p, start, stop in offset_ranges.flat(rest):
             assert found.first[topic][p] <= start < stop <= found.end[topic][p]
 
 
@@ -140,4 +140,4 @@ def test_without_takes_a_beginning_away_and_nothing_else(parts):
             for (p, (a, b)), (_a, _b, c) in zip(ranges["t"].items(), parts.values(), strict=True)
         }
     }
-    assert cells(ledger.without(ranges, away)) == cells(ranges) - cells(away)
+    assert cells(offset_ranges.without(ranges, away)) == cells(ranges) - cells(away)

@@ -28,7 +28,7 @@ from rivermouth.ports.delta.table_ledger import TableLedger
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.spark.session import for_flow
 from rivermouth.rows import envelope
-from rivermouth.rows.keyed import changes
+from rivermouth.rows.keyed import change_order
 from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks._target import Target
 from rivermouth.spec import Flow, ProjectSpec
@@ -184,7 +184,7 @@ class Table:
         way = ["__delete", "__truncate", "__sequence", *(["__ordinal"] if self.flow.splits else [])]
         kept = routed.where("__route = 'table'").select(*dict.fromkeys([*self.columns, *way]))
         self.entry = self.entry.after_batch({}, Counts(), {})
-        order = changes.order_of(self.flow, self.columns)
+        order = change_order.order_of(self.flow, self.columns)
         target = Target(self.ledger, self.table_id, self.version, order, self.tombstones)
         # In each way in turn.
         with merging_by([*WAYS][self.entry.number % len(WAYS)]):
@@ -327,7 +327,7 @@ def test_a_truncation_keeps_its_coordinates_where_they_are_the_key(spark, tmp_pa
     sink = {"keys": "kafka_partition", "sequence_by": "seq", "apply_as_truncates": "op = 'truncate'"}
     table = Table(spark, tmp_path, **sink)
     table.take([Record(2, 1, 1, (0, 0), "upsert", 1), Record(2, 2, 2, (0, 0), "truncate", 5)])
-    order = changes.order_of(table.flow, table.columns)
+    order = change_order.order_of(table.flow, table.columns)
     [mark] = table.tombstones.frame(spark, order).where("__truncate").collect()
     assert (mark["kafka_topic"], mark["kafka_partition"], mark["kafka_offset"]) == ("t", 2, 2)
 

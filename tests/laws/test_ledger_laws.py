@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import ledger, offset_ranges
 from rivermouth.domain.ledger.ledger import Counts, Decision, Entry, first_entry
 from rivermouth.errors import LedgerGap
 
@@ -60,7 +60,7 @@ ENTRIES = st.builds(
 
 def cells(ranges):
     """The single offsets in ranges: the plainest form that there is."""
-    return {(topic, p, offset) for topic, p, start, end in ledger.flat(ranges) for offset in range(start, end)}
+    return {(topic, p, offset) for topic, p, start, end in offset_ranges.flat(ranges) for offset in range(start, end)}
 
 
 def below(offsets):
@@ -77,14 +77,16 @@ def known(offsets):
 
 @given(OFFSETS, RANGES)
 def test_judge_writes_exactly_the_offsets_that_the_table_lacks_or_stops_at_a_gap(next_offsets, planned):
-    has_gap = any(start > next_offsets.get(topic, {}).get(p, start) for topic, p, start, _end in ledger.flat(planned))
+    has_gap = any(
+        start > next_offsets.get(topic, {}).get(p, start) for topic, p, start, _end in offset_ranges.flat(planned)
+    )
     if has_gap:
         with pytest.raises(LedgerGap):
             ledger.remaining_ranges("f", next_offsets, planned)
         return
     written = ledger.remaining_ranges("f", next_offsets, planned)
     assert cells(written) == cells(planned) - below(next_offsets)
-    assert all(start < end for _topic, _p, start, end in ledger.flat(written))
+    assert all(start < end for _topic, _p, start, end in offset_ranges.flat(written))
 
 
 @given(OFFSETS, RANGES)
@@ -93,7 +95,7 @@ def test_a_batch_that_was_written_is_skipped_when_it_comes_again(next_offsets, p
         written = ledger.remaining_ranges("f", next_offsets, planned)
     except LedgerGap:
         return
-    after = ledger.advanced(next_offsets, written)
+    after = offset_ranges.advanced(next_offsets, written)
     assert ledger.remaining_ranges("f", after, written) == {}
     again = ledger.remaining_ranges("f", after, planned)
     # A partition that is not in the ledger and has no records yet is new each time it is planned.
@@ -113,7 +115,7 @@ def test_any_chain_of_batches_that_begin_where_the_ledger_stands_or_before_cover
         }
         written = ledger.remaining_ranges("f", next_offsets, planned)
         seen += list(cells(written))
-        next_offsets = ledger.advanced(next_offsets, written)
+        next_offsets = offset_ranges.advanced(next_offsets, written)
     assert len(seen) == len(set(seen))
     assert set(seen) == below(next_offsets) - below(start)
 
@@ -146,8 +148,8 @@ def test_the_text_of_a_gap():
 
 @given(OFFSETS, RANGES)
 def test_advancing_never_goes_back_and_forgets_no_partition(offsets, ranges):
-    after = ledger.advanced(offsets, ranges)
-    assert known(after) == known(offsets) | {(topic, p) for topic, p, _start, _end in ledger.flat(ranges)}
+    after = offset_ranges.advanced(offsets, ranges)
+    assert known(after) == known(offsets) | {(topic, p) for topic, p, _start, _end in offset_ranges.flat(ranges)}
     for topic, parts in offsets.items():
         for p, offset in parts.items():
             assert after[topic][p] >= offset
@@ -158,12 +160,12 @@ def test_advancing_never_goes_back_and_forgets_no_partition(offsets, ranges):
 def test_between_is_what_lies_before_the_end_and_not_before_the_start(start, end):
     both = known(start) & known(end)
     expected = {cell for cell in below(end) - below(start) if cell[:2] in both}
-    assert cells(ledger.between(start, end)) == expected
+    assert cells(offset_ranges.between(start, end)) == expected
 
 
 @given(OFFSETS, OFFSETS)
 def test_filled_adds_what_is_missing_and_changes_nothing(offsets, defaults):
-    filled = ledger.filled(offsets, defaults)
+    filled = offset_ranges.filled(offsets, defaults)
     assert known(filled) == known(offsets) | known(defaults)
     for topic, p in known(filled):
         source = offsets if (topic, p) in known(offsets) else defaults
@@ -172,10 +174,10 @@ def test_filled_adds_what_is_missing_and_changes_nothing(offsets, defaults):
 
 @given(RANGES, st.integers(1, 300))
 def test_limited_takes_the_beginning_of_each_range_and_starves_none(ranges, max_offsets):
-    part = ledger.limited(ranges, max_offsets)
-    partitions = [item for item in ledger.flat(ranges) if item[2] < item[3]]
+    part = offset_ranges.limited(ranges, max_offsets)
+    partitions = [item for item in offset_ranges.flat(ranges) if item[2] < item[3]]
     assert cells(part) <= cells(ranges)
-    assert ledger.size(part) <= max(max_offsets, len(partitions))
+    assert offset_ranges.size(part) <= max(max_offsets, len(partitions))
     for topic, p, start, end in partitions:
         first, last = part[topic][p]
         assert first == start
@@ -184,8 +186,8 @@ def test_limited_takes_the_beginning_of_each_range_and_starves_none(ranges, max_
 
 @given(RANGES)
 def test_halving_parts_the_ranges_exactly_and_comes_to_an_end(ranges):
-    halves = ledger.halved(ranges)
-    if ledger.size(ranges) <= 1:
+    halves = offset_ranges.halved(ranges)
+    if offset_ranges.size(ranges) <= 1:
         assert halves is None
         return
     first, second = halves
@@ -194,17 +196,17 @@ def test_halving_parts_the_ranges_exactly_and_comes_to_an_end(ranges):
     assert cells(first)
     assert cells(second)
     # The earlier half of each partition comes first, or the second would leave a gap.
-    written = ledger.remaining_ranges("f", ledger.advanced(ledger.starts(ranges), first), second)
+    written = ledger.remaining_ranges("f", offset_ranges.advanced(offset_ranges.starts(ranges), first), second)
     assert cells(written) == cells(second)
 
 
 @given(RANGES, st.integers(1, 20))
 def test_a_drain_in_limited_parts_covers_everything_once(ranges, max_offsets):
-    goal, position, seen = ledger.ends(ranges), ledger.starts(ranges), []
-    while rest := ledger.between(position, goal):
-        part = ledger.limited(rest, max_offsets)
+    goal, position, seen = offset_ranges.ends(ranges), offset_ranges.starts(ranges), []
+    while rest := offset_ranges.between(position, goal):
+        part = offset_ranges.limited(rest, max_offsets)
         seen += list(cells(part))
-        position = ledger.advanced(position, part)
+        position = offset_ranges.advanced(position, part)
     assert len(seen) == len(set(seen))
     assert set(seen) == cells(ranges)
 

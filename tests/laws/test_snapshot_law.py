@@ -25,7 +25,7 @@ from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.rows import envelope
-from rivermouth.rows.keyed import changes
+from rivermouth.rows.keyed import change_order
 from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks._target import Target
 from rivermouth.spec import Flow, ProjectSpec
@@ -148,7 +148,7 @@ class Table:
         way = ["__delete", "__truncate", "__sequence", "__ordinal"]
         kept = routed.where("__route = 'table'").select(*dict.fromkeys([*self.columns, *way]))
         self.entry = self.entry.after_batch({}, Counts(), {})
-        order = changes.order_of(self.flow, self.columns)
+        order = change_order.order_of(self.flow, self.columns)
         target = Target(self.ledger, self.table_id, self.version, order, self.tombstones)
         # In each way in turn.
         with merging_by([*WAYS][self.entry.number % len(WAYS)]):

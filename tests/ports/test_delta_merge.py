@@ -218,9 +218,8 @@ SECOND = {
     [
         ("same number", "unlisted"),
         ("append", "listed"),
-        ("delete", "listed"),
         *(pytest.param(other, "unlisted", marks=pytest.mark.long) for other in ("append", "delete", "optimize")),
-        *(pytest.param(other, "listed", marks=pytest.mark.long) for other in ("same number", "optimize")),
+        *(pytest.param(other, "listed", marks=pytest.mark.long) for other in ("same number", "delete", "optimize")),
     ],
 )
 def test_who_comes_second_is_refused(other, way, spark, tmp_path, monkeypatch):

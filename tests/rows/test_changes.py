@@ -14,7 +14,7 @@ from rivermouth.rows import conform, envelope, routing
 from rivermouth.rows.checks import check
 from rivermouth.rows.columns.table_columns import key_columns, sequence_column
 from rivermouth.rows.conform import kept_columns
-from rivermouth.rows.keyed import changes
+from rivermouth.rows.keyed import change_order, changes
 from rivermouth.spec import Flow
 
 AT = dt.datetime(2026, 1, 1)
@@ -43,7 +43,7 @@ def test_a_flow_without_keys_is_left_alone(spark):
     flow = Flow(name="f", topics=("t",), format="raw", table="silver.t", sink="append")
     frame = spark.range(1)
     assert changes.tell(frame, flow) is frame
-    assert changes.order_of(flow, ["value"]) is None
+    assert change_order.order_of(flow, ["value"]) is None
     assert key_columns(flow) == []
 
 
@@ -175,7 +175,7 @@ def newer(one, other, *, sequenced):
 
 @pytest.mark.parametrize("sequenced", [True, False])
 def test_which_of_two_is_newer(sequenced, spark):
-    order = changes.ChangeOrder(
+    order = change_order.ChangeOrder(
         ("k",), "seq" if sequenced else None, "topic", "partition", "offset", "time", epochs=True
     )
     kinds = "topic string, partition int, kafka_epoch int, offset bigint, time int, seq int"
@@ -192,7 +192,7 @@ def test_which_of_two_is_newer(sequenced, spark):
 
 
 def test_a_row_of_unknown_origin_is_older_than_any_change(spark):
-    order = changes.ChangeOrder(("k",), None, "topic", "partition", "offset", "time")
+    order = change_order.ChangeOrder(("k",), None, "topic", "partition", "offset", "time")
     rows = spark.sql("SELECT 'a' topic, 0 partition, 1L offset, 5 time").alias("s")
     there = spark.sql("SELECT CAST(NULL AS string) topic, CAST(NULL AS int) partition, NULL offset, NULL time").alias(
         "t"
@@ -207,7 +207,7 @@ def test_the_changes_of_one_record_count_once_where_a_sequence_orders_them(spark
     rows = [{"id": "1", "v": "5"}, {"id": "2", "v": "6"}, {"id": "1", "v": "7"}]
     value = json.dumps({"type": "INSERT", "database": "d", "table": "t", "data": rows}).encode()
     sent = spark.createDataFrame([("t", 0, 3, AT, 0, None, value)], SOURCE)
-    order = changes.order_of(flow, ["id", "v"])
+    order = change_order.order_of(flow, ["id", "v"])
     told = transform(envelope.read(sent), flow).select("id", "v", *order.columns, "__delete", "__sequence", "__ordinal")
     found = changes.newest(changes.by_partition(told, order), order).select("id", "v", changes.RECORDS)
     assert sorted(tuple(row) for row in found.collect()) == [(1, 7, 1), (2, 6, 0)]

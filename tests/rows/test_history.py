@@ -14,7 +14,7 @@ from rivermouth.engine.table.keyed_table import keyed_properties
 from rivermouth.extend import find_kind
 from rivermouth.rows import conform, envelope, reserved_names
 from rivermouth.rows.keyed import changes, history
-from rivermouth.rows.keyed.changes import ChangeOrder
+from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.spec import Flow
 
 AT = dt.datetime(2026, 1, 1)

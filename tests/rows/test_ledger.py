@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import ledger, offset_ranges
 from rivermouth.domain.ledger.ledger import Counts, Decision, Entry, first_entry
 from rivermouth.errors import LedgerTooNew, LedgerUnreadable
 
@@ -149,7 +149,7 @@ def test_a_partition_that_is_new_with_a_batch_is_unsettled_from_its_first_offset
 
 
 def test_ranges_as_text():
-    assert ledger.text({"b": {1: (0, 3)}, "a": {2: (5, 9), 0: (1, 2)}}) == "a-0:1..2, a-2:5..9, b-1:0..3"
+    assert offset_ranges.text({"b": {1: (0, 3)}, "a": {2: (5, 9), 0: (1, 2)}}) == "a-0:1..2, a-2:5..9, b-1:0..3"
 
 
 def test_an_entry_says_from_where_on_the_table_is_answerable():

@@ -38,7 +38,9 @@ def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
 
 def audit_text(audit: FlowAudit) -> str:
     """What was found, for a person."""
-    from rivermouth.domain.ledger import ledger
+    from rivermouth.domain.ledger import (
+        offset_ranges,
+    )
     from rivermouth.domain.ledger.lost_state import lost_text
 
     if audit.entry is None:
@@ -48,9 +50,9 @@ def audit_text(audit: FlowAudit) -> str:
     found, counted = audit.found, audit.counted
     verdict = "every record is in exactly one place" if not audit.problems else "NOT every record is where it belongs"
     lines = [f"{audit.flow}: {verdict}", f"  table: {audit.table}"]
-    lines.append(f"  audited: entries {audit.since + 1} to {audit.until}, {ledger.text(audit.ranges)}")
+    lines.append(f"  audited: entries {audit.since + 1} to {audit.until}, {offset_ranges.text(audit.ranges)}")
     if audit.since:
-        before = ledger.text(audit.not_audited)
+        before = offset_ranges.text(audit.not_audited)
         told = f": {before}" if before else ""
         lines.append(f"  not audited, because Kafka no longer holds all of it: entries 0 to {audit.since}{told}")
     if audit.compacted:

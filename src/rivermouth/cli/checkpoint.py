@@ -11,7 +11,7 @@ from rivermouth.cli.output import Output, plain
 from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.report.checkpoints import CheckpointReport
 
 
@@ -79,6 +79,6 @@ def _at(offsets: dict[str, dict[int, int]] | None, topic: str, partition: int) -
 
 
 def _moved(ranges: Ranges) -> str:
-    from rivermouth.domain.ledger.ledger import text
+    from rivermouth.domain.ledger.offset_ranges import text
 
     return text(ranges) or "none"

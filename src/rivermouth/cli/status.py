@@ -19,7 +19,7 @@ from rivermouth.domain.ledger.lost_state import lost_text
 if TYPE_CHECKING:
     from rivermouth.domain.delta.merge_report import MergeReport
     from rivermouth.domain.ledger.ledger import Decision
-    from rivermouth.engine.report.status import FlowStatus
+    from rivermouth.engine.report.flow_status import FlowStatus
     from rivermouth.project.commands.health import BrokenRule
 
 

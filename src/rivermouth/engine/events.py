@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from rivermouth.domain.delta.maintenance import MaintenanceReport
 from rivermouth.domain.delta.merge_report import MergeReport
-from rivermouth.domain.ledger.ledger import Counts, Decision, Ranges
+from rivermouth.domain.ledger.ledger import Counts, Decision
+from rivermouth.domain.ledger.offset_ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)

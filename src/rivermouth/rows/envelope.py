@@ -8,7 +8,7 @@ from rivermouth import names
 from rivermouth.decoding import record_keys
 from rivermouth.decoding.json.utf8 import is_utf8
 from rivermouth.decoding.wrapped import unwrap
-from rivermouth.domain.ledger.ledger import Ranges, flat, size
+from rivermouth.domain.ledger.offset_ranges import Ranges, flat, size
 from rivermouth.schemas import time_bounds
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.spec import Flow
 
 TABLE: Final = "table"

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.ports.delta import delta_ddl, delta_table
 from rivermouth.ports.delta.delta_merge import delete_alone
-from rivermouth.rows.keyed.changes import Truncations
+from rivermouth.rows.keyed.change_order import Truncations
 from rivermouth.rows.keyed.history import ENTRY
 from rivermouth.schemas.column_types import nullable_columns
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.rows.keyed.changes import ChangeOrder
+    from rivermouth.rows.keyed.change_order import ChangeOrder
 
 _DELETED_AT: Final = "__deleted_at"
 _FORGET_EVERY_S: Final = 3600.0

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from rivermouth import names
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.ports.delta import delta_table
 from rivermouth.rows import envelope, routing
 from rivermouth.rows.columns.epochs import epoch_now
@@ -21,7 +21,8 @@ from rivermouth.rows.columns.epochs import epoch_now
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from rivermouth.domain.ledger.ledger import Entry, Ranges
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.spec import Flow
 
@@ -157,7 +158,7 @@ class Erased:
             self._bounds = self._found(spark, newest)
         near = any(
             self._bounds[topic, partition][0] < end and start <= self._bounds[topic, partition][1]
-            for topic, partition, start, end in ledger.flat(ranges)
+            for topic, partition, start, end in offset_ranges.flat(ranges)
             if (topic, partition) in self._bounds
         )
         found = self.records(spark, newest) if near else None

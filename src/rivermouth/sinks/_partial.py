@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.ports.delta import delta_table
-    from rivermouth.rows.keyed.changes import ChangeOrder, Truncations
+    from rivermouth.rows.keyed.change_order import ChangeOrder, Truncations
     from rivermouth.rows.keyed.key_ranges import Ranges
     from rivermouth.side_tables.deleted_keys import Tombstones
     from rivermouth.sinks._target import Target

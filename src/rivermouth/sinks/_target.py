@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rivermouth.ports.delta.table_ledger import TableLedger
-    from rivermouth.rows.keyed.changes import ChangeOrder
+    from rivermouth.rows.keyed.change_order import ChangeOrder
     from rivermouth.side_tables.deleted_keys import Tombstones
 
 

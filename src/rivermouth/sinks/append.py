@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from rivermouth.domain.ledger.ledger import size
+from rivermouth.domain.ledger.offset_ranges import size
 from rivermouth.errors import CommitLost
 from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.delta.table_ledger import app_id

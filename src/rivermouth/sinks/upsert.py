@@ -13,8 +13,8 @@ from pyspark.sql.types import StructField
 from rivermouth import names
 from rivermouth.ports.delta import delta_ddl
 from rivermouth.ports.spark.persisted import computed, held_bytes
+from rivermouth.rows.keyed import change_order, key_ranges
 from rivermouth.rows.keyed import changes as of_keys
-from rivermouth.rows.keyed import key_ranges
 from rivermouth.rows.keyed import partial_updates as partial
 from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.rows.split_changes import FIRST
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.ports.delta import delta_table
-    from rivermouth.rows.keyed.changes import ChangeOrder
+    from rivermouth.rows.keyed.change_order import ChangeOrder
     from rivermouth.rows.keyed.key_ranges import Ranges
     from rivermouth.side_tables.deleted_keys import Tombstones
     from rivermouth.sinks._target import Target
@@ -143,7 +143,7 @@ def _keep_values(changes: DataFrame, order: ChangeOrder, target: Target, *, leav
 
 def _merge_rows(
     changes: DataFrame,
-    truncated: of_keys.Truncations | None,
+    truncated: change_order.Truncations | None,
     order: ChangeOrder,
     tombstones: Tombstones,
     target: Target,
@@ -191,7 +191,7 @@ class _Left:
     """
 
     changes: DataFrame
-    truncated: of_keys.Truncations | None = None
+    truncated: change_order.Truncations | None = None
     cleared: int = 0
     leaves: bool = False
 
@@ -264,7 +264,7 @@ def _in_time(changes: DataFrame, order: ChangeOrder, tombstones: Tombstones) -> 
         yield changes.join(F.broadcast(known), [*order.keys], "left_anti") if told["rows"] else changes
 
 
-def _what(changes: DataFrame, order: ChangeOrder, found: _Found, truncated: of_keys.Truncations | None) -> Merge:
+def _what(changes: DataFrame, order: ChangeOrder, found: _Found, truncated: change_order.Truncations | None) -> Merge:
     way = {names.CHANGE, names.DELETE, names.ORDINAL, of_keys.RECORDS}
     way |= {names.SEQUENCE} if order.sequence != names.SEQUENCE else set()
     columns = [names.quoted(name) for name in changes.columns if name not in way]

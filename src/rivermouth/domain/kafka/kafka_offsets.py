@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rivermouth.domain.kafka.source_topics import Topic
-    from rivermouth.domain.ledger.ledger import Offsets
+    from rivermouth.domain.ledger.offset_ranges import Offsets
     from rivermouth.spec import EndingOffsets, Flow
 
 LATEST: Final = -1

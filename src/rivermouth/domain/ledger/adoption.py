@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rivermouth.domain.ledger.data_loss import KafkaState
-    from rivermouth.domain.ledger.ledger import Offsets
+    from rivermouth.domain.ledger.offset_ranges import Offsets
 
 TABLE: Final = "table"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rivermouth.domain.ledger import ledger
-from rivermouth.domain.ledger.ledger import Counts, Entry, Offsets, Ranges
+from rivermouth.domain.ledger import offset_ranges
+from rivermouth.domain.ledger.ledger import Counts, Entry
+from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,9 @@ def window(entries: Sequence[Entry], counts: Counts | None, first: Offsets) -> W
     return Window(
         since=entries[at].number,
         until=newest.number if counts is not None else newest.number - 1,
-        ranges=ledger.between(begins, end),
+        ranges=offset_ranges.between(begins, end),
         counts=totals - already,
-        before=ledger.between(starts(entries), begins),
+        before=offset_ranges.between(starts(entries), begins),
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from rivermouth.domain.ledger import ledger
-from rivermouth.domain.ledger.ledger import EARLIEST, Entry, Offsets, Ranges
+from rivermouth.domain.ledger import offset_ranges
+from rivermouth.domain.ledger.ledger import EARLIEST, Entry
+from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
 from rivermouth.errors import OffsetsBeyondEnd, OffsetsExpired, PartitionsFewer, TopicRecreated
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class LossDecision:
     @property
     def options(self) -> str:
         """As the options of ``rivermouth run``."""
-        losses = (f"--accept-loss {range_text(*part)}" for part in ledger.flat(self.losses))
+        losses = (f"--accept-loss {range_text(*part)}" for part in offset_ranges.flat(self.losses))
         epochs = (f"--new-epoch {topic}" for topic in sorted(self.epochs))
         rewinds = (
             f"--rewind {rewind_text(topic, partition, offset)}"
@@ -88,7 +89,7 @@ class LossDecision:
 def gone(needed: Offsets, first: Offsets) -> Ranges:
     """The offsets that are needed and lie before the first one that Kafka holds."""
     known = {topic: {p: o for p, o in first.get(topic, {}).items() if p in parts} for topic, parts in needed.items()}
-    return ledger.between(needed, known)
+    return offset_ranges.between(needed, known)
 
 
 def with_added(entry: Entry, needed: Offsets, found: KafkaState) -> Offsets:
@@ -99,7 +100,7 @@ def with_added(entry: Entry, needed: Offsets, found: KafkaState) -> Offsets:
     """
     topics = entry.next_offsets.keys() & found.first.keys() if found.whole else ()
     added = {topic: dict.fromkeys(found.first[topic].keys() - entry.next_offsets[topic].keys(), 0) for topic in topics}
-    return ledger.filled(needed, added)
+    return offset_ranges.filled(needed, added)
 
 
 def undecided(entry: Entry, needed: Offsets, found: KafkaState) -> LossDecision:
@@ -134,7 +135,7 @@ def problem(
         return _made_anew(flow, entry, found, topic, options)
     for topic, p, start, end in beyond(entry.next_offsets, found):
         return OffsetsBeyondEnd(flow=flow, topic=topic, partition=p, next_offset=start, end=end, options=options)
-    topic, p, start, end = next(ledger.flat(lacking.losses))
+    topic, p, start, end = next(offset_ranges.flat(lacking.losses))
     return OffsetsExpired(
         flow=flow,
         topic=topic,
@@ -142,7 +143,7 @@ def problem(
         start=start,
         end=end,
         place=found.place,
-        gone=ledger.size(lacking.losses),
+        gone=offset_ranges.size(lacking.losses),
         options=options,
     )
 
@@ -157,7 +158,7 @@ def _made_anew(flow: str, entry: Entry, found: KafkaState, topic: str, options: 
         found=found.ids[topic] if another else len(there),
         expected=entry.topic_ids[topic] if another else len(there) + len(missing(entry, found, topic)),
         stands=_stands(topic, entry.next_offsets.get(topic, {})),
-        held=ledger.size(ledger.between({topic: there}, {topic: found.end.get(topic, {})})),
+        held=offset_ranges.size(offset_ranges.between({topic: there}, {topic: found.end.get(topic, {})})),
         options=options,
     )
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision, problem, undecided
-from rivermouth.domain.ledger.ledger import Decision, Entry, Offsets, Ranges
+from rivermouth.domain.ledger.ledger import Decision, Entry
 from rivermouth.domain.ledger.loss_decision import BY_SETTING, LossDecisionBuilder, LossDecisionResult
+from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
 
 FORESEEN: Final = "a run records first"
 
@@ -69,7 +70,7 @@ def rule(
     ruler = LossDecisionBuilder(flow, entry, needed, found, wanted)
     for topic in wanted.epochs:
         ruler.begin(topic)
-    for topic, partition, start, end in ledger.flat(wanted.losses):
+    for topic, partition, start, end in offset_ranges.flat(wanted.losses):
         ruler.lose(topic, partition, start, end)
     for topic, parts in wanted.rewinds.items():
         for partition, offset in sorted(parts.items()):
@@ -112,7 +113,7 @@ def text(decision: Decision) -> str:
 def _within(ranges: Ranges, limits: Ranges) -> Ranges:
     """What of ``ranges`` lies within ``limits``."""
     result: Ranges = {}
-    for topic, partition, start, end in ledger.flat(ranges):
+    for topic, partition, start, end in offset_ranges.flat(ranges):
         low, high = limits.get(topic, {}).get(partition, (end, end))
         if max(start, low) < min(end, high):
             result.setdefault(topic, {})[partition] = (max(start, low), min(end, high))

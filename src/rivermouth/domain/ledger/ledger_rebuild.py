@@ -6,8 +6,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from rivermouth.domain.ledger import ledger
-from rivermouth.domain.ledger.ledger import Counts, Decision, Entry, Offsets
+from rivermouth.domain.ledger import offset_ranges
+from rivermouth.domain.ledger.ledger import Counts, Decision, Entry
+from rivermouth.domain.ledger.offset_ranges import Offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def entry_after(
         )
         for topic, parts in sorted(begins.items())
     )
-    start = ledger.filled(begins, entry.next_offsets)
+    start = offset_ranges.filled(begins, entry.next_offsets)
     return replace(
         entry,
         number=number,
@@ -65,5 +66,5 @@ def entry_after(
         totals=entry.totals + counts,
         attempt=uuid.uuid4().hex,
         decisions=(*entry.decisions, *decisions),
-        begins=ledger.filled(begins, entry.begins),
+        begins=offset_ranges.filled(begins, entry.begins),
     )

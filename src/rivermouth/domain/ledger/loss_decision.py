@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.ledger.data_loss import (
     KafkaState,
     LossDecision,
@@ -20,7 +20,8 @@ from rivermouth.domain.ledger.data_loss import (
     undecided,
     with_added,
 )
-from rivermouth.domain.ledger.ledger import EARLIEST, Counts, Decision, Entry, Offsets, Ranges
+from rivermouth.domain.ledger.ledger import EARLIEST, Counts, Decision, Entry
+from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
 from rivermouth.errors import DecisionRefused, RivermouthError
 
 BY_SETTING: Final = "on_data_loss"
@@ -73,7 +74,7 @@ class LossDecisionResult:
             settled=self.next_offsets,
             topic_ids={**entry.topic_ids, **self.topic_ids},
             # Known with the commit itself, so they need not wait for the entry after it.
-            totals=entry.totals + counts + Counts(lost=ledger.size(self.unread)),
+            totals=entry.totals + counts + Counts(lost=offset_ranges.size(self.unread)),
             attempt=uuid.uuid4().hex,
             epochs={**entry.epochs, **begun},
             begins=self._begins(entry),
@@ -83,7 +84,7 @@ class LossDecisionResult:
     def _begins(self, entry: Entry) -> Offsets:
         """For what the table is answerable from then on: in a new epoch from its start, after a rewind from there."""
         result: Offsets = {topic: dict(parts) for topic, parts in entry.begins.items()}
-        lost = ledger.starts(self.unread)
+        lost = offset_ranges.starts(self.unread)
         for topic, parts in self.next_offsets.items():
             known = result.setdefault(topic, {})
             for partition, offset in parts.items():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.domain.ledger.ledger import flat, size
+from rivermouth.domain.ledger.offset_ranges import flat, size
 
 if TYPE_CHECKING:
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.offset_ranges import Ranges
 
 SAMPLE_RECORDS: Final = 50_000
 """Enough to meet a field that one record in a thousand has."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.domain.ledger import audit_window, ledger
+from rivermouth.domain.ledger import audit_window, offset_ranges
 from rivermouth.domain.ledger.audit_window import Tally, Window
 from rivermouth.domain.ledger.data_loss import problem
-from rivermouth.domain.ledger.ledger import Counts, Ranges
+from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.domain.ledger.lost_state import ERASED_RECORDS, LostState
+from rivermouth.domain.ledger.offset_ranges import Ranges
 from rivermouth.engine.audit import audit_exploded, audit_keyed
 from rivermouth.engine.batch import pipeline
 from rivermouth.engine.batch.pipeline import as_coordinates, rows_within, transformed, with_epoch
@@ -154,7 +155,9 @@ def _audited(run: FlowRun) -> FlowAudit | None:
     topics = {name: topic for name, topic in described.items() if topic.id == newest.topic_ids.get(name, topic.id)}
     first = run.kafka.beginning_offsets(topics)
     earlier = [each.entry for each in reversed(run.ledger.newest()) if each.entry.number < newest.number]
-    window = audit_window.window([*earlier, newest], run.position.counts, ledger.filled(first, newest.next_offsets))
+    window = audit_window.window(
+        [*earlier, newest], run.position.counts, offset_ranges.filled(first, newest.next_offsets)
+    )
     told = FlowAudit(
         flow=run.flow.name,
         table=run.places.table,

@@ -10,7 +10,7 @@ from rivermouth import names
 from rivermouth.domain.ledger.audit_window import Tally, whole
 from rivermouth.engine.batch.pipeline import marked_changes, rows_within, table_order, table_rows, transformed
 from rivermouth.rows import routing
-from rivermouth.rows.keyed import changes, history, partial_updates
+from rivermouth.rows.keyed import change_order, changes, history, partial_updates
 from rivermouth.rows.keyed.column_starts import unread
 from rivermouth.rows.split_changes import once
 from rivermouth.side_tables import erased_records as of_erased
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.audit_window import Window
     from rivermouth.engine.flow.running import FlowRun
-    from rivermouth.rows.keyed.changes import ChangeOrder
+    from rivermouth.rows.keyed.change_order import ChangeOrder
 
 _KEYS = [*names.IN_TABLE]
 _FINE = "__fine"
@@ -155,7 +155,7 @@ def _fine(kept: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -
     return known.withColumn(_FINE, F.coalesce("__late", F.lit(False)) | F.col(_FINE))
 
 
-def _truncations(told: DataFrame, order: ChangeOrder, run: FlowRun) -> list[changes.Truncations]:
+def _truncations(told: DataFrame, order: ChangeOrder, run: FlowRun) -> list[change_order.Truncations]:
     """The truncations that are remembered, and, for what is remembered no more, those that Kafka still tells."""
     kind = told.schema[names.SEQUENCE].dataType.simpleString()
     remembered = None if run.tombstones is None else run.tombstones.truncations(run.spark, order, kind)

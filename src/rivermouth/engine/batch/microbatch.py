@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rivermouth import names
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import ledger, offset_ranges
 from rivermouth.domain.ledger.undeclared_names import after_batch
 from rivermouth.engine.batch.pipeline import (
     complete,
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from rivermouth.domain.ledger.ledger import Counts, Entry, Ranges
+    from rivermouth.domain.ledger.ledger import Counts, Entry
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.delta.delta_table import Commit
 
@@ -74,7 +75,7 @@ def process(frame: DataFrame, planned: Ranges, run: FlowRun) -> BatchDone | Batc
     routed = without_erased_changes(transformed(rows, run, watched=run.watches(planned)), run, ranges)
     # 4 count
     keys = number_keys.counting(run.flow) if entry.number == 1 else {}
-    observed = Observed(routed, routing.counting(run.flow, routing.block_size(ledger.size(ranges))) | keys)
+    observed = Observed(routed, routing.counting(run.flow, routing.block_size(offset_ranges.size(ranges))) | keys)
     # 5 write
     run.reached("write")
     table = table_rows(observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
@@ -136,7 +137,7 @@ def write_dead_letters(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], 
     """
     if counts.dead_lettered == 0:
         return counts
-    blocks, block = seen["blocks"], routing.block_size(ledger.size(ranges))
+    blocks, block = seen["blocks"], routing.block_size(offset_ranges.size(ranges))
     whole = run.source.with_headers(headers=True)
     marked = routing.marked(ranges, blocks, block)
     rows = without_erased(envelope.read(whole.batch(run.spark, marked)), run, marked)

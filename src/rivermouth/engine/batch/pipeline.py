@@ -22,7 +22,7 @@ from rivermouth.ports.spark.prepared_plan import Prepared
 from rivermouth.rows import checks, conform, dead_letter, envelope, explode, partition_values, routing, split_changes
 from rivermouth.rows.columns import table_columns
 from rivermouth.rows.columns.epochs import epoch_now, epoch_then
-from rivermouth.rows.keyed import changes, partial_updates
+from rivermouth.rows.keyed import change_order, changes, partial_updates
 from rivermouth.side_tables import erased_records
 from rivermouth.sinks._target import Target
 from rivermouth.sinks.append import Append
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from rivermouth.domain.delta.merge_report import MergeReport
-    from rivermouth.domain.ledger.ledger import Counts, Entry, Offsets, Ranges
+    from rivermouth.domain.ledger.ledger import Counts, Entry
+    from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.domain.ledger.undeclared_names import UndeclaredNames
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.delta.delta_table import Commit
-    from rivermouth.rows.keyed.changes import ChangeOrder
+    from rivermouth.rows.keyed.change_order import ChangeOrder
     from rivermouth.spec import Flow
 
 
@@ -141,7 +142,7 @@ def table_rows(rows: DataFrame, run: FlowRun, beside: Sequence[str] = ()) -> Dat
 
 def table_order(run: FlowRun) -> ChangeOrder | None:
     """How the flow's table orders its rows as it is now; None for a table without keys."""
-    return changes.order_of(run.flow, run.columns, epochs=bool(run.position.entry.epochs), left=run.left)
+    return change_order.order_of(run.flow, run.columns, epochs=bool(run.position.entry.epochs), left=run.left)
 
 
 def table_coordinates(run: FlowRun, *more: Column, version: int | None = None) -> DataFrame:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch.pipeline import (
     beginning_offsets,
     table_order,
@@ -21,9 +21,9 @@ from rivermouth.rows.columns.epochs import epoch_now
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
-    from rivermouth.rows.keyed.changes import ChangeOrder
+    from rivermouth.rows.keyed.change_order import ChangeOrder
 
 
 def forget_what_is_no_deletion(run: FlowRun, again: Ranges) -> None:
@@ -61,7 +61,7 @@ def _readable(run: FlowRun, again: Ranges) -> Ranges:
         for topic, parts in again.items()
         if topic in first
     }
-    return ledger.between(starts, ledger.ends(again))
+    return offset_ranges.between(starts, offset_ranges.ends(again))
 
 
 def _within(run: FlowRun, facts: DataFrame, ranges: Ranges, order: ChangeOrder) -> DataFrame:

@@ -10,7 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import ledger, offset_ranges
 from rivermouth.engine.batch.pipeline import (
     as_coordinates,
     complete,
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from rivermouth.domain.ledger.ledger import Counts, Ranges
+    from rivermouth.domain.ledger.ledger import Counts
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
-    from rivermouth.rows.keyed.changes import ChangeOrder, Truncations
+    from rivermouth.rows.keyed.change_order import ChangeOrder, Truncations
     from rivermouth.side_tables.deleted_keys import Tombstones
 
 
@@ -104,9 +105,9 @@ def recount(run: FlowRun, ranges: Ranges, gone: Ranges | None = None) -> Counts:
         exploded=found + letters - records,
         written=found,
         dead_lettered=letters,
-        lost=ledger.size(gone) - records,
+        lost=offset_ranges.size(gone) - records,
     )
-    rest = ledger.without(ranges, gone)
+    rest = offset_ranges.without(ranges, gone)
     return counts + _recounted(run, rest, complete=not buried) if rest else counts
 
 
@@ -140,7 +141,7 @@ def _completed(run: FlowRun, routed: DataFrame, held: DataFrame, counts: Counts)
 
 
 def _counted(routed: DataFrame, run: FlowRun, ranges: Ranges) -> Counts:
-    aggregates = routing.counting(run.flow, routing.block_size(ledger.size(ranges)))
+    aggregates = routing.counting(run.flow, routing.block_size(offset_ranges.size(ranges)))
     return routing.counted(run.flow, routed.agg(F.expr(struct_of(aggregates))).collect()[0][0].asDict())
 
 
@@ -183,7 +184,7 @@ def _in_records(run: FlowRun, counts: Counts, places: DataFrame) -> Counts:
 def _recounted_changes(run: FlowRun, ranges: Ranges, gone: Ranges) -> Counts:
     """Of a keyed table, whose rows do not tell of all records that made them: those of now do, and what they say."""
     whole = run.source.with_headers(headers=True)
-    counts, rest = ledger.Counts(lost=ledger.size(gone)), ledger.without(ranges, gone)
+    counts, rest = ledger.Counts(lost=offset_ranges.size(gone)), offset_ranges.without(ranges, gone)
     if not rest:
         return counts
     judged_now = transformed(without_erased(envelope.read(whole.batch(run.spark, rest)), run, rest), run)

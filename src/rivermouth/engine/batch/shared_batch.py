@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch import microbatch
 from rivermouth.engine.batch.pipeline import has_current_date, table_rows, transformed
 from rivermouth.engine.events import BatchSkipped
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from rivermouth.domain.ledger.ledger import Entry, Ranges
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.events import BatchDone
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.engine.flow.table_shape import TableShape
@@ -242,7 +243,7 @@ def _carry(group: Sequence[_BatchRequest]) -> None:
         # Each task writes a file for each table.
         rows = rows.coalesce(run.spark.sparkContext.defaultParallelism)
         routed = transformed(rows, run, beside=(names.NUMBER,))
-        aggregates = routing.counting(run.flow, routing.block_size(ledger.size(ranges)))
+        aggregates = routing.counting(run.flow, routing.block_size(offset_ranges.size(ranges)))
         if any(each.run.position.entry.number == 0 for each in group):
             aggregates |= number_keys.counting(run.flow)
         observed = ObservedEach(routed, names.NUMBER, len(group), aggregates)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import IntegerType, StructField
 
 from rivermouth import names
-from rivermouth.domain.ledger import decisions, ledger
+from rivermouth.domain.ledger import decisions, ledger, offset_ranges
 from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision, problem
 from rivermouth.engine.batch.pipeline import write_entry
 from rivermouth.engine.batch.recovery import finish_decision, recount, recover
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rivermouth.domain.kafka.source_topics import Topic
-    from rivermouth.domain.ledger.ledger import Counts, Offsets
+    from rivermouth.domain.ledger.ledger import Counts
     from rivermouth.domain.ledger.loss_decision import LossDecisionResult
+    from rivermouth.domain.ledger.offset_ranges import Offsets
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
@@ -122,7 +123,7 @@ def _counts(run: FlowRun, ruling: LossDecisionResult, wanted: LossDecision) -> C
         return recount(run, ranges, ruling.unsettled)
     # What others left of the batch says nothing about it: it has to be read again as a whole.
     kept: Offsets = {}
-    for topic, p, start, _end in ledger.flat(ledger.without(ranges, ruling.unsettled)):
+    for topic, p, start, _end in offset_ranges.flat(offset_ranges.without(ranges, ruling.unsettled)):
         if ruling.next_offsets.get(topic, {}).get(p, start) > start:
             kept.setdefault(topic, {})[p] = start
     if not kept:

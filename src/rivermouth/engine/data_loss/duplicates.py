@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.ledger.data_loss import LossDecision, rewind_text
 from rivermouth.engine.batch.pipeline import as_coordinates, rows_within, table_coordinates
 from rivermouth.errors import DecisionRefused, RewindDoubles
@@ -16,8 +16,8 @@ from rivermouth.rows import envelope
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-    from rivermouth.domain.ledger.ledger import Offsets, Ranges
     from rivermouth.domain.ledger.loss_decision import LossDecisionResult
+    from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.engine.flow.running import FlowRun
 
 _PLACE = (names.TOPIC, names.PARTITION)
@@ -85,8 +85,10 @@ def _readable(run: FlowRun, ranges: Ranges) -> Ranges:
     if not ranges:
         return {}
     ends = run.kafka.end_offsets(run.kafka.topics(run.flow))
-    limits = {t: {p: min(end, ends[t][p]) for p, end in parts.items()} for t, parts in ledger.ends(ranges).items()}
-    return ledger.between(ledger.starts(ranges), limits)
+    limits = {
+        t: {p: min(end, ends[t][p]) for p, end in parts.items()} for t, parts in offset_ranges.ends(ranges).items()
+    }
+    return offset_ranges.between(offset_ranges.starts(ranges), limits)
 
 
 def _timestamp(run: FlowRun) -> str | None:

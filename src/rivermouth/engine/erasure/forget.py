@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.erasure import ForgetRequest
     from rivermouth.engine.erasure.select_rows import ErasureSelection
     from rivermouth.engine.flow.running import FlowRun
-    from rivermouth.rows.keyed.changes import ChangeOrder
+    from rivermouth.rows.keyed.change_order import ChangeOrder
 
 _RETENTION: Final = "delta.deletedFileRetentionDuration"
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType
 
 from rivermouth import names
 from rivermouth.decoding import record_keys
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch.pipeline import (
     as_coordinates,
     beginning_offsets,
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from rivermouth.domain.ledger.erasure import ForgetRequest
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
-    from rivermouth.rows.keyed.changes import ChangeOrder
+    from rivermouth.rows.keyed.change_order import ChangeOrder
 
 _APPEND_ONLY: Final = "delta.appendOnly"
 _MET: Final = "__met"
@@ -400,4 +400,4 @@ def _changes(rows: DataFrame, keys: DataFrame, order: ChangeOrder, columns: Sequ
 def _readable(run: FlowRun) -> Ranges:
     """What Kafka still holds of what the flow has read."""
     read = run.position.entry.next_offsets
-    return ledger.between(beginning_offsets(run, read.keys()), read)
+    return offset_ranges.between(beginning_offsets(run, read.keys()), read)

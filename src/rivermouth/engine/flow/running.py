@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from rivermouth.domain.ledger.ledger import Counts, Entry, Ranges
+    from rivermouth.domain.ledger.ledger import Counts, Entry
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.flow.shared_part import SharedBatchPart
     from rivermouth.engine.flow.table_shape import TableChanges

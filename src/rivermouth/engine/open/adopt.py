@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.ledger import adoption as adopting
-from rivermouth.domain.ledger.ledger import Offsets
+from rivermouth.domain.ledger.offset_ranges import Offsets
 from rivermouth.engine.data_loss.decide import found_of
 from rivermouth.engine.events import DecisionRecorded, Warned
 from rivermouth.engine.open import adopt_keyed

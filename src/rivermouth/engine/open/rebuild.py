@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from rivermouth.domain.ledger import ledger, ledger_rebuild
+from rivermouth.domain.ledger import ledger_rebuild, offset_ranges
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine.batch.pipeline import table_coordinates
 from rivermouth.engine.batch.recovery import finish_decision, recover
@@ -42,7 +42,7 @@ def empty(run: FlowRun, topics: Mapping[str, Topic], wanted: Rebuild) -> None:
         whatever command, gives the dead letters up before its first batch.
     """
     first = run.kafka.beginning_offsets(topics)
-    _check_whole(run, ledger.between(first, run.kafka.end_offsets(topics)))
+    _check_whole(run, offset_ranges.between(first, run.kafka.end_offsets(topics)))
     if run.void is None or (run.position.counts is None and not run.position.entry.unsettled):
         recover(run)  # an erasure, too, and a rewind, though others changed the table since
     before = run.position
@@ -60,7 +60,7 @@ def empty(run: FlowRun, topics: Mapping[str, Topic], wanted: Rebuild) -> None:
             run.emit(DecisionRecorded(run.flow.name, entry.number, decision))
 
 
-def _check_whole(run: FlowRun, held: ledger.Ranges) -> None:
+def _check_whole(run: FlowRun, held: offset_ranges.Ranges) -> None:
     """Nothing, if all rows of the table came from what the source holds."""
     flow, table = run.flow, run.places.table
     for topic in run.position.entry.epochs:

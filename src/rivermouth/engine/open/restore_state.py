@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructField, StructType
 
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.domain.ledger.lost_state import COUNTS, LEDGER_COPY, SCHEMA, LostState
 from rivermouth.engine.batch.pipeline import complete, rows_within
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.events import Event
     from rivermouth.engine.flow.running import FlowRun
@@ -116,7 +116,7 @@ def settle_restored(run: FlowRun) -> None:
     counts = replace(recount(run, ranges, gone), lost=0)
     if gone and run.flow.keyed is not None:
         merged = rows_within(run, gone).distinct().count()
-        whole = not ledger.without(ranges, gone) and run.dead_letters.exists()
+        whole = not offset_ranges.without(ranges, gone) and run.dead_letters.exists()
         letters = letters_within(run, gone).count() if whole else 0
         counts += Counts(consumed=merged + letters, merged=merged, dead_lettered=letters)
     complete(run, ranges, counts, time.monotonic() - started)

@@ -14,7 +14,8 @@ from rivermouth.ports.lake.lake_reader import LakeReader
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rivermouth.domain.ledger.ledger import Entry, Offsets, Ranges
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.spec import Flow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rivermouth.domain.ledger import decisions, ledger
+from rivermouth.domain.ledger import decisions, ledger, offset_ranges
 from rivermouth.engine.data_loss.decide import found_of, now
 from rivermouth.engine.flow import table_per_topic
 from rivermouth.engine.flow.lost_state import deleted_text
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.kafka.source_topics import Topic
     from rivermouth.domain.ledger.data_loss import KafkaState
-    from rivermouth.domain.ledger.ledger import Entry, Offsets, Ranges
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.engine.events import Event
     from rivermouth.engine.flow.orders import Job
     from rivermouth.engine.flow.running import FlowRun
@@ -169,7 +170,7 @@ def _planned(
         found = found_of(kafka, flow, topics)
         next_offsets, said = _after_takeover(flow, taken, topics, found)
         warnings += (*taken.warnings, *said)
-        start = ledger.filled(next_offsets, found.first)
+        start = offset_ranges.filled(next_offsets, found.first)
         why, entry = f"what the table has, by {taken.basis}: it would be taken over", None
     elif standing_still is None:
         start = kafka.resolve_starting(flow, topics)
@@ -181,10 +182,10 @@ def _planned(
         needed = standing.entry.next_offsets if state_lost else standing.needed
         next_offsets, said = _decided(flow, standing.entry, needed, found)
         warnings += said
-        start = ledger.filled(next_offsets, found.first)
+        start = offset_ranges.filled(next_offsets, found.first)
         why = f"ledger entry {entry} of the table"
-    ranges = ledger.between(_only(start, topics), kafka.resolve_ending(flow, topics))
-    offsets = ledger.size(ranges)
+    ranges = offset_ranges.between(_only(start, topics), kafka.resolve_ending(flow, topics))
+    offsets = offset_ranges.size(ranges)
     return replace(
         _shaped(named, flow, shape),
         creates_table=standing_still is None and taken is None,

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rivermouth import names
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch.pipeline import transform
 from rivermouth.engine.open.sources import source_of
 from rivermouth.engine.schema.kept_schemas import fixed, inferred_now
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.rows import envelope, routing
-from rivermouth.rows.keyed import changes
+from rivermouth.rows.keyed import change_order, changes
 from rivermouth.side_tables.deleted_keys import truncations_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.orders import FlowJob
     from rivermouth.spec import Flow
 
@@ -57,7 +57,7 @@ def frame_of(spark: SparkSession, order: FlowJob) -> DataFrame:
     rows = envelope.read(held)
     rows = transform(rows, flow).where(f"{names.ROUTE} = '{routing.TABLE}'")
     columns = [names.quoted(name) for name in shape.columns.names]
-    of_table = changes.order_of(flow, shape.columns.names)
+    of_table = change_order.order_of(flow, shape.columns.names)
     if of_table is None:
         return rows.selectExpr(*columns)
     way = [names.DELETE, names.SEQUENCE, *([names.ORDINAL] if flow.splits else [])]
@@ -73,4 +73,4 @@ def frame_of(spark: SparkSession, order: FlowJob) -> DataFrame:
 
 def _ranges(flow: Flow, kafka: Kafka) -> Ranges:
     topics = kafka.topics(flow)
-    return ledger.between(kafka.resolve_starting(flow, topics), kafka.resolve_ending(flow, topics))
+    return offset_ranges.between(kafka.resolve_starting(flow, topics), kafka.resolve_ending(flow, topics))

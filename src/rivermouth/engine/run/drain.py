@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch import microbatch
 from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.batch.shared_batch import process_part
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from rivermouth.domain.ledger.ledger import Offsets, Ranges
+    from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.spec import Flow
 
@@ -68,14 +68,14 @@ def carry(ranges: Ranges, run: FlowRun, *, batch: DataFrame | None = None, backl
         if error is None:
             batches += 1
             continue
-        smaller = ledger.halved(part)
+        smaller = offset_ranges.halved(part)
         if halvings >= HALVINGS or smaller is None:
             raise BatchFailed(
-                flow=run.flow.name, ranges=ledger.text(part), attempts=ATTEMPTS + halvings, detail=_cause(error)
+                flow=run.flow.name, ranges=offset_ranges.text(part), attempts=ATTEMPTS + halvings, detail=_cause(error)
             ) from error
         halvings += 1
         parts = [*smaller, *parts]
-        run.emit(BatchRetried(run.flow.name, part, attempts, _cause(error), ledger.size(smaller[0])))
+        run.emit(BatchRetried(run.flow.name, part, attempts, _cause(error), offset_ranges.size(smaller[0])))
     return batches
 
 
@@ -115,7 +115,7 @@ def _tried(
         _look_again(run)
         if attempt >= attempts or run.stopping.is_set():
             return error
-        run.emit(BatchRetried(run.flow.name, ranges, attempt, _cause(error), ledger.size(ranges)))
+        run.emit(BatchRetried(run.flow.name, ranges, attempt, _cause(error), offset_ranges.size(ranges)))
         run.stopping.wait(delay_s)
         delay_s *= 2
 
@@ -205,8 +205,8 @@ def carry_some(run: FlowRun) -> int:
 
 def _next_batch(run: FlowRun, first: Offsets, goal: Offsets) -> int:
     """Carries the first batch of what lies before ``goal``; the number of batches that it took."""
-    rest = ledger.between(ledger.filled(run.position.entry.next_offsets, first), goal)
+    rest = offset_ranges.between(offset_ranges.filled(run.position.entry.next_offsets, first), goal)
     if not rest:
         return 0
-    part = ledger.limited(rest, max_offsets(run.flow))
-    return carry(part, run, backlog=ledger.size(rest) - ledger.size(part))
+    part = offset_ranges.limited(rest, max_offsets(run.flow))
+    return carry(part, run, backlog=offset_ranges.size(rest) - offset_ranges.size(part))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row
 
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.schemas.inference import Coordinate
     from rivermouth.spec import Flow

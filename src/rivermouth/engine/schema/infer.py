@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.decoding.wrapped.unwrap_in_python import unwrap_of
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.ledger.sampling import SAMPLE_BYTES, SAMPLE_RECORDS, Record, spread, whole
 from rivermouth.errors import (
     DocumentsTooWide,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from rivermouth.domain.kafka.source_topics import Topic
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.domain.ledger.sampling import Window
     from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
@@ -159,8 +159,8 @@ def seen_of(flow: Flow, topics: OffsetSource, look: SampleSpec) -> Seen:
         subject=subject_of(flow),
         shape=shape,
         read=reading.read,
-        offsets=ledger.size(ranges),
-        whole=not reading.cut and sum(each.records for part in rounds for each in part) >= ledger.size(ranges),
+        offsets=offset_ranges.size(ranges),
+        whole=not reading.cut and sum(each.records for part in rounds for each in part) >= offset_ranges.size(ranges),
         latest_per_key=look.latest_per_key,
         seconds=time.monotonic() - began_at,
     )
@@ -194,7 +194,7 @@ def _rounds(topics: OffsetSource, ranges: Ranges, look: SampleSpec) -> list[list
     if look.records is None:
         return whole(ranges)
     # Of a table's rows a flow may want few: to look for them window by window would take a job of Spark for each.
-    weight = topics.weight(ranges) if ledger.size(ranges) > look.records else None
+    weight = topics.weight(ranges) if offset_ranges.size(ranges) > look.records else None
     few = weight is not None and weight[0] <= look.records and weight[1] <= SAMPLE_BYTES
     return whole(ranges) if few else spread(ranges, look.records)
 
@@ -249,10 +249,10 @@ def _ranges(flow: Flow, topics: OffsetSource, known: Mapping[str, Topic]) -> Ran
     """What the flow reads; all that there is where it starts at the end, or began at what Kafka does not hold now."""
     end = topics.resolve_ending(flow, known)
     try:
-        found = ledger.between(topics.resolve_starting(flow, known), end)
+        found = offset_ranges.between(topics.resolve_starting(flow, known), end)
     except (GroupWithoutOffsets, OffsetsOutOfRange):
         found = {}
-    return found if ledger.size(found) else ledger.between(topics.beginning_offsets(known), end)
+    return found if offset_ranges.size(found) else offset_ranges.between(topics.beginning_offsets(known), end)
 
 
 def _too_wide(subject: str, shape: Shape) -> DocumentsTooWide:

@@ -19,7 +19,8 @@ from rivermouth.ports.spark.expressions import columns_in, forbidden, forbidden_
 from rivermouth.rows import conform
 from rivermouth.rows.columns import table_columns
 from rivermouth.rows.keyed import history, partial_updates, snapshots
-from rivermouth.rows.keyed.changes import keys_of_values, order_of, sequence_sql
+from rivermouth.rows.keyed.change_order import order_of
+from rivermouth.rows.keyed.changes import keys_of_values, sequence_sql
 from rivermouth.rows.keyed.column_starts import ColumnStarts
 from rivermouth.schemas.column_types import nullable
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.domain.kafka.kafka_offsets import flat_offsets
 from rivermouth.domain.ledger.data_loss import LossDecision
-from rivermouth.domain.ledger.ledger import EARLIEST, Counts, Entry, Offsets
+from rivermouth.domain.ledger.ledger import EARLIEST, Counts, Entry
+from rivermouth.domain.ledger.offset_ranges import Offsets
 from rivermouth.errors import CommitLost, LedgerLost, LedgerTooNew, LedgerUnreadable, LedgerVoid, TableForeign
 from rivermouth.ports.delta import delta_table
 

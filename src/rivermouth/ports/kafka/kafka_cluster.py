@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rivermouth.domain.kafka.source_topics import Isolation
-    from rivermouth.domain.ledger.ledger import Offsets, Ranges
+    from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.domain.ledger.sampling import Record, Window
     from rivermouth.spec import Flow
 

@@ -14,7 +14,7 @@ from rivermouth.errors import RivermouthError
 from rivermouth.ports.kafka.kafka_client import KafkaClient, plain
 
 if TYPE_CHECKING:
-    from rivermouth.domain.ledger.ledger import Offsets
+    from rivermouth.domain.ledger.offset_ranges import Offsets
 
 _LOG = logging.getLogger(__name__)
 # A broker that has just become a group's coordinator loads its offsets first.

@@ -14,7 +14,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth import names
 from rivermouth.decoding.jvm import jvm_classes
-from rivermouth.domain.ledger.ledger import flat
+from rivermouth.domain.ledger.offset_ranges import flat
 from rivermouth.ports.spark.prepared_plan import planned
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.domain.ledger.ledger import Ranges
+    from rivermouth.domain.ledger.offset_ranges import Ranges
 
 # A day before the largest that fits: Spark shifts them by hours.
 OVERFLOW_MS: Final = (2**63 - 1) // 1000 - 86_400_000

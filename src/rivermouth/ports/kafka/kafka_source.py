@@ -14,7 +14,7 @@ from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.domain.kafka.jaas import IAM_LOGIN
 from rivermouth.domain.kafka.kafka_options import IAM_MECHANISM
 from rivermouth.domain.kafka.source_topics import Topic
-from rivermouth.domain.ledger.ledger import Offsets, Ranges, ends, flat, starts
+from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges, ends, flat, starts
 from rivermouth.errors import KafkaTimestampUnreadable, MskJarMissing
 from rivermouth.ports.kafka import kafka_records
 from rivermouth.ports.kafka.kafka_cluster import spark_pattern

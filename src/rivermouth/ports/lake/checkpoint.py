@@ -12,7 +12,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from rivermouth.domain.ledger.ledger import Offsets, Ranges
+from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
 from rivermouth.errors import CheckpointForeign
 
 if TYPE_CHECKING:

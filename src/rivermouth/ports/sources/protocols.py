@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.kafka.source_topics import GroupCommit
-    from rivermouth.domain.ledger.ledger import Offsets, Ranges
+    from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.domain.ledger.sampling import Record, Window
     from rivermouth.spec import Flow
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from rivermouth.domain.kafka.kafka_offsets import given_end, given_start
 from rivermouth.domain.kafka.source_topics import GroupCommit, Topic
-from rivermouth.domain.ledger.ledger import flat
+from rivermouth.domain.ledger.offset_ranges import flat
 from rivermouth.domain.ledger.sampling import Record
 from rivermouth.ports.sources.snapshot_feeds import Feed, Files, TableVersions
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.kafka.source_topics import Isolation
-    from rivermouth.domain.ledger.ledger import Offsets, Ranges
+    from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.domain.ledger.sampling import Window
     from rivermouth.domain.project.snapshot_location import SnapshotPlace
     from rivermouth.ports.lake.lake_files import LakeFiles

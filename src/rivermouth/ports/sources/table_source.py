@@ -13,7 +13,7 @@ from rivermouth import names
 from rivermouth.domain.kafka.kafka_offsets import flat_offsets, given_end, given_start
 from rivermouth.domain.kafka.source_topics import GroupCommit, Topic
 from rivermouth.domain.ledger import audit_window
-from rivermouth.domain.ledger.ledger import filled, flat
+from rivermouth.domain.ledger.offset_ranges import filled, flat
 from rivermouth.domain.ledger.sampling import Record
 from rivermouth.errors import SourceBehind, SourceNotMade, SourceUnfit, TableForeign
 from rivermouth.ports.delta import delta_table
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.kafka.source_topics import Isolation
-    from rivermouth.domain.ledger.ledger import Entry, Offsets, Ranges
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.domain.ledger.sampling import Window
     from rivermouth.domain.project.source_table import SourceTable
     from rivermouth.ports.lake.lake_files import LakeFiles

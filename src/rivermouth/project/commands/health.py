@@ -12,7 +12,7 @@ from rivermouth.errors import ArgumentInvalid
 from rivermouth.spec.values import duration_s, duration_text
 
 if TYPE_CHECKING:
-    from rivermouth.engine.report.status import FlowStatus
+    from rivermouth.engine.report.flow_status import FlowStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.project import table_per_topic
 from rivermouth.engine.events import Event, FlowFailed, Listener
 from rivermouth.engine.flow.orders import FlowJob, FlowOutcome, located
@@ -212,8 +212,8 @@ def _without_echo(door: RunHooks) -> Listener:
 def _limited(spark: SparkSession, order: FlowJob) -> FlowJob:
     """The order with an end after its first ``DEBUG_OFFSETS`` offsets; as it is where they cannot be known."""
     try:
-        ranges = ledger.limited(ahead(spark, order), DEBUG_OFFSETS)
+        ranges = offset_ranges.limited(ahead(spark, order), DEBUG_OFFSETS)
     except RivermouthError:
         return order  # the run itself will say so, as this flow's own failure
-    ending = EndingOffsets(kind="offsets", offsets=ledger.ends(ranges))
+    ending = EndingOffsets(kind="offsets", offsets=offset_ranges.ends(ranges))
     return replace(order, flow=order.flow.model_copy(update={"ending_offsets": ending}))

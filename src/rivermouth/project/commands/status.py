@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rivermouth.engine.flow.failures import read_failure
 from rivermouth.engine.report.checkpoints import CheckpointReport, checkpoint_report
-from rivermouth.engine.report.status import FlowStatus, failed_then, project_status
+from rivermouth.engine.report.flow_status import FlowStatus
+from rivermouth.engine.report.status import failed_then, project_status
 from rivermouth.errors import LakeNotReadable
 from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.project.resolved.known_tables import state_of, with_children

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rivermouth.engine.events import Listener
     from rivermouth.engine.flow.orders import FlowOutcome
     from rivermouth.engine.report.checkpoints import CheckpointReport
+    from rivermouth.engine.report.flow_status import FlowStatus
     from rivermouth.engine.report.plan import FlowPlan
-    from rivermouth.engine.report.status import FlowStatus
     from rivermouth.engine.schema.infer import Inference
     from rivermouth.engine.schema.kept_schemas import SchemaUpdate
     from rivermouth.project.commands.doctor import Finding

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from rivermouth.domain.ledger.ledger import Entry, Offsets
-    from rivermouth.rows.keyed.changes import ChangeOrder
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.domain.ledger.offset_ranges import Offsets
+    from rivermouth.rows.keyed.change_order import ChangeOrder
 
 
 @dataclass(frozen=True, slots=True)

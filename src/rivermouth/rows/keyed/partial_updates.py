@@ -15,7 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows.keyed.changes import RECORDS, ChangeOrder, order_of
+from rivermouth.rows.keyed.change_order import ChangeOrder, order_of
+from rivermouth.rows.keyed.changes import RECORDS
 from rivermouth.rows.keyed.history import ENTRY
 from rivermouth.schemas.column_types import nullable
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, GroupedData
 
-    from rivermouth.rows.keyed.changes import Truncations
+    from rivermouth.rows.keyed.change_order import Truncations
     from rivermouth.spec import Flow
 
 DELETION: Final = "__tombstone"
