@@ -12,7 +12,9 @@ from tools import docs_reference
 
 from rivermouth import errors
 
-TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "changelog.d/README.md")]
+TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+# Fragments become lines of the changelog.
+TOP += sorted((ROOT / "changelog.d").glob("*.md"))
 # Decisions are kept as they were written.
 PAGES = TOP + [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent.name != "adr"]
 # The texts of generated pages are docstrings.
