@@ -304,7 +304,7 @@ def event_page() -> str:
     parts.append(f"## Counts\n\n{_summary(ledger.Counts)}\n\n{_fields(ledger.Counts)}")
     parts.append(f"## Merge\n\n{_summary(merge_report.MergeReport)}\n\n{_fields(merge_report.MergeReport)}")
     more = [
-        _row("`saved_bytes`", "number", "So many fewer bytes on storage; below 0 where there are more."),
+        _row("`saved_bytes`", "number", "How many bytes fewer are on storage; below 0 where there are more."),
         _row("`saved_percent`", "number", "The same in per cent of what was on storage before."),
     ]
     report = "\n".join([_fields(maintenance.MaintenanceReport), *more])

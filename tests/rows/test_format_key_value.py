@@ -95,7 +95,7 @@ def test_each_line_is_held_or_refused_with_its_reason(spark):
     ("settings", "text"),
     [
         ({"pair_separator": "\n"}, "the pair_separator is a line break, and a value is one line"),
-        ({"pair_separator": "=="}, "one separator has the other in it, so they cannot be told apart"),
+        ({"pair_separator": "=="}, "one separator has the other in it, so they cannot be distinguished"),
         ({"key_value_separator": '="'}, "the key_value_separator has the quote or the escape in it"),
         ({"quote": None, "escape": "~"}, "the escape is for quoted values, and none is quoted"),
         ({"null_value": "a b"}, "null_value has the pair_separator or a line break in it"),

@@ -150,13 +150,13 @@ NO_COLUMN = "its group {0} is no column of the schema: write (?: for (?<{0}>, or
         ),
         ("(?<a>x)(?<b_c>y)", "a string", NO_COLUMN.format("b_c")),
         ("(?<a>x)", "A string", NO_COLUMN.format("a")),
-        ("(?<a>x)(y)", "a int, b int", "it has no group for the column b: write (?<b>...) where its text stands"),
+        ("(?<a>x)(y)", "a int, b int", "it has no group for the column b: write (?<b>...) where its text is"),
         (
             "[(?<a>x]",
             "a string",
             r"(?<a> at character 2 is within [ and ] and is no group: write \(\?< for these signs, or ] before it",
         ),
-        (r"\Q(?<a>x\E", "a string", "it has no group for the column a: write (?<a>...) where its text stands"),
+        (r"\Q(?<a>x\E", "a string", "it has no group for the column a: write (?<a>...) where its text is"),
     ],
 )
 def test_a_pattern_that_is_refused_without_java(pattern, schema, told):

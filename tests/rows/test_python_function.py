@@ -126,7 +126,7 @@ def test_a_module_that_is_not_there(tmp_path):
     name = f"no_module_{uuid.uuid4().hex}"
     told = (
         "module M cannot be imported: ModuleNotFoundError: No module named 'M'",
-        "put M.py beside the project file, or install its package",
+        "put M.py into the folder of the project file, or install its package",
     )
     assert refused(tmp_path, name) == told
 
@@ -135,7 +135,7 @@ def test_a_module_that_hides_one_beside_the_project_file(tmp_path, module):
     told, hint = refused(tmp_path, module("def loads(value): ...", "wave"), "loads")
     assert told.startswith("Python has another module M (")
     assert told.endswith("), which hides the one in the project file's folder")
-    assert hint == "rename M beside the project file, and name it so: function: my_M:..."
+    assert hint == "rename M in the folder of the project file, and name it so: function: my_M:..."
     # One of that name which is not there hides nothing.
     assert python_function.asked_for(Reference("json", "loads", str(tmp_path)), arrow=False) == ()
 

@@ -45,7 +45,7 @@ class Csv(LineFormat):
         elif broken:
             msg = f"the {broken[0]} is a line break, and a value is one line: name another character"
         elif any(sign and sign in self.delimiter for sign in (self.quote, self.escape)):
-            msg = "the delimiter has the quote or the escape in it, so they cannot be told apart: name another one"
+            msg = "the delimiter has the quote or the escape in it, so they cannot be distinguished: name another one"
         elif any(sign in (self.null_value or "") for sign in (self.delimiter, *_LINE_ENDS)):
             msg = "null_value has the delimiter or a line break in it, so no field is ever that text: name another one"
         elif self.quote is not None and (self.null_value or "").startswith(self.quote):

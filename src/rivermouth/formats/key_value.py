@@ -49,9 +49,9 @@ class KeyValue(LineFormat, NamedFields):
         if broken:
             msg = f"the {broken[0]} is a line break, and a value is one line: name another one"
         elif pair in within or within in pair:
-            msg = "one separator has the other in it, so they cannot be told apart: name another one"
+            msg = "one separator has the other in it, so they cannot be distinguished: name another one"
         elif mixed:
-            msg = f"the {mixed[0]} has the quote or the escape in it, so they cannot be told apart: name another one"
+            msg = f"the {mixed[0]} has the quote or the escape in it, so they cannot be distinguished: name another one"
         elif self.quote is None and self.escape is not None:
             msg = "the escape is for quoted values, and none is quoted: leave escape out"
         elif any(sign in (self.null_value or "") for sign in (pair, *_LINE_ENDS)):

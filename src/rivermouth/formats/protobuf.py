@@ -36,8 +36,8 @@ class Protobuf(WritersFormat):
         message: Full name of the message that each value is: ``shop.Order``. Its fields are the table's columns.
         framing: What comes before each message: nothing (``plain``), or as Confluent's serializers write it a zero,
             the id of the writer's schema and which message of its file it is (``confluent``), unless a header has
-            these. The id is looked up where there are policies of ``evolution``; else fields are told apart by their
-            numbers alone.
+            these. The id is looked up where there are policies of ``evolution``; else only the numbers
+            of fields identify them.
         subject: Subject of the schema registry that has the table's schema, where no ``descriptor`` is given.
         version: Its version.
         timestamp_precision: What happens to a ``google.protobuf.Timestamp`` with nanoseconds, which no column keeps:

@@ -137,7 +137,7 @@ def _check_evolution(flow: FlowFields) -> None:
         raise ValueError(msg)
     if flow.takes_evolution:
         if flow.policies.rescues and not flow.format.rescues:
-            what = f"of a record of the format {flow.format.type} no part can be kept beside as it was sent"
+            what = f"no part of a record of the format {flow.format.type} can be kept as it was sent"
             msg = f"{what}: write dead_letter or widen in the place of rescue"
             raise ValueError(msg)
         return

@@ -21,7 +21,7 @@ class Source(ConfigModel):
         table: Name of the table of another flow of the project, one with ``format: raw``.
         versions_of: A Delta table each of whose versions is a snapshot: ``schema.table`` in the lake, or a path.
         files: Files that are one snapshot each: a path with ``{version}`` in the file's name, which matches digits.
-        max_bytes: So many bytes on storage, of a version or a file, are read at once.
+        max_bytes: The most bytes on storage, of a version or a file, that are read at once.
         where: A Spark SQL condition over the table's columns: only rows for which it is TRUE are the flow's. One over
             partition columns reads no other files.
     """

@@ -1,7 +1,7 @@
 """A user's own function that decodes values: found by its name, in this process and in Spark's workers.
 
-It is named as ``module:function``, or by the name of an entry point. A module beside the project file is found after
-those that are installed, so that a file called ``json.py`` there stands in for nothing.
+It is named as ``module:function``, or by the name of an entry point. Installed modules are found
+before a module in the folder of the project file, so that a file called ``json.py`` there hides nothing.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _found(where: Reference) -> Any:
         detail = f"module {where.module} cannot be imported: {type(error).__name__}: {first_line(error)}"
         file = f"{where.module.replace('.', '/')}.py"
         known = isinstance(error, ModuleNotFoundError) and error.name in where.module.split(".")[:1]
-        fix = f"put {file} beside the project file, or install its package" if known else f"correct {file}"
+        fix = f"put {file} into the folder of the project file, or install its package" if known else f"correct {file}"
         raise _Unusable(detail, fix) from error
     _check_place(where)
     found: Any = module
@@ -165,7 +165,7 @@ def _found(where: Reference) -> Any:
 
 
 def _check_place(where: Reference) -> None:
-    """Makes sure that a module beside the project file is not hidden by another one of its name."""
+    """Makes sure that a module in the folder of the project file is not hidden by another one of its name."""
     if where.folder is None:
         return
     top = where.module.partition(".")[0]
@@ -173,7 +173,9 @@ def _check_place(where: Reference) -> None:
     origin = getattr(getattr(sys.modules.get(top), "__spec__", None), "origin", None)
     if mine is not None and mine.origin is not None and mine.origin != origin:
         detail = f"Python has another module {top} ({origin}), which hides the one in the project file's folder"
-        raise _Unusable(detail, f"rename {top} beside the project file, and name it so: function: my_{top}:...")
+        raise _Unusable(
+            detail, f"rename {top} in the folder of the project file, and name it so: function: my_{top}:..."
+        )
 
 
 def _asked_for(found: Any, *, arrow: bool) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def misfit(groups: tuple[str, ...], columns: list[str]) -> str | None:
             return f"its group {name} is no column of the schema: write (?: for (?<{name}>, or declare it"
     for name in columns:
         if name not in groups:
-            return f"it has no group for the column {name}: write (?<{name}>...) where its text stands"
+            return f"it has no group for the column {name}: write (?<{name}>...) where its text is"
     return None
 
 

@@ -79,7 +79,7 @@ class MaintenanceReport:
 
     @property
     def saved_bytes(self) -> int:
-        """So many fewer on storage; below 0 where there are more."""
+        """How many bytes fewer are on storage; below 0 where there are more."""
         return self.before.stored_bytes - self.after.stored_bytes
 
     @property
