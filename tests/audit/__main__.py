@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if missed or any(report.problem for report in reports) else 0
 
 
-def catch(house: House, name: str, seeds: int = 3) -> Report | None:
+def catch(house: House, name: str, seeds: int = 3, *, rounds: int = 2, records: int = 600) -> Report | None:
     """The first episode in which the planted bug shows as what it is; None if it does in none of ``seeds``.
 
     Raises:
@@ -54,7 +54,7 @@ def catch(house: House, name: str, seeds: int = 3) -> Report | None:
     bug = BUGS[name]
     for seed in range(1, seeds + 1):
         on_s3 = any(kind_of(fault) == "s3" for fault in bug.faults)
-        size = {"rounds": 2, "records": 600}
+        size = {"rounds": rounds, "records": records}
         plan = replace(plan_of(seed, bug.faults, **size, on_s3=on_s3, sink=bug.sink), partitions=2)
         if plan not in house.clean:
             control = play(plan, house)
