@@ -229,6 +229,25 @@ def children(nursery):
     nursery.bury()
 
 
+@pytest.fixture(params=["ended", pytest.param("killed", marks=pytest.mark.long)])
+def end_at(request, spark):
+    """Ends a run at a step or event and returns the names of what it told: ``end_at(scene, "write", nth=2)``.
+
+    An error ends it in this process, which leaves the lake as a kill does; the long run kills processes.
+    """
+    if request.param == "ended":
+        return lambda scene, on, **how: scene.end_at(spark, on, **how)
+    children = request.getfixturevalue("children")
+
+    def kill(scene, on, *, nth=1, follow=False):
+        child = children.run(scene, own_jvm=False, follow=follow, kill={"on": on, "nth": nth, "who": "python"})
+        children.get_ready(own_jvm=False)
+        assert child.code == -signal.SIGKILL, child.said()
+        return child.events
+
+    return kill
+
+
 @pytest.fixture
 def make_scene(broker, tmp_path):
     """Makes scenes: ``make_scene(partitions=2, trigger={...})``."""

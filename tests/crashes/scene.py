@@ -28,6 +28,7 @@ from rivermouth.domain.project.source_table import SourceTable
 from rivermouth.engine.events import Event, StepReached
 from rivermouth.engine.flow.orders import FlowJob, FlowOutcome, StartActions
 from rivermouth.engine.run.supervisor import Supervisor
+from rivermouth.errors import ArgumentInvalid
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.spec import Flow, ProjectSpec
 
@@ -282,6 +283,37 @@ class Scene:
             return self.drain(spark)
         return supervisor.run([self.order], keep_following=True)[0]
 
+    def end_at(
+        self,
+        spark: Any,
+        on: str,
+        *,
+        nth: int = 1,
+        follow: bool = False,
+        between_batches: Callable[[Any], None] = lambda _run: None,
+    ) -> list[str]:
+        """A run that ends at a step or event, as if its process was killed there: the names of what it told.
+
+        An error of this kind is not tried again, and nothing is written after it.
+        """
+        told: list[str] = []
+
+        def hear(event: Event) -> None:
+            told.append(name_of(event))
+            if told[-1] == on and told.count(on) == nth:
+                raise ArgumentInvalid(argument="test", detail="the process ends here", fix="")
+
+        def until(event: Event) -> bool:
+            hear(event)
+            return False
+
+        if follow:
+            outcome = self.follow(spark, until=until, between_batches=between_batches)
+        else:
+            outcome = self.drain(spark, hear)
+        assert isinstance(outcome.error, ArgumentInvalid), f"{outcome.error}, not at {on} number {nth}: {told}"
+        return told
+
     def _run(self, spark: Any, hear: Callable[[Event], None] | None, *, keep_following: bool) -> FlowOutcome:
         def listen(event: Event) -> None:
             self.events.append(event)
@@ -342,6 +374,11 @@ class Scene:
             decision=body["decision"],
             lake=body["lake"],
         )
+
+
+def name_of(event: Event) -> str:
+    """Name of the step, or of the class of the event."""
+    return event.step if isinstance(event, StepReached) else type(event).__name__
 
 
 class CaughtUp:

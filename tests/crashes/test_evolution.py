@@ -23,7 +23,7 @@ OPTIONS = {
 }
 NUMBER = 300
 # The first growth, a commit behind it, the second growth.
-KILLS = ("SchemaEvolved", "written", "SchemaEvolved")
+ENDS = ("SchemaEvolved", "written", "SchemaEvolved")
 
 
 def document(number):
@@ -104,13 +104,9 @@ def test_columns_come_in_the_middle_of_a_run_that_follows(make_scene, spark):
     assert outcome.counts.written == NUMBER
 
 
-def assert_killed_and_whole(scene, children, spark, kills):
-    for index, kill in enumerate(kills):
-        child = children.run(scene, own_jvm=False, follow=True, kill={"on": kill, "who": "python"})
-        if index + 1 < len(kills):
-            children.get_ready(own_jvm=False)
-        assert child.code == -signal.SIGKILL, child.said()
-        assert child.events.count(kill) == 1
+def assert_ended_and_whole(scene, end_at, spark, ends):
+    for end in ends:
+        assert end_at(scene, end, follow=True).count(end) == 1
         ids = [row["id"] for row in rows_of(scene.table)]
         assert len(ids) == len(set(ids))
     outcome = scene.follow(spark)
@@ -118,20 +114,20 @@ def assert_killed_and_whole(scene, children, spark, kills):
     assert_whole(scene)
 
 
-def test_killed_while_the_schema_grows_no_record_is_lost_doubled_or_without_its_new_fields(make_scene, children, spark):
+def test_ended_while_the_schema_grows_no_record_is_lost_doubled_or_without_its_new_fields(make_scene, end_at, spark):
     scene = make_scene(**SELECTED)
     send(scene, range(NUMBER))
-    assert_killed_and_whole(scene, children, spark, KILLS)
+    assert_ended_and_whole(scene, end_at, spark, ENDS)
     assert "next" in rows_of(scene.table)[0]
 
 
-def test_killed_while_it_grows_by_the_schemas_of_writers(make_scene, children, spark):
+def test_ended_while_it_grows_by_the_schemas_of_writers(make_scene, end_at, spark):
     with SchemaRegistry() as registry:
         declared = record(("id", "long"), ("place", record(("city", "string"), name="Place")))
         form = {"type": "avro", "schema": declared, "framing": "confluent"}
         scene = make_scene(**{**OPTIONS, "format": form, "registry": registry.url})
         send(scene, range(NUMBER), in_avro(registry))
-        assert_killed_and_whole(scene, children, spark, KILLS[:1])
+        assert_ended_and_whole(scene, end_at, spark, ENDS[:1])
 
 
 @pytest.mark.long

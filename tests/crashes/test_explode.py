@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-import signal
 from collections import Counter
 
 import pytest
@@ -88,16 +87,12 @@ def in_one_place(scene, places, *, whole):
         assert all(row[name] == places[at].row[name] for name in RULES.columns)
 
 
-def test_killed_at_one_step_after_the_other(make_scene, children, spark):
+def test_ended_at_one_step_after_the_other(make_scene, end_at, spark):
     scene, made = make_scene(explode="*"), {}
     for index, step in enumerate(STEPS):
         produced(scene, 400, made, index)
         nth = 2 if step in SECOND else 1
-        kill = {"on": step, "nth": nth, "who": "python"}
-        child = children.run(scene, own_jvm=False, follow=index % 2 == 1, kill=kill)
-        children.get_ready(own_jvm=False)
-        assert child.code == -signal.SIGKILL, child.said()
-        assert child.events.count(step) == nth
+        assert end_at(scene, step, nth=nth, follow=index % 2 == 1).count(step) == nth
         in_one_place(scene, wanted(scene, made), whole=False)
     assert scene.follow(spark).error is None
     places = wanted(scene, made)

@@ -33,6 +33,8 @@ VICTIMS = ("python", "both", "jvm")
 # What a killed step leaves to be recovered passes "bury" and "buried" first: their own turn is the second then.
 CHAINS = (STEPS[:5], STEPS[5:10], ("BatchDone", "dead_letters", "settle", "bury", "buried"))
 SECOND = ("bury", "buried")
+ONE_BATCH = 700
+AFTER_COMMITS = ("created", "written", "buried", "BatchDone")
 
 
 def died_as_told(child, who):
@@ -55,11 +57,22 @@ def assert_whole(scene: Scene, spark, *, follow: bool):
 
 
 @pytest.mark.parametrize("steps", CHAINS, ids=" ".join)
-def test_killed_at_one_step_after_the_other(steps, make_scene, children, spark):
-    """Each process finds what the one before left, and dies as well."""
+def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
+    """Each run finds what the one before left, and ends as well."""
     scene = make_scene(partitions=3)
     for index, step in enumerate(steps):
-        scene.produce(1500, partitions=3, seed=index)
+        scene.produce(ONE_BATCH, partitions=3, seed=index)
+        nth = 2 if step in SECOND else 1
+        assert end_at(scene, step, nth=nth, follow=index % 2 == 1).count(step) == nth
+        assert_no_harm(scene)
+    assert_whole(scene, spark, follow=True)
+
+
+def test_killed_after_one_commit_after_the_other(make_scene, children, spark):
+    """Each process finds what the one before left, and dies as well."""
+    scene = make_scene(partitions=3)
+    for index, step in enumerate(AFTER_COMMITS):
+        scene.produce(ONE_BATCH, partitions=3, seed=index)
         nth = 2 if step in SECOND else 1
         child = children.run(
             scene, own_jvm=False, follow=index % 2 == 1, kill={"on": step, "nth": nth, "who": "python"}

@@ -12,11 +12,11 @@ from tests.crashes.scene import RULES
 from rivermouth.engine.run.supervisor import Supervisor
 
 UPSERT = {"type": "upsert", "keys": ["id"]}
-KILLS = [
-    pytest.param({"on": "decided"}, True, id="emptied"),
-    pytest.param({"on": "written", "nth": 2}, False, id="half-filled", marks=pytest.mark.long),
-    pytest.param({"on": "decide"}, False, id="not-emptied", marks=pytest.mark.long),
-    pytest.param({"on": "dead_letters"}, True, id="rows-without-letters", marks=pytest.mark.long),
+ENDS = [
+    pytest.param("decided", 1, True, id="emptied"),
+    pytest.param("written", 2, False, id="half-filled", marks=pytest.mark.long),
+    pytest.param("decide", 1, False, id="not-emptied", marks=pytest.mark.long),
+    pytest.param("dead_letters", 1, True, id="rows-without-letters", marks=pytest.mark.long),
 ]
 
 
@@ -30,8 +30,8 @@ def holds_each_once(scene) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("kill", "again"), KILLS)
-def test_killed_in_a_rebuild(make_scene, spark, children, kill, again):
+@pytest.mark.parametrize(("step", "nth", "again"), ENDS)
+def test_ended_in_a_rebuild(make_scene, spark, end_at, step, nth, again):
     scene = make_scene(source={"table": "bronze.orders"}, trigger={"max_offsets": 150})
     scene.produce(400)
     filled = Supervisor(spark, lambda _event: None, lambda _run: None).run([scene.bronze], keep_following=False)
@@ -39,8 +39,7 @@ def test_killed_in_a_rebuild(make_scene, spark, children, kill, again):
     assert scene.drain(spark).error is None
     assert holds_each_once(scene)
     scene.decision = {"rebuild": True}
-    child = children.run(scene, own_jvm=False, kill={"who": "python", **kill})
-    assert child.code == -9, child.said()
+    end_at(scene, step, nth=nth)
     scene.decision = {"rebuild": again} if again else {}
     outcome = scene.drain(spark)
     assert outcome.error is None, str(outcome.error)

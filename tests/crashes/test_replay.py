@@ -145,15 +145,28 @@ def test_while_the_flow_runs_it_is_asked_and_answers(make_scene, spark):
     assert len(twice) == len(set(twice))
 
 
+@pytest.fixture(params=["ended", pytest.param("killed", marks=pytest.mark.long)])
+def end_replay_at(request, spark):
+    """Ends a run at a step of the replay that it was asked for; see ``end_at``."""
+    if request.param == "ended":
+        again = Request("replay", ALL)
+        return lambda scene, on: scene.end_at(spark, on, follow=True, between_batches=lambda run: execute(run, again))
+    children = request.getfixturevalue("children")
+
+    def kill(scene, on):
+        child = children.run(scene, own_jvm=False, follow=True, stay=True, kill={"on": on, "nth": 1, "who": "python"})
+        assert child.code == -signal.SIGKILL, child.said()
+
+    return kill
+
+
 @pytest.mark.parametrize("step", [pytest.param("replay_write", marks=pytest.mark.long), "replay_mark"])
-def test_killed_in_the_middle(step, scene, children, spark):
+def test_ended_in_the_middle(step, scene, end_replay_at, spark):
     wanted = movable(scene)
     request = Path(scene.places.requests, "asked.json")
     request.parent.mkdir(parents=True)
     request.write_text(Request("replay", ALL).to_json())
-    kill = {"on": step, "nth": 1, "who": "python"}
-    child = children.run(scene, own_jvm=False, follow=True, stay=True, kill=kill)
-    assert child.code == -signal.SIGKILL, child.said()
+    end_replay_at(scene, step)
     # Nobody asks again: opening the flow ends what was begun, and leaves alone what was not.
     assert scene.drain(spark).error is None
     found = scene.audit(replayed_under=MENDED_RULES if step == "replay_mark" else None)

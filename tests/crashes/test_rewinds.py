@@ -273,11 +273,10 @@ def test_a_changed_table_whose_last_batch_was_not_settled_and_whose_topic_is_ano
     assert Counter(row.get("kafka_epoch") or 0 for row in oracle.rows_of(scene.table)) == {0: 8, 1: 3}
 
 
-def test_a_batch_that_was_not_settled_before_others_changed_the_table_is_read_again(make_scene, children, spark):
+def test_a_batch_that_was_not_settled_before_others_changed_the_table_is_read_again(make_scene, end_at, spark):
     scene = make_scene(partitions=1)
     scene.send(*[GOOD, NOBODY] * 5)
-    child = children.run(scene, own_jvm=False, kill={"on": "dead_letters", "who": "python"})
-    assert child.code == -signal.SIGKILL, child.said()
+    end_at(scene, "dead_letters")
     spark.sql(f"DELETE FROM delta.`{scene.table}`")
     error = decided(scene, spark, rewind=[f"{scene.topic}-0:10"]).error
     assert str(error) == (

@@ -131,6 +131,7 @@ def test_a_server_that_was_away_for_a_while_costs_nothing_but_time(broker, bucke
                 server.stop()
 
 
+@pytest.mark.long  # ports/test_log_store.py lets the store's own writer sleep
 def test_of_two_drivers_the_one_that_slept_in_mid_commit_loses_and_no_commit_is_lost(
     make_remote, s3, spark, tmp_path, request
 ):

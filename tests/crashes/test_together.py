@@ -6,6 +6,7 @@ the dead letters and the counts of a run that nothing disturbed.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import uuid
@@ -123,16 +124,21 @@ def sent(broker):
 
 
 @pytest.fixture(scope="module")
-def write(broker, sent):
-    """Writes the project into a folder."""
+def write(broker, sent, spark, tmp_path_factory):
+    """Writes the project into a folder, with the raw table of all records."""
 
     def write(folder, *, table="", more="", max_offsets=RECORDS):
         text = PROJECT.format(
             servers=broker.bootstrap_servers, topic=sent, table=table, more=more, max_offsets=max_offsets
         )
-        folder.mkdir(exist_ok=True)
+        shutil.copytree(filled, folder, dirs_exist_ok=True)
         (folder / "rivermouth.yml").write_text(text)
 
+    filled, made, before = tmp_path_factory.mktemp("filled"), tmp_path_factory.mktemp("made"), Path.cwd()
+    write(made)
+    assert run(made, "raw") == {"raw": None}
+    os.chdir(before)
+    shutil.copytree(made, filled, dirs_exist_ok=True)
     return write
 
 
@@ -144,20 +150,38 @@ def run(folder, *names, hear=None):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(spark, write, tmp_path_factory):
-    """What a run is to leave that reads with batches of so many offsets."""
+def together(spark, write, tmp_path_factory):
+    """A run that nothing disturbed, with batches of so many offsets: its folder, what it left, its steps."""
     known = {}
 
-    def undisturbed(max_offsets=RECORDS):
+    def together(max_offsets=RECORDS):
         if max_offsets not in known:
-            folder, before = tmp_path_factory.mktemp("undisturbed"), Path.cwd()
+            folder, before = tmp_path_factory.mktemp("together"), Path.cwd()
             write(folder, max_offsets=max_offsets)
-            assert set(run(folder).values()) == {None}
-            known[max_offsets] = left_by(folder)
+            steps = steps_of(folder)
+            known[max_offsets] = folder, left_by(folder), steps
             os.chdir(before)
         return known[max_offsets]
 
-    return undisturbed
+    return together
+
+
+@pytest.fixture
+def undisturbed(together):
+    """What a run is to leave that reads with batches of so many offsets."""
+    return lambda max_offsets=RECORDS: together(max_offsets)[1]
+
+
+def steps_of(folder):
+    """How often a run of the flows that carry their batches together came to each step."""
+    steps = Counter()
+
+    def hear(event):
+        if isinstance(event, StepReached) and event.flow.startswith("by."):
+            steps[event.step] += 1
+
+    assert set(run(folder, hear=hear).values()) == {None}
+    return steps
 
 
 def without(rows, *names):
@@ -373,26 +397,21 @@ def test_a_writer_that_was_thought_dead_adds_nothing(spark, write, undisturbed, 
 # --- together or alone, it is the same ---
 
 
-def test_what_is_written_together_is_what_each_writes_alone(spark, write, tmp_path, monkeypatch):
+@pytest.mark.parametrize("max_offsets", [RECORDS, pytest.param(160, marks=pytest.mark.long)])
+def test_what_is_written_together_is_what_each_writes_alone(max_offsets, spark, write, together, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    folder, left, steps_together = together(max_offsets)
+    write(tmp_path, table=ALONE, max_offsets=max_offsets)
     carried = {}
-    for way, table in (("together", ""), ("alone", ALONE)):
-        write(tmp_path / way, table=table, max_offsets=160)
-        steps = Counter()
-
-        def hear(event, steps=steps):
-            if isinstance(event, StepReached) and event.flow.startswith("by."):
-                steps[event.step] += 1
-
-        assert set(run(tmp_path / way, hear=hear).values()) == {None}
+    for way, steps in (("together", steps_together), ("alone", steps_of(tmp_path))):
         # The first flow tells of the common way, and each of its part; dead letters are judged once more.
         carried[way] = (steps["decode"] - steps["bury"], steps["written"], steps["recover"])
     written = carried["alone"][1]
     # Where no table is one for that, it is tried once.
     assert carried == {"together": (written + written // len(KINDS), written, 0), "alone": (written + 1, written, 0)}
-    assert left_by(tmp_path / "together") == left_by(tmp_path / "alone")
+    assert left == left_by(tmp_path)
     for kind in KINDS:
-        ours, theirs = (tmp_path / way / "lake" / "kinds" / kind for way in ("together", "alone"))
+        ours, theirs = (each / "lake" / "kinds" / kind for each in (folder, tmp_path))
         assert [told_by(actions) for _, actions in log_of(ours)] == [told_by(actions) for _, actions in log_of(theirs)]
 
 

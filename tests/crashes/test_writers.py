@@ -95,6 +95,7 @@ def test_a_commit_of_a_writer_that_was_thought_dead_is_found_and_not_written_aga
     assert found.is_clean, str(found)
 
 
+@pytest.mark.long  # of the second run's refusal and the dead one's lease the tests above ask in one process
 def test_two_processes_at_once(make_scene, children, spark):
     scene = make_scene()
     scene.produce(900)
