@@ -1,9 +1,10 @@
 """Prints the tests to run for what differs from a commit. `python -m tools.changed_tests origin/main`.
 
-A test module is chosen where it imports a changed module, or one that imports it; modules that bring everything
-together (the commands, ``Project``) do not pass a change on. A kind also chooses the tests that have its name, and a
-Java class those that name it or have the name of its package. Some tests are always chosen: the contracts, the laws
-of the ledger, and a flow that is killed. What belongs to no test (locked versions, a conftest) chooses all tests.
+A test module is chosen where it imports a changed module, or one that imports it, or where its harness does. Modules
+that bring everything together (the commands, ``Project``) do not pass a change on. A kind also chooses the tests that
+have its name, and a Java class those that name it or have the name of its package. Some tests are always chosen: the
+contracts, the laws of the ledger, and a flow that is killed. What belongs to no test (locked versions, a conftest)
+chooses all tests.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def chosen(files: Iterable[str], sources: dict[str, Path], tests: Collection[Pat
         elif not file.startswith(("changelog.d/", "bench/", "tools/")):
             return ["tests"]
     reached = _reached(modules, sources)
-    found |= {_shown(test) for test in tests if imports_of(test.read_text("utf-8"), sources) & reached}
+    found |= {_shown(test) for test in tests if _imports(test, sources) & reached}
     return sorted(each for each in found if "::" in each or (ROOT / each).exists())
 
 
@@ -67,6 +68,12 @@ def _reached(modules: Iterable[str], sources: dict[str, Path]) -> set[str]:
         last = {name for name, needs in graph.items() if needs & last and not HUBS.match(name)} - reached
         reached = reached | last
     return reached
+
+
+def _imports(test: Path, sources: dict[str, Path]) -> set[str]:
+    """The modules that a test imports, by itself or in a harness of its folder (``_name.py``) that it names."""
+    files = [test, *(each for each in test.parent.glob("_[a-z]*.py") if _names(test, each.stem))]
+    return {name for file in files for name in imports_of(file.read_text("utf-8"), sources)}
 
 
 def _names(test: Path, word: str) -> bool:

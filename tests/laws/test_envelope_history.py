@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 from tests.crashes.oracle import rows_of
-from tests.laws.test_history_law import START, Record, Table, fold
+from tests.laws import _table
+from tests.laws._table import START
+from tests.laws.test_history_law import Record, fold
 from tests.rows.test_change_envelopes import expectations, groups, plain
 
 __all__ = ["groups"]
@@ -84,16 +86,17 @@ def versions_in(table, declared):
     return {key: sorted(versions, key=lambda each: each[0]) for key, versions in told.items()}
 
 
-@pytest.mark.parametrize(
-    "kind", ["canal", *(pytest.param(each, marks=pytest.mark.long) for each in ("maxwell", "ogg"))]
-)
+# What each message says is asked in rows/test_change_envelopes.py, what several changes come to in test_history_law.py.
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["canal", "maxwell", "ogg"])
 def test_the_messages_come_to_the_history_that_they_tell(spark, tmp_path, groups, kind):
     settings, declared = groups[kind]
     messages = [each for each in expectations() if each["group"] == kind]
     schema = ", ".join(f"`{name}` {type_}" for name, type_ in declared.items())
     columns = ["kafka_timestamp", "primary_key", "source_timestamp"]
     form = {**settings, "schema": schema}
-    table = Table(spark, tmp_path, form, columns, sequence_by="source_timestamp")
+    sink = {"type": "history", "sequence_by": "source_timestamp"}
+    table = _table.Table(spark, tmp_path, form, sink, columns)
     records, log = [], []
     for offset, each in enumerate(messages):
         when = START + dt.timedelta(seconds=offset)

@@ -10,55 +10,43 @@ import dataclasses
 import datetime as dt
 import json
 import random
-from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable, QueryBuilder
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.ways import WAYS, merging_by
-
-from rivermouth.domain.ledger.ledger import Counts, first_entry
-from rivermouth.domain.project.locations import resolve
-from rivermouth.engine.batch.pipeline import transform
-from rivermouth.engine.table.flow_table import create_table, table_shape
-from rivermouth.names import DEFAULT_METADATA_COLUMNS
-from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.table_ledger import TableLedger
-from rivermouth.ports.lake.lake_files import LocalFiles
-from rivermouth.ports.spark.session import for_flow
-from rivermouth.rows import envelope
-from rivermouth.rows.keyed import change_order
-from rivermouth.side_tables.deleted_keys import Tombstones
-from rivermouth.sinks._target import Target
-from rivermouth.spec import Flow, ProjectSpec
+from tests.laws import _table
+from tests.laws._table import START, Change, batches_of
 
 # Of each kind.
-HISTORIES = 700
-START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+SHORT, LONG = 200, 700
 JSON = {"type": "json", "schema": "h int, k int, c int, v int, seq int, op string"}
+OF_JSON = {"keys": ["h", "k"], "apply_as_deletes": "op = 'delete'"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Record:
-    """What is in Kafka; ``offset`` is that within its partition, ``at`` counts seconds over all of them."""
+class Record(Change):
+    """A change of a value that has a color, which may be tracked."""
 
-    partition: int
-    offset: int
-    at: int
-    key: tuple[int, int]
-    op: str
-    sequence: int | None = None
     color: int = 0
     value: int = 0
 
     @property
-    def sent(self):
-        h, k = self.key
-        body = {"h": h, "k": k, "op": self.op, "seq": self.sequence, "c": self.color, "v": self.value}
-        key = json.dumps({"h": h, "k": k}).encode()
-        value = None if self.op == "tombstone" else json.dumps(body).encode()
-        return ("t", self.partition, self.offset, START + dt.timedelta(seconds=self.at), 0, key, value)
+    def body(self):
+        return {"c": self.color, "v": self.value}
+
+
+class Table(_table.Table):
+    def __init__(self, spark, folder, form=JSON, **sink):
+        super().__init__(spark, folder, form, {"type": "history", **(OF_JSON if form is JSON else {}), **sink})
+
+    def rows(self):
+        """The versions by key, in their order."""
+        part = "" if self.flow.sink.sequence_by == ("seq",) else "['_1']"
+        start, end = f'"__START_AT"{part}', f'"__END_AT"{part}'
+        told = {}
+        for h, k, *rest in self.read(f"h, k, {start} AS s, {end} AS e, c, v, kafka_partition, kafka_offset"):
+            told.setdefault((h, k), []).append(tuple(rest))
+        return {key: sorted(versions) for key, versions in told.items()}
 
 
 # --- the oracle ------------------------------------------------------------------------------------
@@ -121,108 +109,37 @@ def _versions(log, truncations, *, tracked):
     return [row[:-1] for row in rows]
 
 
-# --- histories -------------------------------------------------------------------------------------
+# --- the laws ---------------------------------------------------------------------------------------
 
 
-def log_of(chance, *, truncates, tombstones):
-    """A change log of many histories, interleaved."""
-    partitions = chance.choice((1, 2, 3))
-    # Whoever sends tombstones sends all records of a key to one partition, as Kafka's own partitioner does.
-    faithful = {h: tombstones and chance.random() < 0.7 for h in range(HISTORIES)}
-    steps = [h for h in range(HISTORIES) for _ in range(chance.randint(1, 9))]
-    chance.shuffle(steps)
-    offsets = dict.fromkeys(range(partitions), 0)
-    records = []
-    for at, h in enumerate(steps):
-        k = chance.randint(0, 1)
-        ops = ["upsert"] * 7 + ["delete"] * 2 + ["tombstone"] * 2 * faithful[h]
-        op = "truncate" if truncates and chance.random() < 0.001 else chance.choice(ops)
-        partition = (h + k) % partitions if faithful[h] else chance.randrange(partitions)
-        offsets[partition] += chance.randint(1, 2)
-        sequence = None if op == "tombstone" else chance.randint(0, 9)
-        color, value = chance.randint(0, 1), chance.randint(0, 99)
-        records.append(Record(partition, offsets[partition], at, (h, k), op, sequence, color, value))
-    return records
+def log_of(chance, histories, *, truncates, tombstones):
+    def make(place, key, op, sequence):
+        return Record(*place, key, op, sequence, chance.randint(0, 1), chance.randint(0, 99))
+
+    ops, truncations = ["upsert"] * 7 + ["delete"] * 2, truncates * 0.7 / histories
+    told = 2 * tombstones
+    return _table.log_of(chance, histories, ops, make, sequences=10, truncations=truncations, tombstones=told)
 
 
-def batches_of(records, chance):
-    """The log cut anywhere; now and then a batch comes again."""
-    cuts = sorted(chance.sample(range(1, len(records)), chance.randint(2, 3)))
-    cut = [records[a:b] for a, b in zip([0, *cuts], [*cuts, len(records)], strict=True)]
-    if chance.random() < 0.5:
-        cut.insert(chance.randint(1, len(cut)), chance.choice(cut[:1]))
-    return cut
-
-
-# --- the table -------------------------------------------------------------------------------------
-
-
-class Table:
-    """A table in a folder of its own, written batch by batch by the sink, in the steps of a flow."""
-
-    def __init__(self, spark, folder: Path, form=JSON, columns=DEFAULT_METADATA_COLUMNS, **sink):
-        if form is JSON:
-            sink = {"keys": ["h", "k"], "apply_as_deletes": "op = 'delete'", **sink}
-        sink = {"type": "history", **sink}
-        self.flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink, metadata_columns=columns)
-        places = resolve(ProjectSpec(lake=str(folder)), self.flow, base=folder, environ={})
-        self.spark, self.places = for_flow(spark), places
-        shape = table_shape(spark, self.flow)
-        self.columns = shape.columns.names
-        self.entry = first_entry("f", {"t": {0: 0, 1: 0, 2: 0}}, {"t": "id"})
-        create_table(spark, self.flow, places, shape, self.entry)
-        self.table_id = delta_table.table_state(spark, places.table).table_id
-        self.ledger = TableLedger(LocalFiles(), places.table, places.ledger_file, flow="f")
-        self.tombstones = Tombstones(LocalFiles(), places.tombstones, self.flow.keyed.remember_deletes)
-        self.version = 0
-
-    def take(self, records):
-        """One batch."""
-        kinds = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-        sent = self.spark.createDataFrame([each.sent for each in records], f"{kinds}, key binary, value binary")
-        routed = transform(envelope.read(sent), self.flow)
-        way = ["__delete", "__truncate", "__sequence", *(["__ordinal"] if self.flow.splits else [])]
-        kept = routed.where("__route = 'table'").select(*dict.fromkeys([*self.columns, *way]))
-        self.entry = self.entry.after_batch({}, Counts(), {})
-        order = change_order.order_of(self.flow, self.columns)
-        target = Target(self.ledger, self.table_id, self.version, order, self.tombstones)
-        # In each way in turn.
-        with merging_by([*WAYS][self.entry.number % len(WAYS)]):
-            commit = self.flow.sink.write(kept, target, self.entry)
-        self.version = commit.version
-        return commit
-
-    def rows(self):
-        """What a reader without Spark finds: versions by key, in their order."""
-        part = "" if self.flow.sink.sequence_by == ("seq",) else "['_1']"
-        start, end = f'"__START_AT"{part}', f'"__END_AT"{part}'
-        query = f"SELECT h, k, {start} AS s, {end} AS e, c, v, kafka_partition, kafka_offset FROM t"
-        found = QueryBuilder().register("t", DeltaTable(self.places.table)).execute(query).read_all()
-        rows = [tuple(column.to_pylist()) for column in found.columns]
-        told = {}
-        for h, k, *rest in zip(*rows, strict=True):
-            told.setdefault((h, k), []).append(tuple(rest))
-        return {key: sorted(versions) for key, versions in told.items()}
-
-    def files(self):
-        """The files with the table's rows: a commit that changes a row makes another one."""
-        return sorted(DeltaTable(self.places.table).file_uris())
+# Sequence, truncations, tracked columns, arrival in order.
+CASES = {
+    "truncates": ("seq", True, False, True),
+    "tracked, truncates, any order": ("seq", True, True, False),
+    "tracked, truncates": ("seq", True, True, True),
+    "tracked": ("seq", False, True, True),
+    "truncates, any order": ("seq", True, False, False),
+    "list": (["seq", "0"], False, False, True),
+}
 
 
 @pytest.mark.parametrize(
-    ("sequence_by", "truncates", "tracked", "in_order"),
-    [
-        pytest.param("seq", True, False, True, id="truncates"),
-        pytest.param("seq", True, True, False, id="tracked, truncates, any order", marks=pytest.mark.long),
-        pytest.param("seq", True, True, True, id="tracked, truncates", marks=pytest.mark.long),
-        pytest.param("seq", False, True, True, id="tracked", marks=pytest.mark.long),
-        pytest.param("seq", True, False, False, id="truncates, any order", marks=pytest.mark.long),
-        pytest.param(["seq", "0"], False, False, True, id="list", marks=pytest.mark.long),
-    ],
+    ("case", "histories"),
+    [("truncates", SHORT), *(pytest.param(case, LONG, marks=pytest.mark.long) for case in CASES)],
 )
 @settings(max_examples=1, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
-def test_the_table_is_what_the_log_comes_to(sequence_by, truncates, tracked, in_order, seed, spark, tmp_path_factory):
+def test_the_table_is_what_the_log_comes_to(case, histories, seed, spark, tmp_path_factory):
+    sequence_by, truncates, tracked, in_order = CASES[case]
     chance = random.Random(seed)
     sink = {"sequence_by": sequence_by}
     if truncates:
@@ -231,9 +148,9 @@ def test_the_table_is_what_the_log_comes_to(sequence_by, truncates, tracked, in_
         sink["track_history_columns"] = ["c"]
     table = Table(spark, tmp_path_factory.mktemp("lake"), **sink)
     # Where a tombstone stands is a matter of what came before it.
-    log = log_of(chance, truncates=truncates, tombstones=in_order)
+    log = log_of(chance, histories, truncates=truncates, tombstones=in_order)
     arriving = log if in_order else chance.sample(log, len(log))
-    for batch in batches_of(arriving, chance):
+    for batch in batches_of(arriving, chance, chance.randint(3, 4), again=0):
         assert table.take(batch).rows_written == len(batch)
     assert table.rows() == fold(log, tracked=tracked)
 
@@ -246,12 +163,12 @@ class Message:
     changes: list[Record]
 
 
-def messages_of(chance, *, tombstones):
+def messages_of(chance, histories, *, tombstones):
     """Messages of many histories, interleaved; their rows have places of their own, and may be of one key."""
     partitions = chance.choice((1, 2, 3))
     offsets, found = dict.fromkeys(range(partitions), 0), []
-    for at in range(2 * HISTORIES):
-        h = chance.randrange(HISTORIES)
+    for at in range(2 * histories):
+        h = chance.randrange(histories)
         partition = h % partitions
         offsets[partition] += chance.randint(1, 2)
         kind = chance.choice(("INSERT", "INSERT", "UPDATE", "DELETE"))
@@ -276,21 +193,25 @@ def messages_of(chance, *, tombstones):
 
 
 @pytest.mark.parametrize(
-    ("tracked", "in_order"),
+    ("tracked", "in_order", "histories"),
     [
-        pytest.param(False, True, id="every change"),
-        pytest.param(True, False, id="tracked, any order", marks=pytest.mark.long),
+        pytest.param(False, True, SHORT, id="every change"),
+        pytest.param(False, True, LONG, id="every change, long", marks=pytest.mark.long),
+        pytest.param(True, False, LONG, id="tracked, any order", marks=pytest.mark.long),
     ],
 )
 @settings(max_examples=1, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
-def test_records_with_several_changes_come_to_what_their_changes_do(tracked, in_order, seed, spark, tmp_path_factory):
+def test_records_with_several_changes_come_to_what_their_changes_do(
+    tracked, in_order, histories, seed, spark, tmp_path_factory
+):
     chance = random.Random(seed)
     sink = {"keys": ["h", "k"], "sequence_by": "seq", **({"track_history_columns": ["c"]} if tracked else {})}
     form = {"type": "canal", "schema": "h int, k int, c int, v int, seq int"}
     table = Table(spark, tmp_path_factory.mktemp("lake"), form, **sink)
-    log = messages_of(chance, tombstones=in_order)
-    for batch in batches_of(log if in_order else chance.sample(log, len(log)), chance):
+    log = messages_of(chance, histories, tombstones=in_order)
+    arriving = log if in_order else chance.sample(log, len(log))
+    for batch in batches_of(arriving, chance, chance.randint(3, 4), again=0):
         assert table.take(batch).rows_written == len(batch)
     assert table.rows() == fold([change for each in log for change in each.changes], tracked=tracked)
 
@@ -299,7 +220,7 @@ def test_records_with_several_changes_come_to_what_their_changes_do(tracked, in_
 def test_a_batch_that_comes_again_changes_nothing(spark, tmp_path):
     chance = random.Random(7)
     table = Table(spark, tmp_path, sequence_by="seq", track_history_columns=["c"], apply_as_truncates="op='truncate'")
-    log = log_of(chance, truncates=True, tombstones=True)[:500]
+    log = log_of(chance, LONG, truncates=True, tombstones=True)[:500]
     table.take(log)
     before = table.files()
     table.take(log)
@@ -316,7 +237,7 @@ def test_what_is_remembered_of_a_batch_that_was_never_committed_counts_for_nothi
             table.take(records)
     # By stricter rules the second is a dead letter.
     table.entry = dataclasses.replace(table.entry, number=table.entry.number - 1)
-    table.tombstones = Tombstones(LocalFiles(), table.tombstones.location, 3600.0)
+    table.remember_anew(3600.0)
     table.take([records[0], records[2]])
     late = Record(0, 4, 4, (0, 0), "upsert", 25, 0, 4)
     table.take([late])
@@ -327,8 +248,7 @@ def test_a_truncation_keeps_its_coordinates_where_they_are_the_key(spark, tmp_pa
     sink = {"keys": "kafka_partition", "sequence_by": "seq", "apply_as_truncates": "op = 'truncate'"}
     table = Table(spark, tmp_path, **sink)
     table.take([Record(2, 1, 1, (0, 0), "upsert", 1), Record(2, 2, 2, (0, 0), "truncate", 5)])
-    order = change_order.order_of(table.flow, table.columns)
-    [mark] = table.tombstones.frame(spark, order).where("__truncate").collect()
+    [mark] = table.tombstones.frame(spark, table.order).where("__truncate").collect()
     assert (mark["kafka_topic"], mark["kafka_partition"], mark["kafka_offset"]) == ("t", 2, 2)
 
 

@@ -6,39 +6,29 @@ The oracle applies them like that, in plain Python. The table gets them as they 
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import json
 import random
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.laws.test_upsert_law import START, Table
+from tests.laws import _table
+from tests.laws._table import Change, batches_of
 
 SCHEMA = "h int, k int, a int, b string, n struct<x: int, y: int>, w int, changed array<string>, seq int, op string"
 PARTS = ("a", "b", "n", "w")
 
 
 @dataclasses.dataclass(frozen=True)
-class Record:
-    """What is in Kafka; ``at`` counts over all partitions."""
+class Record(Change):
+    """A change of some values; ``changed`` names those that it brings."""
 
-    partition: int
-    offset: int
-    at: int
-    key: tuple[int, int]
-    op: str
-    sequence: int | None
-    values: dict
-    changed: list | None
+    values: dict = dataclasses.field(default_factory=dict)
+    changed: list | None = None
 
     @property
-    def sent(self):
-        h, k = self.key
-        body = {"h": h, "k": k, "op": self.op, "seq": self.sequence, "changed": self.changed, **self.values}
-        value = None if self.op == "tombstone" else json.dumps(body).encode()
-        time = START + dt.timedelta(seconds=self.at)
-        return ("t", self.partition, self.offset, time, 0, json.dumps({"h": h, "k": k}).encode(), value)
+    def body(self):
+        return {"changed": self.changed, **self.values}
 
 
 GONE = "__debezium_unavailable_value"
@@ -46,7 +36,7 @@ GONE = "__debezium_unavailable_value"
 LARGE = ("b", "n")
 
 
-class Change(Record):
+class Event(Record):
     """The same as an event of Debezium, which brings whole rows, but for large values that did not change."""
 
     @property
@@ -104,27 +94,30 @@ def listed(each, name):
     return each.changed is None or name in [given.lower() for given in each.changed if given is not None]
 
 
-# --- histories -------------------------------------------------------------------------------------
+# --- the laws ---------------------------------------------------------------------------------------
+
+
+class Table(_table.Table):
+    def __init__(self, spark, folder, schema, kind="json", **sink):
+        sink = {"type": "upsert", "keys": ["h", "k"], "apply_as_deletes": "op = 'delete'", **sink}
+        super().__init__(spark, folder, {"type": kind, "schema": schema}, sink)
+
+    def rows(self):
+        """The rows by key; a key that is there twice fails."""
+        found = self.read("h, k, a, b, n, w, seq, kafka_partition, kafka_offset")
+        told = {(h, k): tuple(rest) for h, k, *rest in found}
+        assert len(told) == len(found)
+        return told
 
 
 def log_of(chance, histories, *, truncates):
-    """A change log of many histories, interleaved; few sequences, so that many are late or equal."""
-    partitions = chance.choice((1, 2, 3))
-    # Whoever sends tombstones sends all records of a key to one partition, as Kafka's own partitioner does.
-    faithful = {h: chance.random() < 0.7 for h in range(histories)}
-    steps = [h for h in range(histories) for _ in range(chance.randint(1, 9))]
-    chance.shuffle(steps)
-    offsets = dict.fromkeys(range(partitions), 0)
-    records = []
-    for at, h in enumerate(steps):
-        k = chance.randint(0, 1)
-        ops = ["upsert"] * 9 + ["delete"] * 2 + ["tombstone"] * faithful[h]
-        op = "truncate" if truncates and chance.random() < 1.2 / len(steps) else chance.choice(ops)
-        partition = (h + k) % partitions if faithful[h] else chance.randrange(partitions)
-        offsets[partition] += chance.randint(1, 2)
-        sequence = None if op == "tombstone" else chance.randint(0, 6)
-        records.append(Record(partition, offsets[partition], at, (h, k), op, sequence, *_body(chance)))
-    return records
+    """Few sequences, so that many are late or equal; about one truncation, if any."""
+
+    def make(place, key, op, sequence):
+        return Record(*place, key, op, sequence, *_body(chance))
+
+    ops, truncations = ["upsert"] * 9 + ["delete"] * 2, truncates * 0.24 / histories
+    return _table.log_of(chance, histories, ops, make, sequences=7, truncations=truncations)
 
 
 def _body(chance):
@@ -139,15 +132,6 @@ def _body(chance):
     # A field that is not there is null too.
     values = {name: value for name, value in values.items() if value is not None or chance.random() < 0.5}
     return values, None if chance.random() < 0.2 else names
-
-
-def batches_of(records, chance, number):
-    """The log cut anywhere into so many batches; one of them comes again."""
-    cuts = sorted(chance.sample(range(1, len(records)), number - 1))
-    cut = [records[a:b] for a, b in zip([0, *cuts], [*cuts, len(records)], strict=True)]
-    again = chance.randrange(len(cut))
-    cut.insert(chance.randint(again + 1, len(cut)), cut[again])
-    return cut
 
 
 SETTINGS = {
@@ -180,7 +164,7 @@ def test_a_row_is_what_the_parts_of_it_come_to(setting, form, seed, spark, tmp_p
     log = log_of(chance, HISTORIES[form], truncates=truncates)
     for batch in batches_of(log, chance, 2 if form == "short" else 4):
         assert table.take(batch).rows_written == len(batch)
-    assert table.rows("a, b, n, w, seq, kafka_partition, kafka_offset") == fold(log, brings, sequenced=sequenced)
+    assert table.rows() == fold(log, brings, sequenced=sequenced)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +176,7 @@ def test_a_row_keeps_the_values_that_changes_leave_out(sink, seed, spark, tmp_pa
     chance = random.Random(seed)
     schema = "h int, k int, a int, b string, n string, w int, seq int, op string"
     table = Table(spark, tmp_path_factory.mktemp("lake"), schema, kind="debezium", **sink)
-    log = [Change(**vars(each)) for each in log_of(chance, HISTORIES["short"], truncates=False)]
+    log = [Event(**vars(each)) for each in log_of(chance, HISTORIES["short"], truncates=False)]
     # In the first batch all changes bring whole rows: the table learns later that some do not.
     whole = len(log) // 3
     log = [dataclasses.replace(each, changed=None) for each in log[:whole]] + log[whole:]
@@ -206,5 +190,5 @@ def test_a_row_keeps_the_values_that_changes_leave_out(sink, seed, spark, tmp_pa
         return (*row[:2], row[2] if isinstance(row[2], str | None) else json.dumps(row[2]), *row[3:])
 
     told = fold(log, brings, sequenced=bool(sink), unknown=GONE)
-    found = table.rows("a, b, n, w, seq, kafka_partition, kafka_offset")
+    found = table.rows()
     assert found == {key: as_text(row) for key, row in told.items()}

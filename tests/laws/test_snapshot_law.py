@@ -6,33 +6,17 @@ However they are cut into batches, in whichever order they arrive, and whatever 
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import json
 import random
-from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable, QueryBuilder
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.ways import WAYS, merging_by
-
-from rivermouth.domain.ledger.ledger import Counts, first_entry
-from rivermouth.domain.project.locations import resolve
-from rivermouth.engine.batch.pipeline import transform
-from rivermouth.engine.table.flow_table import create_table, table_shape
-from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.table_ledger import TableLedger
-from rivermouth.ports.lake.lake_files import LocalFiles
-from rivermouth.rows import envelope
-from rivermouth.rows.keyed import change_order
-from rivermouth.side_tables.deleted_keys import Tombstones
-from rivermouth.sinks._target import Target
-from rivermouth.spec import Flow, ProjectSpec
+from tests.laws import _table
+from tests.laws._table import batches_of
 
 # A sixth of them is in a snapshot, or half, or all but a few.
 KEYS = 60
-START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +32,21 @@ class Snapshot:
     @property
     def sent(self):
         items = [{"k": k, "c": c, "v": v} for k, (c, v) in self.rows.items()]
-        value = json.dumps({"version": self.version, "items": items}).encode()
-        return ("t", self.partition, self.offset, START + dt.timedelta(seconds=self.at), 0, b"x", value)
+        return _table.sent(self, b"x", json.dumps({"version": self.version, "items": items}).encode())
+
+
+class Table(_table.Table):
+    def __init__(self, spark, folder, **sink):
+        form = {"type": "json", "schema": "version int, items array<struct<k int, c int, v int>>"}
+        super().__init__(spark, folder, form, {"from": "snapshot", "rows": "items", "keys": ["k"], **sink})
+
+    def rows(self):
+        """The rows by key, in their order."""
+        spans = '"__START_AT", "__END_AT", ' if self.flow.keyed.versions else ""
+        told = {}
+        for k, *rest in self.read(f"k, {spans}c, v, kafka_partition, kafka_offset"):
+            told.setdefault(k, []).append(tuple(rest))
+        return {key: sorted(each) for key, each in told.items()}
 
 
 # --- the oracle ------------------------------------------------------------------------------------
@@ -111,64 +108,7 @@ def snapshots_of(chance, *, partitions, count):
     return made
 
 
-def batches_of(snapshots, chance):
-    """The snapshots cut anywhere; now and then a batch comes again."""
-    cuts = sorted(chance.sample(range(1, len(snapshots)), 3))
-    cut = [snapshots[a:b] for a, b in zip([0, *cuts], [*cuts, len(snapshots)], strict=True)]
-    cut.insert(chance.randint(1, len(cut)), chance.choice(cut))
-    return cut
-
-
-# --- the table -------------------------------------------------------------------------------------
-
-
-class Table:
-    """A table in a folder of its own, written batch by batch by the sink, in the steps of a flow."""
-
-    def __init__(self, spark, folder: Path, **sink):
-        form = {"type": "json", "schema": "version int, items array<struct<k int, c int, v int>>"}
-        sink = {"from": "snapshot", "rows": "items", "keys": ["k"], **sink}
-        self.flow = Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink)
-        places = resolve(ProjectSpec(lake=str(folder)), self.flow, base=folder, environ={})
-        self.spark, self.places = spark, places
-        shape = table_shape(spark, self.flow)
-        self.columns = shape.columns.names
-        self.entry = first_entry("f", {"t": {0: 0, 1: 0, 2: 0}}, {"t": "id"})
-        create_table(spark, self.flow, places, shape, self.entry)
-        self.table_id = delta_table.table_state(spark, places.table).table_id
-        self.ledger = TableLedger(LocalFiles(), places.table, places.ledger_file, flow="f")
-        self.tombstones = Tombstones(LocalFiles(), places.tombstones, self.flow.keyed.remember_deletes)
-        self.version = 0
-
-    def take(self, snapshots):
-        """One batch."""
-        kinds = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-        sent = self.spark.createDataFrame([each.sent for each in snapshots], f"{kinds}, key binary, value binary")
-        routed = transform(envelope.read(sent), self.flow)
-        way = ["__delete", "__truncate", "__sequence", "__ordinal"]
-        kept = routed.where("__route = 'table'").select(*dict.fromkeys([*self.columns, *way]))
-        self.entry = self.entry.after_batch({}, Counts(), {})
-        order = change_order.order_of(self.flow, self.columns)
-        target = Target(self.ledger, self.table_id, self.version, order, self.tombstones)
-        # In each way in turn.
-        with merging_by([*WAYS][self.entry.number % len(WAYS)]):
-            commit = self.flow.sink.write(kept, target, self.entry)
-        self.version = commit.version
-        return commit
-
-    def rows(self):
-        """What a reader without Spark finds: rows by key, in their order."""
-        spans = '"__START_AT", "__END_AT", ' if self.flow.keyed.versions else ""
-        query = f"SELECT k, {spans}c, v, kafka_partition, kafka_offset FROM t"
-        found = QueryBuilder().register("t", DeltaTable(self.places.table)).execute(query).read_all()
-        told = {}
-        for k, *rest in zip(*(column.to_pylist() for column in found.columns), strict=True):
-            told.setdefault(k, []).append(tuple(rest))
-        return {key: sorted(each) for key, each in told.items()}
-
-    def files(self):
-        """The files with the table's rows: a commit that changes a row makes another one."""
-        return sorted(DeltaTable(self.places.table).file_uris())
+# --- the laws ---------------------------------------------------------------------------------------
 
 
 CASES = [
@@ -190,7 +130,7 @@ def test_the_table_is_what_the_snapshots_come_to(kind, sink, in_turn, seed, spar
     made = snapshots_of(chance, partitions=chance.choice((1, 3)) if in_turn else 1, count=30)
     # Those of one version keep their order: no later one says which of them is the newer.
     arriving = made if in_turn else chance.sample(made, len(made))
-    for batch in batches_of(arriving, chance):
+    for batch in batches_of(arriving, chance, 4):
         assert table.take(batch).rows_written == len(batch)
     if kind == "upsert":
         assert table.rows() == newest_rows(made, sequenced="sequence_by" in sink)
@@ -213,6 +153,6 @@ def test_the_newest_snapshot_is_never_forgotten(spark, tmp_path):
     table = Table(spark, tmp_path, type="upsert", sequence_by="version", remember_deletes="1 ms")
     table.take([Snapshot(0, 1, 1, 10, {1: (0, 0)}), Snapshot(0, 2, 2, 20, {})])
     # One that forgets with its first batch.
-    table.tombstones = Tombstones(LocalFiles(), table.places.tombstones, table.flow.keyed.remember_deletes)
+    table.remember_anew()
     table.take([Snapshot(0, 3, 3, 15, {1: (0, 0)})])
     assert table.rows() == {}
