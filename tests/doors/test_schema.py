@@ -488,7 +488,7 @@ def opened_early(monkeypatch):
     def opened(*errors, waits=True, starting_offsets=None, **wanted):
         told = []
         start = {"starting_offsets": starting_offsets} if starting_offsets else {}
-        asked = replace(order, flow=order.flow.model_copy(update=start), **wanted)
+        asked = replace(order, flow=order.flow.model_copy(update=start)).starting(**wanted)
         outcomes = iter(errors)
 
         def opens(*_):
