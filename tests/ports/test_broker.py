@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from rivermouth.errors import DevFolderTaken, DevPortTaken, DevServerFailed
 from rivermouth.ports.dev.broker import Broker
@@ -81,6 +81,13 @@ def test_topics_have_the_partitions_and_the_configuration_asked_for(broker, topi
     name = topic(partitions=3, **{"cleanup.policy": "compact"})
     listed = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(name, timeout=30)
     assert len(listed.topics[name].partitions) == 3
+
+
+def test_records_with_old_timestamps_are_kept(broker, topic):
+    name = topic()
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    assert admin.describe_configs([resource])[resource].result(30)["retention.ms"].value == "-1"
 
 
 def test_it_listens_on_this_machine_only(broker):

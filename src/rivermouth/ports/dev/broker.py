@@ -171,6 +171,8 @@ def _properties(folder: Path, port: int, controller: int) -> dict[str, str]:
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": str(folder / "records"),
+        # Kafka deletes by the timestamps of records, after seven days by default, and samples are often older.
+        "log.retention.ms": "-1",
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "1",
