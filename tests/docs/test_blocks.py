@@ -246,7 +246,9 @@ def _whole_project(block: Block) -> str:
     else:
         unknown = set(body) - set(Flow.model_fields)
         assert not unknown, f"{block.place}: {sorted(unknown)} are keys neither of a project nor of a flow"
-        whole = {"lake": "./lake", "flows": {"orders": FLOW_DEFAULTS | _without_topics(body)}}
+        registry = {"url": "https://registry.example:8081"}
+        flow = FLOW_DEFAULTS | _without_topics(body)
+        whole = {"lake": "./lake", "schema_registry": registry, "flows": {"orders": flow}}
     return yaml.safe_dump(whole, sort_keys=False)
 
 
