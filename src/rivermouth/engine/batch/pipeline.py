@@ -42,11 +42,8 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 
-# Not the function now(), which Spark fills in batch by batch. Rather one batch too many built anew.
-
-
 def transformed(rows: DataFrame, run: FlowRun, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
-    """Envelope rows with their columns, failed expectations and route: steps 2 to 5; ``beside`` stays as it is.
+    """Envelope rows with their columns, failed expectations and route; ``beside`` stays as it is.
 
     Where they are ``watched``, the job ends at a record that the flow's policies for its schema say more about.
     """
@@ -74,7 +71,7 @@ def has_current_date(flow: Flow) -> bool:
 
 
 def transform(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
-    """Steps 2 to 5 over envelope rows, made anew; ``beside`` stays as it is."""
+    """Decode, conform, check and route envelope rows, built for them alone; ``beside`` stays as it is."""
     rows = decoded(rows, flow, watched=watched)
     told = (names.VERDICT,) if flow.value_format.tells else ()
     told = (*told, names.UNDECLARED) if flow.value_format.counts else told
@@ -88,7 +85,7 @@ def transform(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watche
 
 
 def decoded(rows: DataFrame, flow: Flow, *, watched: bool = False) -> DataFrame:
-    """Envelope rows with their payload, a row for each change or element of a record: step 2."""
+    """Envelope rows with their payload, a row for each change or element of a record."""
     rows = envelope.decode(explode.split(rows, flow), flow)
     rows = envelope.watch(rows, flow) if watched else rows
     return explode.explode(split_changes.split(rows, flow), flow)

@@ -119,7 +119,7 @@ class FlowRun:
         lease: The table's, if the flow runs under one.
         due_at: When the flow's tables are looked after next, in seconds since the epoch.
         retries: When its dead letters are tried again by themselves.
-        prepared: Steps 2 to 5 as they stand ready, by the columns that stay beside.
+        prepared: ``pipeline.transform`` as Spark has analysed it, by the columns that it keeps.
         together: The flows with which it carries its batches.
         looked_at: Of what its schema did not grow any more; written as it is.
         state_lost: Whether the lake's state of the flow was deleted, and the newest entry is counted again for that.
