@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.java_gateway import JavaClass
-
 from rivermouth.ports.delta.delta_table import conflicts
 
 if TYPE_CHECKING:
@@ -132,8 +130,7 @@ def _with_footers(transaction: Any, writer: Any, spark: SparkSession) -> Any:
     session: Any = spark._jsparkSession  # noqa: SLF001
     footers, snapshot = getattr(java, "rivermouth.stats.Footers"), transaction.snapshot()
     wanted = spark.conf.get(STATISTICS_CONF, "true") == "true"
-    # Another JVM, a notebook's, may not have our classes.
-    if not (wanted and isinstance(footers, JavaClass) and footers.suffice(snapshot)):
+    if not (wanted and footers.suffice(snapshot)):
         return _without_footers(transaction, writer, spark)
     spark.conf.set(STATISTICS_CONF, "false")
     try:

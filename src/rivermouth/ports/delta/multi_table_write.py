@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import JavaClass
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,18 +14,15 @@ def takes(rows: DataFrame, location: str, version: int) -> bool:
     """Whether ``rows`` can be added to the table at ``version`` by a file and a commit, and nothing else.
 
     Not to a table with partitions, mapped columns, constraints, row ids, VARIANT, or a property or a feature that is
-    not known to leave its files alone; not if Parquet's footers do not tell all of its statistics; and not in a JVM, or
-    on executors, without our classes.
+    not known to leave its files alone; and not if Parquet's footers do not tell all of its statistics.
 
     Args:
         rows: In the table's columns.
         location: The table's folder.
         version: As the session knows the table.
     """
-    jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - as PySpark itself reaches classes
-    java, observer = (getattr(jvm, f"rivermouth.{name}") for name in ("parted.PartedFiles", "plan.Observer"))
-    there = isinstance(java, JavaClass) and observer.reaches(rows._jdf)  # noqa: SLF001
-    return bool(there and java.takes(rows.sparkSession._jsparkSession, location, version, rows._jdf))  # noqa: SLF001
+    java: Any = getattr(rows.sparkSession._jvm, "rivermouth.parted.PartedFiles")  # noqa: SLF001 - as PySpark reaches it
+    return bool(java.takes(rows.sparkSession._jsparkSession, location, version, rows._jdf))  # noqa: SLF001
 
 
 class PartedFiles:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -38,16 +37,16 @@ def merge_once(
     """As ``delta_merge.merge``, under whose settings it is run; None, and nothing done, where it is not for that.
 
     It is for tables with deletion vectors, and without a change data feed or row ids, all of whose columns a change
-    brings; in a JVM with our classes.
+    brings.
 
     Guarantees:
         Run twice with one ``app_version``: the second does nothing. Stopped half-way: no commit, and files that no
         version names.
     """
     spark = changes.sparkSession
-    java, range_of = (getattr(spark._jvm, f"rivermouth.merge.{name}") for name in ("SinglePass", "Range"))  # noqa: SLF001 - as PySpark itself reaches classes
-    if what.sweep is not None or not isinstance(java, JavaClass):
+    if what.sweep is not None:
         return None
+    java, range_of = (getattr(spark._jvm, f"rivermouth.merge.{name}") for name in ("SinglePass", "Range"))  # noqa: SLF001 - as PySpark itself reaches classes
     table = java(spark._jsparkSession, location)  # noqa: SLF001
     columns = [*table.columns()]
     # What a change does not bring, a row keeps: for that the whole row would have to be read.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -68,8 +67,7 @@ class Observed:
     """Rows with aggregates over them, which are taken in the one action that follows.
 
     Spark's ``observe`` stands between two stages of generated code and lays out each row in full there. Here rows are
-    counted within the generated code. Where our classes are missing, in a JVM or on executors of others, and for
-    more conditions than a number has bits, it is ``observe`` after all.
+    counted within the generated code. For more conditions than a number has bits, it is ``observe`` after all.
 
     Args:
         rows: A frame.
@@ -81,10 +79,9 @@ class Observed:
 
     def __init__(self, rows: DataFrame, aggregates: dict[str, Aggregate]) -> None:
         self._sums = _Sums(aggregates)
-        java = getattr(rows.sparkSession._jvm, "rivermouth.plan.Observer")  # noqa: SLF001
         self._observation: Observation | None = None
-        there = isinstance(java, JavaClass) and java.reaches(rows._jdf)  # noqa: SLF001
-        if there and len(self._sums.conditions) <= _CONDITIONS:
+        if len(self._sums.conditions) <= _CONDITIONS:
+            java: Any = getattr(rows.sparkSession._jvm, "rivermouth.plan.Observer")  # noqa: SLF001
             self._observer = java()
             self.rows = DataFrame(self._observer.over(rows._jdf, *self._sums.sql), rows.sparkSession)  # noqa: SLF001
         else:
@@ -99,7 +96,7 @@ class Observed:
 
 
 class ObservedEach:
-    """As ``Observed`` for rows of many, each with aggregates of its own; in a JVM with our classes.
+    """As ``Observed`` for rows of many, each with aggregates of its own.
 
     Args:
         rows: A frame.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class Prepared:
 
     To build and to analyse the frames of a batch takes longer than to carry a hundred records. They are built anew
     for all rows where Spark settles something when it analyses them (the seed of ``rand()``, the files of another
-    table), and in a JVM without our classes, which somebody else has started.
+    table).
 
     Args:
         build: A frame to a frame. It is called over a frame without rows.
@@ -48,7 +47,6 @@ class Prepared:
         """What the function makes of ``rows``; every column may be null, as Spark sees it."""
         if self._java is None:
             self._java = getattr(rows.sparkSession._jvm, "rivermouth.plan.Prepared")  # noqa: SLF001
-            self.lasts = isinstance(self._java, JavaClass)
         if not self.lasts:
             return self._build(rows)
         for stand_in, frame in self._made:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-from py4j.java_gateway import JavaClass
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +23,7 @@ class TaskMetrics:
         task_peak_bytes: Execution memory of the task that had the most: what it sorted, joined and aggregated in.
         spilled_bytes: What did not fit into memory and went to the workers' disks, of all tasks together.
 
-    Both are None in a JVM without our classes, which somebody else has started, and where Spark is too busy to tell.
+    Both are None where Spark is too busy to tell.
     """
 
     task_peak_bytes: int | None = None
@@ -36,10 +34,7 @@ class TaskMetrics:
 def spent(spark: SparkSession) -> Iterator[TaskMetrics]:
     """Counts what the jobs of the calling thread need; the figures stand in what is yielded once the block is left."""
     found = TaskMetrics()
-    java = getattr(spark._jvm, "rivermouth.plan.Spent")  # noqa: SLF001 - as PySpark itself reaches classes
-    if not isinstance(java, JavaClass):
-        yield found
-        return
+    java: Any = getattr(spark._jvm, "rivermouth.plan.Spent")  # noqa: SLF001 - as PySpark itself reaches classes
     context, tag = spark.sparkContext, f"rivermouth-{uuid.uuid4()}"
     listener = java(context._jsc.sc(), tag)  # noqa: SLF001
     context.addJobTag(tag)
