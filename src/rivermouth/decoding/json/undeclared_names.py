@@ -44,12 +44,7 @@ def of_documents(declared: T.StructType) -> str:
 
 
 def named(rows: DataFrame, declared: T.StructType) -> DataFrame:
-    """Decoded rows with ``__undeclared``: as ``of_documents``, also with the fields within structs, as dotted paths.
-
-    Where the session lacks our classes, those of the document alone.
-    """
-    if not jvm_classes.are_there(rows.sparkSession):
-        return rows.withColumn(names.UNDECLARED, F.expr(of_documents(declared)))
+    """Decoded rows with ``__undeclared``: as ``of_documents``, also with the fields within structs, as dotted paths."""
     tree = json.dumps(fields_tree(declared, Evolution(), frozenset()))
     found = jvm_classes.made(rows.sparkSession, "json.Undeclared", tree).named(names.VALUE)
     sampled = F.expr(f"{SAMPLED} AND {names.VALUE} IS NOT NULL")
