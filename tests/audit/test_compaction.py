@@ -10,7 +10,7 @@ from tests.audit.plan import Plan
 from tests.audit.world import World
 from tests.crashes import oracle
 
-from rivermouth.engine.batch import recovery
+from rivermouth.engine.batch import recover_counts, recovery
 from rivermouth.engine.events import StepReached
 from rivermouth.errors import ArgumentInvalid
 
@@ -47,7 +47,7 @@ def test_a_batch_that_is_counted_anew_after_compaction(step, during, house, spar
 
     assert world.scene.drain(spark, fail).error is not None
     if during:
-        honest = recovery._completed
+        honest = recover_counts.with_dead_letters
 
         def completed(*arguments):
             wait_for_compaction(world, facts)

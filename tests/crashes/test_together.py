@@ -145,8 +145,8 @@ def write(broker, sent, spark, tmp_path_factory):
 def run(folder, *names, hear=None):
     """The errors of a run, by flow."""
     os.chdir(folder)
-    door = managed_session.NO_HOOKS if hear is None else managed_session.RunHooks(listener=hear)
-    return {each.flow: each.error for each in run_flows.run(Project.load("rivermouth.yml"), names, door=door)}
+    hooks = managed_session.NO_HOOKS if hear is None else managed_session.RunHooks(listener=hear)
+    return {each.flow: each.error for each in run_flows.run(Project.load("rivermouth.yml"), names, hooks=hooks)}
 
 
 @pytest.fixture(scope="module")

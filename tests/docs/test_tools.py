@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tools.changed_tests import ALWAYS, chosen
 from tools.import_circles import ROOT, circles, imports_of, modules_of
+from tools.sizes import problems_of
 from tools.spark_internals import uses_in_java, uses_in_python
 
 MODULES = ("pack", "pack.a", "pack.b", "pack.c")
@@ -29,6 +30,40 @@ def test_circles_are_found_whole():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set(), "f": {"g"}, "g": {"f"}}
     assert sorted(circles(graph)) == [["a", "b", "c"], ["f", "g"]]
     assert list(circles({"a": {"b"}, "b": {"c"}, "c": set()})) == []
+
+
+BLOCKS = """
+def deep(rows):
+    for row in rows:
+        if row:
+            pass
+        elif rows:
+            with row:
+                try:
+                    {inner}
+                except ValueError:
+                    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("pass\n" * 400, []),
+        ("pass\n" * 401, ["the module has 401 lines"]),
+        ("def few(a, b, c, *, d, e, f, **g): ...\n", []),
+        ("def many(a, b, c, *, d, e, f, g): ...\n", ["many has 7 parameters"]),
+        ("class Kind:\n    def few(self, a, b, c, d, e, f): ...\n", []),
+        ("@group.command('x')\ndef options(a, b, c, d, e, f, g): ...\n", []),
+        ("def long():\n" + "    pass\n" * 39, []),
+        ("def long():\n" + "    pass\n" * 40, ["long has 41 lines"]),
+        ('def told():\n    """One.\n\n    Two.\n    """\n' + "    pass\n" * 39, []),
+        (BLOCKS.format(inner="pass"), []),
+        (BLOCKS.format(inner="while row: pass"), ["deep has 5 levels of blocks"]),
+    ],
+)
+def test_what_is_too_large_is_found(source, found):
+    assert [what for _line, what in problems_of(source)] == found
 
 
 @pytest.mark.parametrize(

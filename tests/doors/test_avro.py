@@ -180,9 +180,9 @@ def test_records_whose_schema_comes_later_are_tried_again_by_themselves(project)
 
         assert registry.register("orders", {**THIRD, "doc": "another"}) == second + 2
         stop, seen = managed_session.Stop(), []
-        door = managed_session.RunHooks(listener=seen.append, stop=stop)
+        hooks = managed_session.RunHooks(listener=seen.append, stop=stop)
         run = threading.Thread(
-            target=run_flows.run, args=(Project.load("rivermouth.yml"),), kwargs={"follow": True, "door": door}
+            target=run_flows.run, args=(Project.load("rivermouth.yml"),), kwargs={"follow": True, "door": hooks}
         )
         run.start()
         try:

@@ -12,7 +12,7 @@ from tests.crashes.oracle import rows_of
 from tests.doors.test_cli_process import command  # noqa: F401 - a fixture
 from tests.ports.test_kafka_login import LOGIN
 
-from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.dev.broker import Broker, ReadyCheck
 from rivermouth.ports.dev.dev_server import free_port
 from rivermouth.ports.kafka.kafka_produce import produce
 
@@ -71,7 +71,7 @@ def guarded():
         "sasl.username": "reader",
         "sasl.password": PASSWORD,
     }
-    with Broker.start(properties=properties, client=client, heap="512m") as broker:
+    with Broker.start(properties=properties, ready=ReadyCheck(client), heap="512m") as broker:
         yield broker
 
 

@@ -603,7 +603,7 @@ def test_stopping_before_it_began_ends_at_once(shop):
     stop = managed_session.Stop()
     stop.ask()
     (outcome,) = run_flows.run(
-        Project.load("rivermouth.yml"), ["orders"], follow=True, door=managed_session.RunHooks(stop=stop)
+        Project.load("rivermouth.yml"), ["orders"], follow=True, hooks=managed_session.RunHooks(stop=stop)
     )
     assert (outcome.error, outcome.counts.consumed) == (None, 0)
 

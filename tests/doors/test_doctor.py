@@ -18,8 +18,8 @@ from rivermouth.errors import LakeNotWritable
 from rivermouth.ports import java
 from rivermouth.ports.spark import jars
 from rivermouth.project.api import Project
-from rivermouth.project.commands import doctor
-from rivermouth.project.commands.storage_check import tried
+from rivermouth.project.commands.checks import doctor
+from rivermouth.project.commands.checks.storage_check import tried
 
 PROJECT = """\
 name: shop

@@ -34,7 +34,7 @@ from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.ports.lake.lake_writer import LakeWriter
 from rivermouth.project.api import Project
-from rivermouth.project.commands.health import BrokenRule, HealthRules, broken_rules
+from rivermouth.project.commands.checks.health import BrokenRule, HealthRules, broken_rules
 from rivermouth.spec import Flow, ProjectSpec
 
 PROJECT = """\

@@ -218,9 +218,11 @@ def test_a_flow_of_one_topic_goes_on_when_it_gets_another(shop, topic, prefix, s
 def test_a_topic_that_appears_while_the_flow_follows_is_read_from_its_beginning(shop, topic, prefix, send, delete, ids):
     first, later = f"{prefix}.first", f"{prefix}.later"
     heard, outcomes, stop = [], [], managed_session.Stop()
-    door = managed_session.RunHooks(listener=heard.append, stop=stop)
+    hooks = managed_session.RunHooks(listener=heard.append, stop=stop)
     project = shop(start="latest")
-    run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
+    run = threading.Thread(
+        target=lambda: outcomes.extend(run_flows.run(project, follow=True, hooks=hooks)), daemon=True
+    )
     run.start()
 
     def opened(name):

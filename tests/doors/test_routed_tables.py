@@ -182,9 +182,11 @@ def test_a_value_that_appears_while_the_flow_follows_is_read_from_its_beginning(
     code, _, err = say("validate", start="latest", max_tables=2)
     assert code == 0, err
     heard, outcomes, stop = [], [], managed_session.Stop()
-    door = managed_session.RunHooks(listener=heard.append, stop=stop)
+    hooks = managed_session.RunHooks(listener=heard.append, stop=stop)
     project = Project.load("rivermouth.yml")
-    run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
+    run = threading.Thread(
+        target=lambda: outcomes.extend(run_flows.run(project, follow=True, hooks=hooks)), daemon=True
+    )
     run.start()
 
     def until(condition):

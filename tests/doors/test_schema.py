@@ -303,8 +303,8 @@ def test_a_table_that_was_made_with_a_declared_schema_is_not_taken_over(shop, mo
 def test_a_flow_that_follows_waits_for_the_first_records(spark, shop, start):
     project = shop.write(more=f"    starting_offsets: {start}\n")
     stop, heard, done = managed_session.Stop(), [], []
-    door = managed_session.RunHooks(listener=heard.append, stop=stop)
-    thread = threading.Thread(target=lambda: done.extend(run_flows.run(project, follow=True, door=door)))
+    hooks = managed_session.RunHooks(listener=heard.append, stop=stop)
+    thread = threading.Thread(target=lambda: done.extend(run_flows.run(project, follow=True, hooks=hooks)))
     thread.start()
     try:
         until(lambda: any(isinstance(each, Warned) for each in heard))
@@ -393,10 +393,7 @@ class Opening:
                 self.files,
                 self.places,
                 kafka,
-                update=update,
-                judge=self.judge,
-                tell=self.told.append,
-                warn=self.warned.append,
+                kept_schemas.SchemaHooks(self.judge, self.told.append, self.warned.append, update=update),
             )
         return flow.format.schema_as_declared().simpleString()
 

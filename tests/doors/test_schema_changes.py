@@ -11,8 +11,9 @@ from confluent_kafka import Producer
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.engine.events import Warned
+from rivermouth.engine.flow.flow_inputs import OpenSource
 from rivermouth.engine.flow.orders import FlowJob
-from rivermouth.engine.open.open_flow import OpenSource, open_flow
+from rivermouth.engine.open.open_flow import open_flow
 from rivermouth.engine.open.sources import source_of
 from rivermouth.engine.run.requests import Request, execute, handle_pending
 from rivermouth.engine.run.supervisor import Supervisor

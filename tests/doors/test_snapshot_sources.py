@@ -145,10 +145,12 @@ def test_a_flow_that_follows_carries_versions_as_they_come(with_table):
     stock = with_table
     stock.write(f"{{versions_of: {stock.source}}}", more="    trigger: {every: 300 ms}\n")
     heard, stop = [], managed_session.Stop()
-    door = managed_session.RunHooks(listener=heard.append, stop=stop)
+    hooks = managed_session.RunHooks(listener=heard.append, stop=stop)
     project = Project.load("rivermouth.yml")
     outcomes = []
-    run = threading.Thread(target=lambda: outcomes.extend(run_flows.run(project, follow=True, door=door)), daemon=True)
+    run = threading.Thread(
+        target=lambda: outcomes.extend(run_flows.run(project, follow=True, hooks=hooks)), daemon=True
+    )
     run.start()
 
     def until(number):

@@ -293,7 +293,7 @@ def test_following_a_table_needs_no_query_and_answers_requests(shop, spark):
     with ThreadPoolExecutor(1) as pool:
         # The table of bronze is made meanwhile.
         running = pool.submit(
-            run_flows.run, project, ["orders", "raw"], follow=True, door=managed_session.RunHooks(hear, stop=stop)
+            run_flows.run, project, ["orders", "raw"], follow=True, hooks=managed_session.RunHooks(hear, stop=stop)
         )
         try:
             wait_until(lambda: sum(event.counts.consumed for event in batches) == 6, running)

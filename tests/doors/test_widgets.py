@@ -58,7 +58,7 @@ def test_widgets_are_arguments_by_name(job, spark, broker, topic, tmp_path):
 
 
 def test_only_names_that_ingest_knows_are_taken(job):
-    job(topic="orders", Topic="x", environ="production", base="/", door="x", widgets="x", run_date="2026-01-31")
+    job(topic="orders", Topic="x", environ="production", base="/", hooks="x", widgets="x", run_date="2026-01-31")
     assert with_widgets({}) == {"topic": "orders"}
     assert {"topic", "lake", "schema", "update_schema"} <= NAMES
 

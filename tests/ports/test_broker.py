@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from rivermouth.errors import DevFolderTaken, DevPortTaken, DevServerFailed
-from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.dev.broker import Broker, ReadyCheck
 from rivermouth.ports.spark import jars
 
 PARENT = """
@@ -198,7 +198,7 @@ def test_a_script_that_forgets_to_stop_it_leaves_nothing_behind():
 def test_a_jvm_that_does_not_answer_in_time_is_ended(tmp_path, monkeypatch):
     folder = tmp_path / "data"
     with pytest.raises(DevServerFailed) as caught:
-        Broker.start(data_dir=folder, timeout_s=0.01)
+        Broker.start(data_dir=folder, ready=ReadyCheck(timeout_s=0.01))
     assert caught.value.message.startswith("the Kafka broker did not answer within 0.01 s; its log ")
     assert caught.value.next_step == f"less {folder / 'kafka.log'}"
     with Broker.start(data_dir=folder) as again:

@@ -9,6 +9,7 @@ import pytest
 from delta import exceptions
 from pyspark.sql.types import LongType, StructField, StructType
 
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.engine.erasure import forget
 from rivermouth.errors import ForgetRefused, MaintenanceConflict, MaintenanceFailed
 from rivermouth.ports.delta import delta_append, delta_maintenance, delta_table
@@ -40,7 +41,7 @@ def come_second(spark, location, monkeypatch):
 
     def append(*_, **__):
         rows = spark.createDataFrame([(3,)], COLUMNS)
-        delta_transaction.append_onto(rows, location, 1, "a", 1, "m", alone=True)
+        delta_transaction.append_onto(rows, location, 1, TableTransaction("a", 1, "m"), alone=True)
 
     monkeypatch.setattr(delta_transaction, "_without_footers", written)
     return append
@@ -55,7 +56,7 @@ def test_every_conflict_is_one():
 def test_an_append_that_shall_be_alone_is_not_where_somebody_comes_first(spark, location, come_second):
     assert come_second is not None
     rows = spark.createDataFrame([(3,)], COLUMNS)
-    assert not delta_append.append_alone(rows, location, onto=1, app_id="a", app_version=1, metadata="m")
+    assert not delta_append.append_alone(rows, location, TableTransaction("a", 1, "m"), onto=1)
     assert sorted(row.id for row in spark.read.format("delta").load(location).collect()) == [1, 2]
 
 

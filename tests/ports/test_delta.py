@@ -12,6 +12,7 @@ from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.lake.lake_files import LocalFiles
@@ -33,7 +34,7 @@ def commit(location, version):
 
 def append(spark, location, ids, number, metadata="m", onto=None):
     rows = spark.createDataFrame([(each, "x") for each in ids], COLUMNS)
-    delta_append.append(rows, location, app_id="app", app_version=number, metadata=metadata, onto=onto)
+    delta_append.append(rows, location, TableTransaction("app", number, metadata), onto=onto)
 
 
 def test_a_table_is_made_with_its_metadata_in_the_commit_that_makes_it(spark, location):
@@ -186,7 +187,7 @@ def test_an_append_onto_a_version_that_has_passed_asks_delta_for_the_number(spar
 def test_rows_of_another_shape_are_refused_onto_a_version_too(spark, location):
     rows = spark.range(1).selectExpr("id", "id AS another")
     with pytest.raises(AnalysisException, match="schema mismatch"):
-        delta_append.append(rows, location, app_id="app", app_version=1, metadata="m", onto=0)
+        delta_append.append(rows, location, TableTransaction("app", 1, "m"), onto=0)
     assert delta_table.commit_versions(FILES, location) == [0]
 
 
@@ -200,9 +201,8 @@ def test_an_append_that_another_one_of_its_number_overtakes_is_refused(spark, lo
         yield from rows
 
     slow = spark.range(1, 2, 1, 1).selectExpr("id", "'x' AS name").mapInArrow(waiting, COLUMNS)
-    arguments = {"app_id": "app", "app_version": 1, "metadata": "slow", "onto": 0}
     with ThreadPoolExecutor(1) as pool:
-        outcome = pool.submit(delta_append.append, slow, location, **arguments)
+        outcome = pool.submit(delta_append.append, slow, location, TableTransaction("app", 1, "slow"), onto=0)
         while not begun.exists():
             time.sleep(0.01)
         append(spark, location, [2], 1, onto=0)

@@ -15,6 +15,7 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import functions as F
 from tests.ways import WAYS, merging_by
 
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.internals import single_pass_merge
 from rivermouth.rows.keyed.merge_plan import Merge
@@ -56,7 +57,7 @@ def what_of(rows, *, key="id", ranged=True, **other):
 def carry(spark, place, rows, number, what=None, *, few=True):
     frame = spark.createDataFrame(rows, CHANGES)
     what = what or what_of(rows)
-    return merge(frame, len(rows), place, what, app_id="app", app_version=number, metadata=f"m{number}", few=few)
+    return merge(frame, len(rows), place, what, TableTransaction("app", number, f"m{number}"), few=few)
 
 
 def found(place):

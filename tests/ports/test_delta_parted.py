@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame
 from tests.crashes.oracle import rows_of
 
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_table import conflicts
 from rivermouth.ports.internals import delta_snapshot
@@ -50,8 +51,8 @@ def committed(spark):
 
     def committed(files, place, number, version=1, onto=0, table_id=None):
         table_id = table_id or delta_snapshot.table_state(spark, place).table_id
-        told = {"app_id": "app", "app_version": version, "metadata": f"entry {version}"}
-        return files.commit(spark, number, table_id=table_id, onto=onto, **told)
+        transaction = TableTransaction("app", version, f"entry {version}")
+        return files.commit(spark, number, transaction, table_id=table_id, onto=onto)
 
     return committed
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.internals import delta_transaction
 
@@ -58,8 +59,7 @@ def added(place, version):
 
 def appended(place, frame, *, by_footers, version=1):
     """The statistics of the files that an append adds."""
-    numbered = {"app_id": "app", "app_version": version, "metadata": "m"}
-    delta_append.append(frame, place, **numbered, onto=version - 1, by_footers=by_footers)
+    delta_append.append(frame, place, TableTransaction("app", version, "m"), onto=version - 1, by_footers=by_footers)
     return added(place, version)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rivermouth.errors import BrokerUnreachable, KafkaRefused, SecurityProtocolWrong
-from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.dev.broker import Broker, ReadyCheck
 from rivermouth.ports.kafka.kafka_cluster import Kafka
-from rivermouth.ports.kafka.kafka_produce import produce
+from rivermouth.ports.kafka.kafka_produce import ProduceSettings, produce
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 PASSWORD = "correct-horse"
@@ -38,7 +38,7 @@ def guarded():
         "sasl.username": "reader",
         "sasl.password": PASSWORD,
     }
-    with Broker.start(properties=properties, client=client, heap="512m") as broker:
+    with Broker.start(properties=properties, ready=ReadyCheck(client), heap="512m") as broker:
         yield broker
 
 
@@ -73,7 +73,7 @@ def test_a_wrong_password_is_told_long_before_the_bound(guarded):
 
 def test_a_wrong_password_keeps_records_from_being_sent(guarded):
     with pytest.raises(KafkaRefused, match=r"^\[KAFKA_REFUSED\] the broker refused to create topic other: SASL "):
-        produce(guarded.bootstrap_servers, options(WRONG), "other", [b"{}"], timeout_s=120)
+        produce(guarded.bootstrap_servers, options(WRONG), "other", [b"{}"], how=ProduceSettings(timeout_s=120))
     with Kafka(guarded.bootstrap_servers, options()) as kafka:
         assert kafka.describe(["other"]) == {}
 

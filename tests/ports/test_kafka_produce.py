@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from rivermouth.errors import BrokerUnreachable, ProduceFailed
 from rivermouth.ports.kafka.kafka_cluster import Kafka
-from rivermouth.ports.kafka.kafka_produce import produce, read_lines
+from rivermouth.ports.kafka.kafka_produce import ProduceSettings, produce, read_lines
 
 
 @pytest.fixture
@@ -82,8 +82,8 @@ def test_whole_records_are_sent_untouched(broker, name):
 
 
 def test_a_topic_is_made_once_and_records_are_added(broker, name):
-    first = produce(broker.bootstrap_servers, {}, name, [b"1"], partitions=3)
-    second = produce(broker.bootstrap_servers, {}, name, [b"2"], partitions=5)
+    first = produce(broker.bootstrap_servers, {}, name, [b"1"], how=ProduceSettings(partitions=3))
+    second = produce(broker.bootstrap_servers, {}, name, [b"2"], how=ProduceSettings(partitions=5))
     with Kafka(broker.bootstrap_servers) as kafka:
         topics = kafka.describe([name])
         ends = kafka.end_offsets(topics)[name]
@@ -105,8 +105,7 @@ def test_many_records_are_all_there_and_progress_is_told(broker, name):
         name,
         (b'{"id": %d}' % number for number in range(25_000)),
         "id",
-        partitions=4,
-        on_progress=seen.append,
+        ProduceSettings(partitions=4, on_progress=seen.append),
     )
     values = {json.loads(value)["id"] for _, value, _ in arrived(broker, name, 25_000, partitions=4)}
     assert told.delivered == 25_000
@@ -155,7 +154,7 @@ def test_a_record_that_the_broker_refuses_is_told(broker, topic):
 
 def test_without_a_broker_nothing_is_sent():
     with pytest.raises(BrokerUnreachable) as error:
-        produce("127.0.0.1:1", {}, "orders", [b"1"], timeout_s=0.5)
+        produce("127.0.0.1:1", {}, "orders", [b"1"], how=ProduceSettings(timeout_s=0.5))
     assert str(error.value) == (
         "[BROKER_UNREACHABLE] no Kafka broker answered at 127.0.0.1:1 within 0.5 s: nothing listens there; "
         "nothing was read\n"

@@ -9,9 +9,9 @@ from operator import itemgetter
 from tests.rows.test_change_envelopes import DECIMAL, GONE, SOURCE
 
 from rivermouth import names
+from rivermouth.decoding.json import no_declared_field
 from rivermouth.extend import find_kind
 from rivermouth.rows import envelope
-from rivermouth.schemas import no_declared_field
 
 HEADER = "the value begins with a zero byte and the id of a schema, as the serializers of a schema registry write"
 UNEXPLAINED = "holds a string that no schema block explains: write decimals: string, or decimals: base64, in the format"

@@ -10,7 +10,7 @@ from rivermouth import names
 from rivermouth.decoding.json import undeclared_fields
 from rivermouth.formats.json import Json
 from rivermouth.names import folded
-from rivermouth.schemas.evolution import GROWN, grown, narrowed, overlaid
+from rivermouth.schemas.evolution import GROWN, GrowthBounds, grown, narrowed, overlaid
 from rivermouth.schemas.inference import Shape
 from rivermouth.schemas.inferred import schema_of
 from rivermouth.sinks.upsert import Upsert
@@ -34,7 +34,9 @@ def growth(declared: str, *documents: bytes, table: str = "", taken: tuple[str, 
         if each.name in shape.documents.fields:
             narrowed(shape.documents.fields[each.name], each.dataType)
     found = schema_of(shape)
-    return grown(schema, found.found, found.numbers, GROWS, table=ddl(table), is_taken=lambda name: name in taken)
+    return grown(
+        schema, found.found, found.numbers, GROWS, GrowthBounds(table=ddl(table), is_taken=lambda name: name in taken)
+    )
 
 
 @pytest.mark.parametrize("name", ["\u017f", "S", "\u017f_2"])

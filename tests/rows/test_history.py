@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from rivermouth.engine.table.keyed_table import keyed_properties
 from rivermouth.extend import find_kind
 from rivermouth.rows import conform, envelope, reserved_names
-from rivermouth.rows.keyed import changes, history
+from rivermouth.rows.keyed import changes, history, history_results
 from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.spec import Flow
 
@@ -39,7 +39,7 @@ def come_to(spark, versions, log, order=ORDER, facts=None, lacking=(), **how):
     told = [(k, v, *at_offset(o), s, None, v is None, False, s) for k, s, v, o in log]
     batch = spark.createDataFrame(told, f"{ROW}, __delete boolean, __truncate boolean, __sequence int")
     points = history.points(batch, history.ExistingVersions(table.drop(*lacking), facts), order, **how)
-    rows = history.written(points, history.columns_of(batch, order), order).collect()
+    rows = history_results.written(points, history.columns_of(batch, order), order).collect()
     found = [
         (r.k, r["__START_AT"]) if r["__delete"] else (r.k, r["__START_AT"], r["__END_AT"], r.v, r.offset) for r in rows
     ]
@@ -149,10 +149,10 @@ def test_of_one_record_that_is_remembered_what_is_read_now_counts_and_else_what_
         f"{ROW}, __sequence int, __delete boolean, __truncate boolean",
     )
     points = history.points(batch, history.ExistingVersions(table, history.until(facts, 2)), order).persist()
-    rows = history.written(points, history.columns_of(batch, order), order).where("NOT __delete").collect()
+    rows = history_results.written(points, history.columns_of(batch, order), order).where("NOT __delete").collect()
     found = [(r.k, r["__START_AT"], r["__END_AT"], r["__sequence"], r.v) for r in rows]
     assert sorted(found) == [(3, 10, 25, 20, 6), (3, 30, None, 30, 7), (4, 10, 25, 10, 7), (4, 30, None, 30, 7)]
-    told = history.to_remember(points, order).select("k", "__kind", "__row.v").collect()
+    told = history_results.to_remember(points, order).select("k", "__kind", "__row.v").collect()
     assert sorted(tuple(row) for row in told) == [(2, "version", 6), (3, "deletion", None), (4, "deletion", None)]
     points.unpersist()
 
@@ -165,7 +165,7 @@ def test_a_version_that_was_changed_in_place_is_parted_by_its_ends(spark):
         f"{ROW}, __sequence int, __delete boolean, __truncate boolean",
     )
     points = history.points(batch, history.ExistingVersions(table), order)
-    rows = history.written(points, history.columns_of(batch, order), order).collect()
+    rows = history_results.written(points, history.columns_of(batch, order), order).collect()
     assert sorted((r["__START_AT"], r["__END_AT"], r["__sequence"], r.v, r.offset, r["__delete"]) for r in rows) == [
         (10, 20, 10, 7, 2, False),
         (20, 30, 20, 8, 5, False),

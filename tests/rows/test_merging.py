@@ -9,6 +9,7 @@ from rivermouth.domain.delta.merge_report import (
     BROADCAST_BYTES,
     BROADCAST_CHANGES,
     Looked,
+    MergeNeeds,
     MergeReport,
     Way,
     report,
@@ -47,10 +48,10 @@ def test_few_small_changes_go_to_every_task(changes, held_bytes, expected):
     assert way(changes, held_bytes) == expected
 
 
-def made(**settings):
-    given = {"changes": 20_010, "held_bytes": 900, "looked": Looked(3, 70, 40, by_each=True), "skipped_by": ["id"]}
-    given |= {"task_peak_bytes": 5, "spilled_bytes": 6}
-    return report(METRICS, Way("broadcast", "few"), **{**given, **settings})
+def made(*, held_bytes=900, task_peak_bytes=5, spilled_bytes=6, **settings):
+    given = {"looked": Looked(3, 70, 40, by_each=True), "skipped_by": ["id"]}
+    needs = MergeNeeds(20_010, held_bytes, task_peak_bytes, spilled_bytes)
+    return report(METRICS, Way("broadcast", "few"), needs=needs, **{**given, **settings})
 
 
 def test_a_report_tells_rows_files_and_bytes():

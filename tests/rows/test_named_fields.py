@@ -8,8 +8,8 @@ import msgpack
 import pytest
 from tests.rows.formats import Outcome, outcomes
 
+from rivermouth.decoding.json import no_declared_field
 from rivermouth.extend import find_kind
-from rivermouth.schemas import no_declared_field
 from rivermouth.spec import Evolution
 
 SCHEMA = "Id bigint, Amount double"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rivermouth.domain.project.locations import FlowPlaces, check_distinct, inside, location, name_of_topic, resolve
+from rivermouth.domain.project.distinct_locations import check_distinct
+from rivermouth.domain.project.locations import FlowPlaces, inside, location, name_of_topic, resolve
 from rivermouth.errors import EnvironmentMissing, PlaceInvalid, TableShared
 from rivermouth.spec import Flow, Places, ProjectSpec
 

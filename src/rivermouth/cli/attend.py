@@ -44,7 +44,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def door(output: Output, shown: Progress | None = None) -> Iterator[RunHooks]:
+def hooks(output: Output, shown: Progress | None = None) -> Iterator[RunHooks]:
     """A door for one command: what Spark's JVM says goes to a file, which stays only where Spark itself failed.
 
     Args:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.attend import door
+from rivermouth.cli.attend import hooks
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.errors import AuditFailed
@@ -28,7 +28,7 @@ def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
     from rivermouth.project.api import Project
     from rivermouth.project.commands.audit import audited
 
-    with door(output) as opened:
+    with hooks(output) as opened:
         found = audited(Project.load(file), flows, opened)
         output.result("\n\n".join(audit_text(each) for each in found), {"flows": plain(found)})
         failed = [each for each in found if each.problems]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.attend import door
+from rivermouth.cli.attend import hooks
 from rivermouth.cli.decisions import adoption, with_adoption
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
@@ -29,7 +29,7 @@ def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
     from rivermouth.project.api import Project
     from rivermouth.project.commands import run_flows
 
-    with door(output) as given:
+    with hooks(output) as given:
         checked = run_flows.validate(Project.load(file), flows, given)
     names = [flow.name for flow in checked]
     output.result(f"{file}: {count(len(names), 'flow')}, nothing wrong", {"file": file, "flows": names})
@@ -49,7 +49,7 @@ def plan(output: Output, flows: tuple[str, ...], file: str, *, adopt: str | None
     from rivermouth.project.commands import run_flows
 
     taken = adoption(adopt, flows=flows, decided=False, command="plan")
-    with door(output) as given:
+    with hooks(output) as given:
         plans = run_flows.plan(Project.load(file), flows, given, adoption=taken)
     if output.json:
         output.result("", {"flows": plain(plans)})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rivermouth.cli.attend import door
+from rivermouth.cli.attend import hooks
 from rivermouth.cli.options import with_project
 from rivermouth.cli.output import Output, count, plain, say_json, to_json
 from rivermouth.cli.text_table import columns
@@ -48,11 +48,11 @@ def check_records(output: Output, flow: str, source: str, lines: str, file: str)
     Exit code 1 if a record would be a dead letter or would stop the flow.
     """
     from rivermouth.project.api import Project
-    from rivermouth.project.commands.sample_verdicts import judge_records, raise_refused, read_records
+    from rivermouth.project.commands.checks.sample_verdicts import judge_records, raise_refused, read_records
 
     project = Project.load(file)
     given = list(read_records(source, whole=lines == "records"))
-    with door(output) as opened:
+    with hooks(output) as opened:
         found = judge_records(project, flow, [record for _, record in given], opened)
     numbers = [number for number, _ in given]
     if output.json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rivermouth.cli.attend import door
+from rivermouth.cli.attend import hooks
 from rivermouth.cli.options import Timestamp, WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
@@ -78,7 +78,7 @@ def list_(output: Output, flows: tuple[str, ...], file: str, **chosen: Any) -> N
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
-    with door(output) as given:
+    with hooks(output) as given:
         groups = letters.listed(Project.load(file), flows, _filter(chosen), given)
     head = ("flow", "status", "stage", "reason", "field or expectations", "letters", "for example")
     rows = [
@@ -103,8 +103,8 @@ def show(output: Output, flows: tuple[str, ...], file: str, limit: int, **chosen
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
-    with door(output) as given:
-        found = letters.shown(Project.load(file), flows, _filter(chosen), limit=limit, door=given)
+    with hooks(output) as given:
+        found = letters.shown(Project.load(file), flows, _filter(chosen), limit=limit, hooks=given)
     text = "\n\n".join(letter_text(letter) for letter in found)
     body = {"dead_letters": [letter_json(letter) for letter in found]}
     output.result(text or "no dead letters", body, whole=True)
@@ -125,8 +125,8 @@ def replay(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, 
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
-    with door(output) as given:
-        done = letters.replayed(Project.load(file), flows, _filter(chosen), dry_run=dry_run, door=given)
+    with hooks(output) as given:
+        done = letters.replayed(Project.load(file), flows, _filter(chosen), dry_run=dry_run, hooks=given)
     text = "\n".join(f"{each.flow}: {replayed_text(each)}" for each in done)
     output.result(text, {"replayed": plain(done)})
 
@@ -141,8 +141,8 @@ def discard(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool,
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
-    with door(output) as given:
-        done = letters.discarded(Project.load(file), flows, _filter(chosen), dry_run=dry_run, door=given)
+    with hooks(output) as given:
+        done = letters.discarded(Project.load(file), flows, _filter(chosen), dry_run=dry_run, hooks=given)
     would = " would be" if dry_run else ""
     text = "\n".join(f"{flow}: {count(letters_, 'dead letter')}{would} discarded" for flow, letters_ in done.items())
     output.result(text, {"discarded": done, "dry_run": dry_run})

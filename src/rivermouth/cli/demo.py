@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rivermouth.cli.attend import Interrupted, door, run_interruptible
+from rivermouth.cli.attend import Interrupted, hooks, run_interruptible
 from rivermouth.cli.hints import naming
 from rivermouth.cli.options import speaking
 from rivermouth.cli.output import Output, plain
@@ -51,7 +51,7 @@ def demo(output: Output, folder: Path) -> None:
     if isinstance(root, click.Group):
         output = replace(output, hinted=naming(root, _shown(folder / "rivermouth.yml")))
     shown = progress(output)
-    with door(output, shown) as given:
+    with hooks(output, shown) as given:
         try:
             done = run_interruptible(lambda: demonstration.demo(folder, given), given.stop, shown.say)
         finally:

@@ -133,7 +133,7 @@ def produce(
     Lines are sent as they are, whether or not they are JSON. A file that ends in .gz is unpacked. Tombstones are sent
     after the lines of FILE, or without one. The topic is made if it is not there.
     """
-    from rivermouth.ports.kafka.kafka_produce import Record, read_lines
+    from rivermouth.ports.kafka.kafka_produce import ProduceSettings, Record, read_lines
     from rivermouth.ports.kafka.kafka_produce import produce as send
     from rivermouth.project.resolved.static_checks import topic_problem
 
@@ -153,7 +153,7 @@ def produce(
     lines: Iterable[bytes | Record] = () if source is None else read_lines(source)
     gone: list[bytes | Record] = [(each.encode(errors="surrogateescape"), None, ()) for each in tombstones]
     records = itertools.chain(lines, gone)
-    done = send(servers, options, topic, records, key, partitions=partitions, on_progress=on_progress)
+    done = send(servers, options, topic, records, key, ProduceSettings(partitions, on_progress=on_progress))
     if shown:
         say_over("")
     said = [f"{count(done.delivered, 'record')} sent to {topic} in {done.seconds:.1f} s"]

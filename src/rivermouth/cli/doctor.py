@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.attend import door
+from rivermouth.cli.attend import hooks
 from rivermouth.cli.options import FILE_NAME, with_project
 from rivermouth.cli.output import Output, indented, plain
 from rivermouth.cli.text_table import hanging
 from rivermouth.errors import NotReady
 
 if TYPE_CHECKING:
-    from rivermouth.project.commands.doctor import Finding
+    from rivermouth.project.commands.checks.doctor import Finding
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
@@ -29,12 +29,12 @@ def doctor(output: Output, file: str, *, no_spark: bool) -> None:
     rivermouth.yml the machine alone is looked at.
     """
     from rivermouth.project.api import Project
-    from rivermouth.project.commands.doctor import examine
+    from rivermouth.project.commands.checks.doctor import examine
 
     def stores(project: ResolvedProject) -> list[str]:
-        from rivermouth.project.commands.storage_check import tried
+        from rivermouth.project.commands.checks.storage_check import tried
 
-        with door(output) as given:
+        with hooks(output) as given:
             return tried(project, given)
 
     alone = file == FILE_NAME and not Path(file).exists()

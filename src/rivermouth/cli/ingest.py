@@ -51,6 +51,7 @@ def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, *
     --save the same settings are written into a rivermouth.yml, which you can change and run again.
     """
     from rivermouth.cli.run import carry
+    from rivermouth.engine.flow.orders import StartActions
     from rivermouth.project.commands.ingest import wants_update
     from rivermouth.project.commands.schema import ingest_project
     from rivermouth.project.resolved.one_topic import derived, derived_text
@@ -71,7 +72,7 @@ def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, *
     if not save and isinstance(root, click.Group):
         output = replace(output, hinted=without_file(root, f"rivermouth ingest {shlex.quote(topic)} ... --save"))
     update = wants_update(project, arguments["update_schema"])
-    carry(project, (), follow=project.follow, output=output, update=update)
+    carry(project, (), follow=project.follow, output=output, start=StartActions(update_schema=update))
 
 
 def write_new(path: Path, text: str) -> None:

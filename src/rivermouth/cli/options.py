@@ -79,7 +79,7 @@ def with_flows(command: Command) -> Command:
 
 
 def with_topic(command: Command) -> Command:
-    """A topic and how to read it, as the arguments of ``project.resolved.one_topic.ingest_spec``.
+    """A topic and how to read it, as the arguments of ``project.resolved.one_topic.IngestArguments``.
 
     The command gets ``topic``, ``format_``, ``format_options``, ``keys`` and ``kafka_options`` as they were written,
     and what else there is by its name.
@@ -162,7 +162,7 @@ def settings(options: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def format_with(kind: str | None, options: tuple[str, ...]) -> str | Mapping[str, str] | None:
-    """A format as ``project.resolved.one_topic.ingest_spec`` takes it.
+    """A format as ``project.resolved.one_topic.IngestArguments`` takes it.
 
     Raises:
         ArgumentInvalid: An option is not written as NAME=VALUE, or is the format's name.

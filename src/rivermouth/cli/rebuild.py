@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.attend import door, run_interruptible
+from rivermouth.cli.attend import hooks, run_interruptible
 from rivermouth.cli.options import with_project
 from rivermouth.cli.output import Output, count, is_terminal, say, say_json, to_json
 from rivermouth.cli.text_table import columns
@@ -38,14 +38,14 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
     from rivermouth.project.resolved.current_user import who
 
     project = Project.load(file)
-    order = order_of(project, flow)  # what is wrong is said before anybody is asked
+    job = order_of(project, flow)  # what is wrong is said before anybody is asked
     if not yes:
-        _confirm(flow, order.places.table, output)
+        _confirm(flow, job.places.table, output)
     shown = progress(output)
-    with door(output, shown) as given:
+    with hooks(output, shown) as given:
         try:
             done = run_interruptible(
-                lambda: make_anew(project, flow, who=who(), why=why, door=given), given.stop, shown.say
+                lambda: make_anew(project, flow, who=who(), why=why, hooks=given), given.stop, shown.say
             )
         finally:
             shown.close()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rivermouth.cli.attend import Interrupted, door, run_interruptible
+from rivermouth.cli.attend import Interrupted, hooks, run_interruptible
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, say, say_json, to_json
@@ -16,9 +16,7 @@ from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.errors import FlowBroken
 
 if TYPE_CHECKING:
-    from rivermouth.domain.ledger.adoption import Adoption
-    from rivermouth.domain.ledger.data_loss import LossDecision
-    from rivermouth.engine.flow.orders import FlowOutcome
+    from rivermouth.engine.flow.orders import FlowOutcome, StartActions
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
@@ -58,6 +56,7 @@ def run(
     Where Kafka no longer holds what a flow expects, it stops until somebody decides: --accept-loss, --new-epoch and
     --rewind record the decision in the table's ledger, with --why, and the flow goes on.
     """
+    from rivermouth.engine.flow.orders import StartActions
     from rivermouth.project.api import Project
 
     if follow and once:
@@ -66,7 +65,8 @@ def run(
     decided = decision(accept_loss, new_epoch, rewind, why=why, flows=flows)
     taken = adoption(adopt, flows=flows, decided=bool(decided))
     project = Project.load(file).with_debug(debug=debug)
-    carry(project, flows, follow=follow, output=output, decided=decided, taken=taken, update=update_schema)
+    start = StartActions(decision=decided, adoption=taken, update_schema=update_schema)
+    carry(project, flows, follow=follow, output=output, start=start)
 
 
 def carry(
@@ -75,9 +75,7 @@ def carry(
     *,
     follow: bool,
     output: Output,
-    decided: LossDecision | None = None,
-    taken: Adoption | None = None,
-    update: bool = False,
+    start: StartActions,
 ) -> list[FlowOutcome]:
     """Runs flows with progress, a summary and a clean end.
 
@@ -92,18 +90,10 @@ def carry(
     run_orders(project, flows, follow=follow)  # what is wrong is said before Spark is started
     shown = progress(output)
     outcomes: list[FlowOutcome] = []
-    with door(output, shown) as given:
+    with hooks(output, shown) as given:
         try:
             outcomes = run_interruptible(
-                lambda: run_flows.run(
-                    project,
-                    flows,
-                    follow=follow,
-                    door=given,
-                    decision=decided,
-                    adoption=taken,
-                    update_schema=update,
-                ),
+                lambda: run_flows.run(project, flows, follow=follow, hooks=given, start=start),
                 given.stop,
                 shown.say,
             )

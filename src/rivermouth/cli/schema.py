@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rivermouth.cli.attend import door
+from rivermouth.cli.attend import hooks
 from rivermouth.cli.options import FILE_NAME, WholeNumber, pairs, speaking, with_project
 from rivermouth.cli.output import Output, count, indented
 from rivermouth.cli.text_table import columns
@@ -76,7 +76,7 @@ def infer(
         fix = f"rivermouth schema infer {flows[0]} --save {save}"
         raise ArgumentInvalid(argument="--save", detail=detail, fix=fix)
     found: dict[str, tuple[Inference, SchemaUpdate | None]]
-    with door(output) as given:
+    with hooks(output) as given:
         if update and (project is None or not flows):
             detail, fix = f"there is no flow {name!r} whose schema is kept", "rivermouth ingest TOPIC"
             raise ArgumentInvalid(argument="--update", detail=detail, fix=fix)

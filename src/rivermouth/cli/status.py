@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rivermouth.domain.delta.merge_report import MergeReport
     from rivermouth.domain.ledger.ledger import Decision
     from rivermouth.engine.report.flow_status import FlowStatus
-    from rivermouth.project.commands.health import BrokenRule
+    from rivermouth.project.commands.checks.health import BrokenRule
 
 
 @click.command(short_help="Say how the flows are doing: offsets, lag, rates.")
@@ -56,7 +56,7 @@ def status(
     """
     from rivermouth.project.api import Project
     from rivermouth.project.commands import status as overview
-    from rivermouth.project.commands.health import HealthRules, broken_rules
+    from rivermouth.project.commands.checks.health import HealthRules, broken_rules
 
     rules = HealthRules.of(max_lag=max_lag, max_dead_letters=max_dead_letters, max_age=max_age)
     found = overview.status(Project.load(file), flows)

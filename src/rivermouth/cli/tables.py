@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from rivermouth.cli.attend import door
+from rivermouth.cli.attend import hooks
 from rivermouth.cli.dead_letters import readable
 from rivermouth.cli.options import Duration, Timestamp, WholeNumber, listed, with_project
 from rivermouth.cli.output import Output, count, plain, say_json
@@ -80,8 +80,8 @@ def read(output: Output, table: str, wanted: str | None, file: str, **asked: Any
     from rivermouth.project.commands import maintenance
 
     names = None if wanted is None else listed(wanted)
-    with door(output) as given:
-        found = maintenance.rows(Project.load(file), table, columns=names, as_json=output.json, door=given, **asked)
+    with hooks(output) as given:
+        found = maintenance.rows(Project.load(file), table, columns=names, as_json=output.json, hooks=given, **asked)
     show_rows(output, found)
 
 
@@ -98,13 +98,13 @@ def optimize(output: Output, tables: tuple[str, ...], file: str, where: str | No
     from rivermouth.project.api import Project
     from rivermouth.project.commands import maintenance
 
-    with door(output) as given:
+    with hooks(output) as given:
         reports = maintenance.optimized(
             Project.load(file),
             tables,
             where=where,
             zorder=listed(zorder),
-            door=given,
+            hooks=given,
             hear=lambda report: output.note(report_text(report)),
         )
     output.result(reports_text(reports), reports_json(reports))
@@ -124,15 +124,14 @@ def vacuum(output: Output, tables: tuple[str, ...], file: str, retain: float, **
     from rivermouth.project.api import Project
     from rivermouth.project.commands import maintenance
 
-    with door(output) as given:
+    with hooks(output) as given:
         reports = maintenance.vacuumed(
             Project.load(file),
             tables,
-            retain_s=retain,
-            door=given,
+            maintenance.Vacuum(retain, **asked),
+            hooks=given,
             announce=lambda foreseen: output.note(lost_text(foreseen)),
             hear=lambda report: output.note(report_text(report)),
-            **asked,
         )
     output.result(reports_text(reports), reports_json(reports))
 
@@ -163,6 +162,7 @@ def forget(output: Output, table: str, file: str, *, yes: bool, dry_run: bool, *
     between two batches. The conditions are not kept, only their hashes. Older versions hold the rows until `rivermouth
     tables vacuum`.
     """
+    from rivermouth.domain.ledger.erasure import ForgetRequest
     from rivermouth.project.api import Project
     from rivermouth.project.commands import forget as of_project
 
@@ -176,9 +176,10 @@ def forget(output: Output, table: str, file: str, *, yes: bool, dry_run: bool, *
     def confirm(foreseen: ForgetReport) -> bool:
         return click.confirm(f"{output.hinted(erasure_text(foreseen))}\nerase that?", err=True)
 
-    with door(output) as given:
+    with hooks(output) as given:
+        request = ForgetRequest(**asked)
         done = of_project.forgotten(
-            Project.load(file), table, dry_run=dry_run, confirm=confirm if asks else None, door=given, **asked
+            Project.load(file), table, request, dry_run=dry_run, confirm=confirm if asks else None, hooks=given
         )
     output.result(output.hinted(erasure_text(done)), plain(done))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from rivermouth.cli.attend import door
+from rivermouth.cli.attend import hooks
 from rivermouth.cli.options import (
     WholeNumber,
     cluster,
@@ -43,10 +43,10 @@ def create(
     **asked: Any,
 ) -> None:
     """Create topics; one that exists stays as it is."""
-    from rivermouth.project.commands.topics import created
+    from rivermouth.project.commands.topics import TopicSettings, created
 
     servers, options = cluster(file, bootstrap_servers)
-    done = created(servers, options, topics, config=settings(config), **asked)
+    done = created(servers, options, topics, TopicSettings(config=settings(config), **asked))
     made = {True: "created", False: "exists already, and stays as it is"}
     output.result("\n".join(f"{name}: {made[is_new]}" for name, is_new in done.items()), {"created": done})
 
@@ -68,13 +68,13 @@ def read(output: Output, topic: str, format_: Any, wanted: str | None, limit: in
 
     options, keys = pairs(arguments.pop("kafka_options")), listed(arguments.pop("keys"))
     format_ = format_with(format_, arguments.pop("format_options"))
-    with door(output) as given:
+    with hooks(output) as given:
         found = of_project.rows(
             topic,
             columns=listed(wanted) or None,
             limit=limit,
             as_json=output.json,
-            door=given,
+            hooks=given,
             format=format_,
             keys=keys,
             kafka_options=options,

@@ -10,7 +10,7 @@ from typing import Final
 
 from rivermouth.engine.events import BatchDone, Event
 from rivermouth.ports.dev.broker import Broker
-from rivermouth.ports.kafka.kafka_produce import produce
+from rivermouth.ports.kafka.kafka_produce import ProduceSettings, produce
 from rivermouth.ports.spark import class_archive, session, session_conf
 from rivermouth.project.commands import managed_session, run_flows
 from rivermouth.project.commands.demo import topics, write_project
@@ -59,14 +59,14 @@ def _carry(folder: Path) -> None:
         run_flows.raise_failures(run_flows.run(project))
         _send(broker, _RECORDS)
         run_flows.raise_failures(
-            run_flows.run(project, follow=True, door=managed_session.RunHooks(end_after_a_batch, stop=stop))
+            run_flows.run(project, follow=True, hooks=managed_session.RunHooks(end_after_a_batch, stop=stop))
         )
 
 
 def _send(broker: Broker, first: int) -> None:
     for topic, records in topics().items():
         some = itertools.islice(records, first, first + _RECORDS)
-        produce(broker.bootstrap_servers, {}, topic, some, partitions=2)
+        produce(broker.bootstrap_servers, {}, topic, some, how=ProduceSettings(partitions=2))
 
 
 if __name__ == "__main__":

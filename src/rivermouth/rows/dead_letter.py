@@ -201,7 +201,6 @@ def dead_letters(
         beside: Further columns of ``routed`` that stay as they are.
     """
     dead = envelope.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}' AND {once(flow)}"), flow)
-    refused = f"NOT {names.DECODED}"
     made = time_ranges.outside(routed.schema, made_columns(flow, routed.columns))
     told = {
         **_SOURCES,
@@ -210,6 +209,23 @@ def dead_letters(
         "flow": names.literal(flow.name),
         "target": names.literal(target),
         "stage": f"CASE {_stage(flow)} ELSE 'decode' END",
+        **_said(flow, made),
+        "failed_expectations": _failed_names(flow),
+        "schema_version": "1",
+        "batch": by_reference(f"CAST({entry} AS BIGINT)"),
+        "attempt": "1",
+        "status": "'open'",
+        "dead_lettered_at": by_reference("current_timestamp()"),
+    }
+    if flow.explosion is not None:
+        told[POSITION.name] = f"CASE WHEN {names.POSITION} >= 0 THEN {names.POSITION} END"
+    return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in told.items()), *beside)
+
+
+def _said(flow: Flow, made: Mapping[str, str]) -> dict[str, str]:
+    """SQL of what is said of a dead letter: ``reason``, ``field`` and ``message``."""
+    refused = f"NOT {names.DECODED}"
+    return {
         "reason": _case(
             _if_timestamp(flow, TIMESTAMP_REASON),
             f"WHEN {refused} THEN {names.REASON}",
@@ -231,16 +247,7 @@ def dead_letters(
                 _message(flow),
             ),
         ),
-        "failed_expectations": _failed_names(flow),
-        "schema_version": "1",
-        "batch": by_reference(f"CAST({entry} AS BIGINT)"),
-        "attempt": "1",
-        "status": "'open'",
-        "dead_lettered_at": by_reference("current_timestamp()"),
     }
-    if flow.explosion is not None:
-        told[POSITION.name] = f"CASE WHEN {names.POSITION} >= 0 THEN {names.POSITION} END"
-    return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in told.items()), *beside)
 
 
 def _with_others(flow: Flow, message: str) -> str:

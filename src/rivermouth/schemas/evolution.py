@@ -67,15 +67,31 @@ class Growth:
     is_full: bool
 
 
+@dataclass(frozen=True, slots=True)
+class GrowthBounds:
+    """What a schema cannot become.
+
+    Attributes:
+        pinned: Names, in lower case, of columns that stay as they are.
+        table: The columns of the table. One that the schema lacks is taken for a new field of its name where it holds
+            that; else the new column gets another name.
+        is_taken: Whether a new column cannot have a name.
+    """
+
+    pinned: Collection[str] = ()
+    table: T.StructType | None = None
+    is_taken: Callable[[str], bool] = lambda _name: False
+
+
+NO_BOUNDS: Final = GrowthBounds()
+
+
 def grown(
     declared: T.StructType,
     found: T.StructType,
     numbers: Numbers,
     evolution: GrowthPolicies,
-    *,
-    pinned: Collection[str] = (),
-    table: T.StructType | None = None,
-    is_taken: Callable[[str], bool] = lambda _name: False,
+    bounds: GrowthBounds = NO_BOUNDS,
 ) -> Growth:
     """A schema that takes more of what was found; what no policy wants, or Delta cannot change, stays as it is.
 
@@ -84,12 +100,10 @@ def grown(
         found: As ``Inferred.found``.
         numbers: As ``Inferred.numbers``.
         evolution: The policies, settled.
-        pinned: Names, in lower case, of columns that stay as they are.
-        table: The columns of the table. One that the schema lacks is taken for a new field of its name where it holds
-            that; else the new column gets another name.
-        is_taken: Whether a new column cannot bear a name.
+        bounds: What new columns and old ones cannot be.
     """
-    there = {folded(each.name): each.dataType for each in (table or T.StructType()).fields}
+    pinned, is_taken = bounds.pinned, bounds.is_taken
+    there = {folded(each.name): each.dataType for each in (bounds.table or T.StructType()).fields}
     grower = _Grower(numbers, evolution, evolution.max_columns - size(declared))
     fields = list(declared.fields)
     places = {_known_by(each): place for place, each in enumerate(fields)}
@@ -137,7 +151,7 @@ def difference(
         pinned: Names, in lower case, of kept columns whose types are none of what is inferred.
     """
     numbers, found = numbers or {}, open_fields.beside(found, kept)
-    growth = grown(kept, found, numbers, _ALL_THAT_DELTA_CAN, pinned=pinned)
+    growth = grown(kept, found, numbers, _ALL_THAT_DELTA_CAN, GrowthBounds(pinned))
     fields = {name_in_json(each): each for each in growth.schema.fields if each.name.lower() not in pinned}
     pairs = [(fields[name_in_json(each)], each.dataType) for each in found.fields if name_in_json(each) in fields]
     refused = (

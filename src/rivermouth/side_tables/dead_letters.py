@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.names import COORDINATES
 from rivermouth.ports.delta import delta_append, delta_ddl, delta_table
 from rivermouth.ports.delta.table_ledger import app_id
@@ -78,13 +79,13 @@ class DeadLetterTable:
             Run twice with one entry: they are there once. Stopped half-way: all of them or none.
         """
         metadata = _metadata(entry)
-        app = app_id(entry.flow, self._identity())
+        transaction = TableTransaction(app_id(entry.flow, self._identity()), entry.number, metadata)
         if self._last is None:
             version, onto = (delta_table.commit_versions(self._files, self.location) or [-1])[-1], None
         else:
             version, newest = self._last
             onto = version if entry.number > newest else None
-        delta_append.append(rows, self.location, app_id=app, app_version=entry.number, metadata=metadata, onto=onto)
+        delta_append.append(rows, self.location, transaction, onto=onto)
         self.written += 1
         while (commit := delta_table.read_commit(self._files, self.location, version := version + 1)) is not None:
             if commit.user_metadata == metadata:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.delta import merge_report
+from rivermouth.domain.delta.merge_report import MergeNeeds
 from rivermouth.errors import CommitLost
 from rivermouth.ports.delta.delta_merge import merge
-from rivermouth.ports.delta.table_ledger import app_id
+from rivermouth.ports.delta.table_ledger import transaction_of
 from rivermouth.ports.internals.task_metrics import spent
 from rivermouth.rows.keyed.merge_plan import Merge
 
@@ -51,22 +52,12 @@ def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta_tab
             ready.changes,
             target.ledger.location,
             what,
-            app_id=app_id(entry.flow, target.table_id),
-            app_version=entry.number,
-            metadata=entry.to_json(),
+            transaction_of(entry, target.table_id),
             few=chosen.join == "broadcast",
         )
     commit = target.ledger.commit_of(entry, target.version)
     if commit is None:
         raise CommitLost(flow=entry.flow, entry=entry.number, table=target.ledger.location)
-    report = merge_report.report(
-        commit.metrics,
-        chosen,
-        looked=looked,
-        changes=ready.changes,
-        held_bytes=ready.held_bytes,
-        skipped_by=tuple(what.ranges),
-        task_peak_bytes=needed.task_peak_bytes,
-        spilled_bytes=needed.spilled_bytes,
-    )
+    needs = MergeNeeds(ready.changes, ready.held_bytes, needed.task_peak_bytes, needed.spilled_bytes)
+    report = merge_report.report(commit.metrics, chosen, looked, needs, tuple(what.ranges))
     return replace(commit, merge=report)

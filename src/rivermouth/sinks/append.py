@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rivermouth.domain.ledger.offset_ranges import size
 from rivermouth.errors import CommitLost
 from rivermouth.ports.delta import delta_append, delta_table
-from rivermouth.ports.delta.table_ledger import app_id
+from rivermouth.ports.delta.table_ledger import transaction_of
 from rivermouth.spec import Sink
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ class Append(Sink):
         delta_append.append(
             rows,
             target.ledger.location,
-            app_id=app_id(entry.flow, target.table_id),
-            app_version=entry.number,
-            metadata=entry.to_json(),
+            transaction_of(entry, target.table_id),
             onto=target.version,
             by_footers=size(entry.unsettled) >= MANY_OFFSETS,
         )
@@ -68,15 +66,8 @@ class Append(Sink):
         Guarantees:
             As ``write``.
         """
-        return files.commit(
-            spark,
-            number,
-            table_id=target.table_id,
-            onto=target.version,
-            app_id=app_id(entry.flow, target.table_id),
-            app_version=entry.number,
-            metadata=entry.to_json(),
-        )
+        transaction = transaction_of(entry, target.table_id)
+        return files.commit(spark, number, transaction, table_id=target.table_id, onto=target.version)
 
 
 KIND = Append

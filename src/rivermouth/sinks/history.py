@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
 from rivermouth.ports.internals.persisted import computed, held_bytes
-from rivermouth.rows.keyed import history, key_ranges
+from rivermouth.rows.keyed import history, history_results, key_ranges
 from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.rows.split_changes import FIRST
 from rivermouth.sinks._merging import Ready, merged
@@ -111,7 +111,7 @@ class History(KeyedSink):
             with _judged(history.points(changes, known, order)) as (points, found):
                 if found["facts"] or told["truncations"]:
                     _remember(changes, points, order, memory, entry, truncations=told["truncations"])
-                written = history.written(points, columns, order)
+                written = history_results.written(points, columns, order)
                 ready = Ready(written, found["updates"] or 0, held_bytes(points))
                 commit = merged(ready, _what(columns, order, ranges), target, entry)
         return replace(commit, rows_written=told["records"])
@@ -163,7 +163,7 @@ def _judged(points: DataFrame) -> Iterator[tuple[DataFrame, Row]]:
 def _remember(
     changes: DataFrame, points: DataFrame, order: ChangeOrder, memory: Tombstones, entry: Entry, *, truncations: int
 ) -> None:
-    rows = history.to_remember(points, order)
+    rows = history_results.to_remember(points, order)
     if truncations:
         marks = changes.where(names.TRUNCATE).withColumns(
             {name: F.lit(None) for name in order.keys if name not in order.columns}

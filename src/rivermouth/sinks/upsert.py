@@ -13,9 +13,8 @@ from pyspark.sql.types import StructField
 from rivermouth import names
 from rivermouth.ports.delta import delta_ddl
 from rivermouth.ports.internals.persisted import computed, held_bytes
-from rivermouth.rows.keyed import change_order, key_ranges
+from rivermouth.rows.keyed import change_order, key_ranges, partial_changes
 from rivermouth.rows.keyed import changes as of_keys
-from rivermouth.rows.keyed import partial_updates as partial
 from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.rows.split_changes import FIRST
 from rivermouth.sinks._merging import Ready, merged
@@ -136,7 +135,7 @@ def _keep_values(changes: DataFrame, order: ChangeOrder, target: Target, *, leav
     if names.PLACES in spark.read.format("delta").load(location).columns:
         return True
     if leaves:
-        kind = partial.places_type(order, changes.schema[names.SEQUENCE].dataType)
+        kind = partial_changes.places_type(order, changes.schema[names.SEQUENCE].dataType)
         delta_ddl.alter(spark, location, added=[StructField(names.PLACES, kind)], widened=[])
     return leaves
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from rivermouth.spec.catalog import Catalog
 from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import ColumnEvolution, Evolution
-from rivermouth.spec.flow import Flow
-from rivermouth.spec.flow_parts import Expectation, Table, Trigger
+from rivermouth.spec.flows.flow import Flow
+from rivermouth.spec.flows.flow_parts import Expectation, Table, Trigger
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Format, Sink
 from rivermouth.spec.maintenance import Maintenance, Optimize, Vacuum, every_text

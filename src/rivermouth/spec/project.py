@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from rivermouth.spec.catalog import Catalog
-from rivermouth.spec.flow import Flow
+from rivermouth.spec.flows.flow import Flow
 from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.places import Places
 from rivermouth.spec.values import ConfigModel, Constructed, HeapSize

@@ -15,12 +15,12 @@ from typing import Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.decoding.json import json_explain_values
+from rivermouth.decoding.json import json_explain_values, no_declared_field
 from rivermouth.decoding.json.json_python_parser import Number, Object, kind, parts, texts
 from rivermouth.decoding.json.undeclared_fields import first_pointer
 from rivermouth.decoding.times.json_times import TimeForms
 from rivermouth.names import below
-from rivermouth.schemas import json_limits, no_declared_field
+from rivermouth.schemas import json_limits
 from rivermouth.schemas.column_types import name_in_json
 
 MAX_POINTER: Final = 200

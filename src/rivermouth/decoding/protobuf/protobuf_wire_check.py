@@ -116,12 +116,13 @@ class _Walk:
             if of_map and field is not None and kind != _kind(field):
                 # Not every implementation keeps it as an unknown field.
                 raise other_type(path)
-            at = self._field(at, end, number, kind, field, f"{path}[]" if of_map else _below(path, field), depth)
+            at = self._field((at, end), (number, kind), field, f"{path}[]" if of_map else _below(path, field), depth)
         if group is not None:
             raise _truncated(path)
         return at
 
-    def _field(self, at: int, end: int, number: int, kind: int, field: Any, path: str, depth: int) -> int:
+    def _field(self, span: tuple[int, int], tag: tuple[int, int], field: Any, path: str, depth: int) -> int:
+        (at, end), (number, kind) = span, tag
         if kind == _VARINT:
             found, at = self._varint(at, end, path)
             _check_number(found, field, path)

@@ -115,36 +115,39 @@ class MergeReport:
         return cls(**{**body, "skipped_by": tuple(body["skipped_by"])})
 
 
+@dataclass(frozen=True, slots=True)
+class MergeNeeds:
+    """The changes of a merge and the memory that they took, as ``MergeReport`` has them."""
+
+    changes: int
+    held_bytes: int | None
+    task_peak_bytes: int | None
+    spilled_bytes: int | None
+
+
 def report(
     metrics: Mapping[str, int],
     chosen: Way,
-    *,
-    changes: int,
-    held_bytes: int | None,
     looked: Looked | None,
+    needs: MergeNeeds,
     skipped_by: Sequence[str],
-    task_peak_bytes: int | None,
-    spilled_bytes: int | None,
 ) -> MergeReport:
     """The report of a MERGE by the metrics of its commit.
 
     Args:
         metrics: Delta's ``operationMetrics`` (https://docs.delta.io/latest/delta-utility.html).
         chosen: How changes and rows met.
-        changes: As in the report, like the rest.
-        held_bytes: As in the report.
         looked: What was read, once; None if Delta's MERGE read it.
+        needs: How many changes there were, and the memory that they took.
         skipped_by: As in the report.
-        task_peak_bytes: As in the report.
-        spilled_bytes: As in the report.
     """
 
     def told(*names: str) -> int:
         return sum(metrics.get(f"numTarget{name}", 0) for name in names)
 
     return MergeReport(
-        changes=changes,
-        held_bytes=held_bytes,
+        changes=needs.changes,
+        held_bytes=needs.held_bytes,
         join=chosen.join,
         reason=chosen.reason,
         files_read=looked.files if looked else None,
@@ -161,6 +164,6 @@ def report(
         vectors=told("DeletionVectorsAdded", "DeletionVectorsUpdated"),
         bytes_added=told("BytesAdded"),
         bytes_removed=told("BytesRemoved"),
-        task_peak_bytes=task_peak_bytes,
-        spilled_bytes=spilled_bytes,
+        task_peak_bytes=needs.task_peak_bytes,
+        spilled_bytes=needs.spilled_bytes,
     )

@@ -6,7 +6,6 @@ out is absolute: a plain path on the local disk, or a URI as Spark and Hadoop wr
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +15,7 @@ from urllib.parse import unquote
 
 from rivermouth.domain.project.catalog import registered_name
 from rivermouth.domain.project.references import expand
-from rivermouth.errors import EnvironmentMissing, PlaceInvalid, TableShared
+from rivermouth.errors import EnvironmentMissing, PlaceInvalid
 from rivermouth.names import STATE_FOLDER, did_you_mean
 from rivermouth.spec import Places
 
@@ -30,7 +29,7 @@ DEBUG_SUFFIX: Final = "_debug"
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}|([{}])")
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(?://([^/]*))?(/.*)?$")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
-_DELTA_FOLDERS: Final = frozenset({"_delta_log", "_change_data", "_delta_index"})
+
 _OTHER_WORDS: Final = {
     "s3": "s3a://",
     "s3n": "s3a://",
@@ -179,47 +178,6 @@ def lake_location(project: ProjectSpec, *, base: Path, environ: Mapping[str, str
     return location(text, base=base, environ=environ)
 
 
-def check_distinct(all_places: Iterable[FlowPlaces]) -> None:
-    """Nothing, if no two things of these flows lie in one place or one inside the other.
-
-    A checkpoint may lie in a table's folder under a name that begins with ``_``: Delta leaves such folders alone.
-
-    Raises:
-        TableShared: Two flows share a table, its name, a dead letter table, a checkpoint or a folder of those.
-        PlaceInvalid: The places of one flow are not distinct, or lie in the folder of rivermouth's own files.
-    """
-    known = list(all_places)
-    for places in known:
-        _check_own(places)
-    for first, second in itertools.combinations(known, 2):
-        _check_pair(first, second)
-    for places in known:
-        _check_outside_delta(places)
-
-
-def check_beside(places: FlowPlaces, others: Iterable[FlowPlaces]) -> None:
-    """Nothing, if ``places`` can stand beside those of other flows, as ``check_distinct`` would say of all.
-
-    Raises:
-        TableShared: One of the others has a table, its name, a dead letter table, a checkpoint or a folder of those.
-        PlaceInvalid: The places are not distinct in themselves.
-    """
-    _check_own(places)
-    for other in others:
-        _check_pair(other, places)
-    _check_outside_delta(places)
-
-
-def check_apart(trials: Iterable[FlowPlaces], real: Iterable[FlowPlaces]) -> None:
-    """Nothing, if no place of a trial (``debug``) is one of the real places.
-
-    Raises:
-        TableShared: A trial would write where a flow really writes.
-    """
-    for trial, flow in itertools.product(list(trials), list(real)):
-        _check_pair(trial, flow)
-
-
 def location(text: str, *, base: Path, environ: Mapping[str, str], setting: str = "lake") -> str:
     """``text`` as an absolute place: normalised, without a slash at its end.
 
@@ -361,69 +319,3 @@ def _with_state(places: FlowPlaces, *, debug: bool) -> FlowPlaces:
 
 def _below(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}"
-
-
-def _named(places: FlowPlaces) -> tuple[tuple[str, str], ...]:
-    return (
-        ("table", places.table),
-        ("dead letter table", places.dead_letter_table),
-        ("checkpoint", places.checkpoint),
-    )
-
-
-def _check_own(places: FlowPlaces) -> None:
-    setting = f"flow {places.flow}"
-    fix = "give each its own folder under places:"
-    for (what, here), (other, there) in itertools.combinations(_named(places), 2):
-        if here == there:
-            raise PlaceInvalid(setting=setting, detail=f"its {what} and its {other} are both {here}", fix=fix)
-        nested = _nested(what, here, other, there)
-        if nested:
-            raise PlaceInvalid(setting=setting, detail=f"its {nested[0]} lies inside its {nested[1]}", fix=fix)
-    for what, here in _named(places)[:2]:
-        if here == places.state or inside(here, places.state):
-            detail = f"its {what} lies in {places.state}, the folder of rivermouth's own files"
-            raise PlaceInvalid(setting=setting, detail=detail, fix=fix)
-
-
-def _check_outside_delta(places: FlowPlaces) -> None:
-    for what, here in _named(places):
-        for folder in _DELTA_FOLDERS.intersection(here.split("/")):
-            raise PlaceInvalid(
-                setting=f"flow {places.flow}",
-                detail=f"its {what} lies in {folder}, a folder of Delta's own",
-                fix="give each its own folder under places:",
-            )
-
-
-def _check_pair(first: FlowPlaces, second: FlowPlaces) -> None:
-    if first.ledger_file == second.ledger_file:
-        raise TableShared(first=first.flow, second=second.flow, place="table", location=second.name)
-    # A metastore does not know upper case from lower.
-    if first.registered and first.registered.lower() == (second.registered or "").lower():
-        name = f"{first.registered} in the catalog"
-        raise TableShared(first=first.flow, second=second.flow, place="name", location=name)
-    for (what, here), (other, there) in itertools.product(_named(first), _named(second)):
-        one, two = f"{what} of {first.flow!r}", f"{other} of {second.flow!r}"
-        if here == there:
-            place, where = (what, here) if what == other else ("folder", f"{here} (the {one} and the {two})")
-            raise TableShared(first=first.flow, second=second.flow, place=place, location=where)
-        nested = _nested(what, here, other, there)
-        if nested:
-            inner, outer = (one, two) if inside(here, there) else (two, one)
-            where = f"{there if inside(here, there) else here} (the {inner} lies inside the {outer})"
-            raise TableShared(first=first.flow, second=second.flow, place="folder", location=where)
-
-
-def _nested(what: str, here: str, other: str, there: str) -> tuple[str, str] | None:
-    """(inner, outer) where one place lies inside the other and must not."""
-    if inside(here, there):
-        what, here, other, there = other, there, what, here
-    if not inside(there, here):
-        return None
-    # Now ``there`` is the inner one. Delta and VACUUM leave folders alone whose name begins with ``_``.
-    first = there.removeprefix(here.rstrip("/") + "/").split("/")[0]
-    hidden = first.startswith("_") and first not in _DELTA_FOLDERS
-    if other == "checkpoint" and what != "checkpoint" and hidden:
-        return None
-    return other, what

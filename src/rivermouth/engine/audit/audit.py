@@ -22,6 +22,7 @@ from rivermouth.engine.audit import audit_exploded, audit_keyed
 from rivermouth.engine.batch import pipeline
 from rivermouth.engine.batch.pipeline import as_coordinates, rows_within, transformed, with_epoch
 from rivermouth.engine.data_loss.decide import found_of
+from rivermouth.engine.flow.flow_inputs import FlowInputs, OpenSource
 from rivermouth.engine.flow.lost_state import lost_at, lost_before, lost_with
 from rivermouth.engine.open.open_flow import load_flow
 from rivermouth.engine.open.sources import reading
@@ -98,7 +99,7 @@ class FlowAudit:
     examples: tuple[str, ...] = ()
 
 
-def audit_flow(spark: SparkSession, order: FlowJob) -> FlowAudit:
+def audit_flow(spark: SparkSession, job: FlowJob) -> FlowAudit:
     """Holds the flow's table and dead letters against what Kafka shows, record by record, and the ledger's counts.
 
     A flow may run meanwhile: only batches that were complete at the beginning are looked at.
@@ -111,13 +112,13 @@ def audit_flow(spark: SparkSession, order: FlowJob) -> FlowAudit:
         Reads only.
     """
     session = for_flow(spark)
-    check_same_place(session, order.places)
-    if not delta_table.exists(PlacedFiles(session), order.places.table):
-        return FlowAudit(order.flow.name, order.places.table)
+    check_same_place(session, job.places)
+    if not delta_table.exists(PlacedFiles(session), job.places.table):
+        return FlowAudit(job.flow.name, job.places.table)
     # Whatever the flow reads, a record that was not committed is none.
-    with reading(session, order, {**order.options, **_COMMITTED}) as (kafka, source):
+    with reading(session, job, {**job.options, **_COMMITTED}) as (kafka, source):
         for wait_s in _WAITS_S:
-            run = _standing(session, order, kafka, source.with_headers(headers=order.flow.reads_headers))
+            run = _standing(session, job, kafka, source.with_headers(headers=job.flow.reads_headers))
             cause = _REPLAYING
             if not (run.position.entry.kind in _UNFINISHED and run.position.counts is None):
                 found, cause = _audited(run), _EXPIRING
@@ -125,7 +126,7 @@ def audit_flow(spark: SparkSession, order: FlowJob) -> FlowAudit:
                     return found
                 cause = _EXPIRING if found is None else _REPLAYING
             time.sleep(wait_s)
-    raise AuditDisturbed(flow=order.flow.name, cause=cause, entry=run.position.entry.number)
+    raise AuditDisturbed(flow=job.flow.name, cause=cause, entry=run.position.entry.number)
 
 
 def _moved_since(run: FlowRun) -> bool:
@@ -135,11 +136,11 @@ def _moved_since(run: FlowRun) -> bool:
     return any(each.entry.kind in _MOVING and each.entry.number > then for each in later)
 
 
-def _standing(session: SparkSession, order: FlowJob, kafka: OffsetSource, source: RecordSource) -> FlowRun:
-    flow, places = resolved_schema(session, order.flow, PlacedFiles(session), order.places), order.places
-    topics = kafka.topics(flow)
-    shape = table_shape(session, flow)
-    run = load_flow(session, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
+def _standing(session: SparkSession, job: FlowJob, kafka: OffsetSource, source: RecordSource) -> FlowRun:
+    flow = resolved_schema(session, job.flow, PlacedFiles(session), job.places)
+    topics, opened = kafka.topics(flow), OpenSource(kafka, source)
+    inputs = FlowInputs(session, flow, job.places, opened, topics, table_shape(session, flow))
+    run = load_flow(inputs, _nobody)
     stopped = problem(flow.name, run.position.entry, run.position.needed, found_of(kafka, flow, topics))
     # What Kafka dropped before it was read is no part of what was.
     if stopped is not None and not isinstance(stopped, OffsetsExpired):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -40,60 +42,104 @@ def tally(run: FlowRun, held: DataFrame, letters: DataFrame | None, window: Wind
         window: Theirs.
         compacted: Whether Kafka may have taken some of them away.
     """
+    routed = transformed(held, run)
+    with ExitStack() as ends:
+        marked = marked_changes(routed, run, window.ranges)
+        if marked is not None:
+            marked = _persisted(marked, ends)
+            routed = of_erased.kept(marked)
+        audit = _Audit(run, window, compacted, _persisted(routed, ends), marked, letters, erased_since(run, window))
+        return audit.tally()
+
+
+def _persisted(frame: DataFrame, ends: ExitStack) -> DataFrame:
+    frame = frame.persist()
+    ends.callback(frame.unpersist)
+    return frame
+
+
+@dataclass(frozen=True, slots=True)
+class _Audit:
+    """The audit of one window.
+
+    Attributes:
+        run: The flow.
+        window: What was audited.
+        compacted: Whether Kafka may have taken some records away.
+        routed: The records that Kafka holds, judged.
+        marked: Their changes, with those that are erased; None where none is.
+        letters: Coordinates of dead letters; None without any.
+        gone: Coordinates of records that were erased; None without any.
+    """
+
+    run: FlowRun
+    window: Window
+    compacted: bool
+    routed: DataFrame
+    marked: DataFrame | None
+    letters: DataFrame | None
+    gone: DataFrame | None
+
+    def tally(self) -> Tally:
+        """What was found."""
+        version = _version(self.run, self.window)
+        table = self.run.spark.read.format("delta").option("versionAsOf", version).load(self.run.places.table)
+        records = self.routed.where(once(self.run.flow))
+        visible, erased = records.count(), self._common(records, self.gone)
+        dead = 0 if self.letters is None else self._common(self.letters, self.routed)
+        in_table = self._in_table(table)
+        there = rows_within(self.run, self.window.ranges, version)
+        back = self._common(there, self.gone)
+        back += 0 if self.marked is None else _changes_back(self.marked, table, _order(self.run), self.run)
+        return Tally(
+            visible=visible,
+            in_table=in_table,
+            in_dead_letters=dead,
+            in_neither=visible - in_table - dead - erased,
+            doubled=self._doubled(table),
+            not_in_kafka=there.join(self.routed, _KEYS, "left_anti").count(),
+            erased=erased,
+            back=back,
+        )
+
+    def _common(self, rows: DataFrame, coordinates: DataFrame | None) -> int:
+        """How many rows have coordinates of these."""
+        return 0 if coordinates is None else rows.join(coordinates, _KEYS, "left_semi").count()
+
+    def _in_table(self, table: DataFrame) -> int:
+        run, order = self.run, _order(self.run)
+        kept = self.routed.where(F.col(names.ROUTE) == routing.TABLE)
+        for others in (self.letters, self.gone):
+            kept = kept if others is None else kept.join(others, _KEYS, "left_anti")
+        if not _has_versions(run):
+            fine = (
+                _fine_parts(kept, table, order, run, self.window.until)
+                if order.partial
+                else _fine(kept, table, order, run)
+            )
+            return _in_table(kept, fine, order, run, truncated=True)
+        # Where Kafka has all records, an end that none of them tells is wrong.
+        deduced = self.compacted or not whole(self.window, run.position.entry)
+        fine = _fine_versions(kept, table, order, run, self.window.until, deduced=deduced)
+        outlived = not order.snapshots and _outlived(kept, table, order, run)
+        return _in_table(kept, fine, order, run, truncated=not outlived)
+
+    def _doubled(self, table: DataFrame) -> int:
+        versions = [names.START_AT] if _has_versions(self.run) else []
+        identity = [*map(names.quoted, _order(self.run).keys), *versions]
+        return table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1)).collect()[0][0] or 0
+
+
+def _order(run: FlowRun) -> ChangeOrder:
     order = table_order(run)
     if order is None:
         msg = "a table without keys has no order"
         raise TypeError(msg)
-    routed = transformed(held, run)
-    marked = marked_changes(routed, run, window.ranges)
-    if marked is not None:
-        marked = marked.persist()
-        routed = of_erased.kept(marked)
-    routed = routed.persist()
-    try:
-        version = _version(run, window)
-        table = run.spark.read.format("delta").option("versionAsOf", version).load(run.places.table)
-        kept = routed.where(F.col(names.ROUTE) == routing.TABLE)
-        if letters is not None:
-            kept = kept.join(letters, _KEYS, "left_anti")
-        gone = erased_since(run, window)
-        if gone is not None:
-            kept = kept.join(gone, _KEYS, "left_anti")
-        versions = run.flow.keyed is not None and run.flow.keyed.versions
-        # Where Kafka has all records, an end that none of them tells is wrong.
-        deduced = compacted or not whole(window, run.position.entry)
-        if versions:
-            fine = _fine_versions(kept, table, order, run, window.until, deduced=deduced)
-        elif order.partial:
-            fine = _fine_parts(kept, table, order, run, window.until)
-        else:
-            fine = _fine(kept, table, order, run)
-        records = routed.where(once(run.flow))
-        visible = records.count()
-        erased = 0 if gone is None else records.join(gone, _KEYS, "left_semi").count()
-        dead = 0 if letters is None else letters.join(routed, _KEYS, "left_semi").count()
-        outlived = versions and not order.snapshots and _outlived(kept, table, order, run)
-        in_table = _in_table(kept, fine, order, run, truncated=not outlived)
-        identity = [*map(names.quoted, order.keys), *([names.START_AT] if versions else [])]
-        doubled = table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1)).collect()[0][0]
-        there = rows_within(run, window.ranges, version)
-        made_up = there.join(routed, _KEYS, "left_anti").count()
-        back = 0 if gone is None else there.join(gone, _KEYS, "left_semi").count()
-        back += 0 if marked is None else _changes_back(marked, table, order, run)
-    finally:
-        routed.unpersist()
-        if marked is not None:
-            marked.unpersist()
-    return Tally(
-        visible=visible,
-        in_table=in_table,
-        in_dead_letters=dead,
-        in_neither=visible - in_table - dead - erased,
-        doubled=doubled or 0,
-        not_in_kafka=made_up,
-        erased=erased,
-        back=back,
-    )
+    return order
+
+
+def _has_versions(run: FlowRun) -> bool:
+    return run.flow.keyed is not None and run.flow.keyed.versions
 
 
 def erased_since(run: FlowRun, window: Window) -> DataFrame | None:

@@ -22,7 +22,7 @@ from rivermouth.ports.internals.prepared_plan import Prepared
 from rivermouth.rows import checks, conform, dead_letter, envelope, explode, partition_values, routing, split_changes
 from rivermouth.rows.columns import table_columns
 from rivermouth.rows.columns.epochs import epoch_now, epoch_then
-from rivermouth.rows.keyed import change_order, changes, partial_updates
+from rivermouth.rows.keyed import change_order, changes, partial_changes
 from rivermouth.side_tables import erased_records
 from rivermouth.sinks._target import Target
 from rivermouth.sinks.append import Append
@@ -77,7 +77,7 @@ def transform(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watche
     told = (*told, names.UNDECLARED) if flow.value_format.counts else told
     told = (*told, *record_keys.columns(flow), *flow.identity.keys() - names.IN_TABLE.keys())
     rows = conform.conform(rows, flow, (*beside, *told, *unwrap.columns(flow)))
-    rows = partial_updates.tell(changes.tell(rows, flow), flow)
+    rows = partial_changes.tell(changes.tell(rows, flow), flow)
     rows = partition_values.judge(rows, flow)
     rows = checks.check(rows, flow.expectations)
     rows = split_changes.agreed(rows, flow, beside)

@@ -140,16 +140,18 @@ class SharedBatch:
             for group in _groups(wishes):
                 if len(group) > 1 and not group[0].run.stopping.is_set():
                     _carry(group)
-                    for each in group:
-                        if each.part is None:
-                            # Not again and again, but with the next run.
-                            self.leave(each.run.flow.name)
-                            each.run.together = None
+                    self._dismiss([each for each in group if each.part is None])
         finally:
             with self._change:
                 for each in wishes:
                     each.done = True
                 self._change.notify_all()
+
+    def _dismiss(self, wishes: list[_BatchRequest]) -> None:
+        """Lets flows that got no part go on alone: not again and again, but with the next run."""
+        for each in wishes:
+            self.leave(each.run.flow.name)
+            each.run.together = None
 
     # --- what is the same for all of them is found once ---
 

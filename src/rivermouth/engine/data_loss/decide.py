@@ -11,7 +11,8 @@ from rivermouth import names
 from rivermouth.domain.ledger import decisions, ledger, offset_ranges
 from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision, problem
 from rivermouth.engine.batch.pipeline import write_entry
-from rivermouth.engine.batch.recovery import finish_decision, recount, recover
+from rivermouth.engine.batch.recover_actions import finish_decision
+from rivermouth.engine.batch.recovery import recount, recover
 from rivermouth.engine.data_loss.duplicates import check_doubles
 from rivermouth.engine.events import DecisionRecorded
 from rivermouth.errors import DecisionRefused, EpochColumnTaken

@@ -101,9 +101,9 @@ class Letter:
     dead_lettered_at: dt.datetime
 
 
-def list_letters(spark: SparkSession, order: FlowJob, wanted: DeadLetterFilter) -> list[LetterGroup]:
+def list_letters(spark: SparkSession, job: FlowJob, wanted: DeadLetterFilter) -> list[LetterGroup]:
     """The flow's dead letters by status, stage, reason and field, the most first; empty if there are none."""
-    letters = _letters(spark, order, wanted)
+    letters = _letters(spark, job, wanted)
     if letters is None:
         return []
     groups = (
@@ -117,7 +117,7 @@ def list_letters(spark: SparkSession, order: FlowJob, wanted: DeadLetterFilter) 
     )
     return [
         LetterGroup(
-            flow=order.flow.name,
+            flow=job.flow.name,
             **{name: row[name] for name in (*_KIND, "letters")},
             failed_expectations=tuple(row[_EXPECTATIONS] or ()),
             topic=row["example"]["kafka_topic"],
@@ -130,20 +130,20 @@ def list_letters(spark: SparkSession, order: FlowJob, wanted: DeadLetterFilter) 
     ]
 
 
-def show_letters(spark: SparkSession, order: FlowJob, wanted: DeadLetterFilter, limit: int) -> list[Letter]:
+def show_letters(spark: SparkSession, job: FlowJob, wanted: DeadLetterFilter, limit: int) -> list[Letter]:
     """At most ``limit`` of the flow's dead letters, by topic, partition, offset and position."""
-    letters = _letters(spark, order, wanted)
+    letters = _letters(spark, job, wanted)
     if letters is None:
         return []
     return [_letter(row.asDict()) for row in letters.orderBy(*ROW_IN_TABLE.values()).limit(limit).collect()]
 
 
-def _letters(spark: SparkSession, order: FlowJob, wanted: DeadLetterFilter) -> DataFrame | None:
-    check_same_place(spark, order.places)
-    place = order.places.dead_letter_table
+def _letters(spark: SparkSession, job: FlowJob, wanted: DeadLetterFilter) -> DataFrame | None:
+    check_same_place(spark, job.places)
+    place = job.places.dead_letter_table
     if not delta_table.exists(files_for(place, spark), place):
         return None
-    names: Sequence[str] = [name for name in (order.flow.name, order.flow.previously) if name]
+    names: Sequence[str] = [name for name in (job.flow.name, job.flow.previously) if name]
     frame = explode.with_position(spark.read.format("delta").load(place))
     return frame.where(F.col("flow").isin(*names) & wanted.condition())
 

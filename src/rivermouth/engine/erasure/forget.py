@@ -25,7 +25,7 @@ from rivermouth.engine.table.describe_tables import DEFAULT_RETAIN_S
 from rivermouth.errors import CommitLost, ForgetRefused
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_merge import delete
-from rivermouth.ports.delta.table_ledger import app_id
+from rivermouth.ports.delta.table_ledger import transaction_of
 from rivermouth.ports.internals import delta_snapshot
 from rivermouth.side_tables import erased_records
 
@@ -102,14 +102,8 @@ def _erase(run: FlowRun, request: ForgetRequest, chosen: ErasureSelection, repor
 
 def _delete(run: FlowRun, entry: ledger.Entry, chosen: ErasureSelection, order: ChangeOrder | None) -> None:
     try:
-        delete(
-            chosen.matches,
-            run.places.table,
-            _on(run, chosen, order),
-            app_id=app_id(entry.flow, run.table_id),
-            app_version=entry.number,
-            metadata=entry.to_json(),
-        )
+        on = _on(run, chosen, order)
+        delete(chosen.matches, run.places.table, on, transaction_of(entry, run.table_id))
     except delta_table.conflicts() as error:
         detail = f"somebody committed a change of the same files first ({type(error).__name__})"
         fix = f"rivermouth tables forget {run.places.name} --where CONDITION"

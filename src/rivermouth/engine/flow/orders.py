@@ -145,10 +145,10 @@ Job = FlowJob | FamilyJob
 
 def again(pending: Sequence[Job], failed: Sequence[Job], *, keep_following: bool) -> list[Job]:
     """What goes on once there is a JVM again; a family finds its children that failed itself."""
-    names = {order.flow.name for order in failed}
+    names = {job.flow.name for job in failed}
     names |= {table_per_topic.parted(name)[0] for name in names}
     # A family that follows has topics to look for as long as it runs.
-    return [order for order in pending if order.flow.name in names or (keep_following and isinstance(order, FamilyJob))]
+    return [job for job in pending if job.flow.name in names or (keep_following and isinstance(job, FamilyJob))]
 
 
 def without_error(outcomes: dict[str, FlowOutcome], name: str) -> dict[str, FlowOutcome]:
@@ -156,12 +156,12 @@ def without_error(outcomes: dict[str, FlowOutcome], name: str) -> dict[str, Flow
     return {name: replace(outcomes[name], error=None)} if name in outcomes else {}
 
 
-def in_order(orders: Sequence[Job], outcomes: dict[str, FlowOutcome]) -> list[FlowOutcome]:
+def in_order(jobs: Sequence[Job], outcomes: dict[str, FlowOutcome]) -> list[FlowOutcome]:
     """The outcomes in the order of their orders; of a family those of its children, by name."""
     found = []
-    for order in orders:
-        name = order.flow.name
-        if isinstance(order, FamilyJob):
+    for job in jobs:
+        name = job.flow.name
+        if isinstance(job, FamilyJob):
             found += [outcomes[each] for each in sorted(outcomes) if table_per_topic.is_child_of(each, name)]
             if name not in outcomes:
                 continue
@@ -169,6 +169,6 @@ def in_order(orders: Sequence[Job], outcomes: dict[str, FlowOutcome]) -> list[Fl
     return found
 
 
-def located(error: _Error, order: Job) -> _Error:
+def located(error: _Error, job: Job) -> _Error:
     """The error at the line of the setting that it is about, or of the order's flow; one that has a place as it is."""
-    return error.located(order.place or order.at)
+    return error.located(job.place or job.at)

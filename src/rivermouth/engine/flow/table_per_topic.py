@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rivermouth.domain.project.locations import check_beside
+from rivermouth.domain.project.distinct_locations import check_beside
 from rivermouth.domain.project.table_per_topic import beyond, child_of, named_topics
 from rivermouth.engine.flow.lost_state import lost_at
 from rivermouth.errors import (
@@ -74,12 +74,12 @@ def topics_of(family: Flow, kafka: Finder) -> tuple[str, ...]:
 
 
 def look(
-    order: FamilyJob, files: LakeFiles, kafka: Finder, *, known: Collection[str] = (), waits: bool = False
+    job: FamilyJob, files: LakeFiles, kafka: Finder, *, known: Collection[str] = (), waits: bool = False
 ) -> DiscoveredTables:
     """The children that shall be carried, those of ``known`` left out; new ones are kept in the lake.
 
     Args:
-        order: The family.
+        job: The family.
         files: The lake's small files.
         kafka: The cluster, or the table, that has them.
         known: Topics that are carried already.
@@ -94,71 +94,71 @@ def look(
         still counts as there at the beginning if it was.
     """
     try:
-        there = topics_of(order.flow, kafka)
+        there = topics_of(job.flow, kafka)
     except TopicPatternEmpty:
         if waits:
-            begin(files, order.places, order.flow, ())
+            begin(files, job.places, job.flow, ())
         raise
     if known and {*there} <= {*known}:
         return DiscoveredTables()  # as nearly always: the lake is not asked
     # A name that was misspelt is told by its flow, and not kept.
-    made = {*there} if order.flow.is_found else {*kafka.describe(there)}
-    kept = _kept(order, files, made)
-    found, fresh = _looked(order, there, begin(files, order.places, order.flow, kept.first or made), known)
+    made = {*there} if job.flow.is_found else {*kafka.describe(there)}
+    kept = _kept(job, files, made)
+    found, fresh = _looked(job, there, begin(files, job.places, job.flow, kept.first or made), known)
     for topic in fresh:
         if topic in made:
-            keep(files, order.places, order.flow, topic)
+            keep(files, job.places, job.flow, topic)
     return found
 
 
-def foreseen(order: FamilyJob, files: LakeFiles, kafka: Finder) -> DiscoveredTables:
+def foreseen(job: FamilyJob, files: LakeFiles, kafka: Finder) -> DiscoveredTables:
     """What ``look`` would find for a run; reads only.
 
     Raises:
         TopicPatternEmpty: No topic matches the pattern.
         RivermouthError: The broker or the lake does not answer.
     """
-    there = topics_of(order.flow, kafka)
-    found, _ = _looked(order, there, _kept(order, files, there), ())
+    there = topics_of(job.flow, kafka)
+    found, _ = _looked(job, there, _kept(job, files, there), ())
     return found
 
 
-def _kept(order: FamilyJob, files: LakeFiles, there: Collection[str]) -> Kept:
+def _kept(job: FamilyJob, files: LakeFiles, there: Collection[str]) -> Kept:
     """What is kept of a family; where that was deleted, the topics whose tables lost their state are the first ones.
 
     A topic without a table came later, or else it would have one: it is read from its beginning.
     """
-    kept = read_kept(files, order.places, order.flow)
+    kept = read_kept(files, job.places, job.flow)
     if kept.first is not None:
         return kept
-    children = {each: order.child(child_of(order.flow, each)) for each in there}
+    children = {each: job.child(child_of(job.flow, each)) for each in there}
     begun = frozenset(each for each, child in children.items() if lost_at(child.flow, files, child.places) is not None)
     return replace(kept, first=begun) if begun else kept
 
 
 def _looked(
-    order: FamilyJob, there: Sequence[str], kept: Kept, known: Collection[str]
+    job: FamilyJob, there: Sequence[str], kept: Kept, known: Collection[str]
 ) -> tuple[DiscoveredTables, list[str]]:
     """What was found, and the topics of it that are to be kept."""
     # One that was named and is not there says so itself.
-    named = there if order.only is None else sorted(order.only)
+    named = there if job.only is None else sorted(job.only)
     wanted = [each for each in named if each not in known]
     fresh = [each for each in wanted if each not in kept.topics]
-    too_many = beyond(order.flow, kept.topics, fresh)
-    children = {each: order.child(child_of(order.flow, each, is_late=kept.is_late(each))) for each in wanted}
-    refused = _refused(order, kept, {} if too_many else {each: children[each] for each in fresh})
+    too_many = beyond(job.flow, kept.topics, fresh)
+    children = {each: job.child(child_of(job.flow, each, is_late=kept.is_late(each))) for each in wanted}
+    refused = _refused(job, kept, {} if too_many else {each: children[each] for each in fresh})
     made = [each for each in fresh if not too_many and children[each].flow.name not in refused]
     going = sorted({*wanted} - {*fresh} | {*made})
-    problem = _too_many(order.flow, kept, too_many) if too_many else None
+    problem = _too_many(job.flow, kept, too_many) if too_many else None
     return DiscoveredTables([children[each] for each in going], refused, problem), made
 
 
-def _refused(order: FamilyJob, kept: Kept, fresh: Mapping[str, FlowJob]) -> dict[str, RivermouthError]:
+def _refused(job: FamilyJob, kept: Kept, fresh: Mapping[str, FlowJob]) -> dict[str, RivermouthError]:
     """Why new children cannot be, by name: others have their table."""
     refused: dict[str, RivermouthError] = {}
     if not fresh:
         return refused
-    others = [*order.others, *(order.child(child_of(order.flow, each)).places for each in kept.topics)]
+    others = [*job.others, *(job.child(child_of(job.flow, each)).places for each in kept.topics)]
     for child in fresh.values():
         try:
             check_beside(child.places, others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.delta import maintenance, table_files
@@ -102,7 +102,8 @@ def vacuum(
     began = time.monotonic()
     foreseen = foresee(reader, table, before, retain_s=retain_s)
     delta_maintenance.vacuum(for_flow(spark), table.name, table.location, hours=maintenance.whole_hours(retain_s))
-    return _report(reader, table, "vacuum", before, began, unreadable=foreseen.unreadable, retain_s=retain_s)
+    report = _report(reader, table, "vacuum", before, began)
+    return replace(report, unreadable=foreseen.unreadable, retain_s=retain_s)
 
 
 def vacuum_memory(spark: SparkSession, files: LakeFiles, table: FlowTable, *, retain_s: float) -> None:
@@ -201,14 +202,7 @@ def nothing_done(table: FlowTable, operation: Operation, before: TableSnapshot) 
 
 
 def _report(
-    reader: LakeReader,
-    table: FlowTable,
-    operation: Operation,
-    before: TableSnapshot,
-    began: float,
-    *,
-    unreadable: tuple[tuple[int, int], ...] = (),
-    retain_s: float | None = None,
+    reader: LakeReader, table: FlowTable, operation: Operation, before: TableSnapshot, began: float
 ) -> MaintenanceReport:
     duration_s = round(time.monotonic() - began, 3)
     after = look(reader, table) or before
@@ -219,8 +213,6 @@ def _report(
         before=before.figures,
         after=after.figures,
         duration_s=duration_s,
-        unreadable=unreadable,
-        retain_s=retain_s,
     )
 
 

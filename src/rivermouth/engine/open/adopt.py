@@ -16,23 +16,21 @@ from rivermouth.engine.open import adopt_keyed
 from rivermouth.engine.table.flow_table import change_table, table_changes
 from rivermouth.errors import AdoptionRefused, LakeNotReadable, first_line
 from rivermouth.ports.delta import delta_append, delta_table
-from rivermouth.ports.delta.table_ledger import TableLedger, app_id
+from rivermouth.ports.delta.table_ledger import TableLedger, transaction_of
 from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.lake.checkpoint import Checkpoints
 from rivermouth.ports.lake.lake_files import PlacedFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
-    from rivermouth.domain.kafka.source_topics import Topic
     from rivermouth.domain.ledger.adoption import Adoption
     from rivermouth.domain.ledger.data_loss import KafkaState
+    from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.events import Listener
+    from rivermouth.engine.flow.flow_inputs import FlowInputs
     from rivermouth.engine.flow.table_shape import TableChanges, TableShape
-    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
 _OURS: Final = "rivermouth/"
@@ -91,41 +89,22 @@ class Takeover:
     warnings: tuple[str, ...]
 
 
-def takeover(
-    spark: SparkSession,
-    flow: Flow,
-    places: FlowPlaces,
-    wanted: Adoption,
-    *,
-    kafka: OffsetSource,
-    topics: Mapping[str, Topic],
-    shape: TableShape,
-) -> Takeover | None:
+def takeover(inputs: FlowInputs, wanted: Adoption) -> Takeover | None:
     """What ``adopt`` would do now; None where it would do nothing, because the table has a ledger. Reads only.
 
     Raises:
         AdoptionRefused: There is no table, or nobody can say how far it was read.
         TableMismatch: It cannot take what the flow writes.
     """
-    looked = _looked_at(_Wish(spark, flow, places, wanted, found_of(kafka, flow, topics)), shape)
+    looked = _looked_at(_wish(inputs, wanted), inputs.shape)
     if looked is None:
         return None
     state, changes, start = looked
-    doubts = [each for each in (start.doubt, adopt_keyed.unwritten(flow, state, shape)) if each]
+    doubts = [each for each in (start.doubt, adopt_keyed.unwritten(inputs.flow, state, inputs.shape)) if each]
     return Takeover(start.offsets, start.basis, (*doubts, *([f"taking it over {changes}"] if changes else [])))
 
 
-def adopt(
-    spark: SparkSession,
-    flow: Flow,
-    places: FlowPlaces,
-    wanted: Adoption,
-    *,
-    kafka: OffsetSource,
-    topics: Mapping[str, Topic],
-    shape: TableShape,
-    listener: Listener,
-) -> None:
+def adopt(inputs: FlowInputs, wanted: Adoption, listener: Listener) -> None:
     """Takes the flow's table over from whoever wrote it; warns, and does nothing, if it has a ledger already.
 
     Its rows stay as they are; columns that the flow writes and that it lacks are added, null in old rows.
@@ -138,42 +117,44 @@ def adopt(
         Run twice: the second time finds the ledger. Stopped half-way, or refused because of another writer: columns
         may have been added, and it is done again.
     """
-    wish = _Wish(spark, flow, places, wanted, found_of(kafka, flow, topics))
+    flow, places, shape = inputs.flow, inputs.places, inputs.shape
+    wish = _wish(inputs, wanted)
     looked = _looked_at(wish, shape)  # all of it: nothing is changed that is refused afterwards
     if looked is None:
         listener(Warned(flow.name, WITHOUT_EFFECT))
         return
     state, changes, _first_look = looked
     if changes:
-        change_table(spark, flow, places.table, changes)
-    adopt_keyed.mark(spark, flow, places.table, state.properties)
-    state = delta_snapshot.table_state(spark, places.table)
+        change_table(inputs.spark, flow, places.table, changes)
+    adopt_keyed.mark(inputs.spark, flow, places.table, state.properties)
+    state = delta_snapshot.table_state(inputs.spark, places.table)
     # Once more: from here to entry 0 nobody else may write, but until now somebody may have.
     start = _start(wish, state)
     for doubt in (start.doubt, adopt_keyed.unwritten(flow, state, shape)):
         if doubt:
             listener(Warned(flow.name, doubt))
-    entry = adopting.entry_zero(
-        flow.name,
-        start.offsets,
-        {name: topic.id for name, topic in topics.items() if name in start.offsets},
-        wanted,
-        basis=start.basis,
-        starting_offsets=flow.starting_offsets.text(),
-    )
-    empty = spark.createDataFrame([], shape.columns)
-    alone = delta_append.append_alone(
-        empty,
-        places.table,
-        onto=state.version,
-        app_id=app_id(flow.name, state.table_id),
-        app_version=entry.number,
-        metadata=entry.to_json(),
-    )
-    if not alone:
+    entry = _entry_zero(inputs, wanted, start)
+    empty, transaction = inputs.spark.createDataFrame([], shape.columns), transaction_of(entry, state.table_id)
+    if not delta_append.append_alone(empty, places.table, transaction, onto=state.version):
         raise wish.refused("another program wrote to it meanwhile", "stop that program, then run this again")
     for decision in entry.decisions:
         listener(DecisionRecorded(flow.name, entry.number, decision))
+
+
+def _wish(inputs: FlowInputs, wanted: Adoption) -> _Wish:
+    found = found_of(inputs.source.kafka, inputs.flow, inputs.topics)
+    return _Wish(inputs.spark, inputs.flow, inputs.places, wanted, found)
+
+
+def _entry_zero(inputs: FlowInputs, wanted: Adoption, start: _Start) -> Entry:
+    return adopting.entry_zero(
+        inputs.flow.name,
+        start.offsets,
+        {name: topic.id for name, topic in inputs.topics.items() if name in start.offsets},
+        wanted,
+        basis=start.basis,
+        starting_offsets=inputs.flow.starting_offsets.text(),
+    )
 
 
 def _looked_at(wish: _Wish, shape: TableShape) -> tuple[delta_snapshot.TableState, TableChanges, _Start] | None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.ledger.ledger import Entry, first_entry
 from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.data_loss.decide import add_epoch_column, check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached, Warned
 from rivermouth.engine.flow.column_starts import keep_column_starts
+from rivermouth.engine.flow.flow_inputs import FlowInputs
 from rivermouth.engine.flow.orders import StartActions
 from rivermouth.engine.flow.running import FlowContext, FlowRun, TableView
 from rivermouth.engine.open.adopt import adopt
 from rivermouth.engine.open.rebuild import empty
 from rivermouth.engine.open.restore_state import restore_state, settle_restored
-from rivermouth.engine.schema.kept_schemas import SchemaUpdate, ensured
+from rivermouth.engine.schema.kept_schemas import SchemaHooks, SchemaUpdate, ensured
 from rivermouth.engine.table.flow_table import change_table, create_table, register_table, table_changes, table_shape
 from rivermouth.engine.table.keyed_table import column_starts, columns_left
 from rivermouth.errors import LedgerVoid
@@ -39,26 +40,16 @@ if TYPE_CHECKING:
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.batch.shared_batch import SharedBatch
     from rivermouth.engine.events import Listener
+    from rivermouth.engine.flow.flow_inputs import OpenSource
     from rivermouth.engine.flow.orders import FlowJob
-    from rivermouth.engine.flow.table_shape import TableShape
+    from rivermouth.ports.delta.table_ledger import LedgerPosition
+    from rivermouth.ports.internals.delta_snapshot import TableState
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
 
 NO_ACTIONS: Final = StartActions()
-
-
-class OpenSource(NamedTuple):
-    """What a flow reads, opened.
-
-    Attributes:
-        kafka: What there is to read.
-        records: The same as Spark reads it.
-    """
-
-    kafka: OffsetSource
-    records: RecordSource
 
 
 def open_flow(
@@ -95,35 +86,16 @@ def open_flow(
         Run twice: the second time finds the table. Stopped half-way: the table is there with its entry 0 or not
         at all; dead letters that a crash left out are added once.
     """
-    session, places, kafka = for_flow(spark), job.places, source.kafka
-    files = PlacedFiles(session)
+    session, places = for_flow(spark), job.places
     # 1 schema
-    state_lost = restore_state(session, job.flow, files, places, kafka, listener)
-    flow = _with_schema(session, job.flow, files, places, kafka=kafka, listener=listener, start=start)
-    shape = table_shape(session, flow) if together is None else together.shape(session, flow)
-    topics = kafka.topics(flow)
+    inputs, state_lost = _inputs(session, job, source, listener, start=start, together=together)
     # 2 table
-    if start.adoption:
-        adopt(session, flow, places, start.adoption, kafka=kafka, topics=topics, shape=shape, listener=listener)
-    created = not delta_table.exists(files, places.table)
-    if created:
-        _create(session, flow, places, shape, _entry_zero(flow, kafka, topics, start.latest), listener)
-    register_table(session, flow, places)
+    created = _adopt_or_create(inputs, start, listener)
     # 3 load
-    run = load_flow(
-        session,
-        flow,
-        places,
-        kafka=kafka,
-        source=source.records,
-        topics=topics,
-        shape=shape,
-        listener=listener,
-        even_void=bool(start.decision or start.rebuild),
-    )
+    run = load_flow(inputs, listener, even_void=bool(start.decision or start.rebuild))
     run.together, run.state_lost = together, state_lost
     # 4 data loss
-    _settle_data_loss(run, topics, start, created=created)
+    _settle_data_loss(run, inputs.topics, start, created=created)
     # 5 align
     _align_table(run)
     # 6 recover
@@ -131,12 +103,39 @@ def open_flow(
     recover(run)
     run.state_lost = False
     # 7 announce
-    unheeded = without_effect(flow, entry)
+    unheeded = without_effect(run.flow, entry)
     if unheeded is not None:
         run.warn(unheeded)
-    why = f"starting_offsets: {flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
-    run.emit(FlowOpened(flow.name, places.table, created, run.position.entry.number, why))
+    why = f"starting_offsets: {run.flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
+    run.emit(FlowOpened(run.flow.name, places.table, created, run.position.entry.number, why))
     return run
+
+
+def _inputs(
+    spark: SparkSession,
+    job: FlowJob,
+    source: OpenSource,
+    listener: Listener,
+    *,
+    start: StartActions,
+    together: SharedBatch | None,
+) -> tuple[FlowInputs, bool]:
+    """What the flow is opened with, by the schema that counts from now on; whether its state was lost."""
+    state_lost = restore_state(spark, job.flow, PlacedFiles(spark), job.places, source.kafka, listener)
+    flow = _with_schema(spark, job, source.kafka, listener, start)
+    shape = table_shape(spark, flow) if together is None else together.shape(spark, flow)
+    return FlowInputs(spark, flow, job.places, source, source.kafka.topics(flow), shape), state_lost
+
+
+def _adopt_or_create(inputs: FlowInputs, start: StartActions, listener: Listener) -> bool:
+    """Has the table there, registered; returns whether it was created."""
+    if start.adoption:
+        adopt(inputs, start.adoption, listener)
+    created = not delta_table.exists(PlacedFiles(inputs.spark), inputs.places.table)
+    if created:
+        _create(inputs, start.latest, listener)
+    register_table(inputs.spark, inputs.flow, inputs.places)
+    return created
 
 
 def _settle_data_loss(run: FlowRun, topics: Mapping[str, Topic], start: StartActions, *, created: bool) -> None:
@@ -160,34 +159,24 @@ def _align_table(run: FlowRun) -> None:
 
 
 def _with_schema(
-    spark: SparkSession,
-    flow: Flow,
-    files: LakeFiles,
-    places: FlowPlaces,
-    *,
-    kafka: OffsetSource,
-    listener: Listener,
-    start: StartActions,
+    spark: SparkSession, job: FlowJob, kafka: OffsetSource, listener: Listener, start: StartActions
 ) -> Flow:
     """The flow with the schema that counts from now on; one that its table cannot be changed to is not kept."""
+    files, table, name = PlacedFiles(spark), job.places.table, job.flow.name
 
-    def judge(wanted: Flow) -> None:
+    def check(wanted: Flow) -> None:
         shape = table_shape(spark, wanted)
-        if delta_table.exists(files, places.table):
-            state = delta_snapshot.table_state(spark, places.table)
-            table_changes(wanted, places.table, state, shape, adopting=start.adoption is not None)
+        if delta_table.exists(files, table):
+            state = delta_snapshot.table_state(spark, table)
+            table_changes(wanted, table, state, shape, adopting=start.adoption is not None)
 
-    return ensured(
-        spark,
-        flow,
-        files,
-        places,
-        kafka,
+    hooks = SchemaHooks(
+        check=check,
+        kept=lambda done: listener(kept_schema(name, done)),
+        warn=lambda words: listener(Warned(name, words)),
         update=start.update_schema,
-        judge=judge,
-        tell=lambda done: listener(kept_schema(flow.name, done)),
-        warn=lambda words: listener(Warned(flow.name, words)),
     )
+    return ensured(spark, job.flow, files, job.places, kafka, hooks)
 
 
 def kept_schema(flow: str, update: SchemaUpdate) -> SchemaKept:
@@ -206,12 +195,11 @@ def kept_schema(flow: str, update: SchemaUpdate) -> SchemaKept:
     )
 
 
-def _create(
-    spark: SparkSession, flow: Flow, places: FlowPlaces, shape: TableShape, entry: Entry, listener: Listener
-) -> None:
-    listener(StepReached(flow.name, 0, "create"))
-    create_table(spark, flow, places, shape, entry)
-    listener(StepReached(flow.name, 0, "created"))
+def _create(inputs: FlowInputs, latest: LatestStart | None, listener: Listener) -> None:
+    entry = _entry_zero(inputs.flow, inputs.source.kafka, inputs.topics, latest)
+    listener(StepReached(inputs.flow.name, 0, "create"))
+    create_table(inputs.spark, inputs.flow, inputs.places, inputs.shape, entry)
+    listener(StepReached(inputs.flow.name, 0, "created"))
 
 
 def _entry_zero(flow: Flow, kafka: OffsetSource, topics: Mapping[str, Topic], latest: LatestStart | None) -> Entry:
@@ -224,18 +212,7 @@ def _entry_zero(flow: Flow, kafka: OffsetSource, topics: Mapping[str, Topic], la
     return first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
 
 
-def load_flow(
-    spark: SparkSession,
-    flow: Flow,
-    places: FlowPlaces,
-    *,
-    kafka: OffsetSource,
-    source: RecordSource,
-    topics: Mapping[str, Topic],
-    shape: TableShape,
-    listener: Listener,
-    even_void: bool = False,
-) -> FlowRun:
+def load_flow(inputs: FlowInputs, listener: Listener, *, even_void: bool = False) -> FlowRun:
     """The flow as its table and its ledger say, before it is held against Kafka; the table is there. Reads only.
 
     With ``even_void`` also where others changed the table after the newest entry: then ``void`` says so.
@@ -243,46 +220,62 @@ def load_flow(
     Raises:
         RivermouthError: What is wrong with the table or its ledger.
     """
-    files = PlacedFiles(spark)
-    state = delta_snapshot.table_state(spark, places.table)
+    flow, places, topics = inputs.flow, inputs.places, inputs.topics
+    files, state = PlacedFiles(inputs.spark), delta_snapshot.table_state(inputs.spark, places.table)
     table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
-    void = None
+    position, void = _position(table_ledger, state, topics, even_void=even_void)
+    entry = replace(position.entry, flow=flow.name)
+    return FlowRun(
+        _context(inputs, table_ledger, state.table_id, listener),
+        _view(inputs, state, entry),
+        replace(position, entry=entry),
+        inputs.source.records,
+        topic_ids={name: topic.id for name, topic in topics.items()},
+        void=void,
+    )
+
+
+def _position(
+    table_ledger: TableLedger, state: TableState, topics: Mapping[str, Topic], *, even_void: bool
+) -> tuple[LedgerPosition, LedgerVoid | None]:
+    """The newest entry; with ``even_void`` also one that others have made void, and the error that says so."""
     try:
-        standing = table_ledger.position(state.transactions)
+        return table_ledger.position(state.transactions), None
     except LedgerVoid as error:
         void = narrowed(error, {name: topic.partitions for name, topic in topics.items()})
         if not even_void:
             raise void from None
-        standing = table_ledger.position(state.transactions, even_void=True)
-    changes = table_changes(flow, places.table, state, shape)
-    if standing.entry.epochs:
-        check_epoch_column(flow, shape.columns.names)
-    columns = shape.columns.names
+        return table_ledger.position(state.transactions, even_void=True), void
+
+
+def _view(inputs: FlowInputs, state: TableState, entry: Entry) -> TableView:
+    """What the table looks like, and how it must be changed for the flow."""
+    changes = table_changes(inputs.flow, inputs.places.table, state, inputs.shape)
+    columns = inputs.shape.columns.names
+    if entry.epochs:
+        check_epoch_column(inputs.flow, columns)
     left = columns_left(columns, state.columns.names)
-    entry = replace(standing.entry, flow=flow.name)
-    context = FlowContext(
+    starts = column_starts(inputs.flow, columns, state, left, entry)
+    return TableView(inputs.flow, columns, left, starts, changes)
+
+
+def _context(inputs: FlowInputs, table_ledger: TableLedger, table_id: str, listener: Listener) -> FlowContext:
+    """What stays as it is while the flow runs."""
+    spark, flow, places, files = inputs.spark, inputs.flow, inputs.places, PlacedFiles(inputs.spark)
+    return FlowContext(
         places=places,
         spark=spark,
         files=files,
-        kafka=kafka,
+        kafka=inputs.source.kafka,
         sink=flow.sink,  # type: ignore[arg-type]
         ledger=table_ledger,
         dead_letters=DeadLetterTable(
             spark, files, places.dead_letter_table, target=places.full_name, columns=dead_letter.columns(flow)
         ),
-        erased=Erased(files, f"{places.erased}/records", state.table_id),
-        tombstones=_tombstones(files, flow, places, state.table_id),
-        table_id=state.table_id,
+        erased=Erased(files, f"{places.erased}/records", table_id),
+        tombstones=_tombstones(files, flow, places, table_id),
+        table_id=table_id,
         listener=listener,
-    )
-    starts = column_starts(flow, columns, state, left, entry)
-    return FlowRun(
-        context,
-        TableView(flow, columns, left, starts, changes),
-        replace(standing, entry=entry),
-        source,
-        topic_ids={name: topic.id for name, topic in topics.items()},
-        void=void,
     )
 
 

@@ -9,11 +9,12 @@ from pyspark.errors import PySparkException
 from rivermouth.domain.ledger import ledger_rebuild, offset_ranges
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine.batch.pipeline import table_coordinates
-from rivermouth.engine.batch.recovery import finish_decision, recover
+from rivermouth.engine.batch.recover_actions import finish_decision
+from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.events import DecisionRecorded, TableEmptied
 from rivermouth.errors import CommitLost, RebuildRefused
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.table_ledger import app_id
+from rivermouth.ports.delta.table_ledger import transaction_of
 from rivermouth.rows import envelope
 
 if TYPE_CHECKING:
@@ -75,13 +76,7 @@ def _check_whole(run: FlowRun, held: offset_ranges.Ranges) -> None:
 def _emptied(run: FlowRun, entry: Entry) -> delta_table.Commit:
     location = run.places.table
     try:
-        delta_table.empty(
-            run.spark,
-            location,
-            app_id=app_id(entry.flow, run.table_id),
-            app_version=entry.number,
-            metadata=entry.to_json(),
-        )
+        delta_table.empty(run.spark, location, transaction_of(entry, run.table_id))
     except PySparkException as error:
         if "delta.appendOnly" not in str(error):
             raise

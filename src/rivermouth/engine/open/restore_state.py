@@ -15,7 +15,8 @@ from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.domain.ledger.lost_state import COUNTS, LEDGER_COPY, SCHEMA, LostState
 from rivermouth.engine.batch.pipeline import complete, rows_within
-from rivermouth.engine.batch.recovery import letters_within, recount, recover
+from rivermouth.engine.batch.recover_counts import letters_within
+from rivermouth.engine.batch.recovery import recount, recover
 from rivermouth.engine.events import StateLost
 from rivermouth.engine.flow.lost_state import lost_at, lost_with
 from rivermouth.engine.schema.infer import infer

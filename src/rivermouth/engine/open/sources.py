@@ -36,45 +36,45 @@ _AGAIN: Final = "it may say something else of a row that is read again"
 
 @contextmanager
 def reading(
-    spark: SparkSession, order: FlowJob, options: Mapping[str, str] | None = None, *, checked: bool = False
+    spark: SparkSession, job: FlowJob, options: Mapping[str, str] | None = None, *, checked: bool = False
 ) -> Iterator[tuple[OffsetSource, RecordSource]]:
     """What the flow reads, to be looked at and as Spark reads it, while the block lasts.
 
     Args:
         spark: Any session.
-        order: The flow.
+        job: The flow.
         options: Client options instead of the order's.
         checked: Whether the condition on the rows of a table is known to be one.
 
     Raises:
         MskJarMissing: Spark's client has no class to log in with.
     """
-    if order.source is not None:
-        check_same_place(spark, order.source.places)
+    if job.source is not None:
+        check_same_place(spark, job.source.places)
         if not checked:
-            check_where(spark, order.source, order.flow.name)
-        table = TableSource(order.source, PlacedFiles(spark), reader=order.flow.name, spark=spark)
+            check_where(spark, job.source, job.flow.name)
+        table = TableSource(job.source, PlacedFiles(spark), reader=job.flow.name, spark=spark)
         yield table, table
         return
-    if order.snapshots is not None:
-        snapshots = SnapshotSource(order.snapshots, PlacedFiles(spark), reader=order.flow.name, spark=spark)
+    if job.snapshots is not None:
+        snapshots = SnapshotSource(job.snapshots, PlacedFiles(spark), reader=job.flow.name, spark=spark)
         yield snapshots, snapshots
         return
-    options = order.options if options is None else options
-    with Kafka(order.bootstrap_servers, options) as kafka:
-        source = source_of(order.flow, order.bootstrap_servers, options, kafka)
+    options = job.options if options is None else options
+    with Kafka(job.bootstrap_servers, options) as kafka:
+        source = source_of(job.flow, job.bootstrap_servers, options, kafka)
         source.check_login(spark)
         yield kafka, source
 
 
 @contextmanager
-def finding(spark: SparkSession, order: FamilyJob) -> Iterator[Finder]:
+def finding(spark: SparkSession, job: FamilyJob) -> Iterator[Finder]:
     """What has the topics of a family, or the values that stand in their place, while the block lasts."""
-    if order.source is not None and order.flow.routed_by is not None:
-        reader = reader_for(spark, order.places.lake)
-        yield TableValues(reader, order.source, order.flow.routed_by, family=order.flow.name)
+    if job.source is not None and job.flow.routed_by is not None:
+        reader = reader_for(spark, job.places.lake)
+        yield TableValues(reader, job.source, job.flow.routed_by, family=job.flow.name)
         return
-    with Kafka(order.bootstrap_servers, order.options) as kafka:
+    with Kafka(job.bootstrap_servers, job.options) as kafka:
         yield kafka
 
 

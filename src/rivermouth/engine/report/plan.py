@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth.domain.ledger import decisions, ledger, offset_ranges
 from rivermouth.engine.data_loss.decide import found_of, now
 from rivermouth.engine.flow import table_per_topic
+from rivermouth.engine.flow.flow_inputs import FlowInputs, OpenSource
 from rivermouth.engine.flow.lost_state import deleted_text
 from rivermouth.engine.flow.orders import FlowJob, located
 from rivermouth.engine.open import restore_state
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.engine.flow.table_shape import TableShape
     from rivermouth.engine.schema.infer import Inference
-    from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
     from rivermouth.spec import Flow
 
 
@@ -84,34 +84,34 @@ class FlowPlan:
     problem: RivermouthError | None = None
 
 
-def plan_order(spark: SparkSession, order: Job) -> list[FlowPlan]:
+def plan_order(spark: SparkSession, job: Job) -> list[FlowPlan]:
     """What a run of this flow would do now, or of all children of a family, with those that it would find.
 
     Guarantees:
         Those of ``plan_flow``.
     """
-    if isinstance(order, FlowJob):
-        return [plan_flow(spark, order)]
-    table = order.flow.table.name
+    if isinstance(job, FlowJob):
+        return [plan_flow(spark, job)]
+    table = job.flow.table.name
     try:
-        with finding(spark, order) as place:
-            found = table_per_topic.foreseen(order, files_for(order.places.lake, spark), place)
+        with finding(spark, job) as place:
+            found = table_per_topic.foreseen(job, files_for(job.places.lake, spark), place)
     except RivermouthError as error:
-        return [FlowPlan(order.flow.name, table, "", "", "", problem=located(error, order))]
+        return [FlowPlan(job.flow.name, table, "", "", "", problem=located(error, job))]
     plans = [plan_flow(spark, each) for each in found.orders]
-    problems = [*found.refused.items(), *([(order.flow.name, found.problem)] if found.problem else [])]
-    return plans + [FlowPlan(name, table, "", "", "", problem=located(error, order)) for name, error in problems]
+    problems = [*found.refused.items(), *([(job.flow.name, found.problem)] if found.problem else [])]
+    return plans + [FlowPlan(name, table, "", "", "", problem=located(error, job)) for name, error in problems]
 
 
-def plan_flow(spark: SparkSession, order: FlowJob) -> FlowPlan:
+def plan_flow(spark: SparkSession, job: FlowJob) -> FlowPlan:
     """What a run of this flow would do now; nothing is raised for what would stop it: ``problem`` holds that.
 
     Guarantees:
         Reads only: afterwards lake and broker are as they were before.
     """
-    places = order.places
+    places = job.places
     named = FlowPlan(
-        flow=order.flow.name,
+        flow=job.flow.name,
         table=places.full_name,
         location=places.table,
         dead_letter_table=places.dead_letter_table,
@@ -119,24 +119,24 @@ def plan_flow(spark: SparkSession, order: FlowJob) -> FlowPlan:
     )
     try:
         check_same_place(spark, places)
-        with reading(spark, order) as (kafka, source):
-            return _planned(for_flow(spark), order, kafka, source, named)
+        with reading(spark, job) as (kafka, source):
+            return _planned(for_flow(spark), job, OpenSource(kafka, source), named)
     except SchemaEmpty as error:
-        said = None if order.start.adoption else without_values(order.flow, error)
+        said = None if job.start.adoption else without_values(job.flow, error)
         if said is None:
-            return replace(named, problem=located(error, order))
-        return replace(named, start=start_text(order.flow), warnings=(said,))
+            return replace(named, problem=located(error, job))
+        return replace(named, start=start_text(job.flow), warnings=(said,))
     except RivermouthError as error:
-        return replace(named, problem=located(error, order))
+        return replace(named, problem=located(error, job))
 
 
-def ahead(spark: SparkSession, order: FlowJob) -> Ranges:
+def ahead(spark: SparkSession, job: FlowJob) -> Ranges:
     """The offsets that a run of this flow would read now; reads only.
 
     Raises:
         RivermouthError: What would end the run before its first batch.
     """
-    found = plan_flow(spark, order)
+    found = plan_flow(spark, job)
     if found.problem is not None:
         raise found.problem
     return found.ranges
@@ -148,54 +148,60 @@ def start_text(flow: Flow) -> str:
     return f"starting_offsets: {flow.starting_offsets.text()}{default}"
 
 
-def _planned(
-    spark: SparkSession, order: FlowJob, kafka: OffsetSource, source: RecordSource, named: FlowPlan
-) -> FlowPlan:
-    files = PlacedFiles(spark)
-    rebuilt, state_lost = restore_state.foreseen(spark, order.flow, files, order.places, kafka)
-    flow, inference = (rebuilt, None) if rebuilt else foreseen(spark, order.flow, files, order.places, kafka)
-    order, shape = replace(order, flow=flow), table_shape(spark, flow)
+def _planned(spark: SparkSession, job: FlowJob, source: OpenSource, named: FlowPlan) -> FlowPlan:
+    files, kafka = PlacedFiles(spark), source.kafka
+    rebuilt, state_lost = restore_state.foreseen(spark, job.flow, files, job.places, kafka)
+    flow, inference = (rebuilt, None) if rebuilt else foreseen(spark, job.flow, files, job.places, kafka)
+    job, shape = replace(job, flow=flow), table_shape(spark, flow)
     try:
         topics = kafka.topics(flow)
     except SourceNotMade as error:
         # The run makes it first.
-        named = replace(
-            _shaped(named, flow, shape), creates_table=not delta_table.exists(PlacedFiles(spark), named.location)
-        )
+        named = replace(_shaped(named, flow, shape), creates_table=not delta_table.exists(files, named.location))
         return replace(named, start=start_text(flow), warnings=(error.message.partition("; ")[0],))
-    taken = _taken(spark, order, kafka, shape, topics)
-    standing_still = None if taken else _standing_still(spark, order, kafka, source, shape, topics)
-    warnings = (*_inferred(inference), *_warnings(spark, order, standing_still, state_lost=state_lost))
-    if taken:
-        found = found_of(kafka, flow, topics)
-        next_offsets, said = _after_takeover(flow, taken, topics, found)
-        warnings += (*taken.warnings, *said)
-        start = offset_ranges.filled(next_offsets, found.first)
-        why, entry = f"what the table has, by {taken.basis}: it would be taken over", None
-    elif standing_still is None:
-        start = kafka.resolve_starting(flow, topics)
-        why, entry = start_text(flow), None
-    else:
-        entry = standing_still.position.entry.number
-        found = found_of(kafka, flow, topics)
-        standing = standing_still.position
-        needed = standing.entry.next_offsets if state_lost else standing.needed
-        next_offsets, said = _decided(flow, standing.entry, needed, found)
-        warnings += said
-        start = offset_ranges.filled(next_offsets, found.first)
-        why = f"ledger entry {entry} of the table"
-    ranges = offset_ranges.between(_only(start, topics), kafka.resolve_ending(flow, topics))
+    inputs = FlowInputs(spark, flow, job.places, source, topics, shape)
+    taken = _taken(inputs, job)
+    run = None if taken else _standing_still(inputs)
+    begun = _beginning(inputs, run, taken, state_lost=state_lost)
+    ranges = offset_ranges.between(_only(begun.start, topics), kafka.resolve_ending(flow, topics))
     offsets = offset_ranges.size(ranges)
     return replace(
         _shaped(named, flow, shape),
-        creates_table=standing_still is None and taken is None,
-        entry=entry,
-        start=why,
+        creates_table=run is None and taken is None,
+        entry=begun.entry,
+        start=begun.why,
         ranges=ranges,
         offsets=offsets,
         batches=-(-offsets // max_offsets(flow)),
-        warnings=warnings,
+        warnings=(*_inferred(inference), *_warnings(spark, job, run, state_lost=state_lost), *begun.warnings),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """Where a run would start, and why, in words; the entry of the ledger there; what is to be said of it."""
+
+    start: Offsets
+    why: str
+    entry: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def _beginning(inputs: FlowInputs, run: FlowRun | None, taken: Takeover | None, *, state_lost: bool) -> _Beginning:
+    flow, topics, kafka = inputs.flow, dict(inputs.topics), inputs.source.kafka
+    if taken:
+        found = found_of(kafka, flow, topics)
+        next_offsets, said = _after_takeover(flow, taken, topics, found)
+        why = f"what the table has, by {taken.basis}: it would be taken over"
+        start = offset_ranges.filled(next_offsets, found.first)
+        return _Beginning(start, why, warnings=(*taken.warnings, *said))
+    if run is None:
+        return _Beginning(kafka.resolve_starting(flow, topics), start_text(flow))
+    position, found = run.position, found_of(kafka, flow, topics)
+    needed = position.entry.next_offsets if state_lost else position.needed
+    next_offsets, said = _decided(flow, position.entry, needed, found)
+    start, entry = offset_ranges.filled(next_offsets, found.first), position.entry.number
+    return _Beginning(start, f"ledger entry {entry} of the table", entry, said)
 
 
 def _after_takeover(
@@ -237,42 +243,29 @@ def _decided(flow: Flow, entry: Entry, needed: Offsets, found: KafkaState) -> tu
     return ruling.next_offsets, tuple(f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
 
 
-def _taken(
-    spark: SparkSession, order: FlowJob, kafka: OffsetSource, shape: TableShape, topics: dict[str, Topic]
-) -> Takeover | None:
+def _taken(inputs: FlowInputs, job: FlowJob) -> Takeover | None:
     """What the adoption that the order asks for would do; None without one, and where it would do nothing."""
-    if order.start.adoption is None:
-        return None
-    return takeover(spark, order.flow, order.places, order.start.adoption, kafka=kafka, topics=topics, shape=shape)
+    return None if job.start.adoption is None else takeover(inputs, job.start.adoption)
 
 
-def _standing_still(
-    spark: SparkSession,
-    order: FlowJob,
-    kafka: OffsetSource,
-    source: RecordSource,
-    shape: TableShape,
-    topics: dict[str, Topic],
-) -> FlowRun | None:
+def _standing_still(inputs: FlowInputs) -> FlowRun | None:
     """The flow as a run would open it; None where there is no table yet."""
-    flow, places = order.flow, order.places
-    if not delta_table.exists(PlacedFiles(spark), places.table):
-        return None
-    return load_flow(spark, flow, places, kafka=kafka, source=source, topics=topics, shape=shape, listener=_nobody)
+    there = delta_table.exists(PlacedFiles(inputs.spark), inputs.places.table)
+    return load_flow(inputs, _nobody) if there else None
 
 
-def _warnings(spark: SparkSession, order: FlowJob, run: FlowRun | None, *, state_lost: bool) -> tuple[str, ...]:
-    found = [deleted_text(order.places)] if state_lost else []
+def _warnings(spark: SparkSession, job: FlowJob, run: FlowRun | None, *, state_lost: bool) -> tuple[str, ...]:
+    found = [deleted_text(job.places)] if state_lost else []
     if run is not None:
         found += [f"the declared schema {run.changes}"] if run.changes else []
-        said = without_effect(order.flow, run.position.entry)
+        said = without_effect(job.flow, run.position.entry)
         found += [said] if said else []
-        found += [WITHOUT_EFFECT] if order.start.adoption else []
+        found += [WITHOUT_EFFECT] if job.start.adoption else []
         if not state_lost and run.position.counts is None and run.position.entry.unsettled:
             found.append(
                 "the last batch was not settled: its records are read again first, for counts and dead letters"
             )
-    holder = read_holder(files_for(order.places.lake, spark), order.places.lease_file)
+    holder = read_holder(files_for(job.places.lake, spark), job.places.lease_file)
     if holder is not None and holder.is_alive:
         found.append(f"the table is being written by {holder}: a run now would be refused")
     return tuple(found)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 
-def frame_of(spark: SparkSession, order: FlowJob) -> DataFrame:
+def frame_of(spark: SparkSession, job: FlowJob) -> DataFrame:
     """What the flow's table would hold if it were made now: rows of records, or one row a key, the newest.
 
     Records that would be dead letters, or be dropped, are not in it. All that Kafka holds at this moment is read
@@ -31,7 +31,7 @@ def frame_of(spark: SparkSession, order: FlowJob) -> DataFrame:
 
     Args:
         spark: Any session with our settings.
-        order: The flow, whose records are whole rows or changes of them; nothing of its places is looked at.
+        job: The flow, whose records are whole rows or changes of them; nothing of its places is looked at.
 
     Returns:
         The columns of the flow's table. Of a flow with a keyed sink the newest row of each key that is not deleted.
@@ -44,12 +44,12 @@ def frame_of(spark: SparkSession, order: FlowJob) -> DataFrame:
     Guarantees:
         Reads only: no table, no checkpoint, no consumer group's offsets are written.
     """
-    with Kafka(order.bootstrap_servers, order.options) as kafka:
-        flow = inferred_now(order.flow, kafka)[0] if order.flow.format.infers else fixed(spark, order.flow)
+    with Kafka(job.bootstrap_servers, job.options) as kafka:
+        flow = inferred_now(job.flow, kafka)[0] if job.flow.format.infers else fixed(spark, job.flow)
         # Whatever becomes of the flow's own schema: what is there is to be seen.
         flow = flow.model_copy(update={"evolution": None})
         ranges = _ranges(flow, kafka)
-        source = source_of(flow, order.bootstrap_servers, order.options, kafka)
+        source = source_of(flow, job.bootstrap_servers, job.options, kafka)
         held = source.batch(spark, ranges) if ranges else None
     shape = table_shape(spark, flow)
     if held is None:

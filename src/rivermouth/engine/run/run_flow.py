@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.kafka.latest_start import LatestStart
 from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.dead_letters import retry
 from rivermouth.engine.events import FlowRestarted, Listener, Warned
+from rivermouth.engine.flow.flow_inputs import OpenSource
 from rivermouth.engine.flow.orders import FlowJob, Job, StartActions
 from rivermouth.engine.flow.table_per_topic import PASSING
 from rivermouth.engine.maintenance.schedule import after_run, between_batches
-from rivermouth.engine.open.open_flow import OpenSource, open_flow
+from rivermouth.engine.open.open_flow import open_flow
 from rivermouth.engine.open.sources import reading
 from rivermouth.engine.run.drain import drain
 from rivermouth.engine.run.follow import follow, follow_table
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.engine.run.run_state import RunState
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
 # Between two looks at a topic that has no record of which a schema could be made.
@@ -47,27 +48,28 @@ _WELL_AFTER_S: Final = 10.0
 
 
 def run_flow(
-    state: RunState, order: FlowJob, listener: Listener, *, keep_following: bool, together: SharedBatch | None = None
+    state: RunState, job: FlowJob, listener: Listener, *, keep_following: bool, together: SharedBatch | None = None
 ) -> None:
     """One flow from its lease to its end, in the calling thread; restarts it where that may help.
 
     With ``together`` it carries its batches with those of others.
     """
     together = together or SharedBatch()
-    policy = RestartPolicy(follows=keep_following, records_loss=order.flow.on_data_loss == "record")
-    files = files_for(order.places.lake, state.spark)
-    check_fenced(state.spark, order.places)
+    policy = RestartPolicy(follows=keep_following, records_loss=job.flow.on_data_loss == "record")
+    files = files_for(job.places.lake, state.spark)
+    check_fenced(state.spark, job.places)
     with (
-        _lease(state, files, order, listener) as lease,
-        reading(state.spark, order, checked=together.checked) as (kafka, source),
+        _lease(state, files, job, listener) as lease,
+        reading(state.spark, job, checked=together.checked) as (kafka, source),
     ):
         together.checked = True
+        opening = _Opening(state, job, OpenSource(kafka, source), lease, listener, together)
         while not state.stopping.is_set():
             run, began_at = None, None
             try:
-                run = _open(state, order, kafka, source, lease, listener, waits=keep_following, together=together)
+                run = opening.open(waits=keep_following)
                 policy.was_open, began_at = True, _entry(run)
-                _follow_or_drain(state, order, run, keep_following=keep_following)
+                _follow_or_drain(state, job, run, keep_following=keep_following)
             except Exception as error:
                 if state.stopping.is_set() and not isinstance(error, RivermouthError):
                     return  # whoever stops a service ends its JVM too; the ledger knows what is done
@@ -76,18 +78,18 @@ def run_flow(
                 if pause_s is None:
                     raise
                 if pause_s:
-                    together.leave(order.flow.name)
-                    state.failures.failed(order.flow.name, _as_ours(order, error))
-                    listener(FlowRestarted(order.flow.name, first_line(error), pause_s))
+                    together.leave(job.flow.name)
+                    state.failures.failed(job.flow.name, _as_ours(job, error))
+                    listener(FlowRestarted(job.flow.name, first_line(error), pause_s))
                     state.stopping.wait(pause_s)
             else:
                 return
             finally:
-                state.running.pop(order.flow.name, None)
+                state.running.pop(job.flow.name, None)
 
 
-def _lease(state: RunState, files: LakeFiles, order: FlowJob, listener: Listener) -> Lease:
-    name, places = order.flow.name, order.places
+def _lease(state: RunState, files: LakeFiles, job: FlowJob, listener: Listener) -> Lease:
+    name, places = job.flow.name, job.places
     return Lease(
         files,
         places.lease_file,
@@ -98,64 +100,66 @@ def _lease(state: RunState, files: LakeFiles, order: FlowJob, listener: Listener
     )
 
 
-def _open(
-    state: RunState,
-    order: FlowJob,
-    kafka: OffsetSource,
-    source: RecordSource,
-    lease: Lease,
-    listener: Listener,
-    *,
-    waits: bool,
-    together: SharedBatch,
-) -> FlowRun | None:
-    """The flow, opened; None if it has no schema yet and nothing to store, or was told to stop while it waited.
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """How a flow is opened, once or again after it failed.
 
-    While it waits for records of which to infer its schema it outlasts what passes by itself, such as a broker that is
-    away.
+    Attributes:
+        state: Of the run.
+        job: The flow.
+        source: What it reads.
+        lease: The table's, held.
+        listener: Gets the events.
+        together: The flows with which it carries its batches.
     """
-    waiting, pause_s = False, _EMPTY_S
-    while not state.stopping.is_set():
-        try:
-            return _opened(state, order, kafka, source.with_new_consumers(), lease, listener, together)
-        except (SchemaEmpty, SchemaNotInferred, *PASSING) as error:
-            is_early = isinstance(error, SchemaEmpty | SchemaNotInferred)
-            if not waits and isinstance(error, SchemaEmpty) and (said := _nothing_to_store(order, error)):
-                listener(Warned(order.flow.name, said))
-                return None
-            if not waits or not (waiting or is_early):
-                raise
-            if not waiting:
-                listener(Warned(order.flow.name, f"{error.message.partition(';')[0]}; it waits for records"))
-            # What is no document is read again each time.
-            pause_s = _EMPTY_S if isinstance(error, SchemaEmpty) else min(2 * pause_s, LONGEST_DELAY_S)
-            waiting = True
-            together.leave(order.flow.name)
-            state.stopping.wait(pause_s)
-    return None
 
+    state: RunState
+    job: FlowJob
+    source: OpenSource
+    lease: Lease
+    listener: Listener
+    together: SharedBatch
 
-def _opened(
-    state: RunState,
-    order: FlowJob,
-    kafka: OffsetSource,
-    source: RecordSource,
-    lease: Lease,
-    listener: Listener,
-    together: SharedBatch,
-) -> FlowRun:
-    name = order.flow.name
-    start = order.start if name not in state.decided else StartActions()
-    start = replace(start, latest=_latest(state, order.flow, kafka))
-    run = open_flow(state.spark, order, OpenSource(kafka, source), listener, start=start, together=together)
-    # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
-    state.decided.add(name)
-    run.lease = lease
-    together.expect([name])
-    state.running[name] = run
-    if state.stopping.is_set():
-        run.stopping.set()
-    return run
+    def open(self, *, waits: bool) -> FlowRun | None:
+        """The flow, opened; None if it has no schema yet and nothing to store, or was told to stop while it waited.
+
+        While it waits for records of which to infer its schema it outlasts what passes by itself, such as a broker
+        that is away.
+        """
+        waiting, pause_s, name = False, _EMPTY_S, self.job.flow.name
+        while not self.state.stopping.is_set():
+            try:
+                return self._opened()
+            except (SchemaEmpty, SchemaNotInferred, *PASSING) as error:
+                is_early = isinstance(error, SchemaEmpty | SchemaNotInferred)
+                if not waits and isinstance(error, SchemaEmpty) and (said := _nothing_to_store(self.job, error)):
+                    self.listener(Warned(name, said))
+                    return None
+                if not waits or not (waiting or is_early):
+                    raise
+                if not waiting:
+                    self.listener(Warned(name, f"{error.message.partition(';')[0]}; it waits for records"))
+                # What is no document is read again each time.
+                pause_s = _EMPTY_S if isinstance(error, SchemaEmpty) else min(2 * pause_s, LONGEST_DELAY_S)
+                waiting = True
+                self.together.leave(name)
+                self.state.stopping.wait(pause_s)
+        return None
+
+    def _opened(self) -> FlowRun:
+        state, name = self.state, self.job.flow.name
+        start = self.job.start if name not in state.decided else StartActions()
+        start = replace(start, latest=_latest(state, self.job.flow, self.source.kafka))
+        source = self.source._replace(records=self.source.records.with_new_consumers())
+        run = open_flow(state.spark, self.job, source, self.listener, start=start, together=self.together)
+        # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
+        state.decided.add(name)
+        run.lease = self.lease
+        self.together.expect([name])
+        state.running[name] = run
+        if state.stopping.is_set():
+            run.stopping.set()
+        return run
 
 
 def _latest(state: RunState, flow: Flow, kafka: OffsetSource) -> LatestStart | None:
@@ -171,7 +175,7 @@ def _latest(state: RunState, flow: Flow, kafka: OffsetSource) -> LatestStart | N
     return state.latest[flow.name]
 
 
-def _follow_or_drain(state: RunState, order: FlowJob, run: FlowRun | None, *, keep_following: bool) -> None:
+def _follow_or_drain(state: RunState, job: FlowJob, run: FlowRun | None, *, keep_following: bool) -> None:
     if run is None:
         return
     if not keep_following:
@@ -195,20 +199,20 @@ def _follow_or_drain(state: RunState, order: FlowJob, run: FlowRun | None, *, ke
         between_batches(run)
         letters.look_now_and_then()
 
-    if order.flow.source is None:
+    if job.flow.source is None:
         follow(run, between)
     else:
         follow_table(run, between)
 
 
-def _as_ours(order: Job, error: Exception) -> RivermouthError:
-    return error if isinstance(error, RivermouthError) else FlowBroken(flow=order.flow.name, detail=first_line(error))
+def _as_ours(job: Job, error: Exception) -> RivermouthError:
+    return error if isinstance(error, RivermouthError) else FlowBroken(flow=job.flow.name, detail=first_line(error))
 
 
-def _nothing_to_store(order: FlowJob, empty: SchemaEmpty) -> str | None:
+def _nothing_to_store(job: FlowJob, empty: SchemaEmpty) -> str | None:
     """What is said of a flow that has nothing to do yet; None where something is wanted of its table."""
-    wanted = order.start.adoption or order.start.decision or order.start.rebuild
-    return None if wanted else without_values(order.flow, empty)
+    wanted = job.start.adoption or job.start.decision or job.start.rebuild
+    return None if wanted else without_values(job.flow, empty)
 
 
 def _entry(run: FlowRun | None) -> int | None:

@@ -53,7 +53,7 @@ class Supervisor:
         """Tells all flows to end after the batch in hand. Returns at once."""
         self.state.stop()
 
-    def run(self, orders: Sequence[Job], *, keep_following: bool) -> list[FlowOutcome]:
+    def run(self, jobs: Sequence[Job], *, keep_following: bool) -> list[FlowOutcome]:
         """Runs the flows side by side and waits for all of them.
 
         Returns:
@@ -61,70 +61,68 @@ class Supervisor:
             of its children, and one of its own where it failed or has none.
         """
         outcomes: dict[str, FlowOutcome] = {}
-        self.state.failures.folder = next((order.places.failures for order in orders), None)
-        pending, losses = list(orders), 0
+        self.state.failures.folder = next((job.places.failures for job in jobs), None)
+        pending, losses = list(jobs), 0
         while pending:
-            with watching(orders if keep_following else (), self.state.tell):
+            with watching(jobs if keep_following else (), self.state.tell):
                 done = self._side_by_side(pending, keep_following=keep_following)
-            for order, outcome in done:
+            for job, outcome in done:
                 outcomes[outcome.flow] = outcome + outcomes.get(outcome.flow)
-                if isinstance(order, FlowJob) and outcome.error is None:
+                if isinstance(job, FlowJob) and outcome.error is None:
                     self.state.carried.add(outcome.flow)
-            failed = [order for order, outcome in done if outcome.error is not None]
+            failed = [job for job, outcome in done if outcome.error is not None]
             pending = again(pending, failed, keep_following=keep_following)
             if self._restart is None or self.state.stopped or not has_ended(self.state.spark):
                 break
             losses = 1 if any(outcome.batches for _, outcome in done) else losses + 1
             if losses > _ENGINE_LOSSES:
-                for order in failed or pending:
-                    lost = EngineLost(flow=order.flow.name, times=losses, max_offsets=max_offsets(order.flow))
-                    before = outcomes.get(order.flow.name) or FlowOutcome(order.flow.name, Counts(), 0, 0.0)
-                    outcomes[order.flow.name] = replace(before, error=lost)
+                for job in failed or pending:
+                    lost = EngineLost(flow=job.flow.name, times=losses, max_offsets=max_offsets(job.flow))
+                    before = outcomes.get(job.flow.name) or FlowOutcome(job.flow.name, Counts(), 0, 0.0)
+                    outcomes[job.flow.name] = replace(before, error=lost)
                 break
             pending = self._smaller_ones(pending, failed)
-            for order in (*failed, *pending):
+            for job in (*failed, *pending):
                 # It is carried again, or its topic was deleted meanwhile.
-                outcomes |= without_error(outcomes, order.flow.name)
+                outcomes |= without_error(outcomes, job.flow.name)
             abandon(self.state.spark)
             self.state.spark = self._restart()
         for outcome in outcomes.values():
             if outcome.error is not None:
                 self.state.tell_failed(outcome.flow, outcome.error)
-        return in_order(orders, outcomes)
+        return in_order(jobs, outcomes)
 
-    def _side_by_side(self, orders: Sequence[Job], *, keep_following: bool) -> list[tuple[Job, FlowOutcome]]:
-        flows = [order for order in orders if isinstance(order, FlowJob)]
-        workers = [Worker(self.state, order, keep_following=keep_following) for order in flows]
-        by_name = {order.flow.name: worker for order, worker in zip(flows, workers, strict=True)}
-        for order, worker in zip(flows, workers, strict=True):
-            worker.source = by_name.get(order.source.flow.name) if order.source is not None else None
+    def _side_by_side(self, jobs: Sequence[Job], *, keep_following: bool) -> list[tuple[Job, FlowOutcome]]:
+        flows = [job for job in jobs if isinstance(job, FlowJob)]
+        workers = [Worker(self.state, job, keep_following=keep_following) for job in flows]
+        by_name = {job.flow.name: worker for job, worker in zip(flows, workers, strict=True)}
+        for job, worker in zip(flows, workers, strict=True):
+            worker.source = by_name.get(job.source.flow.name) if job.source is not None else None
         finders = [
-            FamilyWorker(self.state, order, keep_following=keep_following)
-            for order in orders
-            if isinstance(order, FamilyJob)
+            FamilyWorker(self.state, job, keep_following=keep_following) for job in jobs if isinstance(job, FamilyJob)
         ]
         for finder in finders:
-            finder.source = by_name.get(finder.order.source.flow.name) if finder.order.source is not None else None
+            finder.source = by_name.get(finder.job.source.flow.name) if finder.job.source is not None else None
         for thread in (*workers, *finders):
             thread.start()
         for thread in (*workers, *finders):
             while thread.is_alive():
                 thread.join(0.5)
         return [
-            *((worker.order, worker.outcome) for worker in workers),
+            *((worker.job, worker.outcome) for worker in workers),
             *(each for finder in finders for each in finder.outcomes),
         ]
 
     def _smaller_ones(self, pending: Sequence[Job], failed: Sequence[Job]) -> list[Job]:
         """What goes on, with smaller batches; those of children are for the families that find them again."""
         self.state.smaller |= {each.flow.name: self._smaller(each) for each in failed if isinstance(each, FlowJob)}
-        return [self.state.smaller.get(order.flow.name, order) for order in pending]
+        return [self.state.smaller.get(job.flow.name, job) for job in pending]
 
-    def _smaller(self, order: FlowJob) -> FlowJob:
+    def _smaller(self, job: FlowJob) -> FlowJob:
         """The order with half as many offsets a batch, for a batch that did not fit into memory."""
-        limit = max(1, max_offsets(order.flow) // 2)
+        limit = max(1, max_offsets(job.flow) // 2)
         self.state.tell(
-            FlowRestarted(order.flow.name, f"Spark's JVM ended; going on with at most {limit} offsets a batch", 0.0)
+            FlowRestarted(job.flow.name, f"Spark's JVM ended; going on with at most {limit} offsets a batch", 0.0)
         )
-        trigger = order.flow.trigger.model_copy(update={"max_offsets": limit, "min_offsets": None, "max_delay": None})
-        return replace(order, flow=order.flow.model_copy(update={"trigger": trigger}))
+        trigger = job.flow.trigger.model_copy(update={"max_offsets": limit, "min_offsets": None, "max_delay": None})
+        return replace(job, flow=job.flow.model_copy(update={"trigger": trigger}))

@@ -87,9 +87,9 @@ class BrokerWatch(threading.Thread):
 
 
 @contextmanager
-def watching(orders: Sequence[Job], tell: Callable[[Event], None]) -> Iterator[None]:
+def watching(jobs: Sequence[Job], tell: Callable[[Event], None]) -> Iterator[None]:
     """Watches the cluster that these flows read while the block lasts; does nothing where none reads one."""
-    readers = [each for each in orders if each.source is None and getattr(each, "snapshots", None) is None]
+    readers = [each for each in jobs if each.source is None and getattr(each, "snapshots", None) is None]
     if not readers:
         yield
         return

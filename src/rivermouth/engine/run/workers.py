@@ -49,15 +49,15 @@ class Worker(threading.Thread):
     def __init__(
         self,
         state: RunState,
-        order: FlowJob,
+        job: FlowJob,
         *,
         keep_following: bool,
         may_vanish: bool = False,
         together: SharedBatch | None = None,
     ) -> None:
-        super().__init__(name=f"flow-{order.flow.name}", daemon=True)
+        super().__init__(name=f"flow-{job.flow.name}", daemon=True)
         self._state = state
-        self._order = order
+        self._job = job
         self._keep_following = keep_following
         self._may_vanish = may_vanish
         self._together = together
@@ -75,16 +75,16 @@ class Worker(threading.Thread):
         """Whether it ended because its topic was deleted, and nobody named that."""
 
     @property
-    def order(self) -> FlowJob:
+    def job(self) -> FlowJob:
         """What it carries."""
-        return self._order
+        return self._job
 
     @property
     def outcome(self) -> FlowOutcome:
         """How it ended."""
         duration_s = (self._ended_at or time.monotonic()) - self._began_at
         told = {"dropped_by": dict(self._dropped_by), "undeclared_names": self._undeclared_names}
-        return FlowOutcome(self._order.flow.name, self._counts, self._batches, duration_s, self._error, **told)
+        return FlowOutcome(self._job.flow.name, self._counts, self._batches, duration_s, self._error, **told)
 
     def run(self) -> None:
         """Carries the flow to its end and tells what became of it."""
@@ -93,30 +93,30 @@ class Worker(threading.Thread):
         finally:
             self.ended.set()
             if self._together is not None:
-                self._together.leave(self._order.flow.name)
+                self._together.leave(self._job.flow.name)
 
     def _carry(self) -> None:
-        name = self._order.flow.name
+        name = self._job.flow.name
         try:
             if self.source is not None:
-                _wait_for(self.source, self._order, self._state, keep_following=self._keep_following)
+                _wait_for(self.source, self._job, self._state, keep_following=self._keep_following)
             self._began_at = time.monotonic()
-            run_flow(self._state, self._order, self._hear, keep_following=self._keep_following, together=self._together)
+            run_flow(self._state, self._job, self._hear, keep_following=self._keep_following, together=self._together)
         except TopicMissing as error:
             if self._may_vanish:
                 self.vanished = True
-                self._state.tell(Warned(name, f"{table_per_topic.gone(self._order.flow)}; its table stays as it is"))
+                self._state.tell(Warned(name, f"{table_per_topic.gone(self._job.flow)}; its table stays as it is"))
             else:
-                self._error = located(error, self._order)
+                self._error = located(error, self._job)
         except RivermouthError as error:
             # Told to stop while it waited for its table, it has not failed.
             if not (isinstance(error, TableBusy) and self._state.stopped):
-                self._error = located(error, self._order)
+                self._error = located(error, self._job)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
             detach_from_jvm(error)
             registry = task_failures.failure(str(error))
             self._error = registry or FlowBroken(flow=name, detail=first_line(error))
-            self._error = located(self._error, self._order)
+            self._error = located(self._error, self._job)
             self._error.__cause__ = error
         self._ended_at = time.monotonic()
         if self._error is not None:
@@ -140,13 +140,13 @@ class Worker(threading.Thread):
         self._state.tell(event)
 
 
-def _wait_for(writer: Worker, order: Job, state: RunState, *, keep_following: bool) -> None:
+def _wait_for(writer: Worker, job: Job, state: RunState, *, keep_following: bool) -> None:
     """Returns when what a drain should carry is in the table that the flow reads, or when it is there at all.
 
     A flow that follows waits for the table only; where its writer fails, it carries what it finds.
     """
-    while order.source is not None and not writer.ended.is_set():
-        made = keep_following and delta_table.exists(PlacedFiles(state.spark), order.source.places.table)
+    while job.source is not None and not writer.ended.is_set():
+        made = keep_following and delta_table.exists(PlacedFiles(state.spark), job.source.places.table)
         if made or state.stopped:
             return
         writer.ended.wait(0.2)
@@ -155,17 +155,17 @@ def _wait_for(writer: Worker, order: Job, state: RunState, *, keep_following: bo
 class FamilyWorker(threading.Thread):
     """The thread of a family: finds its topics, runs a flow for each, and waits for all of them."""
 
-    def __init__(self, state: RunState, order: FamilyJob, *, keep_following: bool) -> None:
-        super().__init__(name=f"family-{order.flow.name}", daemon=True)
+    def __init__(self, state: RunState, job: FamilyJob, *, keep_following: bool) -> None:
+        super().__init__(name=f"family-{job.flow.name}", daemon=True)
         self._state = state
-        self._order = order
+        self._job = job
         self._keep_following = keep_following
         self._workers: dict[str, Worker] = {}
         self._refused: dict[str, FlowOutcome] = {}
         self._error: BaseException | None = None
         self._told: str | None = None
         # Children that read topics have no record in common.
-        self._together = SharedBatch(following=keep_following) if order.source is not None else None
+        self._together = SharedBatch(following=keep_following) if job.source is not None else None
         self.source: Worker | None = None
         """Of the flow whose table its children read, if that runs too."""
 
@@ -173,43 +173,43 @@ class FamilyWorker(threading.Thread):
     def outcomes(self) -> list[tuple[Job, FlowOutcome]]:
         """How its children ended, by name; and itself, where it failed or has none."""
         found: list[tuple[Job, FlowOutcome]] = [
-            (worker.order, worker.outcome) for worker in self._workers.values() if not worker.vanished
+            (worker.job, worker.outcome) for worker in self._workers.values() if not worker.vanished
         ]
-        found += [(self._order, outcome) for outcome in self._refused.values()]
+        found += [(self._job, outcome) for outcome in self._refused.values()]
         found.sort(key=lambda each: each[1].flow)
-        own = FlowOutcome(self._order.flow.name, Counts(), 0, 0.0, self._error)
-        return [*found, (self._order, own)] if self._error is not None or not found else found
+        own = FlowOutcome(self._job.flow.name, Counts(), 0, 0.0, self._error)
+        return [*found, (self._job, own)] if self._error is not None or not found else found
 
     def run(self) -> None:
         """Carries the family to its end and tells what became of it."""
         try:
             self._carry()
         except RivermouthError as error:
-            self._error = located(error, self._order)
+            self._error = located(error, self._job)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
             detach_from_jvm(error)
-            self._error = located(FlowBroken(flow=self._order.flow.name, detail=first_line(error)), self._order)
+            self._error = located(FlowBroken(flow=self._job.flow.name, detail=first_line(error)), self._job)
             self._error.__cause__ = error
         if self._error is not None and not has_ended(self._state.spark):
-            self._state.tell_failed(self._order.flow.name, self._error)
+            self._state.tell_failed(self._job.flow.name, self._error)
         for worker in self._workers.values():
             while worker.is_alive():
                 worker.join(0.5)
 
     @property
-    def order(self) -> FamilyJob:
+    def job(self) -> FamilyJob:
         """What it finds the children of."""
-        return self._order
+        return self._job
 
     def _carry(self) -> None:
-        order, stopping = self._order, self._state.stopping
+        job, stopping = self._job, self._state.stopping
         if self.source is not None:
-            _wait_for(self.source, order, self._state, keep_following=self._keep_following)
+            _wait_for(self.source, job, self._state, keep_following=self._keep_following)
         least_s, most_s = LOOK_EVERY_S
-        every_s = max(least_s, min(order.flow.trigger.every, most_s))
-        files = files_for(order.places.lake, self._state.spark)
-        begun = any(table_per_topic.is_child_of(name, order.flow.name) for name in self._state.smaller)
-        with finding(self._state.spark, order) as place:
+        every_s = max(least_s, min(job.flow.trigger.every, most_s))
+        files = files_for(job.places.lake, self._state.spark)
+        begun = any(table_per_topic.is_child_of(name, job.flow.name) for name in self._state.smaller)
+        with finding(self._state.spark, job) as place:
             while not stopping.is_set() and not has_ended(self._state.spark):
                 try:
                     found = self._look(files, place)
@@ -225,8 +225,8 @@ class FamilyWorker(threading.Thread):
                         self._refuse(name, refusal)
                     if found.problem is not None and not self._keep_following:
                         raise found.problem
-                    if found.problem is not None and order.flow.name not in self._refused:
-                        self._refuse(order.flow.name, found.problem)
+                    if found.problem is not None and job.flow.name not in self._refused:
+                        self._refuse(job.flow.name, found.problem)
                 if not self._keep_following:
                     return
                 stopping.wait(every_s)
@@ -238,13 +238,13 @@ class FamilyWorker(threading.Thread):
             others = (
                 places
                 for name, places in claimed.items()
-                if not table_per_topic.is_child_of(name, self._order.flow.name)
+                if not table_per_topic.is_child_of(name, self._job.flow.name)
             )
-            order = replace(self._order, others=(*self._order.others, *others))
-            found = look(order, files, place, known=self._known(), waits=self._keep_following)
+            job = replace(self._job, others=(*self._job.others, *others))
+            found = look(job, files, place, known=self._known(), waits=self._keep_following)
             claimed.update((each.flow.name, each.places) for each in found.orders)
         if found.problem is None:
-            self._state.failures.works(self._order.flow.name)
+            self._state.failures.works(self._job.flow.name)
         return found
 
     def _known(self) -> set[str]:
@@ -255,28 +255,28 @@ class FamilyWorker(threading.Thread):
         return {
             table_per_topic.parted(name)[1]
             for name in names
-            if table_per_topic.parted(name)[0] == self._order.flow.name
+            if table_per_topic.parted(name)[0] == self._job.flow.name
         }
 
-    def _start(self, orders: list[FlowJob]) -> None:
+    def _start(self, jobs: list[FlowJob]) -> None:
         if self._together is not None:
-            self._together.expect(found.flow.name for found in orders)
-        for found in orders:
-            order = self._state.smaller.get(found.flow.name, found)
+            self._together.expect(found.flow.name for found in jobs)
+        for found in jobs:
+            job = self._state.smaller.get(found.flow.name, found)
             while not self._keep_following and self._at_work() >= SIDE_BY_SIDE:
                 time.sleep(0.05)
             if self._state.stopping.is_set():
                 return
             # Of a topic that somebody named, it is an error that it is not there.
-            vanishes = self._order.flow.topic_pattern is not None and self._order.only is None
+            vanishes = self._job.flow.topic_pattern is not None and self._job.only is None
             worker = Worker(
                 self._state,
-                order,
+                job,
                 keep_following=self._keep_following,
                 may_vanish=vanishes,
                 together=self._together,
             )
-            self._workers[order.flow.name] = worker
+            self._workers[job.flow.name] = worker
             worker.start()
 
     def _at_work(self) -> int:
@@ -285,11 +285,11 @@ class FamilyWorker(threading.Thread):
         return sum(each.is_alive() for each in self._workers.values()) - resting
 
     def _refuse(self, name: str, error: RivermouthError) -> None:
-        error = located(error, self._order)
+        error = located(error, self._job)
         self._refused[name] = FlowOutcome(name, Counts(), 0, 0.0, error)
         self._state.tell_failed(name, error)
 
     def _say(self, words: str) -> None:
         if words != self._told:
             self._told = words
-            self._state.tell(Warned(self._order.flow.name, words))
+            self._state.tell(Warned(self._job.flow.name, words))

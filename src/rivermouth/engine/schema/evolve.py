@@ -27,7 +27,7 @@ from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows import conform, envelope, explode
 from rivermouth.schemas import open_fields
 from rivermouth.schemas.column_types import name_in_json
-from rivermouth.schemas.evolution import Growth, grown, narrowed
+from rivermouth.schemas.evolution import Growth, GrowthBounds, grown, narrowed
 from rivermouth.schemas.inference import Limits, Shape, ShapesExplode
 from rivermouth.schemas.inferred import MAX_COLUMNS, SchemaTooWide, schema_of
 from rivermouth.schemas.schema_versions import KeptSchema, file_name, versions_of
@@ -280,7 +280,7 @@ def _growth(flow: Flow, shape: Shape, room: GrowthLimit) -> Growth | None:
     table, is_taken = room.state.columns, room.is_taken(flow)
 
     def grow(pinned: Collection[str]) -> Growth | None:
-        return grown(declared, found, numbers, flow.policies, pinned=pinned, table=table, is_taken=is_taken)
+        return grown(declared, found, numbers, flow.policies, GrowthBounds(pinned, table, is_taken))
 
     return room.fitting(flow, grow)
 

@@ -50,6 +50,23 @@ class SchemaUpdate:
     inference: Inference
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaHooks:
+    """What is asked and said while a flow gets its schema.
+
+    Attributes:
+        check: Gets the flow with the columns of a version before that is kept, and raises what speaks against it.
+        kept: Gets what became of it, before anything is made of it.
+        warn: Gets why the schema was not inferred again though it should have been.
+        update: Whether to infer again, and to keep what is different as a new version.
+    """
+
+    check: Callable[[Flow], None]
+    kept: Callable[[SchemaUpdate], None]
+    warn: Callable[[str], None]
+    update: bool = False
+
+
 def look_of(flow: Flow) -> SampleSpec:
     """How the flow's format wants its topics looked at."""
     return SampleSpec(**flow.format.inference)
@@ -84,11 +101,7 @@ def ensured(
     files: LakeFiles,
     places: FlowPlaces,
     topics: OffsetSource,
-    *,
-    update: bool = False,
-    judge: Callable[[Flow], None],
-    tell: Callable[[SchemaUpdate], None],
-    warn: Callable[[str], None],
+    hooks: SchemaHooks,
 ) -> Flow:
     """As ``resolved_schema``; a schema that is not kept yet is inferred and kept first.
 
@@ -98,10 +111,7 @@ def ensured(
         files: Of the lake's state.
         places: Where the flow's things lie.
         topics: What it reads.
-        update: Infer again, and keep what is different as a new version.
-        judge: Gets the flow with the columns of a version before that is kept, and raises what speaks against it.
-        tell: Gets what became of it, before anything is made of it.
-        warn: Gets why the schema was not inferred again though it should have been.
+        hooks: What is asked and said on the way.
 
     Raises:
         SchemaEmpty: There is nothing yet to infer from, and no schema is kept.
@@ -119,19 +129,21 @@ def ensured(
         if flow.policies.grows and (kept := newest(flow, files, places)) is not None:
             return with_columns(flow, _taken_along(flow, files, places, kept).schema)
         if left := _left_out(flow, files, places):
-            warn(f"its schema had grown by {', '.join(left)}: not declared, and left out by on_new_column: ignore")
+            hooks.warn(
+                f"its schema had grown by {', '.join(left)}: not declared, and left out by on_new_column: ignore"
+            )
         return flow
     kept = newest(flow, files, places)
-    if kept is None or update:
+    if kept is None or hooks.update:
         try:
             inference = infer(flow, topics, look_of(flow))
         except SchemaEmpty as empty:
             if kept is None:
                 raise
-            warn(f"{empty.message.partition(';')[0]}; version {kept.version} of its schema stays")
+            hooks.warn(f"{empty.message.partition(';')[0]}; version {kept.version} of its schema stays")
         else:
-            done = keep(flow, files, places, inference, judge=judge)
-            tell(done)
+            done = keep(flow, files, places, inference, check=hooks.check)
+            hooks.kept(done)
             return with_columns(flow, done.kept.schema)
     return with_columns(flow, _taken_along(flow, files, places, kept).schema)
 
@@ -207,7 +219,7 @@ def keep(
     places: FlowPlaces,
     inference: Inference,
     *,
-    judge: Callable[[Flow], None] | None = None,
+    check: Callable[[Flow], None] | None = None,
 ) -> SchemaUpdate:
     """Keeps what was inferred as a new version, if it is different from the newest.
 
@@ -216,13 +228,13 @@ def keep(
         files: Of the lake's state.
         places: Where the flow's things lie.
         inference: What was inferred.
-        judge: As of ``ensured``; None where there is no Spark to judge it.
+        check: As of ``SchemaHooks``; None where there is no Spark for it.
 
     Raises:
         SchemaUpdateRefused: It is different as no table can be changed.
         SchemaInvalid: The flow's hints cannot be read.
         SchemaFileBroken: The newest version cannot be used.
-        RivermouthError: What ``judge`` raises.
+        RivermouthError: What ``check`` raises.
 
     Guarantees:
         A version is never written over: of two that keep one at the same time one does, and both get that. Where it
@@ -236,8 +248,8 @@ def keep(
         wanted = _next(flow, before, inference)
         if before is not None and not wanted.changes:
             return SchemaUpdate(_taken_along(flow, files, places, before), is_new=False, inference=inference)
-        if judge is not None:
-            judge(with_columns(flow, wanted.schema))
+        if check is not None:
+            check(with_columns(flow, wanted.schema))
         if before is not None and _taken_along(flow, files, places, before) != before:
             continue
         if before is None:

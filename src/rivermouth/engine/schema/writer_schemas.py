@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rivermouth.rows import conform
-from rivermouth.schemas.evolution import Growth, grown
+from rivermouth.schemas.evolution import Growth, GrowthBounds, grown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -50,11 +50,12 @@ def grown_by(
     Raises:
         SchemaRegistryFailed: The registry does not say.
     """
-    unfit = is_taken or (lambda name: conform.is_taken(flow, name))
+    bounds = GrowthBounds(pinned, table, is_taken or (lambda name: conform.is_taken(flow, name)))
     all_of_them = Growth(flow.format.schema_as_declared(), (), is_full=False)
     for writer in writers:
         found = flow.value_format.written(spark, writer)
-        growth = grown(all_of_them.schema, found, {}, flow.policies, pinned=pinned, table=table, is_taken=unfit)
+        growth = grown(all_of_them.schema, found, {}, flow.policies, bounds)
         changes = (*all_of_them.changes, *growth.changes)
-        all_of_them = Growth(growth.schema, changes, is_full=all_of_them.is_full or growth.is_full)
+        bounds = GrowthBounds(pinned, table, is_taken or (lambda name: conform.is_taken(flow, name)))
+    all_of_them = Growth(growth.schema, changes, is_full=all_of_them.is_full or growth.is_full)
     return all_of_them if all_of_them.changes else None

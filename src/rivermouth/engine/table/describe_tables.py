@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rivermouth.domain.delta import table_files
 from rivermouth.domain.delta.maintenance import MaintenanceReport, last_run
-from rivermouth.domain.delta.table_files import SizeClass
+from rivermouth.domain.delta.table_files import SizeClass, Snapshot
 from rivermouth.ports.delta.delta_log import read_snapshot, stored_files
 from rivermouth.ports.delta.table_ledger import TableLedger
 from rivermouth.spec import duration_text
@@ -130,6 +130,10 @@ def describe(reader: LakeReader, table: FlowTable) -> TableDescription:
     snapshot = read_snapshot(reader, table.location)
     if snapshot is None:
         return TableDescription(**named)
+    return _described(reader, table, snapshot, named)
+
+
+def _described(reader: LakeReader, table: FlowTable, snapshot: Snapshot, named: dict[str, Any]) -> TableDescription:
     stored, log_bytes = stored_files(reader, table.location)
     stored_bytes = sum(each.bytes for each in stored)
     now = time.time()

@@ -18,7 +18,7 @@ from rivermouth.names import did_you_mean
 from rivermouth.ports.internals.expressions import columns_in, forbidden, forbidden_within
 from rivermouth.rows import conform
 from rivermouth.rows.columns import table_columns
-from rivermouth.rows.keyed import history, partial_updates, snapshots
+from rivermouth.rows.keyed import history, partial_changes, snapshots
 from rivermouth.rows.keyed.change_order import order_of
 from rivermouth.rows.keyed.changes import keys_of_values, sequence_sql
 from rivermouth.rows.keyed.column_starts import ColumnStarts
@@ -100,7 +100,7 @@ def keyed_columns(
     if sink.partial_updates and order is not None:
         _check_partial(spark, flow, payload, order.partial)
         if order.partial:
-            fields.append(StructField(names.PLACES, partial_updates.places_type(order, kind)))
+            fields.append(StructField(names.PLACES, partial_changes.places_type(order, kind)))
     return StructType(fields)
 
 

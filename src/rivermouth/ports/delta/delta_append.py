@@ -10,14 +10,14 @@ from rivermouth.ports.internals.delta_transaction import append_onto
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from rivermouth.domain.delta.table_transaction import TableTransaction
+
 
 def append(
     rows: DataFrame,
     location: str,
+    transaction: TableTransaction,
     *,
-    app_id: str,
-    app_version: int,
-    metadata: str,
     onto: int | None = None,
     by_footers: bool = False,
 ) -> None:
@@ -26,37 +26,35 @@ def append(
     Args:
         rows: In the table's shape.
         location: The table's folder.
-        app_id: The transaction's application.
-        app_version: Its number.
-        metadata: The text for ``userMetadata``.
-        onto: A version of the table that the caller knows not to hold ``app_version``. While the table stands
+        transaction: The number and the metadata of the commit.
+        onto: A version of the table that the caller knows not to hold this number. While the table stands
             there, Delta is spared the look for it, which rebuilds the table's state in three Spark jobs.
         by_footers: Whether Delta, with ``onto``, is also spared the work for its statistics, as far as the footers of
             the new files tell the same. That pays for many rows: each file is asked once more for its footer.
 
     Guarantees:
-        Run twice with one ``app_version``: Delta skips the second. Of two at once one is refused. Stopped
+        Run twice with one number: Delta skips the second. Of two at once one is refused. Stopped
         half-way: no commit, and files that no version names.
     """
-    if onto is not None and append_onto(rows, location, onto, app_id, app_version, metadata, by_footers=by_footers):
+    if onto is not None and append_onto(rows, location, onto, transaction, by_footers=by_footers):
         return
     (
         rows.write.format("delta")
         .mode("append")
-        .option("txnAppId", app_id)
-        .option("txnVersion", app_version)
-        .option("userMetadata", metadata)
+        .option("txnAppId", transaction.app_id)
+        .option("txnVersion", transaction.app_version)
+        .option("userMetadata", transaction.metadata)
         .save(location)
     )
 
 
-def append_alone(rows: DataFrame, location: str, *, onto: int, app_id: str, app_version: int, metadata: str) -> bool:
+def append_alone(rows: DataFrame, location: str, transaction: TableTransaction, *, onto: int) -> bool:
     """As ``append``, but only if the table stands at ``onto`` and nobody commits meanwhile; says whether it did.
 
     Guarantees:
         As ``append``.
     """
     try:
-        return append_onto(rows, location, onto, app_id, app_version, metadata, alone=True)
+        return append_onto(rows, location, onto, transaction, alone=True)
     except conflicts():
         return False

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from rivermouth.domain.delta.merge_report import Looked
+    from rivermouth.domain.delta.table_transaction import TableTransaction
 
 _TXN: Final = "spark.databricks.delta.write."
 # The changes stand ready in memory and on disk: Delta need not write them down before it reads them twice.
@@ -37,10 +38,8 @@ def merge(
     number: int,
     location: str,
     what: Merge,
+    transaction: TableTransaction,
     *,
-    app_id: str,
-    app_version: int,
-    metadata: str,
     few: bool,
 ) -> Looked | None:
     """Merges ``changes`` in one commit with its transaction number and metadata, also if nothing changes.
@@ -51,23 +50,21 @@ def merge(
         number: How many they are.
         location: The table's folder.
         what: Which change does what.
-        app_id: The transaction's application.
-        app_version: Its number.
-        metadata: The text for ``userMetadata``.
+        transaction: The number and the metadata of the commit.
         few: Whether the changes are few enough to go to each task whole.
 
     Returns:
         What was read, once; None if Delta's own command has merged.
 
     Guarantees:
-        Run twice with one ``app_version``: Delta skips the second. Stopped half-way: no commit, and files that no
+        Run twice with one number: Delta skips the second. Stopped half-way: no commit, and files that no
         version names.
     """
     from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
     spark = changes.sparkSession
-    with _set(spark, _of_ledger(app_id, app_version, metadata)):
-        if few and (looked := merge_once(changes, number, location, what, app_id=app_id, app_version=app_version)):
+    with _set(spark, _of_ledger(transaction)):
+        if few and (looked := merge_once(changes, number, location, what, transaction)):
             return looked
         source, table = (F.broadcast(changes) if few else changes).alias("s"), DeltaTable.forPath(spark, location)
         merging = table.alias("t").merge(source, what.on & within(what.ranges))
@@ -80,7 +77,7 @@ def merge(
     return None
 
 
-def delete(matches: DataFrame, location: str, on: Column, *, app_id: str, app_version: int, metadata: str) -> None:
+def delete(matches: DataFrame, location: str, on: Column, transaction: TableTransaction) -> None:
     """Deletes the rows ``t`` that one of ``matches`` ``s`` is about, in one commit of the ledger's, also if none is.
 
     What it goes by are names of columns: the log keeps a DELETE's condition with its values, and not those of a frame.
@@ -89,18 +86,16 @@ def delete(matches: DataFrame, location: str, on: Column, *, app_id: str, app_ve
         matches: Standing ready; read twice.
         location: The table's folder.
         on: When one is about a row.
-        app_id: The transaction's application.
-        app_version: Its number.
-        metadata: The text for ``userMetadata``.
+        transaction: The number and the metadata of the commit.
 
     Raises:
         PySparkException: One of ``delta.conflicts()``: somebody changed the same files first.
 
     Guarantees:
-        Run twice with one ``app_version``: Delta skips the second. Stopped half-way: no commit, and files that no
+        Run twice with one number: Delta skips the second. Stopped half-way: no commit, and files that no
         version names.
     """
-    with _set(matches.sparkSession, _of_ledger(app_id, app_version, metadata)):
+    with _set(matches.sparkSession, _of_ledger(transaction)):
         delete_alone(matches, location, on)
 
 
@@ -119,9 +114,9 @@ def _without_vectors(table: DeltaTable) -> dict[str, str]:
     return _WHOLE_FILES if found & VECTORS else {}
 
 
-def _of_ledger(app_id: str, app_version: int, metadata: str) -> dict[str, str]:
-    numbers = {f"{_TXN}txnAppId": app_id, f"{_TXN}txnVersion": str(app_version)}
-    return {METADATA_CONF: metadata, **numbers, **_READY, **_ALONE, **_LISTED}
+def _of_ledger(transaction: TableTransaction) -> dict[str, str]:
+    numbers = {f"{_TXN}txnAppId": transaction.app_id, f"{_TXN}txnVersion": str(transaction.app_version)}
+    return {METADATA_CONF: transaction.metadata, **numbers, **_READY, **_ALONE, **_LISTED}
 
 
 @contextmanager

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
     from rivermouth.domain.delta.merge_report import MergeReport
+    from rivermouth.domain.delta.table_transaction import TableTransaction
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 _COMMIT_FILE = re.compile(r"^(\d{20})\.json$")
@@ -201,15 +202,13 @@ def _clear(files: LakeFiles, log: str) -> None:
     files.prune(log)
 
 
-def empty(spark: SparkSession, location: str, *, app_id: str, app_version: int, metadata: str) -> None:
+def empty(spark: SparkSession, location: str, transaction: TableTransaction) -> None:
     """Takes all rows out of the table in one commit with its transaction number and metadata; columns stay.
 
     Args:
         spark: Any session.
         location: The table's folder.
-        app_id: The transaction's application.
-        app_version: Its number.
-        metadata: The text for ``userMetadata``.
+        transaction: The number and the metadata of the commit.
 
     Guarantees:
         As ``append``. Older versions of the table have the rows still, as long as their files are kept.
@@ -220,9 +219,9 @@ def empty(spark: SparkSession, location: str, *, app_id: str, app_version: int, 
         .mode("overwrite")
         # With the other word, which a session may prefer, no partition would be touched.
         .option("partitionOverwriteMode", "static")
-        .option("txnAppId", app_id)
-        .option("txnVersion", app_version)
-        .option("userMetadata", metadata)
+        .option("txnAppId", transaction.app_id)
+        .option("txnVersion", transaction.app_version)
+        .option("userMetadata", transaction.metadata)
         .save(location)
     )
 

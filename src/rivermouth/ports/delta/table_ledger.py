@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.kafka.kafka_offsets import flat_offsets
 from rivermouth.domain.ledger.data_loss import LossDecision
 from rivermouth.domain.ledger.ledger import EARLIEST, Counts, Entry
@@ -262,6 +263,11 @@ def _options(moved: Offsets, stands: Offsets) -> str:
     # Where nothing moves one word is enough to say that somebody has looked.
     one = {topic: {p: offset} for topic, p, offset in list(flat_offsets(stands))[:1]}
     return LossDecision(rewinds=moved or one).options
+
+
+def transaction_of(entry: Entry, table_id: str) -> TableTransaction:
+    """The number and the metadata of the commit that carries a ledger entry."""
+    return TableTransaction(app_id(entry.flow, table_id), entry.number, entry.to_json())
 
 
 def app_id(flow: str, table_id: str) -> str:

@@ -6,6 +6,8 @@ import os
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +40,22 @@ rootLogger.appenderRef.out.ref = out
 """
 
 
+@dataclass(frozen=True, slots=True)
+class ReadyCheck:
+    """How a broker that was started is asked whether it answers.
+
+    Attributes:
+        client: Client options, where the broker's properties demand some.
+        timeout_s: How long the start may take.
+    """
+
+    client: Mapping[str, str] | None = None
+    timeout_s: float = 60
+
+
+DEFAULT_CHECK: Final = ReadyCheck()
+
+
 class Broker(DevServer):
     """A running development broker; made by ``Broker.start``, stopped by ``stop`` or ``with``.
 
@@ -56,10 +74,9 @@ class Broker(DevServer):
         data_dir: Path | None = None,
         *,
         properties: Mapping[str, str] | None = None,
-        client: Mapping[str, str] | None = None,
         secure: bool = False,
         heap: str = "1g",
-        timeout_s: float = 60,
+        ready: ReadyCheck = DEFAULT_CHECK,
     ) -> Broker:
         """Start a broker and wait until it answers.
 
@@ -69,10 +86,9 @@ class Broker(DevServer):
             port: Of the listener; a free one if None.
             data_dir: Keeps the topics beyond this broker's life; if None, a temporary folder.
             properties: Lines for ``server.properties`` that win over ours.
-            client: Client options for asking whether it is ready, where ``properties`` demand some.
             secure: Also opens ``listeners`` that ask for a password or a certificate.
             heap: The JVM's largest heap.
-            timeout_s: How long it may take.
+            ready: How it is asked whether it answers.
 
         Raises:
             DevPortTaken: Something listens on ``port``; no JVM was started.
@@ -101,10 +117,10 @@ class Broker(DevServer):
         broker.bootstrap_servers = f"{HOST}:{chosen}"
         client_config: dict[str, str | int] = {
             "bootstrap.servers": broker.bootstrap_servers,
-            **(client or {}),
+            **(ready.client or {}),
             "log_level": 0,
         }
-        broker.wait_until(lambda: _answers(client_config), timeout_s)
+        broker.wait_until(lambda: _answers(client_config), ready.timeout_s)
         if secure:
             broker.listeners = broker_security.listeners(broker.data_dir, secured_ports)
             try:

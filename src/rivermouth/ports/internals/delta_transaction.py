@@ -11,6 +11,8 @@ from rivermouth.ports.internals import sessions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from rivermouth.domain.delta.table_transaction import TableTransaction
+
 _DELTA: Final = "org.apache.spark.sql.delta"
 STATISTICS_CONF: Final = "spark.databricks.delta.stats.collect"
 
@@ -19,9 +21,7 @@ def append_onto(
     rows: DataFrame,
     location: str,
     version: int,
-    app_id: str,
-    app_version: int,
-    metadata: str,
+    carried: TableTransaction,
     *,
     alone: bool = False,
     by_footers: bool = False,
@@ -39,17 +39,17 @@ def append_onto(
     if transaction.readVersion() != version:
         return False
     # As if the number had been looked for: a commit with one of this application that comes first is a conflict.
-    transaction.readTxn().addOne(app_id)
+    transaction.readTxn().addOne(carried.app_id)
     if alone:
         transaction.readWholeTable()
     mode = java_class(spark, "org.apache.spark.sql.SaveMode").Append
     written = _with_footers if by_footers else _without_footers
     actions = written(transaction, _writer(rows, log, mode), spark)
     set_transaction = java_class(spark, f"{_DELTA}.actions.SetTransaction")
-    number = set_transaction(app_id, app_version, some(int(time.time() * 1000)))
+    number = set_transaction(carried.app_id, carried.app_version, some(int(time.time() * 1000)))
     no_partitions = some(jvm(spark).PythonUtils.toSeq([]))
     operation = java_class(spark, f"{_DELTA}.DeltaOperations$Write")(
-        mode, no_partitions, none, some(metadata), none, none, none, none, none
+        mode, no_partitions, none, some(carried.metadata), none, none, none, none, none
     )
     transaction.commit(actions.appended(number), operation)
     return True

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from rivermouth.domain.delta.table_transaction import TableTransaction
+
 _FILES: Final = "parted.PartedFiles"
 
 
@@ -51,12 +53,10 @@ class PartedFiles:
         self,
         spark: SparkSession,
         number: int,
+        transaction: TableTransaction,
         *,
         table_id: str,
         onto: int,
-        app_id: str,
-        app_version: int,
-        metadata: str,
     ) -> bool:
         """Adds one table's files in one commit with its transaction number and metadata, also if there are none.
 
@@ -64,16 +64,15 @@ class PartedFiles:
             spark: A session for this commit.
             number: Of the table.
             table_id: Delta's UUID of it.
-            onto: A version of the table that the caller knows not to hold ``app_version``.
-            app_id: The transaction's application.
-            app_version: Its number.
-            metadata: The text for ``userMetadata``.
+            onto: A version of the table that the caller knows not to hold this number.
+            transaction: The number and the metadata of the commit.
 
         Returns:
             False, and nothing is done, if the table stands elsewhere by now, or another is in its place.
 
         Guarantees:
-            Of two at once with one ``app_version`` one is refused. Stopped half-way: no commit.
+            Of two at once with one number one is refused. Stopped half-way: no commit.
         """
         session, folder = java_session(spark), self._locations[number]
-        return bool(self._java.commit(session, folder, number, table_id, onto, app_id, app_version, metadata))
+        txn = (transaction.app_id, transaction.app_version, transaction.metadata)
+        return bool(self._java.commit(session, folder, number, table_id, onto, *txn))

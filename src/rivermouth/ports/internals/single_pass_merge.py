@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from rivermouth.domain.delta.table_transaction import TableTransaction
     from rivermouth.rows.keyed.merge_plan import Merge
 
 LARGE_BYTES: Final = 16 << 20
@@ -34,7 +35,7 @@ _UPDATE: Final = "update"
 
 
 def merge_once(
-    changes: DataFrame, number: int, location: str, what: Merge, *, app_id: str, app_version: int
+    changes: DataFrame, number: int, location: str, what: Merge, transaction: TableTransaction
 ) -> Looked | None:
     """As ``delta_merge.merge``, under whose settings it is run; None, and nothing done, where it is not for that.
 
@@ -42,7 +43,7 @@ def merge_once(
     brings.
 
     Guarantees:
-        Run twice with one ``app_version``: the second does nothing. Stopped half-way: no commit, and files that no
+        Run twice with one number: the second does nothing. Stopped half-way: no commit, and files that no
         version names.
     """
     spark = changes.sparkSession
@@ -60,7 +61,7 @@ def merge_once(
     values = [F.expr(what.values[names.quoted(name)]).alias(name) for name in columns]
     if not table.takes(java_frame(changes.alias("s").select(*values))):
         return None
-    if table.done(app_id, app_version):
+    if table.done(transaction.app_id, transaction.app_version):
         return Looked(0, 0, table.files(), by_each=False)
     bounds = within(what.ranges)
     ranges = [range_of(name, *ends) for name, ends in what.ranges.items()]
@@ -70,7 +71,8 @@ def merge_once(
         counts = _replaced(changes, table, rows, what, bounds, values)
     else:
         counts = _told(inserted=_written(changes.alias("s").where(what.insert), table, values))
-    table.commit(app_id, app_version, {"numSourceRows": number, "operationNumSourceRows": number, **counts})
+    told = {"numSourceRows": number, "operationNumSourceRows": number, **counts}
+    table.commit(transaction.app_id, transaction.app_version, told)
     return Looked(table.filesRead(), table.bytesRead(), table.files(), by_each=table.byEach())
 
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from confluent_kafka import (
-    IsolationLevel,
     KafkaError,
     TopicCollection,
-    TopicPartition,
     Uuid,
 )
 from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
@@ -34,6 +31,7 @@ from rivermouth.errors import (
 from rivermouth.names import did_you_mean
 from rivermouth.ports.kafka.kafka_client import KafkaClient
 from rivermouth.ports.kafka.kafka_groups import commit_offsets, group_offsets
+from rivermouth.ports.kafka.kafka_list_offsets import HINTED_TOPICS, list_offsets, listed, partitions_of
 from rivermouth.ports.kafka.kafka_sample import read_windows
 
 if TYPE_CHECKING:
@@ -44,25 +42,8 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.sampling import Record, Window
     from rivermouth.spec import Flow
 
-_ISOLATION: Final = {
-    "read_committed": IsolationLevel.READ_COMMITTED,
-    "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
-}
 _MISSING: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION"})
-# The leader of a partition is changing, or the topic has only just been created: asked again within the bound.
-_MOVING: Final = frozenset(
-    {
-        "NOT_LEADER_FOR_PARTITION",
-        "LEADER_NOT_AVAILABLE",
-        "UNKNOWN_LEADER_EPOCH",
-        "FENCED_LEADER_EPOCH",
-        "OFFSET_NOT_AVAILABLE",
-        "UNKNOWN_TOPIC_OR_PART",
-    }
-)
-_MOVING_WAIT_S: Final = 0.02
 _NO_ID: Final = "A" * 22
-_HINTED_TOPICS: Final = 10
 
 
 class Kafka:
@@ -130,7 +111,7 @@ class Kafka:
         """
         if not names:
             return {}
-        request = f"to describe {_listed(names)}"
+        request = f"to describe {listed(names)}"
         futures = self._client.admin.describe_topics(
             TopicCollection(sorted(names)), request_timeout=self._client.timeout_s
         )
@@ -160,7 +141,7 @@ class Kafka:
             BrokerUnreachable: No answer in time.
             KafkaRefused: The broker does not tell this client.
         """
-        request = f"the cleanup policy of {_listed(names)}"
+        request = f"the cleanup policy of {listed(names)}"
         futures = self._client.admin.describe_configs(
             [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(names)],
             request_timeout=self._client.timeout_s,
@@ -182,7 +163,7 @@ class Kafka:
             BrokerUnreachable: No answer in time.
             KafkaRefused: The broker does not tell this client.
         """
-        return self._list_offsets(topics, OffsetSpec.earliest(), self._isolation)  # type: ignore[no-untyped-call]
+        return list_offsets(self._client, topics, OffsetSpec.earliest(), self._isolation)  # type: ignore[no-untyped-call]
 
     def end_offsets(self, topics: Mapping[str, Topic], isolation: Isolation | None = None) -> Offsets:
         """The offset after the last readable record, of each partition; one request a broker.
@@ -197,7 +178,7 @@ class Kafka:
             BrokerUnreachable: No answer in time.
             KafkaRefused: The broker does not tell this client.
         """
-        return self._list_offsets(topics, OffsetSpec.latest(), isolation or self._isolation)  # type: ignore[no-untyped-call]
+        return list_offsets(self._client, topics, OffsetSpec.latest(), isolation or self._isolation)  # type: ignore[no-untyped-call]
 
     def offsets_at(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets:
         """The first offset at or after ``timestamp_ms``, of each partition; its end if there is none.
@@ -213,7 +194,7 @@ class Kafka:
 
     def first_at(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets:
         """As ``offsets_at``, of those partitions that have such an offset."""
-        found = self._list_offsets(topics, OffsetSpec.for_timestamp(max(0, timestamp_ms)), self._isolation)
+        found = list_offsets(self._client, topics, OffsetSpec.for_timestamp(max(0, timestamp_ms)), self._isolation)
         return {name: {part: at for part, at in parts.items() if at >= 0} for name, parts in found.items()}
 
     def records(self, windows: Sequence[Window]) -> Iterator[Record]:
@@ -243,7 +224,7 @@ class Kafka:
             BrokerUnreachable: No answer in time.
             KafkaRefused: The broker does not tell this client.
         """
-        found = group_offsets(self._client, group, list(_partitions(topics)))
+        found = group_offsets(self._client, group, list(partitions_of(topics)))
         if all(offset < 0 for _topic, _partition, offset in flat_offsets(found)):
             raise GroupWithoutOffsets(flow=flow, group=group, topic=", ".join(topics))
         return completed(found, self.beginning_offsets(topics))
@@ -328,40 +309,13 @@ class Kafka:
         if hint.startswith("did you mean"):
             return hint
         create = f"rivermouth topics create {name}"
-        return (
-            f"{create}; or read one that is there: {', '.join(known)}" if 0 < len(known) <= _HINTED_TOPICS else create
-        )
+        return f"{create}; or read one that is there: {', '.join(known)}" if 0 < len(known) <= HINTED_TOPICS else create
 
     def _fix_of_pattern(self) -> str:
         known = sorted(topic for topic in self._client.all_names() if not topic.startswith("__"))
-        more = ", ..." if len(known) > _HINTED_TOPICS else ""
-        listed = f"write one that matches a topic of the broker: {', '.join(known[:_HINTED_TOPICS])}{more}"
+        more = ", ..." if len(known) > HINTED_TOPICS else ""
+        listed = f"write one that matches a topic of the broker: {', '.join(known[:HINTED_TOPICS])}{more}"
         return listed if known else "rivermouth dev produce TOPIC FILE"
-
-    def _list_offsets(self, topics: Mapping[str, Topic], spec: OffsetSpec, isolation: str) -> Offsets:
-        if not topics:
-            return {}
-        request = f"the offsets of {_listed(topics)}"
-        offsets: Offsets = {name: {} for name in sorted(topics)}
-        wanted = list(_partitions(topics))
-        deadline = time.monotonic() + self._client.timeout_s
-        while wanted:
-            futures = self._client.admin.list_offsets(
-                dict.fromkeys(wanted, spec),
-                isolation_level=_ISOLATION[isolation],
-                request_timeout=self._client.timeout_s,
-            )
-            moving = []
-            for part, answer in sorted(self._client.answers(futures, request).items()):
-                if not isinstance(answer, KafkaError):
-                    offsets[part.topic][part.partition] = int(answer.offset)
-                elif answer.name() in _MOVING and time.monotonic() < deadline:
-                    moving.append(part)
-                else:
-                    raise self._client.failure(answer, request)
-            wanted = moving
-            time.sleep(_MOVING_WAIT_S if moving else 0)
-        return offsets
 
 
 def spark_pattern(topic_pattern: str) -> str:
@@ -380,12 +334,6 @@ def _assigned(flow: Flow, topic: Topic) -> Topic:
     return replace(topic, partitions=partitions)
 
 
-def _partitions(topics: Mapping[str, Topic]) -> Iterator[TopicPartition]:
-    for topic in topics.values():
-        for partition in topic.partitions:
-            yield TopicPartition(topic.name, partition)
-
-
 def _notation(topic_id: Uuid) -> str | None:
     # librdkafka writes ids in plain base64, Kafka's own tools in the alphabet for addresses.
     text = str(topic_id).rstrip("=").translate(str.maketrans("+/", "-_"))
@@ -396,9 +344,3 @@ def _milliseconds(timestamp: dt.datetime) -> int:
     since_epoch = timestamp - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     # Rounded up: a record in the millisecond before is before the timestamp.
     return -(-(since_epoch // dt.timedelta(microseconds=1)) // 1000)
-
-
-def _listed(names: Collection[str]) -> str:
-    ordered = sorted(names)
-    more = f" and {len(ordered) - _HINTED_TOPICS} more" if len(ordered) > _HINTED_TOPICS else ""
-    return f"topic{'s' * (len(ordered) > 1)} {', '.join(ordered[:_HINTED_TOPICS])}{more}"

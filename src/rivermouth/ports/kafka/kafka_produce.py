@@ -58,31 +58,44 @@ class Produced:
         return self.delivered / self.seconds if self.seconds > 0 else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class ProduceSettings:
+    """How records are sent.
+
+    Attributes:
+        partitions: Of a topic that is created.
+        timeout_s: Bound on reaching the broker, and on the time that a record waits for its acknowledgement (at least
+            30 s), in seconds.
+        on_progress: Called now and then with the number of records handed over so far.
+    """
+
+    partitions: int = 1
+    timeout_s: float = 10.0
+    on_progress: Callable[[int], None] | None = None
+
+
+DEFAULT_SETTINGS: Final = ProduceSettings()
+
+
 def produce(
     bootstrap_servers: str,
     options: Mapping[str, str],
     topic: str,
     lines: Iterable[bytes | Record],
     key_field: str | None = None,
-    *,
-    partitions: int = 1,
-    timeout_s: float = 10.0,
-    on_progress: Callable[[int], None] | None = None,
+    how: ProduceSettings = DEFAULT_SETTINGS,
 ) -> Produced:
     """Sends each line as one record, as it is: a line that is no JSON is sent too, for others to refuse.
 
     Args:
         bootstrap_servers: ``host:port``, several parted by commas.
         options: Options as a user writes them, in the Java client's words, references already expanded.
-        topic: Created with ``partitions`` partitions if it does not exist.
+        topic: Created if it does not exist.
         lines: Values without line end; or (key, value, headers), which are sent untouched.
         key_field: Top-level field whose value becomes the key: text as UTF-8, other values as compact JSON.
             Where a line has no such field, where it is null, or where the line is no JSON object, the key is
             null and the record is counted in ``without_key``: a stream of test data goes on.
-        partitions: Of a topic that is created.
-        timeout_s: Bound on reaching the broker, and on the time that a record waits for its acknowledgement
-            (at least 30 s), in seconds.
-        on_progress: Called now and then with the number of records handed over so far.
+        how: Partitions of a topic that is created, bounds, and who hears of progress.
 
     Raises:
         BrokerUnreachable: No broker answered; nothing was sent.
@@ -93,8 +106,8 @@ def produce(
         Idempotent within one call: a record that the client sends again by itself is stored once, in order.
         Run twice, every record is there twice. Stopped half-way, what was acknowledged stays.
     """
-    client = KafkaClient(bootstrap_servers, options, timeout_s)
-    created = create_topics(client, [topic], partitions=partitions)[topic]
+    client = KafkaClient(bootstrap_servers, options, how.timeout_s)
+    created = create_topics(client, [topic], partitions=how.partitions)[topic]
     sender = _Sender(client, topic)
     begin = time.monotonic()
     without_key = 0
@@ -102,8 +115,8 @@ def produce(
         key, value, headers = (_key(line, key_field), line, ()) if isinstance(line, bytes) else line
         without_key += key is None and key_field is not None
         sender.send(key, value, headers)
-        if on_progress is not None and sender.sent % _REPORT_EVERY == 0:
-            on_progress(sender.sent)
+        if how.on_progress is not None and sender.sent % _REPORT_EVERY == 0:
+            how.on_progress(sender.sent)
     sender.finish()
     return Produced(topic, created, sender.sent, without_key, time.monotonic() - begin)
 

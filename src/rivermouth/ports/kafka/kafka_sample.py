@@ -53,14 +53,14 @@ def read_windows(client: KafkaClient, isolation: str, windows: Sequence[Window])
                 place = (str(message.topic()), int(message.partition() or 0))
                 if place not in left:
                     continue
-                record = _record(client, message, place)
-                if record is not None and record.offset < open_windows[place].end:
+                record, end = _record(client, message, place), open_windows[place].end
+                within = record is not None and record.offset < end
+                if record is not None and within:
                     left[place] -= 1
                     yield record
-                    if left[place] > 0 and record.offset + 1 < open_windows[place].end:
-                        continue
-                del left[place]
-                done.append(TopicPartition(*place))
+                if record is None or not within or left[place] <= 0 or record.offset + 1 >= end:
+                    del left[place]
+                    done.append(TopicPartition(*place))
             if done and left:
                 consumer.incremental_unassign(done)
     finally:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from rivermouth.ports.java import Java
     from rivermouth.spec import SparkSettings
 
 _END_TIMEOUT_S: Final = 10.0
@@ -75,28 +76,11 @@ def start(
     if not gateway.launches():
         return _clone(_submitted(users, schemes), users, schemes)
     found = java.find()
-    os.environ["JAVA_HOME"] = str(found.home)
-    if _PYTHON in settings.conf:
-        # Spark itself hears it from spark-submit only.
-        os.environ["PYSPARK_PYTHON"] = text(settings.conf[_PYTHON])
-    elif session_conf.in_one_jvm(settings.master):
-        # By default Spark's Python workers run whatever python3 is on PATH.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if session_conf.in_one_jvm(settings.master):
-        # Whoever turns the UI on gets it here alone: it asks for no password.
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    _set_environment(settings, found)
     conf = session_conf.new_session_conf(settings, found, app_name, extra or {}, schemes, users_jars)
     try:
         _launch(conf, log, session_conf.last_jars(settings, schemes, users_jars))
-        builder = SparkSession.builder
-        for key, value in conf.items():
-            builder = builder.config(key, value)
-        # It prints every failed analysis, plan and all, to stderr; the error itself is raised and told.
-        PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
-        # Spark reads most of its SQL settings no sooner than this: a wrong one is told here, with its name.
-        sessions.read_settings(session)
+        session = _built(conf)
         versions.check(session)
         _prepare(session)
     except RivermouthError:
@@ -109,6 +93,34 @@ def start(
         if isinstance(error, CapturedException):  # of the session, and nowhere else
             fix = "correct what it names under spark: conf"
         raise SparkNotStarted(detail=detail, fix=fix) from error
+    return session
+
+
+def _set_environment(settings: SparkSettings, found: Java) -> None:
+    """What Spark reads from this process's environment when it starts."""
+    os.environ["JAVA_HOME"] = str(found.home)
+    if _PYTHON in settings.conf:
+        # Spark itself hears it from spark-submit only.
+        os.environ["PYSPARK_PYTHON"] = text(settings.conf[_PYTHON])
+    elif session_conf.in_one_jvm(settings.master):
+        # By default Spark's Python workers run whatever python3 is on PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if session_conf.in_one_jvm(settings.master):
+        # Whoever turns the UI on gets it here alone: it asks for no password.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _built(conf: Mapping[str, str]) -> SparkSession:
+    """The session of the JVM that was launched."""
+    builder = SparkSession.builder
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    # It prints every failed analysis, plan and all, to stderr; the error itself is raised and told.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    # Spark reads most of its SQL settings no sooner than this: a wrong one is told here, with its name.
+    sessions.read_settings(session)
     return session
 
 

@@ -123,14 +123,7 @@ def new_session_conf(
 ) -> dict[str, str]:
     """All settings of a session whose JVM is started for it: ours, then those of ``extra``, then the user's."""
     cores = os.cpu_count() or 1
-    conf: dict[str, str] = {
-        **SETTINGS,
-        "spark.master": settings.master,
-        "spark.app.name": app_name,
-        "spark.driver.memory": settings.driver_memory,
-        "spark.sql.shuffle.partitions": str(2 * cores),
-        "spark.driver.extraJavaOptions": _java_options(cores),
-    }
+    conf = _everywhere(settings, app_name, cores)
     users = users_conf(settings)
     if in_one_jvm(settings.master):
         # On the JVM's own class path, where an archive of classes reaches them, and no start makes copies of them.
@@ -157,6 +150,18 @@ def new_session_conf(
     if "s3a" in schemes:
         conf |= {**OBJECT_STORE, **log_store("s3a", users)}
     return {**conf, **extra, **users}
+
+
+def _everywhere(settings: SparkSettings, app_name: str, cores: int) -> dict[str, str]:
+    """Our settings with any master."""
+    return {
+        **SETTINGS,
+        "spark.master": settings.master,
+        "spark.app.name": app_name,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.driver.extraJavaOptions": _java_options(cores),
+    }
 
 
 def log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rivermouth.engine.open.open_flow import OpenSource, open_flow
+from rivermouth.engine.flow.flow_inputs import OpenSource
+from rivermouth.engine.open.open_flow import open_flow
 from rivermouth.engine.open.sources import reading
 from rivermouth.engine.run import requests
 from rivermouth.errors import TableBusy
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rivermouth.project.commands.managed_session import RunHooks
 
 
-def perform_as_writer(spark: SparkSession, order: FlowJob, request: requests.Request, door: RunHooks) -> dict[str, Any]:
+def perform_as_writer(spark: SparkSession, job: FlowJob, request: requests.Request, hooks: RunHooks) -> dict[str, Any]:
     """What became of the request. A flow that drains is waited for, one that follows is asked.
 
     Raises:
@@ -28,34 +29,34 @@ def perform_as_writer(spark: SparkSession, order: FlowJob, request: requests.Req
     """
     while True:
         try:
-            return _as_writer(spark, order, request, door)
+            return _as_writer(spark, job, request, hooks)
         except TableBusy as busy:
-            door.say(f"{order.flow.name}: waiting for its writer, {busy.facts['holder']}")
-        answer = _asked(spark, order, request)
+            hooks.say(f"{job.flow.name}: waiting for its writer, {busy.facts['holder']}")
+        answer = _asked(spark, job, request)
         if answer is not None:
             return answer
 
 
-def _as_writer(spark: SparkSession, order: FlowJob, request: requests.Request, door: RunHooks) -> dict[str, Any]:
-    flow, places = order.flow, order.places
+def _as_writer(spark: SparkSession, job: FlowJob, request: requests.Request, hooks: RunHooks) -> dict[str, Any]:
+    flow, places = job.flow, job.places
     check_fenced(spark, places)
     lease_files = files_for(places.lake, spark)
     with (
         # Its writer is asked at once.
         Lease(lease_files, places.lease_file, flow=flow.name, table=places.table, pause=lambda _s: True) as lease,
-        reading(spark, order) as (kafka, source),
+        reading(spark, job) as (kafka, source),
     ):
-        run = open_flow(spark, order, OpenSource(kafka, source), door.listener)
+        run = open_flow(spark, job, OpenSource(kafka, source), hooks.listener)
         run.lease = lease
         requests.clear_pending(run)
         return requests.execute(run, request)
 
 
-def _asked(spark: SparkSession, order: FlowJob, request: requests.Request) -> dict[str, Any] | None:
-    files = files_for(order.places.lake, spark)
+def _asked(spark: SparkSession, job: FlowJob, request: requests.Request) -> dict[str, Any] | None:
+    files = files_for(job.places.lake, spark)
 
     def is_running() -> bool:
-        holder = read_holder(files, order.places.lease_file)
+        holder = read_holder(files, job.places.lease_file)
         return holder is not None and holder.is_alive
 
-    return requests.submit(files, order.places, request, is_running=is_running)
+    return requests.submit(files, job.places, request, is_running=is_running)

@@ -11,12 +11,12 @@ from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
-def audited(project: ResolvedProject, names: Sequence[str], door: RunHooks = NO_HOOKS) -> list[FlowAudit]:
+def audited(project: ResolvedProject, names: Sequence[str], hooks: RunHooks = NO_HOOKS) -> list[FlowAudit]:
     """What an audit of these flows, or of all, finds, in the order of the file; changes nothing.
 
     Raises:
         RivermouthError: What is wrong with the project, or keeps a flow from its table or its topics.
     """
-    chosen = {order.flow.name: order for order in orders(project, names)}
-    with ManagedSession(project, door) as spark:
+    chosen = {job.flow.name: job for job in orders(project, names)}
+    with ManagedSession(project, hooks) as spark:
         return [*where_there(chosen, names, lambda flow: audit_flow(spark, chosen[flow])).values()]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def listed(
-    project: ResolvedProject, names: Sequence[str], wanted: DeadLetterFilter, door: RunHooks = NO_HOOKS
+    project: ResolvedProject, names: Sequence[str], wanted: DeadLetterFilter, hooks: RunHooks = NO_HOOKS
 ) -> list[LetterGroup]:
     """The dead letters of these flows, or of all, by flow, status, stage, reason and field.
 
@@ -34,12 +34,12 @@ def listed(
         RivermouthError: What is wrong with the project.
     """
     chosen = orders(project, names)
-    with ManagedSession(project, door) as spark:
-        return [group for order in chosen for group in list_letters(for_flow(spark), order, wanted)]
+    with ManagedSession(project, hooks) as spark:
+        return [group for job in chosen for group in list_letters(for_flow(spark), job, wanted)]
 
 
 def shown(
-    project: ResolvedProject, names: Sequence[str], wanted: DeadLetterFilter, *, limit: int, door: RunHooks = NO_HOOKS
+    project: ResolvedProject, names: Sequence[str], wanted: DeadLetterFilter, *, limit: int, hooks: RunHooks = NO_HOOKS
 ) -> list[Letter]:
     """At most ``limit`` dead letters of each of these flows, whole: what they hold is handed out.
 
@@ -47,8 +47,8 @@ def shown(
         RivermouthError: What is wrong with the project.
     """
     chosen = orders(project, names)
-    with ManagedSession(project, door) as spark:
-        return [letter for order in chosen for letter in show_letters(for_flow(spark), order, wanted, limit)]
+    with ManagedSession(project, hooks) as spark:
+        return [letter for job in chosen for letter in show_letters(for_flow(spark), job, wanted, limit)]
 
 
 def replayed(
@@ -57,7 +57,7 @@ def replayed(
     wanted: DeadLetterFilter,
     *,
     dry_run: bool = False,
-    door: RunHooks = NO_HOOKS,
+    hooks: RunHooks = NO_HOOKS,
 ) -> list[Replayed]:
     """Tries open dead letters again by the flows as they are now; those that pass go into the tables.
 
@@ -72,7 +72,7 @@ def replayed(
         Run twice: the second time moves none. Stopped half-way: rows that are in the table already are only
         marked by the next replay.
     """
-    answers = _performed(project, names, requests.Request("replay", wanted, dry_run), door)
+    answers = _performed(project, names, requests.Request("replay", wanted, dry_run), hooks)
     return [_replayed(answer) for answer in answers]
 
 
@@ -82,7 +82,7 @@ def discarded(
     wanted: DeadLetterFilter,
     *,
     dry_run: bool = False,
-    door: RunHooks = NO_HOOKS,
+    hooks: RunHooks = NO_HOOKS,
 ) -> dict[str, int]:
     """Gives open dead letters up; how many of each flow. They stay in their table as ``discarded``.
 
@@ -93,7 +93,7 @@ def discarded(
     Guarantees:
         Run twice: the second time finds none.
     """
-    answers = _performed(project, names, requests.Request("discard", wanted, dry_run), door)
+    answers = _performed(project, names, requests.Request("discard", wanted, dry_run), hooks)
     return {answer["flow"]: answer["discarded"] for answer in answers}
 
 
@@ -104,19 +104,19 @@ def _replayed(answer: dict[str, Any]) -> Replayed:
 
 
 def _performed(
-    project: ResolvedProject, names: Sequence[str], request: requests.Request, door: RunHooks
+    project: ResolvedProject, names: Sequence[str], request: requests.Request, hooks: RunHooks
 ) -> list[dict[str, Any]]:
-    chosen = {order.flow.name: order for order in orders(project, names)}
-    with ManagedSession(project, door) as spark:
-        done = where_there(chosen, names, lambda flow: _one(spark, chosen[flow], request, door))
+    chosen = {job.flow.name: job for job in orders(project, names)}
+    with ManagedSession(project, hooks) as spark:
+        done = where_there(chosen, names, lambda flow: _one(spark, chosen[flow], request, hooks))
     return [{"flow": flow, **answer} for flow, answer in done.items()]
 
 
-def _one(spark: SparkSession, order: FlowJob, request: requests.Request, door: RunHooks) -> dict[str, Any]:
-    place = order.places.dead_letter_table
+def _one(spark: SparkSession, job: FlowJob, request: requests.Request, hooks: RunHooks) -> dict[str, Any]:
+    place = job.places.dead_letter_table
     if not delta_table.exists(files_for(place, spark), place):
         # Opening the flow would make its table.
         if request.kind == "discard":
             return {"discarded": 0}
-        return asdict(Replayed(order.flow.name, "", tried=0, replayed=0, remaining=0, dry_run=request.dry_run))
-    return perform_as_writer(spark, order, request, door)
+        return asdict(Replayed(job.flow.name, "", tried=0, replayed=0, remaining=0, dry_run=request.dry_run))
+    return perform_as_writer(spark, job, request, hooks)

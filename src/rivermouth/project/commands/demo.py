@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.errors import DemoFolderTaken, LakeNotWritable
 from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.dev.dev_server import HOST
-from rivermouth.ports.kafka.kafka_produce import Record, produce
+from rivermouth.ports.kafka.kafka_produce import ProduceSettings, Record, produce
 from rivermouth.project.commands import managed_session, run_flows
 from rivermouth.project.file.reading import FILE_NAME
 from rivermouth.project.resolved.resolved_project import ResolvedProject
@@ -59,12 +59,12 @@ class Demo:
         return int(self.bootstrap_servers.rpartition(":")[2])
 
 
-def demo(folder: Path, door: managed_session.RunHooks = managed_session.NO_HOOKS) -> Demo:
+def demo(folder: Path, hooks: managed_session.RunHooks = managed_session.NO_HOOKS) -> Demo:
     """Starts a broker, sends real records and a few broken ones, and carries them into tables.
 
     Args:
         folder: Made if it is not there; gets ``rivermouth.yml``, ``lake/`` and ``broker/``.
-        door: Hears of it, and may stop it.
+        hooks: Hears of it, and may stop it.
 
     Raises:
         DemoFolderTaken: There is something else in the folder; it was left alone.
@@ -81,12 +81,12 @@ def demo(folder: Path, door: managed_session.RunHooks = managed_session.NO_HOOKS
     file = folder / FILE_NAME
     again = _prepared(folder, file)
     port = port_of(ResolvedProject.load(file)) if again else None
-    with door.waits("starting a Kafka broker"):
+    with hooks.waits("starting a Kafka broker"):
         started = Broker.start(port, folder / BROKER_FOLDER, heap=_HEAP)
     with started as broker:
         project = ResolvedProject.load(file) if again else write_project(folder, broker.bootstrap_servers)
-        sent = {topic: _send(broker, topic, records, door) for topic, records in topics().items()}
-        outcomes = run_flows.run(project, door=door)
+        sent = {topic: _send(broker, topic, records, hooks) for topic, records in topics().items()}
+        outcomes = run_flows.run(project, hooks=hooks)
     return Demo(folder, project, broker.bootstrap_servers, sent, again, outcomes)
 
 
@@ -128,9 +128,9 @@ def topics() -> dict[str, Iterator[Record]]:
     return {"zeek": zeek_records(), "github": github_records()}
 
 
-def _send(broker: Broker, topic: str, records: Iterator[Record], door: managed_session.RunHooks) -> int:
-    door.say(f"sending records to topic {topic}")
-    return produce(broker.bootstrap_servers, {}, topic, records, partitions=_PARTITIONS).delivered
+def _send(broker: Broker, topic: str, records: Iterator[Record], hooks: managed_session.RunHooks) -> int:
+    hooks.say(f"sending records to topic {topic}")
+    return produce(broker.bootstrap_servers, {}, topic, records, how=ProduceSettings(partitions=_PARTITIONS)).delivered
 
 
 def _prepared(folder: Path, file: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.ledger.erasure import ForgetReport, ForgetRequest
@@ -26,13 +27,11 @@ if TYPE_CHECKING:
 def forgotten(
     project: ResolvedProject,
     name: str,
+    request: ForgetRequest,
     *,
-    where: str | None = None,
-    dead_letters: str | None = None,
-    why: str = "",
     dry_run: bool = False,
     confirm: Callable[[ForgetReport], bool] | None = None,
-    door: RunHooks = NO_HOOKS,
+    hooks: RunHooks = NO_HOOKS,
 ) -> ForgetReport:
     """Erases those rows of a table, and those of its dead letters, for which conditions are TRUE.
 
@@ -43,12 +42,11 @@ def forgotten(
     Args:
         project: Its flows.
         name: ``schema.table``; a flow's name stands for its table.
-        where: SQL over the table's columns. In a keyed table all rows of a key go of which one fits.
-        dead_letters: SQL over the columns of its dead letters. Those go besides whose Kafka key only rows that go have.
-        why: The reason; it is kept, so it should name nobody.
+        request: The conditions and the reason. In a keyed table all rows of a key go of which one fits. Dead letters go
+            besides whose Kafka key only rows that go have. The reason is kept, so it should name nobody.
         dry_run: Only say what would go.
         confirm: Asked before it is done, with what would go; False lets everything stay.
-        door: Hears what goes on.
+        hooks: Hears what goes on.
 
     Returns:
         What it came to; with ``dry_run`` if nothing was done.
@@ -65,19 +63,18 @@ def forgotten(
         of this, does the rest.
     """
     table = chosen_one(project, name)
-    _check(table, where, dead_letters)
-    (order,) = orders(project, [table.flow])
-    check_broker(project, [order])
-    mark = uuid.uuid4().hex
-    erasure = ForgetRequest(where, dead_letters, who=who(), at=now(), why=why, mark=mark)
-    with ManagedSession(project, door) as spark:
+    _check(table, request)
+    (job,) = orders(project, [table.flow])
+    check_broker(project, [job])
+    erasure = replace(request, who=who(), at=now(), mark=uuid.uuid4().hex)
+    with ManagedSession(project, hooks) as spark:
         if not delta_table.exists(files_for(table.location, spark), table.location):
             fix = f"rivermouth run {table.flow}"
             raise ForgetRefused(table=table.name, detail="it is not made yet", fix=fix)
 
         def ask(*, dry: bool) -> ForgetReport:
-            request = requests.Request("forget", dry_run=dry, erasure=erasure)
-            return ForgetReport(**perform_as_writer(spark, order, request, door))
+            asked = requests.Request("forget", dry_run=dry, erasure=erasure)
+            return ForgetReport(**perform_as_writer(spark, job, asked, hooks))
 
         if dry_run or confirm is not None:
             foreseen = ask(dry=True)
@@ -86,11 +83,11 @@ def forgotten(
         return ask(dry=False)
 
 
-def _check(table: FlowTable, where: str | None, dead_letters: str | None) -> None:
+def _check(table: FlowTable, request: ForgetRequest) -> None:
     if table.kind == "dead_letters":
         detail = f"{table.name} holds dead letters, which go with the rows of their table"
         fix = f"rivermouth tables forget {table.places.name} --dead-letters CONDITION"
         raise ArgumentInvalid(argument="TABLE", detail=detail, fix=fix)
-    if where is None and dead_letters is None:
+    if request.where is None and request.dead_letters is None:
         fix = f"rivermouth tables forget {table.name} --where CONDITION"
         raise ArgumentInvalid(argument="--where", detail="nothing says what is to be erased", fix=fix)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rivermouth.engine.flow.orders import FlowOutcome
+from rivermouth.engine.flow.orders import FlowOutcome, StartActions
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.project.commands.managed_session import NO_HOOKS, RunHooks
 from rivermouth.project.commands.run_flows import run
 from rivermouth.project.resolved.arguments import check, checked, kinds_of, known
-from rivermouth.project.resolved.one_topic import Switch, ingest_spec, parse_switch
+from rivermouth.project.resolved.one_topic import IngestArguments, Switch, parse_switch
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @checked
 def ingest(
-    topic: str | None = None, *, widgets: bool = False, door: RunHooks = NO_HOOKS, **arguments: Any
+    topic: str | None = None, *, widgets: bool = False, hooks: RunHooks = NO_HOOKS, **arguments: Any
 ) -> FlowOutcome:
     """One topic into one table, without a file: ``ingest("orders", lake="./lake")``.
 
@@ -30,8 +30,8 @@ def ingest(
             are taken that bear the name of an argument, all others are left alone, and so is an empty one. What is
             given here wins, also where it is None; one of ``follow``, ``once`` and ``streaming`` wins over all three.
             Where an argument is a mapping or a list, its widget holds JSON.
-        door: Hears of it, and may stop it.
-        **arguments: As ``ingest_spec`` of ``project.resolved.one_topic`` takes them: ``bootstrap_servers``, ``lake``,
+        hooks: Hears of it, and may stop it.
+        **arguments: Those of ``IngestArguments`` of ``project.resolved.one_topic``: ``bootstrap_servers``, ``lake``,
             ``format``, ``schema``, ``key_format``, ``table``, ``starting_offsets``, ``kafka_options``, ``follow`` …
 
     Raises:
@@ -44,7 +44,7 @@ def ingest(
     """
     from rivermouth.project.commands.schema import ingest_project  # noqa: PLC0415 - that imports this one where it starts Spark
 
-    kinds = kinds_of(ingest_spec)
+    kinds = kinds_of(IngestArguments)
     known("ingest", arguments, kinds)
     check("ingest", kinds, arguments)
     if topic is not None:
@@ -58,7 +58,7 @@ def ingest(
         raise ArgumentInvalid(argument="topic", detail=detail, fix='rivermouth.ingest("orders", ...)')
     project, _ = ingest_project(**arguments)
     update = wants_update(project, arguments.get("update_schema"))
-    (outcome,) = run(project, follow=project.follow, door=door, update_schema=update)
+    (outcome,) = run(project, follow=project.follow, hooks=hooks, start=StartActions(update_schema=update))
     if outcome.error is not None:
         raise outcome.error
     return outcome

@@ -22,8 +22,6 @@ from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.project.resolved.tables import chosen, chosen_one, reader_of
 
 if TYPE_CHECKING:
-    import datetime as dt
-
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.delta.maintenance import MaintenanceReport
@@ -77,24 +75,23 @@ def rows(
     project: ResolvedProject,
     name: str,
     *,
-    columns: Sequence[str] | None,
     limit: int,
-    version: int | None,
-    timestamp: dt.datetime | None,
     as_json: bool,
-    door: RunHooks = NO_HOOKS,
+    hooks: RunHooks = NO_HOOKS,
+    **asked: Any,
 ) -> TableRows:
-    """At most ``limit`` rows of one table.
+    """At most ``limit`` rows of one table; see ``engine.table.read_table.frame_of`` for what may be asked.
 
     Raises:
         RivermouthError: What is wrong with the project or with what was asked for.
     """
     table = chosen_one(project, name)
-    with ManagedSession(project, door) as spark:
+    with ManagedSession(project, hooks) as spark:
         session = for_flow(spark)
-        frame = frame_of(session, table, columns=columns, version=version, timestamp=timestamp)
-        asked = f"version {version}" if version is not None else timestamp and timestamp.isoformat(sep=" ")
-        with older(table, asked or None):
+        frame = frame_of(session, table, **asked)
+        version, timestamp = asked.get("version"), asked.get("timestamp")
+        as_of = f"version {version}" if version is not None else timestamp and timestamp.isoformat(sep=" ")
+        with older(table, as_of or None):
             return TableRows(frame.columns, rows_of(frame, limit, as_json=as_json))
 
 
@@ -104,7 +101,7 @@ def optimized(
     *,
     where: str | None = None,
     zorder: Sequence[str] = (),
-    door: RunHooks = NO_HOOKS,
+    hooks: RunHooks = NO_HOOKS,
     hear: Callable[[MaintenanceReport], None] = lambda _report: None,
 ) -> list[MaintenanceReport]:
     """Puts the small files of these tables, or of all that are there, together: also while their flows run.
@@ -114,7 +111,7 @@ def optimized(
         names: Tables; all where empty.
         where: A condition over the partition columns of the one table that is named.
         zorder: Columns of the one table that is named.
-        door: Hears what goes on.
+        hooks: Hears what goes on.
         hear: Gets each report as soon as it is there.
 
     Raises:
@@ -135,32 +132,43 @@ def optimized(
     def work(spark: SparkSession, table: FlowTable, before: optimize.TableSnapshot) -> MaintenanceReport:
         return optimize.optimize(spark, reader, table, before, where=where, zorder=zorder)
 
-    return _each(project, names, work, door, hear)
+    return _each(project, names, work, hooks, hear)
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuum:
+    """Which files VACUUM deletes.
+
+    Attributes:
+        retain_s: How long files are kept, in seconds; rounded up to whole hours.
+        even_below_168_hours: Let it be less than that, or than the table's own properties promise. No flow may write
+            the table meanwhile: it could lose what it is about to commit.
+        dry_run: Only say what would go; starts no Spark.
+    """
+
+    retain_s: float
+    even_below_168_hours: bool = False
+    dry_run: bool = False
 
 
 def vacuumed(
     project: ResolvedProject,
-    names: Sequence[str] = (),
+    names: Sequence[str],
+    wanted: Vacuum,
     *,
-    retain_s: float,
-    even_below_168_hours: bool = False,
-    dry_run: bool = False,
-    door: RunHooks = NO_HOOKS,
+    hooks: RunHooks = NO_HOOKS,
     announce: Callable[[MaintenanceReport], None] = lambda _foreseen: None,
     hear: Callable[[MaintenanceReport], None] = lambda _report: None,
 ) -> list[MaintenanceReport]:
-    """Deletes the files of these tables, or of all that are there, that no version of the last ``retain_s`` needs.
+    """Deletes the files of these tables, or of all that are there, that no version which is kept needs.
 
     And those of what the lake's state remembers of a keyed table's deleted keys.
 
     Args:
         project: Its flows.
         names: Tables; all where empty.
-        retain_s: How long files are kept, in seconds; rounded up to whole hours.
-        even_below_168_hours: Let it be less than that, or than the table's own properties promise. No flow may write
-            the table meanwhile: it could lose what it is about to commit.
-        dry_run: Only say what would go; starts no Spark.
-        door: Hears what goes on.
+        wanted: How long files are kept, and whether only to say what would go.
+        hooks: Hears what goes on.
         announce: Gets what will be done before it is: the versions that nobody can read any more afterwards.
         hear: Gets each report as soon as it is there.
 
@@ -171,13 +179,12 @@ def vacuumed(
     Guarantees:
         Run twice: the second time finds nothing. Stopped half-way: the rest goes the next time.
     """
-    reader = reader_of(project)
-    tables = chosen(project, names)
+    reader, tables, retain_s = reader_of(project), chosen(project, names), wanted.retain_s
     word = "--even-below-168-hours"
     for table in tables:
         if snapshot := read_snapshot(reader, table.location):
-            optimize.check_retention(table, snapshot, retain_s, even_below=even_below_168_hours, word=word)
-    if dry_run:
+            optimize.check_retention(table, snapshot, retain_s, even_below=wanted.even_below_168_hours, word=word)
+    if wanted.dry_run:
         looks = [(table, found) for table in tables if (found := optimize.look(reader, table)) is not None]
         foreseen = [optimize.foresee(reader, table, found, retain_s=retain_s) for table, found in looks]
         for each in foreseen:
@@ -190,7 +197,7 @@ def vacuumed(
             optimize.vacuum_memory(spark, files_for(table.places.lake, spark), table, retain_s=retain_s)
         return optimize.vacuum(spark, reader, table, before, retain_s=retain_s)
 
-    return _each(project, names, work, door, hear, alone=even_below_168_hours)
+    return _each(project, names, work, hooks, hear, alone=wanted.even_below_168_hours)
 
 
 Work = Callable[["SparkSession", "FlowTable", optimize.TableSnapshot], "MaintenanceReport"]
@@ -200,7 +207,7 @@ def _each(
     project: ResolvedProject,
     names: Sequence[str],
     work: Work,
-    door: RunHooks,
+    hooks: RunHooks,
     hear: Callable[[MaintenanceReport], None],
     *,
     alone: bool = False,
@@ -208,7 +215,7 @@ def _each(
     """The reports of all these tables that are there; the first error ends it."""
     reader, tables = reader_of(project), chosen(project, names)
     reports: list[MaintenanceReport] = []
-    with ManagedSession(project, door) as spark:
+    with ManagedSession(project, hooks) as spark:
         for table in tables:
             if not _is_there(spark, table):
                 continue

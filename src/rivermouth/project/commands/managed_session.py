@@ -112,9 +112,9 @@ NO_HOOKS: Final = RunHooks()
 class ManagedSession:
     """The session of a door's work: the one that this process has already, or one that ends with the work."""
 
-    def __init__(self, project: ResolvedProject, door: RunHooks = NO_HOOKS) -> None:
+    def __init__(self, project: ResolvedProject, hooks: RunHooks = NO_HOOKS) -> None:
         self._project = project
-        self._door = door
+        self._door = hooks
         self._owned = False
         self._session: SparkSession | None = None
 

@@ -46,29 +46,31 @@ def order_of(project: ResolvedProject, name: str) -> FlowJob:
         RivermouthError: What is wrong with the project.
     """
     check_one(project, name)
-    (order,) = orders(project, [name])
+    (job,) = orders(project, [name])
     if project.debug:
         raise ArgumentInvalid(argument="debug", detail="a trial's table cannot be rebuilt", fix="project.run()")
-    if order.snapshots is not None:
+    if job.snapshots is not None:
         raise RebuildRefused(
-            at=order.at,
+            at=job.at,
             flow=name,
-            table=order.places.table,
+            table=job.places.table,
             detail="the flow reads snapshots, and the next one brings all rows",
             fix=f"rivermouth run {name}",
         )
-    if order.source is None:
+    if job.source is None:
         raise RebuildRefused(
-            at=order.at,
+            at=job.at,
             flow=name,
-            table=order.places.table,
+            table=job.places.table,
             detail="the flow does not read a table, and what Kafka dropped would be gone",
             fix="source: {table: ...} instead of topics:, with the table of a raw flow",
         )
-    return order
+    return job
 
 
-def rebuild(project: ResolvedProject, name: str, *, who: str = "", why: str = "", door: RunHooks = NO_HOOKS) -> Rebuilt:
+def rebuild(
+    project: ResolvedProject, name: str, *, who: str = "", why: str = "", hooks: RunHooks = NO_HOOKS
+) -> Rebuilt:
     """Empties the table of one flow, and carries all that its source has into it.
 
     Args:
@@ -76,7 +78,7 @@ def rebuild(project: ResolvedProject, name: str, *, who: str = "", why: str = ""
         name: A flow with ``source: {table: ...}``.
         who: Who wants it, for the ledger.
         why: The reason, for the ledger.
-        door: Hears of it, and may stop it.
+        hooks: Hears of it, and may stop it.
 
     Raises:
         RebuildRefused: The flow does not read a table, or its own has rows that the source could not bring back.
@@ -86,15 +88,15 @@ def rebuild(project: ResolvedProject, name: str, *, who: str = "", why: str = ""
         Run twice: emptied and made twice, with the same rows. Stopped anywhere: the table is as it was, or emptied and
         partly filled, and the next run of the flow carries the rest.
     """
-    order = order_of(project, name)
+    job = order_of(project, name)
     rows_before: list[int] = []
 
     def hear(event: Event) -> None:
         if isinstance(event, TableEmptied):
             rows_before.append(event.rows)
-        door.listener(event)
+        hooks.listener(event)
 
     wanted = Rebuild(who=who, at=now(), why=why, mark=uuid.uuid4().hex)
-    heard = replace(door, listener=hear)
-    outcome, rows = run_flows.carried_alone(project, order.starting(rebuild=wanted), heard)
-    return Rebuilt(order.places.name, rows_before[0] if rows_before else None, rows, outcome)
+    heard = replace(hooks, listener=hear)
+    outcome, rows = run_flows.carried_alone(project, job.starting(rebuild=wanted), heard)
+    return Rebuilt(job.places.name, rows_before[0] if rows_before else None, rows, outcome)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
 
 from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.project import table_per_topic
 from rivermouth.engine.events import Event, FlowFailed, Listener
-from rivermouth.engine.flow.orders import FlowJob, FlowOutcome, located
+from rivermouth.engine.flow.orders import FlowJob, FlowOutcome, StartActions, located
 from rivermouth.engine.open.sources import check_where
 from rivermouth.engine.report.plan import FlowPlan, ahead, plan_order
 from rivermouth.engine.run.requests import handle_pending
@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.domain.ledger.adoption import Adoption
-    from rivermouth.domain.ledger.data_loss import LossDecision
     from rivermouth.spec import Flow
+
+
+NO_ACTIONS: Final = StartActions()
 
 
 def run(
@@ -52,21 +54,18 @@ def run(
     names: Sequence[str] = (),
     *,
     follow: bool = False,
-    door: RunHooks = NO_HOOKS,
-    decision: LossDecision | None = None,
-    adoption: Adoption | None = None,
-    update_schema: bool = False,
+    hooks: RunHooks = NO_HOOKS,
+    start: StartActions = NO_ACTIONS,
 ) -> list[FlowOutcome]:
     """Carries the flows of these names, or all, side by side in one Spark session.
 
     Args:
         project: Its flows.
         names: Flows; all where empty.
-        follow: Go on at each flow's trigger until ``door.stop`` is asked; else end when all is read.
-        door: Hears of it, and may stop it.
-        decision: About data that is gone, for the one flow that is named.
-        adoption: Of a table that another program wrote, for the one flow that is named.
-        update_schema: Infer the schemas again of those flows that infer theirs, and take what is new.
+        follow: Go on at each flow's trigger until ``hooks.stop`` is asked; else end when all is read.
+        hooks: Hears of it, and may stop it.
+        start: What is done before the first batch. A decision and an adoption are for the one flow that is named;
+            ``update_schema`` is for those flows that infer their schema.
 
     Returns:
         An outcome a flow, in the order of the file; a flow that failed did not stop the others.
@@ -80,49 +79,49 @@ def run(
         the table and its dead letters once, or comes with the next run.
     """
     chosen = run_orders(project, names, follow=follow)
-    if decision or adoption:
+    if start.decision or start.adoption:
         check_decision(project, chosen)
-        chosen = each_of(chosen, lambda order: order.starting(decision=decision, adoption=adoption))
-    if update_schema:
+        chosen = each_of(chosen, lambda job: job.starting(decision=start.decision, adoption=start.adoption))
+    if start.update_schema:
         chosen = updating(chosen)
-    engine = ManagedSession(project, door)
+    engine = ManagedSession(project, hooks)
     with noting(project, chosen):
         check_broker(project, chosen)
     with noting(project, chosen), engine as spark:
         if project.debug and not follow:
             chosen = each_of(chosen, functools.partial(_limited, spark))
-        supervisor = _supervisor(project, door, engine, spark)
-        with door.stop.over(supervisor, engine.kill):
+        supervisor = _supervisor(project, hooks, engine, spark)
+        with hooks.stop.over(supervisor, engine.kill):
             outcomes = supervisor.run(chosen, keep_following=follow)
-    if door.stop.asked:
+    if hooks.stop.asked:
         # Whoever told the flows to end may have ended Spark too: what broke by that is no failure.
         return [replace(each, error=None) if isinstance(each.error, FlowBroken) else each for each in outcomes]
     return outcomes
 
 
-def carried_alone(project: ResolvedProject, order: FlowJob, door: RunHooks) -> tuple[FlowOutcome, int | None]:
+def carried_alone(project: ResolvedProject, job: FlowJob, hooks: RunHooks) -> tuple[FlowOutcome, int | None]:
     """One flow drained, and the rows of its table afterwards; None if there is no table.
 
     Raises:
         RivermouthError: Nothing was run at all.
     """
-    engine = ManagedSession(project, door)
-    with noting(project, [order]), engine as spark:
-        supervisor = _supervisor(project, door, engine, spark)
-        with door.stop.over(supervisor, engine.kill):
-            (outcome,) = supervisor.run([order], keep_following=False)
+    engine = ManagedSession(project, hooks)
+    with noting(project, [job]), engine as spark:
+        supervisor = _supervisor(project, hooks, engine, spark)
+        with hooks.stop.over(supervisor, engine.kill):
+            (outcome,) = supervisor.run([job], keep_following=False)
         there = not session.has_ended(supervisor.state.spark) and delta_table.exists(
-            files_for(order.places.table, supervisor.state.spark), order.places.table
+            files_for(job.places.table, supervisor.state.spark), job.places.table
         )
-        rows = supervisor.state.spark.read.format("delta").load(order.places.table).count() if there else None
-    if door.stop.asked and isinstance(outcome.error, FlowBroken):
+        rows = supervisor.state.spark.read.format("delta").load(job.places.table).count() if there else None
+    if hooks.stop.asked and isinstance(outcome.error, FlowBroken):
         outcome = replace(outcome, error=None)
     return outcome, rows
 
 
-def _supervisor(project: ResolvedProject, door: RunHooks, engine: ManagedSession, spark: SparkSession) -> Supervisor:
+def _supervisor(project: ResolvedProject, hooks: RunHooks, engine: ManagedSession, spark: SparkSession) -> Supervisor:
     lake = LakeWriter(project.spark_conf, timeout_s=TIMEOUT_S)
-    return Supervisor(spark, _without_echo(door), handle_pending, restart=engine.restart, lake=lake)
+    return Supervisor(spark, _without_echo(hooks), handle_pending, restart=engine.restart, lake=lake)
 
 
 def raise_failures(outcomes: Sequence[FlowOutcome]) -> None:
@@ -137,7 +136,7 @@ def raise_failures(outcomes: Sequence[FlowOutcome]) -> None:
         raise FlowsFailed(failed=len(failed), total=len(outcomes), names=names) from failed[0].error
 
 
-def validate(project: ResolvedProject, names: Sequence[str] = (), door: RunHooks = NO_HOOKS) -> list[Flow]:
+def validate(project: ResolvedProject, names: Sequence[str] = (), hooks: RunHooks = NO_HOOKS) -> list[Flow]:
     """The flows, after everything was checked that needs no broker: by ourselves first, then by Spark.
 
     Raises:
@@ -149,34 +148,34 @@ def validate(project: ResolvedProject, names: Sequence[str] = (), door: RunHooks
     # One child says for all what is wrong with a family.
     shown = {table_per_topic.parted(each.name)[0]: each for each in reversed(project.stand_ins())}
     problems: list[RivermouthError] = []
-    with ManagedSession(project, door) as spark:
-        for order in [order_of(project, shown[flow.name]) for flow in flows]:
+    with ManagedSession(project, hooks) as spark:
+        for job in [order_of(project, shown[flow.name]) for flow in flows]:
             try:
-                _check_shape(spark, order)
+                _check_shape(spark, job)
             except ProjectProblems as several:
-                problems += located(several, order).problems
+                problems += located(several, job).problems
             except RivermouthError as error:
-                problems.append(located(error, order))
+                problems.append(located(error, job))
     problems.sort(key=lambda problem: int((problem.at or ":0").rpartition(":")[2]))
     raise_all(problems, project.file)
     return flows
 
 
-def _check_shape(spark: SparkSession, order: FlowJob) -> None:
+def _check_shape(spark: SparkSession, job: FlowJob) -> None:
     """Nothing, if Spark takes the flow's schema, expectations and table layout, and the condition on its source."""
-    if order.source is not None:
-        check_where(session.for_flow(spark), order.source, order.flow.name)
+    if job.source is not None:
+        check_where(session.for_flow(spark), job.source, job.flow.name)
     try:
-        flow = resolved_schema(spark, order.flow, files_for(order.places.lake, spark), order.places)
+        flow = resolved_schema(spark, job.flow, files_for(job.places.lake, spark), job.places)
     except SchemaNotKept:
         # Its columns come with its first run. What it says of them itself can be read.
-        with_columns(order.flow, StructType([]))
+        with_columns(job.flow, StructType([]))
     else:
         table_shape(session.for_flow(spark), flow)
 
 
 def plan(
-    project: ResolvedProject, names: Sequence[str] = (), door: RunHooks = NO_HOOKS, *, adoption: Adoption | None = None
+    project: ResolvedProject, names: Sequence[str] = (), hooks: RunHooks = NO_HOOKS, *, adoption: Adoption | None = None
 ) -> list[FlowPlan]:
     """What a run would do now, a plan a flow; what would stop a flow is its plan's ``problem``.
 
@@ -193,27 +192,27 @@ def plan(
     if adoption:
         check_decision(project, run_as)
     check_broker(project, run_as)
-    wanted = each_of(run_as, lambda order: order.starting(adoption=adoption))
-    with ManagedSession(project, door) as spark:
-        return [plan for order in wanted for plan in plan_order(spark, order)]
+    wanted = each_of(run_as, lambda job: job.starting(adoption=adoption))
+    with ManagedSession(project, hooks) as spark:
+        return [plan for job in wanted for plan in plan_order(spark, job)]
 
 
-def _without_echo(door: RunHooks) -> Listener:
+def _without_echo(hooks: RunHooks) -> Listener:
     """The door's listener, spared what breaks because somebody wanted the run to end."""
     echo = f"[{FlowBroken.code}]"
 
     def hear(event: Event) -> None:
-        if not (door.stop.asked and isinstance(event, FlowFailed) and event.error.startswith(echo)):
-            door.listener(event)
+        if not (hooks.stop.asked and isinstance(event, FlowFailed) and event.error.startswith(echo)):
+            hooks.listener(event)
 
     return hear
 
 
-def _limited(spark: SparkSession, order: FlowJob) -> FlowJob:
+def _limited(spark: SparkSession, job: FlowJob) -> FlowJob:
     """The order with an end after its first ``DEBUG_OFFSETS`` offsets; as it is where they cannot be known."""
     try:
-        ranges = offset_ranges.limited(ahead(spark, order), DEBUG_OFFSETS)
+        ranges = offset_ranges.limited(ahead(spark, job), DEBUG_OFFSETS)
     except RivermouthError:
-        return order  # the run itself will say so, as this flow's own failure
+        return job  # the run itself will say so, as this flow's own failure
     ending = EndingOffsets(kind="offsets", offsets=offset_ranges.ends(ranges))
-    return replace(order, flow=order.flow.model_copy(update={"ending_offsets": ending}))
+    return replace(job, flow=job.flow.model_copy(update={"ending_offsets": ending}))

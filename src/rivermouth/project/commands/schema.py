@@ -21,7 +21,7 @@ from rivermouth.ports.lake.lake_files import LocalFiles, is_local
 from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.project.resolved.arguments import check, checked, kinds_of, known
 from rivermouth.project.resolved.known_tables import with_children
-from rivermouth.project.resolved.one_topic import ingest_spec
+from rivermouth.project.resolved.one_topic import IngestArguments, ingest_spec
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.project.resolved.static_checks import validate_static
 from rivermouth.rows.columns.table_columns import derived_columns
@@ -147,7 +147,7 @@ def infer_schema(topic: str, **arguments: Any) -> Inference:
     Guarantees:
         Reads only.
     """
-    kinds = {**kinds_of(ingest_spec), **kinds_of(Asked)}
+    kinds = {**kinds_of(IngestArguments), **kinds_of(Asked)}
     known("infer_schema", arguments, (*_ARGUMENTS, *Asked.__slots__))
     check("infer_schema", kinds, arguments)
     asked = Asked(**{name: arguments.pop(name) for name in Asked.__slots__ if name in arguments})
@@ -164,7 +164,7 @@ def of_topic(topic: str, asked: Asked, *, beside: ResolvedProject | None = None,
         return infer(flow, kafka, asked.look(flow))
 
 
-def of_flow(project: ResolvedProject, name: str, asked: Asked, door: RunHooks | None = None) -> Inference:
+def of_flow(project: ResolvedProject, name: str, asked: Asked, hooks: RunHooks | None = None) -> Inference:
     """The schema of what a flow reads, whatever its format says; nothing is kept.
 
     Raises:
@@ -173,11 +173,11 @@ def of_flow(project: ResolvedProject, name: str, asked: Asked, door: RunHooks | 
     """
     validate_static(project)
     flow = with_children(project).flow(name)
-    with _topics(project, flow, door) as topics:
+    with _topics(project, flow, hooks) as topics:
         return infer(flow, topics, asked.look(flow))
 
 
-def update(project: ResolvedProject, name: str, asked: Asked, door: RunHooks | None = None) -> SchemaUpdate:
+def update(project: ResolvedProject, name: str, asked: Asked, hooks: RunHooks | None = None) -> SchemaUpdate:
     """Infers the schema of a flow again, and keeps what is different as a new version; its next run uses it.
 
     Raises:
@@ -193,9 +193,9 @@ def update(project: ResolvedProject, name: str, asked: Asked, door: RunHooks | N
     _check_infers(project, flow)
     places = project.places_of(flow)
     with ExitStack() as stack:
-        topics = stack.enter_context(_topics(project, flow, door))
+        topics = stack.enter_context(_topics(project, flow, hooks))
         inference = infer(flow, topics, asked.look(flow))
-        files = stack.enter_context(_writable(project, places.lake, door))
+        files = stack.enter_context(_writable(project, places.lake, hooks))
         return kept_schemas.keep(flow, files, places, inference)
 
 
@@ -272,7 +272,7 @@ def _cluster(project: ResolvedProject) -> Iterator[Kafka]:
 
 
 @contextmanager
-def _topics(project: ResolvedProject, flow: Flow, door: RunHooks | None) -> Iterator[OffsetSource]:
+def _topics(project: ResolvedProject, flow: Flow, hooks: RunHooks | None) -> Iterator[OffsetSource]:
     """What the flow reads; a table is read by Spark."""
     if flow.source is None:
         with _cluster(project) as kafka:
@@ -282,13 +282,13 @@ def _topics(project: ResolvedProject, flow: Flow, door: RunHooks | None) -> Iter
     from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession  # noqa: PLC0415
     from rivermouth.project.resolved.orders import orders  # noqa: PLC0415
 
-    (order,) = orders(project, [flow.name])
-    with ManagedSession(project, door or NO_HOOKS) as spark, reading(spark, order) as (topics, _):
+    (job,) = orders(project, [flow.name])
+    with ManagedSession(project, hooks or NO_HOOKS) as spark, reading(spark, job) as (topics, _):
         yield topics
 
 
 @contextmanager
-def _writable(project: ResolvedProject, lake: str, door: RunHooks | None) -> Iterator[LakeFiles]:
+def _writable(project: ResolvedProject, lake: str, hooks: RunHooks | None) -> Iterator[LakeFiles]:
     """The files of the lake; those that are elsewhere are written by Spark."""
     if is_local(lake):
         yield LocalFiles()
@@ -296,5 +296,5 @@ def _writable(project: ResolvedProject, lake: str, door: RunHooks | None) -> Ite
     from rivermouth.ports.lake.lake_files import files_for  # noqa: PLC0415
     from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession  # noqa: PLC0415
 
-    with ManagedSession(project, door or NO_HOOKS) as spark:
+    with ManagedSession(project, hooks or NO_HOOKS) as spark:
         yield files_for(lake, spark)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.engine.report import read_topic as engine
@@ -15,7 +16,7 @@ from rivermouth.ports.spark.session import for_flow
 from rivermouth.project.commands.maintenance import TableRows
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks, check_broker
 from rivermouth.project.resolved.arguments import check, checked, kinds_of, known
-from rivermouth.project.resolved.one_topic import NEVER, format_of, ingest_spec
+from rivermouth.project.resolved.one_topic import NEVER, IngestArguments, format_of, ingest_spec
 from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.static_checks import topic_problem
 
@@ -67,21 +68,33 @@ def read_topic(
     Guarantees:
         Reads only: nothing is written to Kafka, and no table, no checkpoint is made.
     """
-    kinds = {name: kind for name, kind in kinds_of(ingest_spec).items() if name in _ARGUMENTS}
+    kinds = {name: kind for name, kind in kinds_of(IngestArguments).items() if name in _ARGUMENTS}
     known("read_topic", arguments, kinds)
     check("read_topic", kinds, arguments)
     project = _project(topic, latest_per_key=latest_per_key, arguments=arguments)
     return _frame(project, project.spark() if spark is None else spark, columns)
 
 
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """Settings of topics that are made.
+
+    Attributes:
+        partitions: Of each.
+        replication_factor: Copies of each; the broker's default where None.
+        config: Other settings, for example ``{"cleanup.policy": "compact"}``.
+    """
+
+    partitions: int = 1
+    replication_factor: int | None = None
+    config: Mapping[str, str] | None = None
+
+
 def created(
     bootstrap_servers: str,
     options: Mapping[str, str],
     topics: Sequence[str],
-    *,
-    partitions: int = 1,
-    replication_factor: int | None = None,
-    config: Mapping[str, str] | None = None,
+    settings: TopicSettings,
     timeout_s: float = 10.0,
 ) -> dict[str, bool]:
     """Sees to it that topics exist; by name, whether each had to be made.
@@ -100,7 +113,11 @@ def created(
     client = KafkaClient(bootstrap_servers, options, timeout_s)
     try:
         return create_topics(
-            client, topics, partitions=partitions, replication_factor=replication_factor, config=config
+            client,
+            topics,
+            partitions=settings.partitions,
+            replication_factor=settings.replication_factor,
+            config=settings.config,
         )
     finally:
         client.close()
@@ -113,7 +130,7 @@ def rows(
     columns: Sequence[str] | None,
     limit: int,
     as_json: bool,
-    door: RunHooks = NO_HOOKS,
+    hooks: RunHooks = NO_HOOKS,
     **arguments: Any,
 ) -> TableRows:
     """At most ``limit`` rows of a topic; the arguments are those of ``read_topic``.
@@ -123,7 +140,7 @@ def rows(
     """
     project = _project(topic, latest_per_key=latest_per_key, arguments=arguments)
     check_broker(project)
-    with ManagedSession(project, door) as spark:
+    with ManagedSession(project, hooks) as spark:
         frame = _frame(project, for_flow(spark), columns)
         return TableRows(frame.columns, rows_of(frame, limit, as_json=as_json))
 
@@ -146,5 +163,5 @@ def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> 
 
 
 def _frame(project: ResolvedProject, spark: SparkSession, columns: Sequence[str] | None) -> DataFrame:
-    (order,) = orders(project)
-    return picked(engine.frame_of(spark, order), order.flow.topics[0], columns)
+    (job,) = orders(project)
+    return picked(engine.frame_of(spark, job), job.flow.topics[0], columns)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rivermouth.engine.report.plan import FlowPlan
     from rivermouth.engine.schema.infer import Inference
     from rivermouth.engine.schema.kept_schemas import SchemaUpdate
-    from rivermouth.project.commands.doctor import Finding
-    from rivermouth.project.commands.health import BrokenRule
+    from rivermouth.project.commands.checks.doctor import Finding
+    from rivermouth.project.commands.checks.health import BrokenRule
     from rivermouth.project.commands.managed_session import RunHooks
     from rivermouth.project.commands.rebuild import Rebuilt
     from rivermouth.schemas.schema_versions import KeptSchema
@@ -65,16 +65,15 @@ class Operations(ResolvedProject):
             Run twice: the second run goes on where the tables' ledgers stand. Stopped anywhere: every record is in
             the table and its dead letters once, or comes with the next run.
         """
+        from rivermouth.engine.flow.orders import StartActions  # noqa: PLC0415
         from rivermouth.project.commands import run_flows  # noqa: PLC0415
 
         outcomes = run_flows.run(
             self,
             names,
             follow=follow,
-            door=_door(listener),
-            decision=decision,
-            adoption=adoption,
-            update_schema=update_schema,
+            hooks=_hooks(listener),
+            start=StartActions(decision=decision, adoption=adoption, update_schema=update_schema),
         )
         run_flows.raise_failures(outcomes)
         return outcomes
@@ -100,7 +99,7 @@ class Operations(ResolvedProject):
         from rivermouth.project.commands import run_flows  # noqa: PLC0415
         from rivermouth.project.commands.rebuild import rebuild  # noqa: PLC0415
 
-        done = rebuild(self, name, why=why, door=_door(listener))
+        done = rebuild(self, name, why=why, hooks=_hooks(listener))
         run_flows.raise_failures([done.outcome])
         return done
 
@@ -147,7 +146,7 @@ class Operations(ResolvedProject):
         Guarantees:
             Reads the lake's state and a schema registry only; nothing is written.
         """
-        from rivermouth.project.commands import sample_verdicts  # noqa: PLC0415
+        from rivermouth.project.commands.checks import sample_verdicts  # noqa: PLC0415
 
         return sample_verdicts.judge_records(self, flow, records)
 
@@ -270,8 +269,8 @@ class Operations(ResolvedProject):
         Guarantees:
             Reads only.
         """
-        from rivermouth.project.commands import health  # noqa: PLC0415
         from rivermouth.project.commands import status as overview  # noqa: PLC0415
+        from rivermouth.project.commands.checks import health  # noqa: PLC0415
 
         rules = health.HealthRules.of(max_lag=max_lag, max_dead_letters=max_dead_letters, max_age=max_age)
         return health.broken_rules(overview.status(self, names), rules)
@@ -310,8 +309,8 @@ class Operations(ResolvedProject):
         Returns:
             A finding for each thing. What keeps a flow from running is the ``problem`` of a finding, and not raised.
         """
-        from rivermouth.project.commands.doctor import examine  # noqa: PLC0415
-        from rivermouth.project.commands.storage_check import tried  # noqa: PLC0415
+        from rivermouth.project.commands.checks.doctor import examine  # noqa: PLC0415
+        from rivermouth.project.commands.checks.storage_check import tried  # noqa: PLC0415
 
         return examine(self, stores=None if no_spark else tried)
 
@@ -339,19 +338,13 @@ class Operations(ResolvedProject):
         Guarantees:
             A topic that exists stays as it is. Run twice: the second time makes none.
         """
-        from rivermouth.project.commands.topics import created  # noqa: PLC0415
+        from rivermouth.project.commands.topics import TopicSettings, created  # noqa: PLC0415
 
-        return created(
-            self.bootstrap_servers,
-            self.kafka_options(),
-            topics,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            config=config,
-        )
+        wanted = TopicSettings(partitions, replication_factor, config)
+        return created(self.bootstrap_servers, self.kafka_options(), topics, wanted)
 
 
-def _door(listener: Listener | None) -> RunHooks:
+def _hooks(listener: Listener | None) -> RunHooks:
     from rivermouth.project.commands import managed_session  # noqa: PLC0415
 
     return managed_session.NO_HOOKS if listener is None else managed_session.RunHooks(listener=listener)

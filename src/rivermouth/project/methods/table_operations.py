@@ -121,9 +121,8 @@ class TableOperations(LetterOperations):
         """
         from rivermouth.project.commands import maintenance  # noqa: PLC0415
 
-        return maintenance.vacuumed(
-            self, names, retain_s=retain_s, even_below_168_hours=even_below_168_hours, dry_run=dry_run
-        )
+        wanted = maintenance.Vacuum(retain_s, even_below_168_hours=even_below_168_hours, dry_run=dry_run)
+        return maintenance.vacuumed(self, names, wanted)
 
     @checked
     def forget(
@@ -152,6 +151,7 @@ class TableOperations(LetterOperations):
             Run twice: the second time finds nothing. Stopped half-way: nothing is erased, or the next run of the flow,
             or of this, does the rest.
         """
+        from rivermouth.domain.ledger.erasure import ForgetRequest  # noqa: PLC0415
         from rivermouth.project.commands import forget  # noqa: PLC0415
 
-        return forget.forgotten(self, name, where=where, dead_letters=dead_letters, why=why, dry_run=dry_run)
+        return forget.forgotten(self, name, ForgetRequest(where, dead_letters, why=why), dry_run=dry_run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,39 +42,11 @@ Switch = bool | str | int | None
 """A boolean, or a text that says one; None where it was not given."""
 
 
-def ingest_spec(
-    topic: str,
-    *,
-    bootstrap_servers: str = "localhost:9092",
-    lake: str = "./lake",
-    format: str | Mapping[str, Any] | None = None,  # noqa: A002 - the word of the project file
-    schema: str | None = None,
-    compression: str | Mapping[str, Any] | None = None,
-    key_format: str | None = None,
-    table: str | None = None,
-    sink: str | None = None,
-    keys: str | Mapping[str, str] | Sequence[str | Mapping[str, str]] | None = None,
-    sequence_by: str | Sequence[str] | None = None,
-    starting_offsets: Any = None,
-    kafka_options: Mapping[str, str | int | bool] | None = None,
-    follow: Switch = None,
-    once: Switch = None,
-    streaming: Switch = None,
-    debug: Switch = None,
-    update_schema: Switch = None,
-    maintenance: str | Mapping[str, Any] = AFTER_RUN,
-    base: str | Path | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> ResolvedProject:
-    """The project that one topic makes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestArguments:
+    """The arguments of ``ingest``, as they are given.
 
-    The values are JSON (or ``format``) and the table is ``silver.<topic>``; without a schema it is inferred at the
-    first run. With the format raw they stay bytes and the table is ``bronze.<topic>``. In the table's name whatever
-    Spark would have to quote becomes
-    ``_``. The flow bears the table's short name. The table has one row a key, the newest, unless ``sink`` says
-    otherwise. By default all that is there is read, the table is looked after, and then it stops.
-
-    Args:
+    Attributes:
         topic: Name of the topic.
         bootstrap_servers: ``host:port``, several parted by commas.
         lake: Root of the lake; a relative one is resolved against ``base``.
@@ -97,6 +70,43 @@ def ingest_spec(
         maintenance: As in a project file; ``after_run`` looks after the table when all is read, ``never`` does not.
         base: Folder for relative places; the working folder by default.
         environ: Environment variables; the process's own by default.
+    """
+
+    topic: str
+    bootstrap_servers: str = "localhost:9092"
+    lake: str = "./lake"
+    format: str | Mapping[str, Any] | None = None
+    schema: str | None = None
+    compression: str | Mapping[str, Any] | None = None
+    key_format: str | None = None
+    table: str | None = None
+    sink: str | None = None
+    keys: str | Mapping[str, str] | Sequence[str | Mapping[str, str]] | None = None
+    sequence_by: str | Sequence[str] | None = None
+    starting_offsets: Any = None
+    kafka_options: Mapping[str, str | int | bool] | None = None
+    follow: Switch = None
+    once: Switch = None
+    streaming: Switch = None
+    debug: Switch = None
+    update_schema: Switch = None
+    maintenance: str | Mapping[str, Any] = AFTER_RUN
+    base: str | Path | None = None
+    environ: Mapping[str, str] | None = None
+
+
+def ingest_spec(topic: str, **arguments: Any) -> ResolvedProject:
+    """The project that one topic makes.
+
+    The values are JSON (or ``format``) and the table is ``silver.<topic>``; without a schema it is inferred at the
+    first run. With the format raw they stay bytes and the table is ``bronze.<topic>``. In the table's name whatever
+    Spark would have to quote becomes
+    ``_``. The flow bears the table's short name. The table has one row a key, the newest, unless ``sink`` says
+    otherwise. By default all that is there is read, the table is looked after, and then it stops.
+
+    Args:
+        topic: Name of the topic.
+        **arguments: Those of ``IngestArguments``.
 
     Returns:
         A project with one flow; ``debug`` and ``follow`` say what was asked for.
@@ -111,35 +121,39 @@ def ingest_spec(
         UnknownKind: Nothing answers to the format.
         NotSupported: A format that is not built yet.
     """
+    given = IngestArguments(topic=topic, **arguments)
     problem = topic_problem(topic, "topic")
     if problem is not None:
         raise problem
-    told = _told(format, schema)
-    kind, schema = told["type"], told.get("schema")
-    _check_history(sink, sequence_by)
-    if parse_switch("update_schema", update_schema) and schema != INFER:
+    told = _told(given.format, given.schema)
+    _check_history(given.sink, given.sequence_by)
+    if parse_switch("update_schema", given.update_schema) and told.get("schema") != INFER:
         detail = "the schema is given, or there is none, so it is not inferred"
         raise ArgumentInvalid(argument="update_schema", detail=detail, fix="no --schema and no --format")
-    name = name_of_topic(topic)
-    flow: dict[str, Any] = {
-        "topics": [topic],
-        "format": told if len(told) > 1 else kind,
-        "table": table or f"{RAW_SCHEMA if kind == 'raw' else DECODED_SCHEMA}.{name}",
-        "sink": _sink(sink or SINK, keys=_listed(keys), sequence_by=_one(sequence_by)),
-        "compression": compression,
-        "key_format": key_format,
-        "starting_offsets": starting_offsets,
-        "maintenance": None if maintenance == NEVER else maintenance,
-    }
     body = {
-        "lake": lake,
-        "kafka": {"bootstrap_servers": bootstrap_servers, "options": dict(kafka_options or {})},
-        "flows": {_flow_name(name): {key: value for key, value in flow.items() if value is not None}},
+        "lake": given.lake,
+        "kafka": {"bootstrap_servers": given.bootstrap_servers, "options": dict(given.kafka_options or {})},
+        "flows": {_flow_name(name_of_topic(topic)): _flow(given, told)},
     }
-    project = ResolvedProject.from_spec(_spec(body), base=base, environ=environ)
-    return project.asked(
-        debug=bool(parse_switch("debug", debug)), follow=_follow(follow=follow, once=once, streaming=streaming)
-    )
+    project = ResolvedProject.from_spec(_spec(body), base=given.base, environ=given.environ)
+    switches = {name: getattr(given, name) for name in ("follow", "once", "streaming")}
+    return project.asked(debug=bool(parse_switch("debug", given.debug)), follow=_follow(**switches))
+
+
+def _flow(given: IngestArguments, told: Mapping[str, Any]) -> dict[str, Any]:
+    """The flow as in a project file."""
+    kind, name = told["type"], name_of_topic(given.topic)
+    flow: dict[str, Any] = {
+        "topics": [given.topic],
+        "format": dict(told) if len(told) > 1 else kind,
+        "table": given.table or f"{RAW_SCHEMA if kind == 'raw' else DECODED_SCHEMA}.{name}",
+        "sink": _sink(given.sink or SINK, keys=_listed(given.keys), sequence_by=_one(given.sequence_by)),
+        "compression": given.compression,
+        "key_format": given.key_format,
+        "starting_offsets": given.starting_offsets,
+        "maintenance": None if given.maintenance == NEVER else given.maintenance,
+    }
+    return {key: value for key, value in flow.items() if value is not None}
 
 
 def parse_switch(argument: str, value: Switch) -> bool | None:

@@ -121,13 +121,13 @@ def _family(project: ResolvedProject, flow: Flow, topics: Collection[str] | None
 def each_of(chosen: Sequence[Job], change: Callable[[FlowJob], FlowJob]) -> list[Job]:
     """The orders, each changed; those of children when they are found."""
 
-    def changed(order: Job) -> Job:
-        if isinstance(order, FlowJob):
-            return change(order)
-        make = order.child
-        return replace(order, child=lambda flow: change(make(flow)))
+    def changed(job: Job) -> Job:
+        if isinstance(job, FlowJob):
+            return change(job)
+        make = job.child
+        return replace(job, child=lambda flow: change(make(flow)))
 
-    return [changed(order) for order in chosen]
+    return [changed(job) for job in chosen]
 
 
 def updating(chosen: Sequence[Job]) -> list[Job]:
@@ -136,10 +136,10 @@ def updating(chosen: Sequence[Job]) -> list[Job]:
     Raises:
         ArgumentInvalid: None is.
     """
-    if not any(order.flow.format.infers for order in chosen):
+    if not any(job.flow.format.infers for job in chosen):
         detail, fix = "no flow that would run infers its schema", "format: {type: json, schema: infer}"
         raise ArgumentInvalid(at=chosen[0].at, argument="--update-schema", detail=detail, fix=fix)
-    return each_of(chosen, lambda order: order.starting(update_schema=order.flow.format.infers))
+    return each_of(chosen, lambda job: job.starting(update_schema=job.flow.format.infers))
 
 
 def check_decision(project: ResolvedProject, chosen: Sequence[Job]) -> None:
@@ -148,7 +148,7 @@ def check_decision(project: ResolvedProject, chosen: Sequence[Job]) -> None:
     Raises:
         ArgumentInvalid: Several would, or a trial.
     """
-    names = [name for order in chosen for name in _names(order)]
+    names = [name for job in chosen for name in _names(job)]
     flow = names[0] if len(names) == 1 else "FLOW"
     if len(chosen) == 1 and isinstance(chosen[0], FamilyJob) and len(names) != 1:
         flow = f"{chosen[0].flow.name}.TOPIC"
@@ -161,12 +161,12 @@ def check_decision(project: ResolvedProject, chosen: Sequence[Job]) -> None:
         raise ArgumentInvalid(argument="--debug", detail=detail, fix=fix)
 
 
-def _names(order: Job) -> Sequence[str]:
+def _names(job: Job) -> Sequence[str]:
     """The flows that would run, as far as they are known; those of a whole family are several."""
-    if isinstance(order, FlowJob):
-        return (order.flow.name,)
-    topics = (table_per_topic.STAND_IN, table_per_topic.STAND_IN) if order.only is None else sorted(order.only)
-    return tuple(f"{order.flow.name}.{topic}" for topic in topics)
+    if isinstance(job, FlowJob):
+        return (job.flow.name,)
+    topics = (table_per_topic.STAND_IN, table_per_topic.STAND_IN) if job.only is None else sorted(job.only)
+    return tuple(f"{job.flow.name}.{topic}" for topic in topics)
 
 
 def _debugged(flow: Flow) -> Flow:

@@ -9,7 +9,8 @@ from typing import Final
 
 from rivermouth.domain.kafka import kafka_options
 from rivermouth.domain.project import source_table, table_per_topic
-from rivermouth.domain.project.locations import FlowPlaces, check_apart, check_distinct, schemes
+from rivermouth.domain.project.distinct_locations import check_apart, check_distinct
+from rivermouth.domain.project.locations import FlowPlaces, schemes
 from rivermouth.domain.project.references import expand, references, texts_with_references
 from rivermouth.errors import (
     EnvironmentMissing,

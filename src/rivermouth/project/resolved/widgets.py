@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.ports.spark import databricks
-from rivermouth.project.resolved.one_topic import ingest_spec
+from rivermouth.project.resolved.one_topic import IngestArguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NAMES: Final = frozenset(inspect.signature(ingest_spec).parameters) - {"base", "environ"}
+NAMES: Final = frozenset(inspect.signature(IngestArguments).parameters) - {"base", "environ"}
 """Widgets of these names are arguments; a job may have others."""
 
 # Words for one thing: what a widget says of it must not contradict an argument.

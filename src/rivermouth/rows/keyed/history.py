@@ -34,10 +34,10 @@ HAS_DELETE: Final = "__deletes"
 HAS_FACT: Final = "__facts"
 """Of a point, boolean: whether a version of the table comes or changes there, goes, or is to be remembered."""
 
-_VERSION, _DELETION, _TOMBSTONE = "version", "deletion", "tombstone"
-_AT, _KNOWN, _FROM, _ENDED, _HELD = "__at", "__known", "__from", "__ended", "__held"
+_VERSION, _DELETION, TOMBSTONE = "version", "deletion", "tombstone"
+AT, _KNOWN, _FROM, _ENDED, _HELD = "__at", "__known", "__from", "__ended", "__held"
 _ALTERED: Final = "__altered"
-_PLACE, _TRUNCATIONS, _START = "__place", "__truncations", "__last"
+_PLACE, _TRUNCATIONS, START = "__place", "__truncations", "__last"
 _SNAPSHOTS, _WHOLE = "__snapshots", "__whole"
 _NTH: Final = "__nth"
 _BATCH, _TABLE, _REMEMBERED = 0, 1, 2
@@ -136,7 +136,7 @@ def points(
     placed = _placed(found.select(*(F.col(f"{ROW}.{names.quoted(key)}") for key in order.keys), "*"), order)
     compared = _compared(shape, order) if values else []
     newest = _newest(_behind_what_they_follow(placed, order) if order.unplaced else placed, order, compared)
-    return _judged(_spans(_beside(newest, known.marks, _AT), order), order)
+    return _judged(_spans(_beside(newest, known.marks, AT), order), order)
 
 
 def _beside(found: DataFrame, marks: DataFrame | None, sequence: str) -> DataFrame:
@@ -146,7 +146,7 @@ def _beside(found: DataFrame, marks: DataFrame | None, sequence: str) -> DataFra
 
 
 def _of_changes(changes: DataFrame, columns: Sequence[str]) -> DataFrame:
-    kind = f"""CASE WHEN NOT {names.DELETE} THEN '{_VERSION}' WHEN {names.SEQUENCE} IS NULL THEN '{_TOMBSTONE}'
+    kind = f"""CASE WHEN NOT {names.DELETE} THEN '{_VERSION}' WHEN {names.SEQUENCE} IS NULL THEN '{TOMBSTONE}'
         ELSE '{_DELETION}' END"""
     # As a table has it: nothing in it is never null.
     shape = StructType([changes.schema[name] for name in columns])
@@ -154,7 +154,7 @@ def _of_changes(changes: DataFrame, columns: Sequence[str]) -> DataFrame:
     return changes.where(f"NOT {names.TRUNCATE}").select(
         nth.cast("int").alias(_NTH),
         F.struct(*(F.col(names.quoted(name)) for name in columns)).cast(nullable(shape)).alias(ROW),
-        F.col(names.SEQUENCE).cast(nullable(changes.schema[names.SEQUENCE].dataType)).alias(_AT),
+        F.col(names.SEQUENCE).cast(nullable(changes.schema[names.SEQUENCE].dataType)).alias(AT),
         F.expr(kind).alias(KIND),
         F.lit(_RECORD).alias(_KNOWN),
         F.lit(_BATCH).alias(_FROM),
@@ -179,7 +179,7 @@ def _of_versions(
 
     def said(place: str, kind: str, known: int, ended: str, held: str) -> str:
         return (
-            f"named_struct('{_AT}', {place}, '{KIND}', '{kind}', '{_KNOWN}', {known}, '{_FROM}', {_TABLE}, "
+            f"named_struct('{AT}', {place}, '{KIND}', '{kind}', '{_KNOWN}', {known}, '{_FROM}', {_TABLE}, "
             f"'{_ENDED}', {ended}, '{_HELD}', {held})"
         )
 
@@ -188,7 +188,7 @@ def _of_versions(
     begun = said(f"IF({start} < {at}, {start}, NULL)", _VERSION, _DEDUCED_START, "false", _HELD)
     ended = said(f"IF({ends}, {end}, NULL)", _DELETION, _DEDUCED_END, "false", f"IF(false, {_HELD}, NULL)")
     said_of = [shown, *([begun] if order.tracked is not None else []), *([ended] if deduced else [])]
-    return rows.selectExpr(ROW, f"inline(filter(array({', '.join(said_of)}), x -> x.{_AT} IS NOT NULL))")
+    return rows.selectExpr(ROW, f"inline(filter(array({', '.join(said_of)}), x -> x.{AT} IS NOT NULL))")
 
 
 def _held(order: ChangeOrder) -> list[str]:
@@ -210,7 +210,7 @@ def _of_facts(facts: DataFrame, order: ChangeOrder, shape: StructType) -> DataFr
         parts.append(found.cast(field.dataType).alias(field.name))
     return facts.where(f"NOT {names.TRUNCATE}").select(
         F.struct(*parts).cast(shape).alias(ROW),
-        F.col(names.SEQUENCE).cast(shape[names.START_AT].dataType).alias(_AT),
+        F.col(names.SEQUENCE).cast(shape[names.START_AT].dataType).alias(AT),
         F.col(KIND),
         F.lit(_RECORD).alias(_KNOWN),
         F.lit(_REMEMBERED).alias(_FROM),
@@ -245,8 +245,8 @@ def _behind_what_they_follow(found: DataFrame, order: ChangeOrder) -> DataFrame:
     time = [names.TIMESTAMP, names.TOPIC, names.PARTITION, _PLACE]
     by_time = everything.orderBy(*time).rangeBetween(start, now)
     # What was deduced of a place is of no time, if a record is known to be there.
-    best = F.max(_KNOWN).over(Window.partitionBy(*keys, _AT))
-    counted = found.withColumn("__before", F.when(F.col(_KNOWN) == best, F.col(_AT)))
+    best = F.max(_KNOWN).over(Window.partitionBy(*keys, AT))
+    counted = found.withColumn("__before", F.when(F.col(_KNOWN) == best, F.col(AT)))
     partition = F.struct(names.TOPIC, names.PARTITION)
     moved = counted.withColumns(
         {
@@ -255,11 +255,11 @@ def _behind_what_they_follow(found: DataFrame, order: ChangeOrder) -> DataFrame:
             "__spread": F.min(partition).over(everything) != F.max(partition).over(everything),
         }
     )
-    at = f"IF({KIND} = '{_TOMBSTONE}', greatest({_AT}, __here, IF(__spread, __then, NULL)), {_AT})"
-    moved = moved.withColumn("__was", F.col(_AT)).withColumn(_AT, F.expr(at))
+    at = f"IF({KIND} = '{TOMBSTONE}', greatest({AT}, __here, IF(__spread, __then, NULL)), {AT})"
+    moved = moved.withColumn("__was", F.col(AT)).withColumn(AT, F.expr(at))
     # What a tombstone ended that has moved on since is told by its new place.
-    left = F.when((F.col(KIND) == _TOMBSTONE) & (F.col("__was") != F.col(_AT)), F.col("__was"))
-    stays = ~F.array_contains(F.collect_set(left).over(everything), F.col(_AT))
+    left = F.when((F.col(KIND) == TOMBSTONE) & (F.col("__was") != F.col(AT)), F.col("__was"))
+    stays = ~F.array_contains(F.collect_set(left).over(everything), F.col(AT))
     return moved.withColumn(_ENDED, F.col(_ENDED) & F.coalesce(stays, F.lit(True)))
 
 
@@ -273,8 +273,8 @@ def _compared(shape: StructType, order: ChangeOrder) -> list[str]:
 def _newest(found: DataFrame, order: ChangeOrder, compared: Sequence[str]) -> DataFrame:
     """A row a place: the newest record there, ``__w``, and the newest tombstone behind it, ``__t``."""
     keys = [names.quoted(key) for key in order.keys]
-    was = "__was" if "__was" in found.columns else _AT
-    is_tombstone = F.col(KIND) == _TOMBSTONE
+    was = "__was" if "__was" in found.columns else AT
+    is_tombstone = F.col(KIND) == TOMBSTONE
     if ENTRY not in found.columns:
         found = found.withColumn(ENTRY, F.lit(None).cast("bigint"))
     what = F.struct(ROW, KIND, _KNOWN, _FROM)
@@ -282,7 +282,7 @@ def _newest(found: DataFrame, order: ChangeOrder, compared: Sequence[str]) -> Da
     # Of what is stored of one record the table's row counts, then what was remembered last; of what a record of the
     # batch does to one place the last.
     stored = F.struct((-F.col(_FROM)).alias("from"), ENTRY, _NTH)
-    parts = found.groupBy(*keys, _AT, names.TOPIC, names.PARTITION).agg(
+    parts = found.groupBy(*keys, AT, names.TOPIC, names.PARTITION).agg(
         F.max_by(what, F.when(~is_tombstone, F.struct(_KNOWN, _PLACE, ~new, stored))).alias("__w"),
         F.max_by(what, F.when(~is_tombstone, F.struct(_KNOWN, _PLACE, new, stored))).alias("__new"),
         F.max_by(_ENDED, F.when(~is_tombstone, F.struct(_KNOWN, _PLACE, _ENDED))).alias(_ENDED),
@@ -303,7 +303,7 @@ def _newest(found: DataFrame, order: ChangeOrder, compared: Sequence[str]) -> Da
         named = [f"{of}.{names.quoted(name)}" for name in (order.timestamp, order.topic, order.partition)]
         return f"IF({one} IS NULL, NULL, struct({', '.join([*first, *named])}))"
 
-    return parts.groupBy(*keys, _AT).agg(
+    return parts.groupBy(*keys, AT).agg(
         F.max_by("__w", F.expr(latest("__w", f"__w.{_KNOWN}"))).alias("__w"),
         F.max_by("__t", F.expr(latest("__t"))).alias("__t"),
         F.max(_HELD).alias(_HELD),
@@ -313,34 +313,34 @@ def _newest(found: DataFrame, order: ChangeOrder, compared: Sequence[str]) -> Da
 
 def _spans(newest: DataFrame, order: ChangeOrder) -> DataFrame:
     """With the versions: whether there is one, whether it begins and ends there, from when and until when."""
-    by_key = Window.partitionBy(*map(names.quoted, order.keys)).orderBy(_AT)
+    by_key = Window.partitionBy(*map(names.quoted, order.keys)).orderBy(AT)
     closed = f"coalesce(__w.{_ENDED}, false) OR (__t IS NOT NULL AND {order.by_kafka(f'__t.{ROW}', f'__w.{ROW}')})"
     up = f"__w.{KIND} = '{_VERSION}'"
     if order.snapshots:
         # Of two snapshots with one sequence the older one is none.
-        mine = f"__w.{_KNOWN} = {_RECORD} AND {order.as_record(f'__w.{ROW}')} <> {_SNAPSHOTS}[{_AT}]"
+        mine = f"__w.{_KNOWN} = {_RECORD} AND {order.as_record(f'__w.{ROW}')} <> {_SNAPSHOTS}[{AT}]"
         up += f" AND NOT coalesce({mine}, false)"
     found = newest.withColumn("__up", F.expr(f"coalesce({up}, false)"))
     found = found.withColumn("__closed", F.expr(f"__up AND ({closed})"))
-    next_cut = f"array_min(filter({_TRUNCATIONS}, x -> x > {_AT}))"
-    found = found.withColumn("__next", F.lead(_AT).over(by_key))
-    found = found.withColumn(names.END_AT, F.expr(f"IF(__closed, {_AT}, least(__next, {next_cut}))"))
+    next_cut = f"array_min(filter({_TRUNCATIONS}, x -> x > {AT}))"
+    found = found.withColumn("__next", F.lead(AT).over(by_key))
+    found = found.withColumn(names.END_AT, F.expr(f"IF(__closed, {AT}, least(__next, {next_cut}))"))
     if order.tracked is None:
         return found.withColumns(
-            {"__begins": F.col("__up"), "__ends": F.col("__up"), _START: F.col(_AT), "__shown": F.col(_HELD)}
+            {"__begins": F.col("__up"), "__ends": F.col("__up"), START: F.col(AT), "__shown": F.col(_HELD)}
         )
-    before = F.lag(F.struct("__up", "__closed", _AT, F.col(f"__w.{ROW}").alias(ROW))).over(by_key)
+    before = F.lag(F.struct("__up", "__closed", AT, F.col(f"__w.{ROW}").alias(ROW))).over(by_key)
     alike = [f"__before.{ROW}.{names.quoted(name)} <=> __w.{ROW}.{names.quoted(name)}" for name in order.tracked]
     # What a snapshot holds it does not end.
     until_now = "<" if order.snapshots else "<="
-    cut = f"exists({_TRUNCATIONS}, x -> x > __before.{_AT} AND x {until_now} {_AT})"
+    cut = f"exists({_TRUNCATIONS}, x -> x > __before.{AT} AND x {until_now} {AT})"
     same = " AND ".join(["__up", "__before.__up", "NOT __before.__closed", f"NOT {cut}", *alike])
     found = found.withColumn("__before", before).withColumn("__same", F.expr(f"coalesce({same}, false)"))
     found = found.withColumn("__begins", F.expr("__up AND NOT __same"))
-    begun = F.last(F.when(F.col("__begins"), F.struct(_AT, _HELD)), ignorenulls=True).over(by_key)
+    begun = F.last(F.when(F.col("__begins"), F.struct(AT, _HELD)), ignorenulls=True).over(by_key)
     goes_on = F.coalesce(F.lead("__same").over(by_key), F.lit(False))
     found = found.withColumn("__begun", begun).withColumn("__ends", F.col("__up") & ~goes_on)
-    return found.withColumn(_START, F.col(f"__begun.{_AT}")).withColumn("__shown", F.col(f"__begun.{_HELD}"))
+    return found.withColumn(START, F.col(f"__begun.{AT}")).withColumn("__shown", F.col(f"__begun.{_HELD}"))
 
 
 def _judged(found: DataFrame, order: ChangeOrder) -> DataFrame:
@@ -349,10 +349,10 @@ def _judged(found: DataFrame, order: ChangeOrder) -> DataFrame:
     same = f"__shown.{names.END_AT} <=> {names.END_AT} AND {order.same_record('__shown', f'__w.{ROW}')}"
     same += f" AND NOT __w.{_ALTERED}"
     if order.tracked is not None:
-        same += f" AND __shown.{at} = {_AT}"
+        same += f" AND __shown.{at} = {AT}"
     of_batch = f"__w.{_FROM} = {_BATCH} AND __w.{KIND} = '{_DELETION}'"
     hidden = f"__up AND NOT __ends AND __w.{_KNOWN} = {_RECORD} AND __w.{_FROM} <> {_REMEMBERED}"
-    moved = f"__t IS NOT NULL AND (__t.{_FROM} = {_BATCH} OR NOT __t.__was <=> {_AT})"
+    moved = f"__t IS NOT NULL AND (__t.{_FROM} = {_BATCH} OR NOT __t.__was <=> {AT})"
     marked = {
         HAS_UPDATE: f"__ends AND (__shown IS NULL OR NOT coalesce({same}, false))",
         HAS_DELETE: f"{_HELD} IS NOT NULL AND NOT __begins",
@@ -361,53 +361,3 @@ def _judged(found: DataFrame, order: ChangeOrder) -> DataFrame:
     }
     found = found.withColumns({name: F.expr(sql) for name, sql in marked.items()})
     return found.withColumn(HAS_FACT, F.expr("__fact OR __moved"))
-
-
-def written(found: DataFrame, columns: Sequence[str], order: ChangeOrder) -> DataFrame:
-    """The rows by which the table differs from ``found``, as ``points`` returns it.
-
-    Returns:
-        The table's columns and ``__delete``: whether the row of that key and start goes.
-    """
-    set_now = {names.START_AT: F.col(_START), names.END_AT: F.col(names.END_AT)}
-    if order.tracked is not None:
-        set_now[names.SEQUENCE] = F.col(_AT)
-    row = [set_now.get(name, F.col(f"__w.{ROW}.{names.quoted(name)}")).alias(name) for name in columns]
-    comes = found.where(HAS_UPDATE).select(*row, F.lit(False).alias(names.DELETE))
-    kinds = {field.name: field.dataType for field in comes.schema}
-    known = {names.START_AT: F.col(_AT), **{key: F.col(names.quoted(key)) for key in order.keys}}
-    gone = [known.get(name, F.lit(None).cast(kinds[name])).alias(name) for name in columns]
-    return comes.unionByName(found.where(HAS_DELETE).select(*gone, F.lit(True).alias(names.DELETE)))
-
-
-def to_remember(found: DataFrame, order: ChangeOrder) -> DataFrame:
-    """What of ``found``, as ``points`` returns it, no row of the table will tell: key, place and coordinates.
-
-    Besides there are ``__truncate``, false, ``__kind``, and where columns are tracked ``__row``, a version's row.
-    """
-
-    def of(one: str, kind: str) -> DataFrame:
-        # Keys may be coordinates.
-        plain = dict.fromkeys([*order.keys, *order.columns])
-        parts = [F.col(f"{one}.{ROW}.{names.quoted(name)}").alias(name) for name in plain]
-        parts += [F.col(_AT).alias(names.SEQUENCE), F.lit(False).alias(names.TRUNCATE), F.expr(kind).alias(KIND)]
-        if order.tracked is not None:
-            row = F.col(f"__w.{ROW}")
-            parts.append(F.when(F.lit(one == "__w") & F.col("__up"), row).alias(ROW))
-        return found.where("__fact" if one == "__w" else "__moved").select(*parts)
-
-    return of("__w", f"__w.{KIND}").unionByName(of("__t", f"'{_TOMBSTONE}'"))
-
-
-def unmerged(rows: DataFrame, known: ExistingVersions, order: ChangeOrder) -> DataFrame:
-    """Those of ``rows``, changes that bring a version, of whose place neither table nor memory has heard.
-
-    Nor of a newer record there.
-    """
-    keys = [names.quoted(name) for name in dict.fromkeys([*order.keys, *order.columns])]
-    there = known.versions.select(*keys, F.col(names.quoted(order.sequence or "")).alias(_AT))
-    if known.facts is not None:
-        facts = known.facts.where(f"NOT {names.TRUNCATE} AND {KIND} <> '{_TOMBSTONE}'")
-        there = there.unionByName(facts.select(*keys, F.col(names.SEQUENCE).alias(_AT)))
-    same = f"{order.same_key('s', 'k')} AND s.{names.SEQUENCE} = k.{_AT} AND {order.by_kafka('k', 's')}"
-    return rows.alias("s").join(there.alias("k"), F.expr(same), "left_anti")

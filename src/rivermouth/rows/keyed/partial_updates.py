@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows.keyed.change_order import ChangeOrder, order_of
+from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.rows.keyed.changes import RECORDS
 from rivermouth.rows.keyed.history import ENTRY
-from rivermouth.schemas.column_types import nullable
+from rivermouth.rows.keyed.partial_changes import place_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, GroupedData
 
     from rivermouth.rows.keyed.change_order import Truncations
-    from rivermouth.spec import Flow
 
 DELETION: Final = "__tombstone"
 """The place of the newest deletion of a key."""
@@ -43,45 +41,6 @@ _KINDS: Final = (DELETION, _UNPLACED)
 _ROW, _COLUMNS, _VALUE, _WAS, _AGAIN = "__row", "__columns", "__value", "__before", "__last"
 # Of a deletion: whether a change says so, and not only what is remembered.
 _SAID: Final = "__said"
-
-
-def places_type(order: ChangeOrder, sequence: T.DataType) -> T.MapType:
-    """The type of ``__places``: by column the place of its value, where the row's own is another.
-
-    Args:
-        order: The table's.
-        sequence: The type of its sequence; not looked at without ``sequence_by``.
-    """
-    kinds: dict[str, T.DataType] = {
-        names.SEQUENCE: sequence,
-        order.topic: T.StringType(),
-        order.partition: T.IntegerType(),
-        order.offset: T.LongType(),
-        order.timestamp: T.TimestampType(),
-        names.EPOCH_COLUMN: T.IntegerType(),
-    }
-    place = T.StructType([T.StructField(name, nullable(kinds[name])) for name in _fields(order)])
-    return T.MapType(T.StringType(), place)
-
-
-def tell(rows: DataFrame, flow: Flow) -> DataFrame:
-    """Changes with ``__places``, which says what each of them brings; rows of other tables as they are.
-
-    Null: all of its columns, or all that are not null. Else it has an entry, without a place, for each listed column:
-    each that the change brings, or, of formats that tell it, each that it leaves out.
-    """
-    order = None if flow.keyed is None else order_of(flow, ())
-    leaves = flow.whole_columns is not None
-    if order is None or flow.keyed is None or not (flow.keyed.partial_updates or leaves):
-        return rows
-    kind = places_type(order, rows.schema[names.SEQUENCE].dataType)
-    listed = names.UNAVAILABLE if leaves else flow.keyed.listed_by
-    if listed is None:
-        return rows.withColumn(names.PLACES, F.lit(None).cast(kind))
-    wanted = F.array_compact(F.array_distinct(F.transform(names.quoted(listed), F.lower)))
-    nowhere = F.lit(None).cast(kind.valueType)
-    entries = F.transform(wanted, lambda name: F.struct(name.alias("key"), nowhere.alias("value")))
-    return rows.withColumn(names.PLACES, F.map_from_entries(entries))
 
 
 def whole_columns(changes: DataFrame, order: ChangeOrder) -> list[str]:
@@ -320,26 +279,20 @@ def _facts(kind: str, order: ChangeOrder) -> Iterator[Column]:
     yield F.lit(False).alias(names.TRUNCATE)
 
 
-def _fields(order: ChangeOrder) -> list[str]:
-    """The fields of a place: those that ``ChangeOrder`` compares, by the names that it knows."""
-    sequence = [names.SEQUENCE] if order.sequence else []
-    return [*sequence, *order.place, order.timestamp, names.EPOCH_COLUMN]
-
-
 def _place(order: ChangeOrder, sequence: str | None) -> Column:
     """The place of a row or a change."""
     epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if order.epochs else F.lit(0)
     told = {names.EPOCH_COLUMN: epoch, names.SEQUENCE: F.col(names.quoted(sequence or order.offset))}
-    return F.struct(*(told.get(name, F.col(names.quoted(name))).alias(name) for name in _fields(order)))
+    return F.struct(*(told.get(name, F.col(names.quoted(name))).alias(name) for name in place_fields(order)))
 
 
 def _place_of(path: str, order: ChangeOrder) -> Column:
     """The place of a candidate, by its SQL; one of nulls if there is none."""
-    return F.struct(*(F.col(f"{path}.{names.quoted(name)}").alias(name) for name in _fields(order)))
+    return F.struct(*(F.col(f"{path}.{names.quoted(name)}").alias(name) for name in place_fields(order)))
 
 
 def _valued(place: Column, value: Column, order: ChangeOrder) -> Column:
-    return F.struct(*(place[name].alias(name) for name in _fields(order)), value.alias(_VALUE))
+    return F.struct(*(place[name].alias(name) for name in place_fields(order)), value.alias(_VALUE))
 
 
 def _candidates(places: dict[str, Column], order: ChangeOrder) -> Column:
@@ -362,7 +315,7 @@ def _brought(name: str, order: ChangeOrder) -> Column:
 
 def _with_deletions(rows: DataFrame, *found: Column, order: ChangeOrder, deletes: Column, records: int) -> DataFrame:
     own = _place(order, names.SEQUENCE)
-    own = F.struct(*(own[name].alias(name) for name in _fields(order)), F.lit(records > 0).alias(_SAID))
+    own = F.struct(*(own[name].alias(name) for name in place_fields(order)), F.lit(records > 0).alias(_SAID))
     # What is deleted by nobody knows what sequence is older by Kafka's order alone.
     unplaced = F.col(names.SEQUENCE).isNull() if order.sequence else F.lit(False)
     place = zip((names.TOPIC, names.PARTITION, names.OFFSET), order.place, strict=True)

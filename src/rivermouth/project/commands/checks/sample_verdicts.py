@@ -23,7 +23,7 @@ REFUSED: Final = ("dead_letter", "fail")
 
 
 def judge_records(
-    project: ResolvedProject, name: str, records: Iterable[Any], door: RunHooks = NO_HOOKS
+    project: ResolvedProject, name: str, records: Iterable[Any], hooks: RunHooks = NO_HOOKS
 ) -> list[RecordVerdict]:
     """What the rules of one flow say of these records: format, schema, keys, expectations.
 
@@ -33,7 +33,7 @@ def judge_records(
         project: Its flows; neither the broker nor its options are looked at.
         name: The flow; of a flow with a table for each topic ``FLOW.TOPIC``.
         records: ``Record``s, or their values alone.
-        door: Hears that Spark starts.
+        hooks: Hears that Spark starts.
 
     Raises:
         FlowUnknown: The project has none of this name.
@@ -54,7 +54,7 @@ def judge_records(
     given = placed(records, _topic(known, flow), dt.datetime.now(dt.UTC))
     if not given:
         return []
-    with ManagedSession(project, door) as spark:
+    with ManagedSession(project, hooks) as spark:
         return judged_records(for_flow(spark), flow, known.places_of(flow), given)
 
 

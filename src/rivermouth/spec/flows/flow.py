@@ -17,8 +17,8 @@ from rivermouth.names import (
     ROW_IN_TABLE,
     did_you_mean,
 )
-from rivermouth.spec import flow_rules
-from rivermouth.spec.flow_fields import FlowFields
+from rivermouth.spec.flows import flow_rules
+from rivermouth.spec.flows.flow_fields import FlowFields
 from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Format, Sink
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
-def tried(project: ResolvedProject, door: RunHooks = NO_HOOKS) -> list[str]:
+def tried(project: ResolvedProject, hooks: RunHooks = NO_HOOKS) -> list[str]:
     """The stores that are not on this machine: each can be written, and of two writers it refuses the second.
 
     Args:
         project: Its flows, whose places are tried.
-        door: Gets what Spark says.
+        hooks: Gets what Spark says.
 
     Raises:
         LakeNotWritable: A store takes no file.
@@ -37,7 +37,7 @@ def tried(project: ResolvedProject, door: RunHooks = NO_HOOKS) -> list[str]:
     if found:
         alone = project.spec.spark.model_copy(update={"master": "local[1]"})
         here = replace(project, spec=project.spec.model_copy(update={"spark": alone}))
-        with located_errors(project.at("lake")), ManagedSession(here, door) as spark:
+        with located_errors(project.at("lake")), ManagedSession(here, hooks) as spark:
             for places in found.values():
                 check_fenced(spark, places)
     return sorted({store for stores in found for store in stores})

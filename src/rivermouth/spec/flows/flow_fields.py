@@ -16,7 +16,7 @@ from rivermouth.names import (
 from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import Evolution
 from rivermouth.spec.explosion import Explosion, parsed
-from rivermouth.spec.flow_parts import Expectation, NullValues, Table, Trigger, _null_values
+from rivermouth.spec.flows.flow_parts import Expectation, NullValues, Table, Trigger, _null_values
 from rivermouth.spec.keyed import KeyedSink, Texts, words
 from rivermouth.spec.kinds import Format, Sink, kind_from_yaml
 from rivermouth.spec.maintenance import Maintenance

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.names import CHANGE_METADATA_COLUMNS
 from rivermouth.spec.evolution import RESCUES, WIDENS
-from rivermouth.spec.flow_fields import PLAIN_KEYS
+from rivermouth.spec.flows.flow_fields import PLAIN_KEYS
 from rivermouth.spec.source import READ, VERSION
 
 if TYPE_CHECKING:
-    from rivermouth.spec.flow_fields import FlowFields
+    from rivermouth.spec.flows.flow_fields import FlowFields
     from rivermouth.spec.kinds import Format
 
 _NAME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")

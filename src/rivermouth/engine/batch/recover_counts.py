@@ -1,0 +1,71 @@
+"""Counts of a batch that a crash left, and the dead letters that it lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.ledger import ledger, offset_ranges
+from rivermouth.engine.batch.pipeline import (
+    as_coordinates,
+    dead_letters_of,
+)
+from rivermouth.rows import envelope, routing
+from rivermouth.rows.columns.aggregates import struct_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.domain.ledger.ledger import Counts
+    from rivermouth.domain.ledger.offset_ranges import Ranges
+    from rivermouth.engine.flow.running import FlowRun
+
+
+def letters_within(run: FlowRun, ranges: Ranges) -> DataFrame:
+    """Coordinates of the newest entry's dead letters in these ranges."""
+    return as_coordinates(own_letters(run)).where(envelope.inside(ranges))
+
+
+def own_letters(run: FlowRun) -> DataFrame:
+    """Dead letters of the newest entry's batch."""
+    return run.dead_letters.frame().where(F.col("batch") == run.position.entry.number)
+
+
+def with_dead_letters(run: FlowRun, routed: DataFrame, held: DataFrame, counts: Counts) -> Counts:
+    """Sees to it that the newest entry's dead letters are those of ``routed``; the counts with those found besides.
+
+    Args:
+        run: The flow.
+        routed: Standing ready: Kafka may not have all of these records any more.
+        held: As ``routed``, with the coordinates of all records of the batch.
+        counts: Those of the batch.
+    """
+    if not counts.dead_lettered and not run.dead_letters.exists():
+        return counts
+    letters, kept = _with_vanished(run, dead_letters_of(routed, run), held)
+    counts += ledger.Counts(consumed=kept, dead_lettered=kept)
+    run.reached("bury")
+    run.dead_letters.complete(letters, run.position.entry, counts.dead_lettered, run.flow.previously)
+    run.reached("buried")
+    return counts
+
+
+def counted(routed: DataFrame, run: FlowRun, ranges: Ranges) -> Counts:
+    """Counts of these routed records."""
+    aggregates = routing.counting(run.flow, routing.block_size(offset_ranges.size(ranges)))
+    return routing.counted(run.flow, routed.agg(F.expr(struct_of(aggregates))).collect()[0][0].asDict())
+
+
+def _with_vanished(run: FlowRun, letters: DataFrame, held: DataFrame) -> tuple[DataFrame, int]:
+    """``letters``, and those of the newest entry whose records compaction has taken away since; how many these are."""
+    if not run.dead_letters.exists():
+        return letters, 0
+    mine = own_letters(run)
+    if mine.isEmpty():  # as most often: spares another read of the batch
+        return letters, 0
+    seen = held.select(*names.IN_TABLE).withColumnsRenamed(names.IN_TABLE)
+    vanished = mine.join(seen, [*names.COORDINATES], "left_anti")
+    kept = vanished.count()
+    return (letters.unionByName(vanished.localCheckpoint()), kept) if kept else (letters, 0)

@@ -1,0 +1,179 @@
+"""Counts of a keyed table's batch that a crash left: its rows do not tell of all records that made them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.ledger import ledger, offset_ranges
+from rivermouth.engine.batch.pipeline import (
+    as_coordinates,
+    rows_within,
+    table_order,
+    table_rows,
+    transformed,
+    without_erased,
+    without_erased_changes,
+)
+from rivermouth.engine.batch.recover_counts import counted, own_letters, with_dead_letters
+from rivermouth.rows import envelope, routing
+from rivermouth.rows.columns.epochs import epoch_now
+from rivermouth.rows.keyed import history, history_results, partial_updates
+from rivermouth.rows.keyed.column_starts import unread
+from rivermouth.rows.split_changes import last_of_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from rivermouth.domain.ledger.ledger import Counts
+    from rivermouth.domain.ledger.offset_ranges import Ranges
+    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.rows.keyed.change_order import ChangeOrder, Truncations
+    from rivermouth.side_tables.deleted_keys import Tombstones
+
+
+def recount_keyed(run: FlowRun, ranges: Ranges, gone: Ranges) -> Counts:
+    """Of a keyed table, whose rows do not tell of all records that made them: those of now do, and what they say."""
+    whole = run.source.with_headers(headers=True)
+    counts, rest = ledger.Counts(lost=offset_ranges.size(gone)), offset_ranges.without(ranges, gone)
+    if not rest:
+        return counts
+    judged_now = transformed(without_erased(envelope.read(whole.batch(run.spark, rest)), run, rest), run)
+    routed = _as_merged(without_erased_changes(judged_now, run, rest), run, rest).persist(StorageLevel.DISK_ONLY)
+    try:
+        counts += counted(routed, run, rest)
+        counts = with_dead_letters(run, routed, routed, counts)
+    finally:
+        routed.unpersist()
+    return counts
+
+
+def _as_merged(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
+    """Judged records of the newest entry, with the route that they took, as far as the keyed table tells.
+
+    The rules may be others by now. A record whose row stands, or which is remembered, was merged; one that passes now
+    and is newer than the row of its key, or has none and was not deleted, was not.
+    """
+    coordinates = [*names.IN_TABLE]
+    present = rows_within(run, ranges)
+    if (remembered := remembered_coordinates(run)) is not None:
+        now = epoch_now(run.position.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+        mine = remembered.where(envelope.inside(ranges)).where(F.col(names.EPOCH) == now)
+        present = present.unionByName(mine.drop(names.EPOCH))
+    present = present.distinct().withColumn("__present", F.lit(True))
+    marked = routed.join(present, coordinates, "left")
+    if run.state_lost:
+        # Without the deleted keys a change that came too late looks like one that was not merged.
+        return _as_buried(marked, run)
+    unmerged = _unmerged(marked, run).withColumn("__unmerged", F.lit(True))
+    marked = marked.join(unmerged, coordinates, "left")
+    route = (
+        F.when(F.col("__present"), routing.TABLE)
+        .when(F.col("__unmerged"), routing.DEAD_LETTER)
+        .otherwise(F.col(names.ROUTE))
+    )
+    return marked.withColumn(names.ROUTE, route).drop("__present", "__unmerged")
+
+
+def _as_buried(marked: DataFrame, run: FlowRun) -> DataFrame:
+    """Judged records with the route that the dead letters tell, where they were written; else that of the rules."""
+    route = F.when(F.col("__present"), routing.TABLE)
+    entry, letters = run.position.entry, run.dead_letters
+    if letters.newest_entry(entry.flow, run.flow.previously) < entry.number:
+        return marked.withColumn(names.ROUTE, route.otherwise(F.col(names.ROUTE))).drop("__present")
+    buried = as_coordinates(own_letters(run)).select(*names.IN_TABLE).distinct().withColumn("__buried", F.lit(True))
+    merged = F.when(F.col(names.ROUTE) == routing.DEAD_LETTER, routing.TABLE).otherwise(F.col(names.ROUTE))
+    route = route.when(F.col("__buried"), routing.DEAD_LETTER).otherwise(merged)
+    found = marked.join(buried, [*names.IN_TABLE], "left").withColumn(names.ROUTE, route)
+    return found.drop("__present", "__buried")
+
+
+def remembered_coordinates(run: FlowRun) -> DataFrame | None:
+    """Coordinates and ``__epoch`` of the records that a keyed table has, though none of its rows has theirs.
+
+    Of versions those that it remembers; of rows that come in parts those whose values stand in newer rows. None for
+    other tables, and where nothing is remembered.
+    """
+    facts, order = _facts(run), table_order(run)
+    if order is not None and order.partial:
+        return partial_updates.sources(run.spark.read.format("delta").load(run.places.table), order)
+    if facts is None or order is None:
+        return None
+    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if order.epochs else F.lit(0)
+    return facts.select(*order.coordinates, epoch.alias(names.EPOCH))
+
+
+def _facts(run: FlowRun) -> DataFrame | None:
+    """What is remembered of versions, up to the newest entry."""
+    order, memory = table_order(run), run.tombstones
+    if order is None or memory is None or run.flow.keyed is None or not run.flow.keyed.versions or not memory.exists():
+        return None
+    return history.until(memory.frame(run.spark, order), run.position.entry.number)
+
+
+def _unmerged(marked: DataFrame, run: FlowRun) -> DataFrame:
+    """Coordinates of the records that pass now, and by which the keyed table would be another if they had then."""
+    order = table_order(run)
+    if order is None or run.tombstones is None:
+        return marked.select(*names.IN_TABLE).limit(0)
+    open_now = (F.col(names.ROUTE) == routing.TABLE) & F.col("__present").isNull()
+    changed = table_rows(last_of_keys(marked, run.flow).where(open_now & ~F.col(names.TRUNCATE)), run)
+    rows = changed.where(~F.col(names.DELETE)).alias("s")
+    table = run.spark.read.format("delta").load(run.places.table)
+    if run.flow.keyed is not None and run.flow.keyed.versions:
+        return _places(history_results.unmerged(rows, history.ExistingVersions(table, _facts(run)), order), order)
+    kind = rows.schema[names.SEQUENCE].dataType.simpleString()
+    truncations = run.tombstones.truncations(run.spark, order, kind)
+    if order.partial:
+        since = unread(run.starts, order, run.position.entry)
+        return _unmerged_parts(rows, table, order, run.tombstones, truncations, since)
+    rows, marks = changed.alias("s"), table_rows(marked.where(open_now & F.col(names.TRUNCATE)), run).alias("s")
+    if truncations is not None:
+        rows, marks = (each.where(~truncations.older("s", names.SEQUENCE)) for each in (rows, marks))
+    joined = rows.alias("s").join(table.alias("t"), F.expr(order.same_key("s", "t")), "left")
+    is_there, newer = F.expr(order.is_there("t")), F.expr(order.newer("s", "t"))
+    # Of a deletion that was merged no older row of its key is left.
+    missing = joined.where((is_there & newer) | (~is_there & ~F.col(f"s.{names.DELETE}"))).select("s.*")
+    late = run.tombstones.older(missing, order)
+    if late is not None:
+        missing = missing.join(late, [*order.keys], "left_anti")
+    found = _places(missing, order)
+    return found.unionByName(_places(_not_remembered(marks, run, order), order)) if order.truncates else found
+
+
+def _not_remembered(marks: DataFrame, run: FlowRun, order: ChangeOrder) -> DataFrame:
+    """Of these truncations those of which nothing is remembered: each is, before the commit that carries it out."""
+    memory = run.tombstones
+    if memory is None or not memory.exists():
+        return marks
+    known = memory.frame(run.spark, order).where(names.TRUNCATE).alias("r")
+    return marks.alias("s").join(known, F.expr(order.same_record("s", "r")), "left_anti")
+
+
+def _unmerged_parts(
+    rows: DataFrame,
+    table: DataFrame,
+    order: ChangeOrder,
+    memory: Tombstones,
+    truncations: Truncations | None,
+    since: Mapping[str, Column],
+) -> DataFrame:
+    """Coordinates of the records that would change a row, in one of its columns or as a whole."""
+    columns = partial_updates.whole_columns(rows, order)
+    found = partial_updates.candidates(rows, order, since)
+    facts = memory.deletions(rows.sparkSession, order)
+    if facts is not None:
+        deleted = partial_updates.newest(partial_updates.remembered(facts, found, order), order)
+        found = partial_updates.against(found, deleted, order)
+    known, gone = partial_updates.current_rows(table, columns, order), [truncations] if truncations else []
+    merged = partial_updates.merged(found, known, columns, order, gone)
+    return merged.where(partial_updates.MOVES).select(*names.IN_TABLE).distinct()
+
+
+def _places(rows: DataFrame, order: ChangeOrder) -> DataFrame:
+    return rows.select(*order.coordinates).distinct()

@@ -1,0 +1,1 @@
+"""The model of a flow: its fields, its parts and the rules between them."""
