@@ -54,8 +54,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         # Of several processes (-n), one does all the tests that share something costly.
         shared = [each.scope for found in item._fixtureinfo.name2fixturedefs.values() for each in found]
-        if "nursery" in item.fixturenames and item.get_closest_marker("long") is None:
-            item.add_marker(pytest.mark.xdist_group("nursery"))
+        if "processes" in item.fixturenames and item.get_closest_marker("long") is None:
+            item.add_marker(pytest.mark.xdist_group("processes"))
         elif "module" in shared:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 

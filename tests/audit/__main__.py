@@ -15,13 +15,13 @@ from pathlib import Path
 from unittest import mock
 
 from tests.audit import keyed
-from tests.audit.crew import played
+from tests.audit.environment import Environment
 from tests.audit.episode import Report, play
 from tests.audit.faults import FAULTS, faults_of
-from tests.audit.house import House
 from tests.audit.plan import Plan, kind_of, plan_of
 from tests.audit.planted import BUGS, planted
 from tests.audit.tally import Tally
+from tests.audit.workers import played
 
 KINDS = ("lost", "doubled", "phantom", "wrong")
 _EVERY_SO_MANIETH_ON_S3 = 4
@@ -35,7 +35,7 @@ VERDICTS = ("survived", "refused", "missed")
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 if nothing was amiss and every planted bug was caught."""
     options = _options(arguments)
-    # A service manager's polite end: the houses are closed too, each with its broker and its JVMs.
+    # A service manager's polite end: the environments are closed too, each with its broker and its JVMs.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     missed = [] if options.only_episodes else _planted()
     reports = [] if options.only_planted else _episodes(options)
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if missed or any(report.problem for report in reports) else 0
 
 
-def catch(house: House, name: str, seeds: int = 3, *, rounds: int = 2, records: int = 600) -> Report | None:
+def catch(environment: Environment, name: str, seeds: int = 3, *, rounds: int = 2, records: int = 600) -> Report | None:
     """The first episode in which the planted bug shows as what it is; None if it does in none of ``seeds``.
 
     Raises:
@@ -56,12 +56,12 @@ def catch(house: House, name: str, seeds: int = 3, *, rounds: int = 2, records: 
         on_s3 = any(kind_of(fault) == "s3" for fault in bug.faults)
         size = {"rounds": rounds, "records": records}
         plan = replace(plan_of(seed, bug.faults, **size, on_s3=on_s3, sink=bug.sink), partitions=2)
-        if plan not in house.clean:
-            control = play(plan, house)
+        if plan not in environment.clean:
+            control = play(plan, environment)
             assert not control.problem, f"without any bug: {control.problem}"
-            house.clean.add(plan)
-        with planted(name), mock.patch.object(house, "bound_s", 20.0):
-            report = play(plan, house)
+            environment.clean.add(plan)
+        with planted(name), mock.patch.object(environment, "bound_s", 20.0):
+            report = play(plan, environment)
         if getattr(report.found, bug.shows):
             return report
     return None
@@ -69,9 +69,9 @@ def catch(house: House, name: str, seeds: int = 3, *, rounds: int = 2, records: 
 
 def _planted() -> list[str]:
     missed = []
-    with House() as house:
+    with Environment() as environment:
         for name, bug in BUGS.items():
-            report = catch(house, name)
+            report = catch(environment, name)
             if report is None:
                 missed.append(name)
                 print(f"NOT caught: {bug.name}", flush=True)

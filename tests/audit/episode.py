@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 
 from tests.audit import invariants
+from tests.audit.environment import Environment
 from tests.audit.faults import FAULTS
-from tests.audit.house import House
 from tests.audit.plan import Plan, Round, kind_of
-from tests.audit.world import HouseBroken, World
+from tests.audit.scenario import EnvironmentBroken, Scenario
 from tests.crashes import oracle
 from tests.crashes.deciding import hinted
 from tests.crashes.oracle import Audit
@@ -75,79 +75,79 @@ class Report:
     duration_s: float = 0.0
 
 
-def play(plan: Plan, house: House) -> Report:
+def play(plan: Plan, environment: Environment) -> Report:
     """Plays ``plan`` to its end, or to the first thing that is not as it must be."""
-    report, started, restarts = Report(plan), time.monotonic(), house.restarts
-    folder = Path(tempfile.mkdtemp(prefix="episode-", dir=house.folder))
-    world: World | None = None
+    report, started, restarts = Report(plan), time.monotonic(), environment.restarts
+    folder = Path(tempfile.mkdtemp(prefix="episode-", dir=environment.folder))
+    scenario: Scenario | None = None
     try:
-        world = World(house, plan, folder)
+        scenario = Scenario(environment, plan, folder)
         for each in plan.rounds:
-            _round(world, each, report)
+            _round(scenario, each, report)
             report.rounds += 1
-        _end(world, report)
+        _end(scenario, report)
     except Caught as caught:
         report.problem = str(caught)
-    except HouseBroken:
+    except EnvironmentBroken:
         raise
     except Exception as error:  # noqa: BLE001 - an episode that breaks has failed, the others go on
         where = traceback.extract_tb(error.__traceback__)[-1]
         report.problem = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-    if world is not None:
-        report.produced, report.kills, report.excused = world.produced, world.kills, world.excused
-        report.audited = len(world.truth.records) if not report.problem else 0
+    if scenario is not None:
+        report.produced, report.kills, report.excused = scenario.produced, scenario.kills, scenario.excused
+        report.audited = len(scenario.truth.records) if not report.problem else 0
         try:
             if report.problem:
-                report.told += _log_of(world)
+                report.told += _log_of(scenario)
         except Exception as error:  # noqa: BLE001 - what is wrong is known, and more than the log would tell
             report.told.append(f"the table's log cannot be read: {error}")
         try:
-            world.close()
+            scenario.close()
         except Exception as error:  # noqa: BLE001 - as above
             report.problem = report.problem or f"after the episode: {error}"
     shutil.rmtree(folder, ignore_errors=True)
     report.duration_s = time.monotonic() - started
-    report.restarts = house.restarts - restarts
+    report.restarts = environment.restarts - restarts
     return report
 
 
-def _round(world: World, each: Round, report: Report) -> None:
+def _round(scenario: Scenario, each: Round, report: Report) -> None:
     chance, started = random.Random(each.seed), time.monotonic()
-    world.produce(each.records, chance)
-    world.outcomes.clear()
-    world.hit = world.drained = False
-    after = FAULTS[each.fault](world, chance)
-    told = [outcome.error for outcome in world.outcomes if outcome.error is not None]
+    scenario.produce(each.records, chance)
+    scenario.outcomes.clear()
+    scenario.hit = scenario.drained = False
+    after = FAULTS[each.fault](scenario, chance)
+    told = [outcome.error for outcome in scenario.outcomes if outcome.error is not None]
     for error in told:
         _must_belong(error, each.fault)
     # A run that says that it has carried everything is taken at its word at once.
-    look = partial(invariants.whole, drained=True) if world.drained and not told else invariants.harmless
-    _must_be_clean(look(world), report, f"after {each.fault}")
+    look = partial(invariants.whole, drained=True) if scenario.drained and not told else invariants.harmless
+    _must_be_clean(look(scenario), report, f"after {each.fault}")
     # Only who follows looks at a checkpoint.
     follow = chance.random() < 0.5 or kind_of(each.fault) == "checkpoint"
-    decided, recovered_s = _recovered(world, each, follow=follow)
-    _must_be_clean(invariants.whole(world, drained=not follow), report, f"after {each.fault} and another run")
-    if recovered_s > world.house.bound_s:
-        raise Caught(f"after {each.fault} it took more than {world.house.bound_s:g} s to recover")
+    decided, recovered_s = _recovered(scenario, each, follow=follow)
+    _must_be_clean(invariants.whole(scenario, drained=not follow), report, f"after {each.fault} and another run")
+    if recovered_s > scenario.environment.bound_s:
+        raise Caught(f"after {each.fault} it took more than {scenario.environment.bound_s:g} s to recover")
     if after is not None:
         after()
-        _must_be_clean(invariants.whole(world, drained=not follow), report, f"after {each.fault} had its way")
-    verdict = "missed" if not world.hit else "refused" if decided or told else "survived"
+        _must_be_clean(invariants.whole(scenario, drained=not follow), report, f"after {each.fault} had its way")
+    verdict = "missed" if not scenario.hit else "refused" if decided or told else "survived"
     report.verdicts[each.fault, verdict] += 1
     report.told.append(f"{each.fault}: {verdict}, {time.monotonic() - started:.1f} s")
 
 
-def _recovered(world: World, each: Round, *, follow: bool) -> tuple[int, float]:
+def _recovered(scenario: Scenario, each: Round, *, follow: bool) -> tuple[int, float]:
     """Another run, with the decisions that its errors ask for; how many these were, and the seconds of it all."""
     started = time.monotonic()
     error: BaseException | None = None
     for decided in range(_DECISIONS):
-        error = world.recover(follow=follow).error
-        world.scene.decision = {}
+        error = scenario.recover(follow=follow).error
+        scenario.scene.decision = {}
         if error is None:
             return decided, time.monotonic() - started
         _must_belong(error, each.fault)
-        world.scene.decision = {"why": "the audit says so", **hinted(error)}
+        scenario.scene.decision = {"why": "the audit says so", **hinted(error)}
     raise Caught(f"after {each.fault} no decision helps: {error}")
 
 
@@ -158,21 +158,21 @@ def _must_belong(error: BaseException, fault: str) -> None:
         raise Caught(f"after {fault} it stops: {error}")
 
 
-def _end(world: World, report: Report) -> None:
+def _end(scenario: Scenario, report: Report) -> None:
     """All transactions ended, everything carried: then also the audit that users run must agree."""
-    world.finish_transactions()
-    world.truth.catch_up()
-    _recovered(world, Round("the last record", 0, 0), follow=False)
-    _must_be_clean(invariants.whole(world, drained=True), report, "at the end")
-    told = audit_flow(world.house.spark, world.scene.order)
+    scenario.finish_transactions()
+    scenario.truth.catch_up()
+    _recovered(scenario, Round("the last record", 0, 0), follow=False)
+    _must_be_clean(invariants.whole(scenario, drained=True), report, "at the end")
+    told = audit_flow(scenario.environment.spark, scenario.scene.order)
     if told.problems or (told.entry and not told.ranges and not told.not_audited):
         raise Caught(f"rivermouth audit finds: {'; '.join(told.problems)}")
 
 
-def _log_of(world: World) -> list[str]:
+def _log_of(scenario: Scenario) -> list[str]:
     """A line for each commit of the table, for whoever looks for what went wrong."""
     told = []
-    for version, commit in oracle.commits_of(world.look().table):
+    for version, commit in oracle.commits_of(scenario.look().table):
         entry = json.loads(commit.get("userMetadata") or "{}")
         named = " ".join(f"{name} {entry.get(name)}" for name in ("entry", "kind", "attempt"))
         told.append(f"version {version}: {commit['operation']}, on {commit.get('readVersion')}, {named}")

@@ -1,7 +1,7 @@
-"""The faults, each a function that does harm to a world; what follows must put it right or refuse with a reason.
+"""The faults, each a function that does harm to a scenario; what follows must put it right or refuse with a reason.
 
 A fault's name is ``class`` or ``class:detail``. It may run the flow itself; whatever it leaves behind, the round goes
-on with one more run. It says in ``world.hit`` whether it did harm: a step that is not reached kills nobody.
+on with one more run. It says in ``scenario.hit`` whether it did harm: a step that is not reached kills nobody.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from unittest import mock
 
 from tests.audit import disks, faults_of_disks, faults_of_others, faults_on_a_cluster, faults_on_s3
 from tests.audit.plan import kind_of
-from tests.audit.world import HouseBroken, World
+from tests.audit.scenario import EnvironmentBroken, Scenario
 from tests.crashes.test_checkpoint import DAMAGES
 from tests.crashes.test_kills import STEPS
 
@@ -27,7 +27,7 @@ from rivermouth.errors import TableBusy
 from rivermouth.ports.delta import delta_append
 from rivermouth.sinks import _merging
 
-Fault = Callable[[World, random.Random], Callable[[], None] | None]
+Fault = Callable[[Scenario, random.Random], Callable[[], None] | None]
 """Does its harm; what it returns is called after the next run, when everything seems to be well again."""
 
 FAULTS: dict[str, Fault] = {
@@ -61,17 +61,17 @@ def faults_of(names: Sequence[str], *, on_s3: bool) -> list[str]:
 # --- processes ---
 
 
-def _killed(world: World, chance: random.Random, *, step: str, who: str, delay_s: float = 0.0) -> None:
+def _killed(scenario: Scenario, chance: random.Random, *, step: str, who: str, delay_s: float = 0.0) -> None:
     # Where there is but one batch, only the first time comes.
-    few = step in {"create", "created"} or world.backlog <= world.scene.options["trigger"]["max_offsets"]
+    few = step in {"create", "created"} or scenario.backlog <= scenario.scene.options["trigger"]["max_offsets"]
     kill = {"on": step, "nth": 1 if few else chance.randint(1, 2), "who": who, "delay_s": delay_s}
     follow = chance.random() < 0.5
-    child = world.nursery.run(world.scene, own_jvm=who != "python", follow=follow, kill=kill)
-    world.hit = child.code == (1 if who == "jvm" else -signal.SIGKILL)
-    world.kills += world.hit
-    if not world.hit and child.code != 0 and not child.error:
-        raise HouseBroken(f"a process ended with {child.code}: {child.said()[-300:]}")
-    world.drained = child.code == 0 and not follow
+    child = scenario.processes.run(scenario.scene, own_jvm=who != "python", follow=follow, kill=kill)
+    scenario.hit = child.code == (1 if who == "jvm" else -signal.SIGKILL)
+    scenario.kills += scenario.hit
+    if not scenario.hit and child.code != 0 and not child.error:
+        raise EnvironmentBroken(f"a process ended with {child.code}: {child.said()[-300:]}")
+    scenario.drained = child.code == 0 and not follow
 
 
 for _step in STEPS:
@@ -79,30 +79,30 @@ for _step in STEPS:
 
 
 @fault("kill:jvm")
-def _kill_jvm(world: World, chance: random.Random) -> None:
-    _killed(world, chance, step=chance.choice(STEPS[2:]), who="jvm")
+def _kill_jvm(scenario: Scenario, chance: random.Random) -> None:
+    _killed(scenario, chance, step=chance.choice(STEPS[2:]), who="jvm")
 
 
 @fault("kill:both")
-def _kill_both(world: World, chance: random.Random) -> None:
-    _killed(world, chance, step=chance.choice(STEPS[2:]), who="both")
+def _kill_both(scenario: Scenario, chance: random.Random) -> None:
+    _killed(scenario, chance, step=chance.choice(STEPS[2:]), who="both")
 
 
 @fault("kill:any_moment")
-def _kill_at_any_moment(world: World, chance: random.Random) -> None:
-    _killed(world, chance, step="judge", who="python", delay_s=chance.uniform(0.01, 1.5))
+def _kill_at_any_moment(scenario: Scenario, chance: random.Random) -> None:
+    _killed(scenario, chance, step="judge", who="python", delay_s=chance.uniform(0.01, 1.5))
 
 
 @fault("freeze:jvm")
-def _frozen(world: World, chance: random.Random) -> Callable[[], None] | None:
+def _frozen(scenario: Scenario, chance: random.Random) -> Callable[[], None] | None:
     """A writer is stopped in the middle of its commit and goes on when another has taken its place."""
-    place = world.scene.table if chance.random() < 0.7 else world.scene.dead_letters
-    step = "write" if place == world.scene.table else "bury"
+    place = scenario.scene.table if chance.random() < 0.7 else scenario.scene.dead_letters
+    step = "write" if place == scenario.scene.table else "bury"
     kill = {"on": step, "nth": 1, "who": "python", "freeze_jvm": True, "keep_jvm": True, "once_writing": str(place)}
-    child = world.nursery.run(world.scene, own_jvm=True, kill=kill)
-    world.hit = child.code < 0
-    world.kills += world.hit
-    if not world.hit:
+    child = scenario.processes.run(scenario.scene, own_jvm=True, kill=kill)
+    scenario.hit = child.code < 0
+    scenario.kills += scenario.hit
+    if not scenario.hit:
         return None
 
     def thaw() -> None:
@@ -116,90 +116,90 @@ def _frozen(world: World, chance: random.Random) -> Callable[[], None] | None:
 
 
 @fault("broker:killed")
-def _broker_killed(world: World, chance: random.Random) -> None:
-    with world.following() as flow:
-        world.hit = flow.wait_for(chance.choice(("read", "write", "BatchDone")))
-        world.house.kill_broker()
+def _broker_killed(scenario: Scenario, chance: random.Random) -> None:
+    with scenario.following() as flow:
+        scenario.hit = flow.wait_for(chance.choice(("read", "write", "BatchDone")))
+        scenario.environment.kill_broker()
         time.sleep(chance.uniform(0.1, 2))
-        world.house.restart_broker()
-        world.produce(300, chance)
+        scenario.environment.restart_broker()
+        scenario.produce(300, chance)
         flow.wait_for("BatchDone", 3)
 
 
 @fault("broker:stopped")
-def _broker_stopped(world: World, chance: random.Random) -> None:
-    with world.following() as flow:
-        world.hit = flow.wait_for(chance.choice(("read", "write", "BatchDone")))
-        world.house.broker.pause()
+def _broker_stopped(scenario: Scenario, chance: random.Random) -> None:
+    with scenario.following() as flow:
+        scenario.hit = flow.wait_for(chance.choice(("read", "write", "BatchDone")))
+        scenario.environment.broker.pause()
         time.sleep(chance.uniform(0.5, 5))
-        world.house.broker.resume()
-        world.produce(300, chance)
+        scenario.environment.broker.resume()
+        scenario.produce(300, chance)
         flow.wait_for("BatchDone", 3)
 
 
 @fault("network:reset")
-def _reset(world: World, chance: random.Random) -> None:
-    with world.following() as flow, _disturbed(world):
+def _reset(scenario: Scenario, chance: random.Random) -> None:
+    with scenario.following() as flow, _disturbed(scenario):
         for _ in range(chance.randint(1, 5)):
             flow.wait_for("read")
-            world.house.proxy.cut()
-            world.produce(100, chance)
+            scenario.environment.proxy.cut()
+            scenario.produce(100, chance)
             time.sleep(chance.uniform(0.05, 0.5))
         flow.wait_for("BatchDone", 3)
 
 
 @fault("network:refused")
-def _refused(world: World, chance: random.Random) -> None:
-    with world.following() as flow, _disturbed(world):
+def _refused(scenario: Scenario, chance: random.Random) -> None:
+    with scenario.following() as flow, _disturbed(scenario):
         flow.wait_for(chance.choice(("judge", "read", "BatchDone")))
-        world.house.proxy.refuses = True
-        world.house.proxy.cut()
-        world.produce(300, chance)
+        scenario.environment.proxy.refuses = True
+        scenario.environment.proxy.cut()
+        scenario.produce(300, chance)
         time.sleep(chance.uniform(0.5, 4))
-        world.house.proxy.mend()
+        scenario.environment.proxy.mend()
         flow.wait_for("BatchDone", 3)
 
 
 @fault("network:held")
-def _held(world: World, chance: random.Random) -> None:
-    with world.following() as flow, _disturbed(world):
+def _held(scenario: Scenario, chance: random.Random) -> None:
+    with scenario.following() as flow, _disturbed(scenario):
         flow.wait_for(chance.choice(("judge", "read", "BatchDone")))
-        world.house.proxy.holds = True
-        world.produce(300, chance)
+        scenario.environment.proxy.holds = True
+        scenario.produce(300, chance)
         time.sleep(chance.uniform(0.5, 4))
-        world.house.proxy.mend()
+        scenario.environment.proxy.mend()
         flow.wait_for("BatchDone", 2)
 
 
 @fault("network:slow")
-def _slow(world: World, chance: random.Random) -> None:
-    with _disturbed(world):
-        world.house.proxy.delay_s = chance.uniform(0.01, 0.1)
-        with world.following() as flow:
+def _slow(scenario: Scenario, chance: random.Random) -> None:
+    with _disturbed(scenario):
+        scenario.environment.proxy.delay_s = chance.uniform(0.01, 0.1)
+        with scenario.following() as flow:
             flow.wait_for("BatchDone", 2)
 
 
 @contextmanager
-def _disturbed(world: World) -> Iterator[None]:
-    before = world.house.proxy.hits
+def _disturbed(scenario: Scenario) -> Iterator[None]:
+    before = scenario.environment.proxy.hits
     try:
         yield
     finally:
-        world.house.proxy.mend()
-        world.hit = world.house.proxy.hits > before
+        scenario.environment.proxy.mend()
+        scenario.hit = scenario.environment.proxy.hits > before
 
 
 # --- commits ---
 
 
-def _committing(world: World, chance: random.Random, *, to: str, lands: bool) -> None:
+def _committing(scenario: Scenario, chance: random.Random, *, to: str, lands: bool) -> None:
     """One commit fails, before it lands or after."""
-    few = to == "dead_letters" or world.backlog <= world.scene.options["trigger"]["max_offsets"]
+    few = to == "dead_letters" or scenario.backlog <= scenario.scene.options["trigger"]["max_offsets"]
     nth = 1 if few else chance.randint(1, 2)
-    places = world.scene.places
+    places = scenario.scene.places
     place = places.table if to == "table" else places.dead_letter_table
     # A keyed table is merged into, though an entry without records is still appended.
-    room, name = (_merging, "merge") if world.keyed and to == "table" else (delta_append, "append")
+    room, name = (_merging, "merge") if scenario.keyed and to == "table" else (delta_append, "append")
     honest = getattr(room, name)
     seen = 0
 
@@ -218,12 +218,12 @@ def _committing(world: World, chance: random.Random, *, to: str, lands: bool) ->
     with mock.patch.object(room, name, commit):
         follow = chance.random() < 0.5
         if follow:
-            with world.following() as flow:
+            with scenario.following() as flow:
                 flow.wait_for("BatchDone", nth + 1)
         else:
-            world.recover(follow=False)
-            world.drained = True
-    world.hit = seen >= nth
+            scenario.recover(follow=False)
+            scenario.drained = True
+    scenario.hit = seen >= nth
 
 
 for _to in ("table", "dead_letters"):
@@ -234,51 +234,51 @@ for _to in ("table", "dead_letters"):
 # --- the checkpoint ---
 
 
-def _two_batches(world: World, chance: random.Random) -> bool:
+def _two_batches(scenario: Scenario, chance: random.Random) -> bool:
     """Sees to it that there is a checkpoint with two batches done, and records for a third."""
-    world.finish_transactions()
-    while len(_numbers(world, "commits")) < 2:
-        before = len(_numbers(world, "commits"))
-        world.produce(60, chance)
-        world.finish_transactions()
-        with world.following() as flow:
+    scenario.finish_transactions()
+    while len(_numbers(scenario, "commits")) < 2:
+        before = len(_numbers(scenario, "commits"))
+        scenario.produce(60, chance)
+        scenario.finish_transactions()
+        with scenario.following() as flow:
             deadline = time.monotonic() + 30
-            while len(_numbers(world, "commits")) == before and time.monotonic() < deadline:
+            while len(_numbers(scenario, "commits")) == before and time.monotonic() < deadline:
                 flow.wait_for("nothing", patience_s=0.1)
-        if len(_numbers(world, "commits")) == before:
+        if len(_numbers(scenario, "commits")) == before:
             return False
-    world.produce(200, chance)
+    scenario.produce(200, chance)
     return True
 
 
-def _numbers(world: World, folder: str) -> list[int]:
-    return sorted(int(path.name) for path in world.scene.checkpoint.glob(f"{folder}/[0-9]*"))
+def _numbers(scenario: Scenario, folder: str) -> list[int]:
+    return sorted(int(path.name) for path in scenario.scene.checkpoint.glob(f"{folder}/[0-9]*"))
 
 
-def _damaged(world: World, chance: random.Random, *, file: str, damage: str) -> None:
-    world.hit = _two_batches(world, chance)
-    if damage == "older_copy" and world.hit:
-        _aged(world, chance, file)
+def _damaged(scenario: Scenario, chance: random.Random, *, file: str, damage: str) -> None:
+    scenario.hit = _two_batches(scenario, chance)
+    if damage == "older_copy" and scenario.hit:
+        _aged(scenario, chance, file)
         return
-    path = world.scene.checkpoint / _place(file, _numbers(world, "offsets"))
+    path = scenario.scene.checkpoint / _place(file, _numbers(scenario, "offsets"))
     content = path.read_bytes() if path.exists() else None
     if content is not None:
         DAMAGES[damage](path)
-    world.hit = content is not None and (not path.exists() or path.read_bytes() != content)
+    scenario.hit = content is not None and (not path.exists() or path.read_bytes() != content)
 
 
-def _aged(world: World, chance: random.Random, file: str) -> None:
+def _aged(scenario: Scenario, chance: random.Random, file: str) -> None:
     """The file becomes what it was a batch before; some say the same in each batch."""
-    older, numbers = world.folder / "older", _numbers(world, "offsets")
+    older, numbers = scenario.folder / "older", _numbers(scenario, "offsets")
     shutil.rmtree(older, ignore_errors=True)
-    shutil.copytree(world.scene.checkpoint, older)
-    world.recover(follow=True)
-    then, now = older / _place(file, numbers), world.scene.checkpoint / _place(file, _numbers(world, "offsets"))
-    world.hit = then.exists()
+    shutil.copytree(scenario.scene.checkpoint, older)
+    scenario.recover(follow=True)
+    then, now = older / _place(file, numbers), scenario.scene.checkpoint / _place(file, _numbers(scenario, "offsets"))
+    scenario.hit = then.exists()
     for source, target in ((then, now), (_sum_of(then), _sum_of(now))):
         if source.exists():
             shutil.copy(source, target)
-    world.produce(200, chance)
+    scenario.produce(200, chance)
 
 
 def _place(file: str, numbers: Sequence[int]) -> str:
@@ -297,34 +297,34 @@ for _file in CHECKPOINT_FILES:
 
 
 @fault("checkpoint:all:deleted")
-def _without_checkpoint(world: World, chance: random.Random) -> None:
-    world.hit = _two_batches(world, chance)
-    shutil.rmtree(world.scene.checkpoint, ignore_errors=True)
+def _without_checkpoint(scenario: Scenario, chance: random.Random) -> None:
+    scenario.hit = _two_batches(scenario, chance)
+    shutil.rmtree(scenario.scene.checkpoint, ignore_errors=True)
 
 
 @fault("checkpoint:all:older_copy")
-def _older_checkpoint(world: World, chance: random.Random) -> None:
-    world.hit = _two_batches(world, chance)
-    if not world.hit:
+def _older_checkpoint(scenario: Scenario, chance: random.Random) -> None:
+    scenario.hit = _two_batches(scenario, chance)
+    if not scenario.hit:
         return
-    kept = world.folder / "older-whole"
-    shutil.copytree(world.scene.checkpoint, kept)
-    world.recover(follow=True)
-    shutil.rmtree(world.scene.checkpoint, ignore_errors=True)
-    shutil.move(kept, world.scene.checkpoint)
-    world.produce(200, chance)
+    kept = scenario.folder / "older-whole"
+    shutil.copytree(scenario.scene.checkpoint, kept)
+    scenario.recover(follow=True)
+    shutil.rmtree(scenario.scene.checkpoint, ignore_errors=True)
+    shutil.move(kept, scenario.scene.checkpoint)
+    scenario.produce(200, chance)
 
 
 # --- topics ---
 
 
-def _anew(world: World, chance: random.Random, *, more: int) -> None:
+def _anew(scenario: Scenario, chance: random.Random, *, more: int) -> None:
     if chance.random() < 0.5:
-        world.recover(follow=chance.random() < 0.5)
-    there = sum(1 for key in world.truth.records if key[0] == world.topic)
-    world.hit = True
-    world.make_topic_anew(max(1, world.partitions + (chance.randint(-1, 1) if more else 0)))
-    world.produce(max(20, there + more * chance.randint(20, 300)) if more >= 0 else max(20, there // 4), chance)
+        scenario.recover(follow=chance.random() < 0.5)
+    there = sum(1 for key in scenario.truth.records if key[0] == scenario.topic)
+    scenario.hit = True
+    scenario.make_topic_anew(max(1, scenario.partitions + (chance.randint(-1, 1) if more else 0)))
+    scenario.produce(max(20, there + more * chance.randint(20, 300)) if more >= 0 else max(20, there // 4), chance)
 
 
 for _name, _more in (("fewer", -1), ("equal", 0), ("more", 1)):
@@ -332,40 +332,40 @@ for _name, _more in (("fewer", -1), ("equal", 0), ("more", 1)):
 
 
 @fault("retention")
-def _retention(world: World, chance: random.Random) -> None:
-    world.hit = world.drop_before(chance)
+def _retention(scenario: Scenario, chance: random.Random) -> None:
+    scenario.hit = scenario.drop_before(chance)
 
 
 @fault("partition_added")
-def _partition_added(world: World, chance: random.Random) -> None:
-    with world.following() as flow:
+def _partition_added(scenario: Scenario, chance: random.Random) -> None:
+    with scenario.following() as flow:
         flow.wait_for("read")
-        world.add_partition()
-        world.produce(300, chance)
-        world.hit = flow.wait_for("BatchDone", 2)
+        scenario.add_partition()
+        scenario.produce(300, chance)
+        scenario.hit = flow.wait_for("BatchDone", 2)
 
 
 # --- others ---
 
 
 @fault("second_instance")
-def _second_instance(world: World, chance: random.Random) -> None:
+def _second_instance(scenario: Scenario, chance: random.Random) -> None:
     job = {"follow": True, "stay": True}
-    with world.nursery.running(world.scene, own_jvm=False, **job) as child:
+    with scenario.processes.running(scenario.scene, own_jvm=False, **job) as child:
         deadline = time.monotonic() + 60
         while not child.events and time.monotonic() < deadline:
             time.sleep(0.05)
-        outcome = world.recover(follow=chance.random() < 0.5)
-        world.hit = isinstance(outcome.error, TableBusy)
-        world.produce(200, chance)
-    world.kills += 1
+        outcome = scenario.recover(follow=chance.random() < 0.5)
+        scenario.hit = isinstance(outcome.error, TableBusy)
+        scenario.produce(200, chance)
+    scenario.kills += 1
 
 
 @fault("clock")
-def _clock(world: World, chance: random.Random) -> None:
+def _clock(scenario: Scenario, chance: random.Random) -> None:
     """The clock by which leases, decisions and retries go is an hour or a day wrong, there and back."""
     honest, shift_s = time.time, chance.choice((-86400, -3600, 3600, 86400))
     with mock.patch.object(time, "time", side_effect=lambda: honest() + shift_s) as wrong:
-        world.recover(follow=chance.random() < 0.5)
-        world.hit = wrong.called
-    world.produce(200, chance)
+        scenario.recover(follow=chance.random() < 0.5)
+        scenario.hit = wrong.called
+    scenario.produce(200, chance)

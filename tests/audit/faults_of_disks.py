@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.audit.world import World
+from tests.audit.scenario import Scenario
 
 _MOMENTS = ("judge", "write", "dead_letters", "BatchDone")
 _FELT_WITHIN_S = 10.0
@@ -18,25 +18,25 @@ _FELT_WITHIN_S = 10.0
 _LEFT_BYTES = (0, 0, 4096, 32768)
 
 
-_Shortage = Callable[[World, random.Random], contextlib.AbstractContextManager[None]]
+_Shortage = Callable[[Scenario, random.Random], contextlib.AbstractContextManager[None]]
 
 
-def _full(world: World, chance: random.Random, *, run_short: _Shortage) -> None:
-    with world.following() as flow:
+def _full(scenario: Scenario, chance: random.Random, *, run_short: _Shortage) -> None:
+    with scenario.following() as flow:
         flow.wait_for(chance.choice(_MOMENTS))
-        with run_short(world, chance):
-            world.produce(200, chance)
-            world.hit = flow.wait_for("BatchRetried", patience_s=_FELT_WITHIN_S)
+        with run_short(scenario, chance):
+            scenario.produce(200, chance)
+            scenario.hit = flow.wait_for("BatchRetried", patience_s=_FELT_WITHIN_S)
             time.sleep(chance.uniform(0, 2))
         flow.wait_for("BatchDone", 3)
-        world.hit = world.hit or flow.saw("FlowRestarted")
+        scenario.hit = scenario.hit or flow.saw("FlowRestarted")
 
 
 @contextlib.contextmanager
-def _no_file_grows(world: World, chance: random.Random) -> Iterator[None]:
+def _no_file_grows(scenario: Scenario, chance: random.Random) -> Iterator[None]:
     """No process may write beyond some bytes of any file: lake, checkpoint and Spark's own folder alike."""
-    processes = (world.house.jvm, os.getpid())
-    unlimited = resource.prlimit(world.house.jvm, resource.RLIMIT_FSIZE)
+    processes = (scenario.environment.jvm, os.getpid())
+    unlimited = resource.prlimit(scenario.environment.jvm, resource.RLIMIT_FSIZE)
     limit_bytes = chance.choice((0, 10, 300, 3000))
     try:
         for pid in processes:
@@ -47,8 +47,8 @@ def _no_file_grows(world: World, chance: random.Random) -> Iterator[None]:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
 
 
-def _disk(world: World, chance: random.Random, *, place: str) -> contextlib.AbstractContextManager[None]:
-    return world.disks[place].full(chance.choice(_LEFT_BYTES))
+def _disk(scenario: Scenario, chance: random.Random, *, place: str) -> contextlib.AbstractContextManager[None]:
+    return scenario.disks[place].full(chance.choice(_LEFT_BYTES))
 
 
 PLACES = ("lake", "checkpoint", "spark")

@@ -6,35 +6,35 @@ import random
 from functools import partial
 
 import deltalake
-from tests.audit.world import HouseBroken, World
+from tests.audit.scenario import EnvironmentBroken, Scenario
 from tests.crashes import oracle
 
 
-def _tidied(world: World, chance: random.Random, *, tidy: str) -> None:
-    world.nursery.get_ready(own_jvm=False)
-    with world.following() as flow:
+def _tidied(scenario: Scenario, chance: random.Random, *, tidy: str) -> None:
+    scenario.processes.get_ready(own_jvm=False)
+    with scenario.following() as flow:
         flow.wait_for("BatchDone")
-        if oracle.ledger_of(world.look().table):
-            world.produce(200, chance)
-            world.hit = _done_by_another(world, tidy)
+        if oracle.ledger_of(scenario.look().table):
+            scenario.produce(200, chance)
+            scenario.hit = _done_by_another(scenario, tidy)
         flow.wait_for("BatchDone", 2)
 
 
-def _restored(world: World, chance: random.Random) -> None:
+def _restored(scenario: Scenario, chance: random.Random) -> None:
     """Only while Kafka holds everything: what RESTORE takes away then comes again."""
-    world.recover(follow=False)
-    latest = deltalake.DeltaTable(world.look().table).version()
-    if latest > 0 and world.kafka_holds_all:
-        world.hit = world.rewound = _done_by_another(world, "restore", version=chance.randrange(latest))
+    scenario.recover(follow=False)
+    latest = deltalake.DeltaTable(scenario.look().table).version()
+    if latest > 0 and scenario.kafka_holds_all:
+        scenario.hit = scenario.rewound = _done_by_another(scenario, "restore", version=chance.randrange(latest))
         # What compaction has taken away meanwhile does not come again.
-        world.pinned.clear()
+        scenario.pinned.clear()
 
 
-def _done_by_another(world: World, tidy: str, **how: int) -> bool:
+def _done_by_another(scenario: Scenario, tidy: str, **how: int) -> bool:
     """Whether it was done; what meets a commit of the flow may have to give way."""
-    child = world.nursery.run(world.scene, own_jvm=False, tidy=tidy, **how)
+    child = scenario.processes.run(scenario.scene, own_jvm=False, tidy=tidy, **how)
     if child.code != 0 and "Concurrent" not in child.said():
-        raise HouseBroken(f"{tidy} ended with {child.code}: {child.said()}")
+        raise EnvironmentBroken(f"{tidy} ended with {child.code}: {child.said()}")
     return child.code == 0
 
 

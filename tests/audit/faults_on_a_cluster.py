@@ -10,23 +10,23 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from tests.audit.world import World
+from tests.audit.scenario import Scenario
 from tests.ports.cluster import Cluster
 
 _MOMENTS = ("judge", "read", "decode", "write", "BatchDone")
 
 
-def _struck(world: World, chance: random.Random, *, strike: Callable[[Cluster, random.Random], bool]) -> None:
-    nursery, cluster = world.house.nursery_on_cluster, world.house.cluster
+def _struck(scenario: Scenario, chance: random.Random, *, strike: Callable[[Cluster, random.Random], bool]) -> None:
+    processes, cluster = scenario.environment.nursery_on_cluster, scenario.environment.cluster
     follow, moment, times = chance.random() < 0.5, chance.choice(_MOMENTS), chance.randint(1, 2)
-    with nursery.running(world.scene, own_jvm=False, follow=follow) as child:
+    with processes.running(scenario.scene, own_jvm=False, follow=follow) as child:
         child.wait_until(lambda: child.events.count(moment) >= times)
         time.sleep(chance.uniform(0, 0.5))
         at_work = child.lives
-        world.hit = strike(cluster, chance) and at_work
+        scenario.hit = strike(cluster, chance) and at_work
         code = child.wait()
         assert code == 0, child.error or child.said()
-    world.drained = not follow
+    scenario.drained = not follow
 
 
 def _executor_killed(cluster: Cluster, chance: random.Random) -> bool:

@@ -9,73 +9,73 @@ from contextlib import contextmanager
 
 import deltalake
 from tests.audit import planted
-from tests.audit.world import World
+from tests.audit.scenario import Scenario
 from tests.crashes.conftest import Child
 from tests.ports.s3_proxy import S3Proxy
 
 _MOMENTS = ("judge", "read", "write", "BatchDone")
 
 
-def _killed(world: World, chance: random.Random) -> None:
-    with world.following() as flow, _felt(world):
+def _killed(scenario: Scenario, chance: random.Random) -> None:
+    with scenario.following() as flow, _felt(scenario):
         flow.wait_for(chance.choice(_MOMENTS))
-        world.house.store.kill()
-        world.produce(300, chance)
+        scenario.environment.store.kill()
+        scenario.produce(300, chance)
         time.sleep(chance.uniform(0.1, 3))
-        world.house.store.restart()
-        world.house.restarts += 1
+        scenario.environment.store.restart()
+        scenario.environment.restarts += 1
         flow.wait_for("BatchDone", 3)
 
 
-def _stopped(world: World, chance: random.Random) -> None:
-    asked = world.house.store.proxy.requests
-    with world.following() as flow:
+def _stopped(scenario: Scenario, chance: random.Random) -> None:
+    asked = scenario.environment.store.proxy.requests
+    with scenario.following() as flow:
         flow.wait_for(chance.choice(_MOMENTS))
         before = len(asked)
-        world.house.store.server.pause()
+        scenario.environment.store.server.pause()
         try:
-            world.produce(300, chance)
+            scenario.produce(300, chance)
             time.sleep(chance.uniform(0.5, 5))
         finally:
-            world.hit = len(asked) > before
-            world.house.store.server.resume()
+            scenario.hit = len(asked) > before
+            scenario.environment.store.server.resume()
         flow.wait_for("BatchDone", 3)
 
 
-def _busy(world: World, chance: random.Random) -> None:
-    proxy = world.house.store.proxy
+def _busy(scenario: Scenario, chance: random.Random) -> None:
+    proxy = scenario.environment.store.proxy
     before = proxy.refused
-    with world.following() as flow:
+    with scenario.following() as flow:
         for number in range(3):
             flow.wait_for(chance.choice(_MOMENTS[:3]), number + 1)
             proxy.busy = chance.randint(1, 30)
-            world.produce(100, chance)
+            scenario.produce(100, chance)
             flow.wait_for("BatchDone", number + 1)
         proxy.busy = 0
-    world.hit = proxy.refused > before
+    scenario.hit = proxy.refused > before
 
 
-def _reset(world: World, chance: random.Random) -> None:
-    proxy = world.house.store.proxy
-    with world.following() as flow:
+def _reset(scenario: Scenario, chance: random.Random) -> None:
+    proxy = scenario.environment.store.proxy
+    with scenario.following() as flow:
         for _ in range(chance.randint(1, 5)):
             flow.wait_for("write")
             before = len(proxy.requests)
             proxy.cut()
-            world.hit = world.hit or before > 0
-            world.produce(100, chance)
+            scenario.hit = scenario.hit or before > 0
+            scenario.produce(100, chance)
             time.sleep(chance.uniform(0.05, 0.5))
         flow.wait_for("BatchDone", 3)
 
 
-def _refused(world: World, chance: random.Random) -> None:
-    proxy = world.house.store.proxy
-    with world.following() as flow, _felt(world):
+def _refused(scenario: Scenario, chance: random.Random) -> None:
+    proxy = scenario.environment.store.proxy
+    with scenario.following() as flow, _felt(scenario):
         flow.wait_for(chance.choice(_MOMENTS))
         proxy.refuses = True
         try:
             proxy.cut()
-            world.produce(300, chance)
+            scenario.produce(300, chance)
             time.sleep(chance.uniform(0.5, 4))
         finally:
             proxy.mend()
@@ -83,32 +83,32 @@ def _refused(world: World, chance: random.Random) -> None:
 
 
 @contextmanager
-def _felt(world: World) -> Iterator[None]:
+def _felt(scenario: Scenario) -> Iterator[None]:
     """The fault in the block did harm if a connection was turned away."""
-    before = world.house.store.proxy.turned_away
+    before = scenario.environment.store.proxy.turned_away
     yield
-    world.hit = world.house.store.proxy.turned_away > before
+    scenario.hit = scenario.environment.store.proxy.turned_away > before
 
 
-def _sleeper(world: World, chance: random.Random) -> Callable[[], None] | None:
+def _sleeper(scenario: Scenario, chance: random.Random) -> Callable[[], None] | None:
     """A driver's commit is held on its way; another takes its place and goes on; then the commit arrives."""
-    proxy = S3Proxy(world.house.store.server.port)
-    conf = {**world.spark_conf, "spark.hadoop.fs.s3a.endpoint": proxy.endpoint, **planted.CONF_OF_A_SLEEPER}
-    driver = Child(world.folder, conf=conf)
+    proxy = S3Proxy(scenario.environment.store.server.port)
+    conf = {**scenario.spark_conf, "spark.hadoop.fs.s3a.endpoint": proxy.endpoint, **planted.CONF_OF_A_SLEEPER}
+    driver = Child(scenario.folder, conf=conf)
     driver.wait_until_ready()
-    begun = deltalake.DeltaTable.is_deltatable(str(world.look().table))
+    begun = deltalake.DeltaTable.is_deltatable(str(scenario.look().table))
     # Version 0 is the empty table.
-    version = deltalake.DeltaTable(str(world.look().table)).version() + 1 if begun else 1
+    version = deltalake.DeltaTable(str(scenario.look().table)).version() + 1 if begun else 1
     proxy.holds_back = f"_delta_log/{version:020d}.json"
-    driver.begin(world.scene, follow=False)
-    world.hit = driver.wait_until(proxy.held.is_set)
-    if not world.hit:
+    driver.begin(scenario.scene, follow=False)
+    scenario.hit = driver.wait_until(proxy.held.is_set)
+    if not scenario.hit:
         _bury(driver, proxy)
         return None
     # Another machine would give its lease up for lost; this one sees that it lives.
-    world.house.store.server.store.delete_file(world.scene.places.lease_file.removeprefix("s3a://"))
+    scenario.environment.store.server.store.delete_file(scenario.scene.places.lease_file.removeprefix("s3a://"))
     # What the other one commits under this number holds more.
-    world.produce(300, chance)
+    scenario.produce(300, chance)
 
     def arrive() -> None:
         proxy.let_go()
@@ -120,7 +120,7 @@ def _sleeper(world: World, chance: random.Random) -> Callable[[], None] | None:
 
 def _bury(driver: Child, proxy: S3Proxy) -> None:
     proxy.let_go()
-    driver.bury()
+    driver.cleanup()
     proxy.__exit__()
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.audit import disks
 from tests.audit.__main__ import catch, figures, main, too_few
+from tests.audit.environment import Environment
 from tests.audit.episode import Report, play
 from tests.audit.faults import FAULTS, faults_of
 from tests.audit.faults_of_disks import ON_DISKS_OF_THEIR_OWN
-from tests.audit.house import House
 from tests.audit.plan import Plan, Round, kind_of, plan_of, shrunk
 from tests.audit.planted import BUGS
 from tests.audit.tally import Tally
@@ -32,16 +32,16 @@ FAULTS_HERE = ("answer_lost", "commit_refused", "network", "broker:stopped", "re
 
 
 @pytest.fixture(scope="module")
-def house(spark):
-    with House(spark) as house:
-        yield house
+def environment(spark):
+    with Environment(spark) as environment:
+        yield environment
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("seed", "sink", "rounds", "records"), EPISODES)
-def test_after_faults_nothing_is_amiss(seed, sink, rounds, records, house):
+def test_after_faults_nothing_is_amiss(seed, sink, rounds, records, environment):
     faults = [name for name in faults_of(list(FAULTS), on_s3=False) if name.startswith(FAULTS_HERE)]
-    report = play(plan_of(seed, faults, rounds=rounds, records=records, sink=sink), house)
+    report = play(plan_of(seed, faults, rounds=rounds, records=records, sink=sink), environment)
     assert report.problem == "", report.plan.to_json()
     assert (report.rounds, sum(report.verdicts.values())) == (rounds, rounds)
     assert report.audited > records // 2
@@ -50,9 +50,9 @@ def test_after_faults_nothing_is_amiss(seed, sink, rounds, records, house):
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("sink", ["upsert", "history"])
-def test_after_faults_a_keyed_table_is_the_fold_of_its_records(sink, house):
+def test_after_faults_a_keyed_table_is_the_fold_of_its_records(sink, environment):
     faults = ["answer_lost:table", "partition_added", "retention", "topic_anew:more"]
-    report = play(plan_of(1, faults, rounds=2, records=400, sink=sink), house)
+    report = play(plan_of(1, faults, rounds=2, records=400, sink=sink), environment)
     assert report.problem == "", report.plan.to_json()
     assert report.audited > 400
 
@@ -60,8 +60,8 @@ def test_after_faults_a_keyed_table_is_the_fold_of_its_records(sink, house):
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", [name for name in FAULTS if kind_of(name) == "s3"])
-def test_after_a_fault_of_s3_nothing_is_amiss(fault, house):
-    report = play(plan_of(1, [fault], rounds=1, records=500, on_s3=True), house)
+def test_after_a_fault_of_s3_nothing_is_amiss(fault, environment):
+    report = play(plan_of(1, [fault], rounds=1, records=500, on_s3=True), environment)
     assert report.problem == "", report.plan.to_json()
     assert (report.rounds, report.verdicts[fault, "missed"]) == (1, 0)
 
@@ -84,8 +84,8 @@ def test_a_lake_on_s3_has_faults_of_its_own():
         pytest.param("deleted_keys_are_forgotten", 2, 600, marks=LONG),
     ],
 )
-def test_a_planted_bug_is_caught(name, rounds, records, house):
-    report = catch(house, name, rounds=rounds, records=records)
+def test_a_planted_bug_is_caught(name, rounds, records, environment):
+    report = catch(environment, name, rounds=rounds, records=records)
     assert report is not None
 
 

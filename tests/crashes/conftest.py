@@ -137,7 +137,7 @@ class Child:
         assert fields[0] not in {"Z", "X"}, "the JVM is gone"
         return int(fields[11]) + int(fields[12])
 
-    def bury(self) -> None:
+    def cleanup(self) -> None:
         """Ends what the child left behind."""
         for pid in (self._said("jvm") if self._owns_jvm else []) + self._said("holder"):
             self._kill_if_ours(pid)
@@ -155,7 +155,7 @@ class Child:
         return self._log.read_text()[-4000:]
 
 
-class Nursery:
+class ProcessPool:
     """Brings children up; keeps one ahead, which gets ready while the test before is being audited.
 
     Most of them share a warm JVM that outlives them all, as the JVM of a killed Python may. Those that kill their
@@ -202,31 +202,31 @@ class Nursery:
     def _child(self, gateway: str | None) -> Child:
         return Child(self._folder, gateway, self._conf, self._master)
 
-    def bury(self) -> None:
+    def cleanup(self) -> None:
         """Ends all that the used children left behind."""
         for child in self._used:
-            child.bury()
+            child.cleanup()
         self._used.clear()
 
     def close(self) -> None:
-        self.bury()
+        self.cleanup()
         for child in [*self._ahead.values(), *([self._warm] if self._warm else [])]:
             child.wait_until_ready()
-            child.bury()
+            child.cleanup()
 
 
 @pytest.fixture(scope="session")
-def nursery(tmp_path_factory):
-    nursery = Nursery(tmp_path_factory.mktemp("children"))
-    yield nursery
-    nursery.close()
+def processes(tmp_path_factory):
+    processes = ProcessPool(tmp_path_factory.mktemp("children"))
+    yield processes
+    processes.close()
 
 
 @pytest.fixture
-def children(nursery):
-    """Runs jobs in processes of their own; see ``Nursery``."""
-    yield nursery
-    nursery.bury()
+def children(processes):
+    """Runs jobs in processes of their own; see ``ProcessPool``."""
+    yield processes
+    processes.cleanup()
 
 
 @pytest.fixture(params=["ended", pytest.param("killed", marks=pytest.mark.long)])

@@ -19,6 +19,7 @@ from rivermouth import Project
 from rivermouth.cli.main import invoke
 from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.events import BatchDone, SchemaKept, Warned
+from rivermouth.engine.flow.flow_inputs import OpenSource
 from rivermouth.engine.flow.orders import FlowJob
 from rivermouth.engine.run import run_flow
 from rivermouth.engine.run.run_state import RunState
@@ -489,17 +490,17 @@ def opened_early(monkeypatch):
         asked = replace(order, flow=order.flow.model_copy(update=start)).starting(**wanted)
         outcomes = iter(errors)
 
-        def opens(*_):
+        def opens(_opening):
             error = next(outcomes, None)
             if error is not None:
                 raise error
             return "open"
 
-        monkeypatch.setattr(run_flow, "_opened", opens)
+        monkeypatch.setattr(run_flow._Opening, "_opened", opens)
         state = RunState(None, print, print)
         source = TableSource.__new__(TableSource)  # it opens nothing, and is handed on as it is
-        opened = run_flow._open(state, asked, None, source, None, told.append, waits=waits, together=SharedBatch())
-        return opened, [each.message for each in told]
+        opening = run_flow._Opening(state, asked, OpenSource(None, source), None, told.append, SharedBatch())
+        return opening.open(waits=waits), [each.message for each in told]
 
     return opened
 

@@ -13,7 +13,7 @@ from tests.audit.disks import Disk
 from tests.audit.plan import Plan
 from tests.audit.proxy import HOST, Proxy
 from tests.audit.store import Store
-from tests.crashes.conftest import Nursery
+from tests.crashes.conftest import ProcessPool
 from tests.ports import cluster as clusters
 
 from rivermouth.ports.dev.broker import Broker
@@ -33,12 +33,12 @@ _ON_A_CLUSTER = {
 }
 
 
-class House:
+class Environment:
     """Started by ``with``, and gone afterwards.
 
     Attributes:
         proxy: Through it flows reach the broker.
-        nursery: Brings up processes that run flows whose lake lies on a disk.
+        processes: Brings up processes that run flows whose lake lies on a disk.
         spark: A session for the runs in this process.
         disk: What Spark keeps its own local files on, if it has a disk for them alone.
         restarts: How often the broker or the store was killed and started again.
@@ -55,7 +55,7 @@ class House:
         self.restarts = 0
         self.bound_s = 120.0
         self.clean: set[Plan] = set()
-        self.nursery = Nursery(self.folder)
+        self.processes = ProcessPool(self.folder)
         self._ends, self._mounts = contextlib.ExitStack(), contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -91,11 +91,11 @@ class House:
             ends.callback(self.broker.kill)
             if self._owned:
                 ends.callback(self.spark.stop)
-            ends.callback(self.nursery.close)
+            ends.callback(self.processes.close)
             ends.callback(self._ends.close)
 
     def make_disk(self, place: Path) -> Disk:
-        """A disk of its own for ``place``, which is taken away at the latest when the house is left."""
+        """A disk of its own for ``place``, which is taken away at the latest when the environment is left."""
         disk = Disk(place)
         self._mounts.callback(disk.close)
         return disk
@@ -106,11 +106,11 @@ class House:
         return self._ends.enter_context(Store(self.folder))
 
     @cached_property
-    def nursery_on_s3(self) -> Nursery:
+    def nursery_on_s3(self) -> ProcessPool:
         """Brings up processes that run flows whose lake lies on S3."""
-        nursery = Nursery(self.folder, self.store.conf)
-        self._ends.callback(nursery.close)
-        return nursery
+        processes = ProcessPool(self.folder, self.store.conf)
+        self._ends.callback(processes.close)
+        return processes
 
     @cached_property
     def cluster(self) -> clusters.Cluster:
@@ -120,11 +120,11 @@ class House:
         return self._ends.enter_context(clusters.running(folder))
 
     @cached_property
-    def nursery_on_cluster(self) -> Nursery:
+    def nursery_on_cluster(self) -> ProcessPool:
         """Brings up processes whose flows are carried by the workers of the cluster."""
-        nursery = Nursery(self.folder, _ON_A_CLUSTER, self.cluster.master)
-        self._ends.callback(nursery.close)
-        return nursery
+        processes = ProcessPool(self.folder, _ON_A_CLUSTER, self.cluster.master)
+        self._ends.callback(processes.close)
+        return processes
 
     @property
     def direct(self) -> str:

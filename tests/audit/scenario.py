@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from tests.audit import disks, keyed
 from tests.audit.disks import Disk
-from tests.audit.house import House
+from tests.audit.environment import Environment
 from tests.audit.plan import Plan
 from tests.audit.truth import Key, Truth
 from tests.crashes import oracle
@@ -48,16 +48,16 @@ _PRODUCER_COLUMNS = {"producer": str, "sequence": int, "op": str}
 _RULES = replace(RULES, columns={**RULES.columns, **{name: fits(kind) for name, kind in _PRODUCER_COLUMNS.items()}})
 
 
-class HouseBroken(Exception):
+class EnvironmentBroken(Exception):
     """Something that all episodes share is not usable any more."""
 
 
-class World:
+class Scenario:
     """Made for one plan; ``close`` ends what is still open.
 
     Attributes:
         scene: The flow and its places.
-        nursery: Brings up processes that run the flow.
+        processes: Brings up processes that run the flow.
         disks: Where a place has a disk of its own that can be full: lake, checkpoint, spark.
         spark_conf: What a project would say of the store under ``spark: conf``.
         sink: The flow's.
@@ -74,8 +74,8 @@ class World:
         outcomes: Of the runs in this process, since they were last looked at.
     """
 
-    def __init__(self, house: House, plan: Plan, folder: Path) -> None:
-        self.house = house
+    def __init__(self, environment: Environment, plan: Plan, folder: Path) -> None:
+        self.environment = environment
         self.folder = folder
         orders, facts = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("orders", "facts"))
         columns = ", ".join(
@@ -88,24 +88,24 @@ class World:
         self.sink = plan.sink
         if self.keyed:
             options["sink"] = keyed.sink_of(plan.sink)
-        self.scene = Scene(house.servers, folder, [orders, facts], options)
-        self._direct = Scene(house.direct, folder, [orders, facts])
+        self.scene = Scene(environment.servers, folder, [orders, facts], options)
+        self._direct = Scene(environment.direct, folder, [orders, facts])
         self._mirror: Mirror | None = None
-        self.nursery, self.spark_conf = house.nursery, {}
-        self.disks: dict[str, Disk] = {"spark": house.disk} if house.disk is not None else {}
+        self.processes, self.spark_conf = environment.processes, {}
+        self.disks: dict[str, Disk] = {"spark": environment.disk} if environment.disk is not None else {}
         self._own_disks: list[Disk] = []
         if disks.can_be_made() and not plan.on_s3:
             for name, place in (("lake", Path(self.scene.places.lake)), ("checkpoint", self.scene.checkpoint.parent)):
-                self.disks[name] = house.make_disk(place)
+                self.disks[name] = environment.make_disk(place)
                 self._own_disks.append(self.disks[name])
         if plan.on_s3:
-            self.scene.lake = f"s3a://{house.store.make_bucket(house.spark)}/lake"
-            self._mirror = self.scene.mirror(lambda: house.store.server.store)
-            self.nursery, self.spark_conf = house.nursery_on_s3, house.store.conf
+            self.scene.lake = f"s3a://{environment.store.make_bucket(environment.spark)}/lake"
+            self._mirror = self.scene.mirror(lambda: environment.store.server.store)
+            self.processes, self.spark_conf = environment.nursery_on_s3, environment.store.conf
         self._make_topic(orders, plan.partitions)
         self._make_topic(facts, 1, **_COMPACTED)
         rule = keyed.expected if self.keyed else oracle.expected
-        self.truth = Truth(house.direct, self.scene.topics, partial(rule, rules=_RULES))
+        self.truth = Truth(environment.direct, self.scene.topics, partial(rule, rules=_RULES))
         self.uncertain: set[Key] = set()
         self.pinned: set[Key] = set()
         self.excused = 0
@@ -236,7 +236,7 @@ class World:
         return self._hanging is not None
 
     def _producer(self, *, transactional: bool) -> Producer:
-        settings: dict[str, Any] = {"bootstrap.servers": self.house.direct, "linger.ms": 5}
+        settings: dict[str, Any] = {"bootstrap.servers": self.environment.direct, "linger.ms": 5}
         if not transactional:
             return Producer(settings)
         settings |= {"transactional.id": uuid.uuid4().hex, "transaction.timeout.ms": _HANGING_MS}
@@ -287,7 +287,7 @@ class World:
     def recover(self, *, follow: bool) -> FlowOutcome:
         """Runs the flow once more until it has all that is visible, stops, or has had all the time it gets."""
         with self.following(until_done=True, follow=follow) as run:
-            run.wait_until_ended(self.house.bound_s)
+            run.wait_until_ended(self.environment.bound_s)
         return self.outcomes[-1]
 
     @contextlib.contextmanager
@@ -315,7 +315,7 @@ class World:
 
     def close(self) -> None:
         self.finish_transactions(commit=False)
-        self.nursery.bury()
+        self.processes.cleanup()
         if self._mirror is not None:
             self._mirror.forget()
         admin = self._direct.admin
@@ -329,15 +329,15 @@ class World:
 class Following:
     """A flow that follows in a thread of this process."""
 
-    def __init__(self, world: World, caught_up: CaughtUp | None, *, follow: bool) -> None:
+    def __init__(self, scenario: Scenario, caught_up: CaughtUp | None, *, follow: bool) -> None:
         self._seen: Counter[str] = Counter()
         self._changed = threading.Condition()
-        self._world = world
+        self._world = scenario
         self._caught_up = caught_up
-        self._supervisor = Supervisor(world.house.spark, self._hear, handle_pending)
+        self._supervisor = Supervisor(scenario.environment.spark, self._hear, handle_pending)
         self._outcome: FlowOutcome | None = None
         self._thread = threading.Thread(
-            target=self._run, args=[world.scene.order, follow], name="following", daemon=True
+            target=self._run, args=[scenario.scene.order, follow], name="following", daemon=True
         )
         self._thread.start()
 
@@ -364,7 +364,7 @@ class Following:
         self._supervisor.stop()
         self._thread.join(PATIENCE_S)
         if self._outcome is None:
-            raise HouseBroken(f"the flow did not stop within {PATIENCE_S:g} s")
+            raise EnvironmentBroken(f"the flow did not stop within {PATIENCE_S:g} s")
         return self._outcome
 
     def _run(self, order: Any, follow: bool) -> None:
