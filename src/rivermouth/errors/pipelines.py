@@ -198,3 +198,27 @@ class CdcValueNull(RivermouthError):
     code = "CDC_VALUE_NULL"
     what = "flow {flow}: {what} is null in {rows} changes for {dataset}; the batch was not written"
     hint = "leave such changes out in the source, or drop them by an expectation on {dataset}"
+
+
+class CdcColumnUnknown(RivermouthError):
+    """An AUTO CDC flow names a column that its changes do not have."""
+
+    code = "CDC_COLUMN_UNKNOWN"
+    what = "flow {flow}: {argument} names {column}, which is no column of its source; the pipeline was not run"
+    hint = "{fix}"
+
+
+class DatasetSchemaInvalid(RivermouthError):
+    """The columns that a dataset declares cannot be read."""
+
+    code = "DATASET_SCHEMA_INVALID"
+    what = "dataset {dataset}: its schema cannot be read: {detail}; the pipeline was not run"
+    hint = 'write it like this: schema="id BIGINT, name STRING"'
+
+
+class SqlFunctionRefused(RivermouthError):
+    """A query reads a table function that only Databricks has."""
+
+    code = "SQL_FUNCTION_REFUSED"
+    what = "the table function {function} is not supported; the pipeline was not run"
+    hint = "read the source in Python with spark.readStream.format(...), and this dataset from that one"

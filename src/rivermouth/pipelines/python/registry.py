@@ -35,11 +35,13 @@ class Registry:
         root: The pipeline's folder; files are shown relative to it.
         shown: How files that are evaluated from elsewhere are shown, by the name that their code has.
         reader: Gives frames of datasets.
+        secret: Gives the secret of a scope and a key.
     """
 
     root: Path
     shown: dict[str, str] = field(default_factory=dict)
     reader: Reader = field(default_factory=Reader)
+    secret: Callable[[str, str], str] = lambda scope, key: f"{scope}/{key}"
     datasets: list[Dataset] = field(default_factory=list)
     flows: list[Flow] = field(default_factory=list)
     sinks: list[Sink] = field(default_factory=list)
