@@ -113,7 +113,9 @@ class TableSchemaChanged(RivermouthError):
     """A query brings columns that its table cannot take."""
 
     code = "TABLE_SCHEMA_CHANGED"
-    what = "dataset {dataset}: column {column} is {found} in the table, and its query brings {wanted}; nothing was written"
+    what = (
+        "dataset {dataset}: column {column} is {found} in the table, and its query brings {wanted}; nothing was written"
+    )
     hint = "rivermouth run --full-refresh {dataset}, or cast the column in the query"
 
 
@@ -222,3 +224,11 @@ class SqlFunctionRefused(RivermouthError):
     code = "SQL_FUNCTION_REFUSED"
     what = "the table function {function} is not supported; the pipeline was not run"
     hint = "read the source in Python with spark.readStream.format(...), and this dataset from that one"
+
+
+class SnapshotInvalid(RivermouthError):
+    """A function of snapshots returned something else than a frame and its version."""
+
+    code = "SNAPSHOT_INVALID"
+    what = "flow {flow}: its function returned no frame with a version; nothing was written"
+    hint = "return (frame, version) with a version that is a number, a text, a date or a time; or None"

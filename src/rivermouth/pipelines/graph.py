@@ -205,7 +205,12 @@ def circle(path: Sequence[TableName], again: TableName, names: Names) -> str:
 def mermaid(graph: Graph) -> str:
     """The graph in Mermaid's words."""
     lines = ["flowchart LR"]
-    shapes = {"streaming_table": ("[(", ")]"), "materialized_view": ("[", "]"), "view": ("([", "])"), "sink": ("[/", "/]")}
+    shapes = {
+        "streaming_table": ("[(", ")]"),
+        "materialized_view": ("[", "]"),
+        "view": ("([", "])"),
+        "sink": ("[/", "/]"),
+    }
     numbers: dict[str, str] = {}
     for node in graph.nodes:
         name, (opening, closing) = _shown(graph, node), shapes[node.kind]

@@ -120,7 +120,9 @@ def payload(columns: T.StructType, cdc: CdcSettings) -> T.StructType:
     unwanted = {name.lower() for name in cdc.except_columns}
     if cdc.columns_to_update:
         unwanted.add(cdc.columns_to_update.lower())
-    fields = [each for each in columns if (not wanted or each.name.lower() in wanted) and each.name.lower() not in unwanted]
+    fields = [
+        each for each in columns if (not wanted or each.name.lower() in wanted) and each.name.lower() not in unwanted
+    ]
     return nullable_columns(T.StructType(fields))
 
 
@@ -372,7 +374,10 @@ def _copy(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget, 
     if truncated:
         wanted = wanted.unionByName(there.select(*keys)).distinct()
     columns = [each.name for each in run.columns]
-    with computed(_differences(behind, there, wanted, columns, order, versions=target.cdc.scd_type != 1)) as (ready, told):
+    with computed(_differences(behind, there, wanted, columns, order, versions=target.cdc.scd_type != 1)) as (
+        ready,
+        told,
+    ):
         position = context.ledger.caught_up(run.position)
         on = F.expr(order.same_key("s", "t"))
         if target.cdc.scd_type != 1:
@@ -399,7 +404,13 @@ def _copy(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget, 
 
 
 def _differences(
-    behind: DataFrame, there: DataFrame, wanted: DataFrame, columns: Sequence[str], order: ChangeOrder, *, versions: bool
+    behind: DataFrame,
+    there: DataFrame,
+    wanted: DataFrame,
+    columns: Sequence[str],
+    order: ChangeOrder,
+    *,
+    versions: bool,
 ) -> DataFrame:
     """The rows of the wanted keys that the target lacks or has otherwise, and those that it has too much."""
     row = F.struct(*(F.col(quoted(name)) for name in columns))

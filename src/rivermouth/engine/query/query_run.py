@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
+    from rivermouth.ports.lake.query_checkpoint import FixedOffsets, QueryCheckpoint
     from rivermouth.rows.row_expectations import RowExpectation
     from rivermouth.side_tables.row_dead_letters import RowDeadLetters
     from rivermouth.side_tables.source_files import SourceFiles
@@ -64,7 +64,7 @@ class QueryContext:
     places: QueryPlaces
     files: LakeFiles
     ledger: QueryLedger
-    checkpoint: QueryCheckpoint
+    checkpoint: QueryCheckpoint | FixedOffsets
     dead_letters: RowDeadLetters
     source_files: SourceFiles
     expectations: Sequence[RowExpectation] = ()

@@ -57,7 +57,11 @@ def decide(
         return Decision(computes=True, reason=f"it reads {outside[0]}, and nobody knows whether that has changed")
     if not deterministic:
         return Decision(computes=True, reason="its query depends on the time or on chance")
-    changed = [place.rstrip("/").rpartition("/")[2] for place, version in sources.items() if entry.sources.get(place) != version]
+    changed = [
+        place.rstrip("/").rpartition("/")[2]
+        for place, version in sources.items()
+        if entry.sources.get(place) != version
+    ]
     if changed or set(entry.sources) != set(sources):
         return Decision(computes=True, reason=f"new versions of {', '.join(changed) or 'what it reads'}")
     return Decision(computes=False, reason="no table that it reads has a new version")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.query_events import CheckpointMade, QueryChanged
 from rivermouth.errors import (
     CheckpointOfAnotherFlow,
@@ -19,13 +21,14 @@ from rivermouth.errors import (
     SourceChangedRows,
     first_line,
 )
+from rivermouth.ports.lake.query_checkpoint import FixedOffsets, FoundCheckpoint, QueryCheckpoint
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from rivermouth.engine.query.query_run import QueryRun
+    from rivermouth.engine.query.query_run import QueryContext, QueryRun
 
 Batch = Callable[["DataFrame", int, str, "QueryRun"], None]
 _POLL_S: Final = 0.2
@@ -33,6 +36,10 @@ _CHANGED_ROWS: Final = (
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
     "DELTA_SOURCE_IGNORE_DELETE",
 )
+
+
+ONE_BATCH: Final = "one batch"
+"""In the place of Spark's id of a query, where there is none."""
 
 
 class _Stopping(Exception):
@@ -96,6 +103,28 @@ def _until_done(query: StreamingQuery, run: QueryRun, callback: _Callback) -> in
     return late
 
 
+def run_batch(frame: DataFrame, batch_id: int, offsets: tuple[str, ...], run: QueryRun, batch: Batch) -> None:
+    """Carries one batch that no stream has cut: all rows of a frame.
+
+    Args:
+        frame: A batch frame.
+        batch_id: A number for it, greater than those before.
+        offsets: What its ledger entry says in the place of a stream's offsets.
+        run: The flow.
+        batch: As of ``run_query``.
+
+    Raises:
+        RivermouthError: The typed reason why it failed.
+    """
+    run.context = replace(run.context, checkpoint=FixedOffsets(offsets))
+    try:
+        batch(frame, batch_id, ONE_BATCH, run)
+    except RivermouthError:
+        raise
+    except Exception as error:
+        raise failure(error, run) from error
+
+
 class _Callback:
     """What ``foreachBatch`` calls; keeps the first failure, which Spark would hand on only as text."""
 
@@ -129,21 +158,23 @@ def prepare(spark: SparkSession, run: QueryRun) -> None:
         QueryStateLost: The query keeps state, and its checkpoint is not the one of the table.
     """
     context, entry = run.context, run.position.entry
+    if isinstance(context.checkpoint, FixedOffsets):
+        return
     found = context.checkpoint.inspect()
     if found.owner not in (None, context.owner):
-        raise CheckpointOfAnotherFlow(
-            flow=context.flow, checkpoint=context.checkpoint.location, owner=found.owner
-        )
+        raise CheckpointOfAnotherFlow(flow=context.flow, checkpoint=context.checkpoint.location, owner=found.owner)
     if entry.fingerprint and entry.fingerprint != run.fingerprint:
         context.emit(QueryChanged(context.dataset, context.flow))
     if not entry.offsets:
         if found.state != "none" and not (found.state == "usable" and found.planned <= 0 and found.committed < 0):
-            _set_aside(run, found.state, found.detail or "the table has no batch of it")
+            _set_aside(context.checkpoint, context, found.state, found.detail or "the table has no batch of it")
         context.checkpoint.claim(context.owner)
         return
     if found.state == "usable" and found.goes_on_after(entry.query_id, entry.batch_id, entry.attempt):
         return
-    reason = {"none": "there is none", "damaged": found.detail}.get(found.state, "it is not at the table's newest batch")
+    reason = {"none": "there is none", "damaged": found.detail}.get(
+        found.state, "it is not at the table's newest batch"
+    )
     if entry.stateful or run.stateful:
         raise QueryStateLost(
             flow=context.flow,
@@ -158,13 +189,12 @@ def prepare(spark: SparkSession, run: QueryRun) -> None:
     context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
 
 
-def _set_aside(run: QueryRun, state: str, reason: str) -> None:
-    context = run.context
+def _set_aside(checkpoint: QueryCheckpoint, context: QueryContext, state: str, reason: str) -> None:
     aside = None
     if state == "damaged":
-        aside = context.checkpoint.set_aside()
+        aside = checkpoint.set_aside()
     else:
-        context.checkpoint.remove()
+        checkpoint.remove()
     context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
 
 
@@ -194,3 +224,67 @@ def cause(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if line.split(":", 1)[0].endswith(("Error", "Exception")) and "py4j" not in line]
     return python[-1] if python else first_line(error)
+
+
+def run_sink_query(
+    frame: DataFrame,
+    context: QueryContext,
+    stopping: threading.Event,
+    *,
+    sink_format: str | None,
+    options: Mapping[str, str],
+    function: Callable[[DataFrame, int], Any] | None,
+    output_mode: str,
+    interval_s: float | None,
+) -> tuple[QueryCounts, int]:
+    """Runs a query into a sink of Spark's or of the user's; its position is that of its checkpoint alone.
+
+    Args:
+        frame: A streaming frame.
+        context: The flow.
+        stopping: Set when it shall end.
+        sink_format: A format of Spark's writer; None with a function.
+        options: The writer's.
+        function: Gets each batch and its number.
+        output_mode: Spark's.
+        interval_s: Of the batches of a query that goes on; None reads what there is.
+
+    Returns:
+        How many rows were read, and how many a watermark left out.
+
+    Raises:
+        QueryFailed: For a reason of Spark's, or of the function.
+        CheckpointOfAnotherFlow: Another flow left its mark there.
+
+    Guarantees:
+        Each batch reaches the sink at least once, with the same number.
+    """
+    found = context.checkpoint.inspect() if isinstance(context.checkpoint, QueryCheckpoint) else FoundCheckpoint("none")
+    if found.owner not in (None, context.owner):
+        raise CheckpointOfAnotherFlow(flow=context.flow, checkpoint=context.places.checkpoint, owner=found.owner)
+    if isinstance(context.checkpoint, QueryCheckpoint) and found.owner is None:
+        context.checkpoint.claim(context.owner)
+    trigger: dict[str, Any] = {"availableNow": True}
+    if interval_s is not None:
+        trigger = {"processingTime": f"{max(0, round(interval_s * 1000))} milliseconds"}
+    writer = frame.writeStream.option("checkpointLocation", context.places.checkpoint).outputMode(output_mode)
+    writer = writer.trigger(**trigger)
+    writer = (
+        writer.foreachBatch(function) if function is not None else writer.format(sink_format or "").options(**options)
+    )
+    read = late = 0
+    seen = -1
+    try:
+        query = writer.start()
+        while query.isActive and not stopping.is_set():
+            query.awaitTermination(_POLL_S)
+        if query.isActive:
+            query.stop()
+        for progress in query.recentProgress:
+            if progress["batchId"] > seen:
+                seen = progress["batchId"]
+                read += max(0, progress["numInputRows"])
+                late += sum(each.get("numRowsDroppedByWatermark", 0) for each in progress["stateOperators"])
+    except (PySparkException, Py4JJavaError) as error:
+        raise QueryFailed(flow=context.flow, error=type(error).__name__, detail=cause(error)) from error
+    return QueryCounts(read=read, written=read), late

@@ -99,11 +99,15 @@ def _define(registry: Registry, what: str, kind: DatasetKind, function: Function
 
 def _fields(registry: Registry, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a dataset that its arguments say."""
-    unknown_arguments(registry, what, {k: v for k, v in arguments.items() if k not in _TABLE_ARGUMENTS}, _TABLE_ARGUMENTS)
+    unknown_arguments(
+        registry, what, {k: v for k, v in arguments.items() if k not in _TABLE_ARGUMENTS}, _TABLE_ARGUMENTS
+    )
     if (kind := arguments.get("format")) not in (None, "delta"):
         raise invalid(registry, what, f"format is {kind!r}", "tables are Delta tables: remove format, or create_sink")
     if arguments.get("cluster_by_auto"):
-        registry.note(registry.here(), f"{what}: cluster_by_auto is not for Spark without Databricks; nothing is clustered")
+        registry.note(
+            registry.here(), f"{what}: cluster_by_auto is not for Spark without Databricks; nothing is clustered"
+        )
     return {
         "schema": arguments.get("schema"),
         "comment": arguments.get("comment"),

@@ -117,9 +117,7 @@ class Evaluation:
         fix = "rivermouth validate, after the line above is corrected"
         if isinstance(error, ModuleNotFoundError) and error.name:
             fix = f"pip install {error.name.partition('.')[0]}, or put the module into the pipeline's folder"
-        return PythonFileFailed(
-            at=str(where), file=cell.at.file, error=type(error).__name__, detail=detail, fix=fix
-        )
+        return PythonFileFailed(at=str(where), file=cell.at.file, error=type(error).__name__, detail=detail, fix=fix)
 
     def _shown(self, file: Path) -> str:
         return str(file.relative_to(self.root)) if file.is_relative_to(self.root) else str(file)
@@ -130,7 +128,9 @@ def user_line(registry: Registry, error: BaseException, root: Path) -> SourceLin
     found = None
     for frame in traceback.extract_tb(error.__traceback__):
         name = frame.filename.partition(_CELL)[0]
-        if name in registry.shown or Path(name).is_relative_to(root) and ".venv" not in name and "site-packages" not in name:
+        if name in registry.shown or (
+            Path(name).is_relative_to(root) and ".venv" not in name and "site-packages" not in name
+        ):
             if name not in registry.shown:
                 registry.shown[name] = str(Path(name).relative_to(root))
             found = registry.line_of(frame.filename, frame.lineno or 0)
@@ -163,4 +163,3 @@ def importing(root: Path, files: Sequence[Path]) -> Iterator[None]:
 
 def silent(*_values: Any, **_options: Any) -> None:
     """``display``: nothing is shown in a run."""
-

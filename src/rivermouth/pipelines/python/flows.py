@@ -84,7 +84,9 @@ def _flow(what: str, kind: FlowKind, target: Any, arguments: dict[str, Any]) -> 
     return decorate
 
 
-def create_auto_cdc_flow(target: Any = None, source: Any = None, keys: Any = None, sequence_by: Any = None, /, **given: Any) -> None:
+def create_auto_cdc_flow(
+    target: Any = None, source: Any = None, keys: Any = None, sequence_by: Any = None, /, **given: Any
+) -> None:
     """Defines a flow that keeps ``target`` as the changes that ``source`` reads say."""
     registry = current("create_auto_cdc_flow")
     positional = {"target": target, "source": source, "keys": keys, "sequence_by": sequence_by}

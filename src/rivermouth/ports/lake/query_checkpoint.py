@@ -170,6 +170,25 @@ class QueryCheckpoint:
         return sorted(int(name) for name in self._files.names(f"{self.location}/{folder}") if name.isdecimal())
 
 
+@dataclass(frozen=True, slots=True)
+class FixedOffsets:
+    """In the place of a checkpoint: the batch is no stream's, and its entry says what it says.
+
+    Attributes:
+        lines: What the ledger entry says.
+    """
+
+    lines: tuple[str, ...]
+
+    def offsets(self, _batch_id: int) -> tuple[str, ...]:
+        """The lines."""
+        return self.lines
+
+    def files_of(self, _offsets: tuple[str, ...], _before: tuple[str, ...]) -> list[tuple[int, str, int]]:
+        """None."""
+        return []
+
+
 def _log_offset(line: str) -> int | None:
     """The number of a file source's last batch; None of another source, or one without offsets."""
     if line == _NONE:
