@@ -72,6 +72,14 @@ class ProfileUnknown(RivermouthError):
     hint = "{fix}"
 
 
+class PipelineExists(RivermouthError):
+    """A file of a new pipeline would be written over."""
+
+    code = "PIPELINE_EXISTS"
+    what = "{path} is there already; nothing was written"
+    hint = "rivermouth init --pipeline -f another/pipeline.yml"
+
+
 class NotebookInvalid(RivermouthError):
     """A source file of a pipeline that cannot be read as one."""
 
