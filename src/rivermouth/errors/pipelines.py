@@ -232,3 +232,19 @@ class SnapshotInvalid(RivermouthError):
     code = "SNAPSHOT_INVALID"
     what = "flow {flow}: its function returned no frame with a version; nothing was written"
     hint = "return (frame, version) with a version that is a number, a text, a date or a time; or None"
+
+
+class PipelineUnknown(RivermouthError):
+    """A pipeline is named that is not here."""
+
+    code = "PIPELINE_UNKNOWN"
+    what = "there is no pipeline {name} here; nothing was run"
+    hint = "{fix}"
+
+
+class DatasetNotInPipeline(RivermouthError):
+    """A dataset is named that the pipeline does not define."""
+
+    code = "DATASET_NOT_IN_PIPELINE"
+    what = "pipeline {pipeline} defines no table {name}; nothing was run"
+    hint = "{fix}"
