@@ -265,6 +265,7 @@ def error_page() -> str:
         errors.kafka,
         errors.running,
         errors.tables,
+        errors.pipeline_settings,
         errors.machine,
     ):
         parts.append(f"## {(room.__doc__ or '').partition(':')[0]}")

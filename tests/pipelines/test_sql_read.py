@@ -6,8 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from rivermouth.pipelines.spec import AutoCdc, Expectation, SourceLine, SqlQuery
-from rivermouth.pipelines.sql.read import read_sql
+from rivermouth.pipelines.notebooks import cells
+from rivermouth.pipelines.spec import AutoCdc, Definitions, Expectation, SourceLine, SqlQuery
+from rivermouth.pipelines.sql.read import SqlSession, read_sql
 
 AT = SourceLine("silver.sql", 1)
 
@@ -184,8 +185,8 @@ def test_names_without_types_are_the_names_of_the_querys_columns():
 def test_clauses_in_any_order():
     clauses = [
         "COMMENT 'of the table'",
-        "TBLPROPERTIES (quality = 'gold', 'delta.enableChangeDataFeed' = 'true',"
-        " pipelines.reset.allowed = FALSE, a.b 3)",
+        "TBLPROPERTIES (quality = 'gold', 'delta.enableChangeDataFeed' = 'true', pipelines.reset.allowed = FALSE)",
+        "TBLPROPERTIES (a.b 3)",
         "PARTITIONED BY (day, `the hour`)",
         "CLUSTER BY (id, nested.key)",
         "LOCATION '${root}/t'",
@@ -379,11 +380,8 @@ SETS = [
 
 
 @pytest.mark.parametrize(("statement", "conf"), SETS)
-@pytest.mark.parametrize("end", [";", "\n\n-- COMMAND ----------\n"])
-def test_settings_hold_for_what_follows(statement, conf, end):
-    found = read_sql(
-        f"CREATE VIEW a AS SELECT 1;\n{statement}{end}\nCREATE VIEW b AS SELECT 2", AT, conf={"given": "root"}
-    )
+def test_settings_hold_for_what_follows(statement, conf):
+    found = read_sql(f"CREATE VIEW a AS SELECT 1;\n{statement};\nCREATE VIEW b AS SELECT 2", AT, conf={"given": "root"})
     assert [each.query.conf for each in found.datasets] == [{"given": "root"}, {"given": "root", **conf}]
 
 
@@ -446,52 +444,39 @@ NOTEBOOK = """\
 -- COMMAND ----------
 
 -- DBTITLE 1,Bronze; raw
-CREATE STREAMING TABLE one AS SELECT 1
+SET source = /landing/*
 
 -- COMMAND ----------
 
--- MAGIC %python
--- MAGIC print("x")
+USE SCHEMA bronze
 
 -- COMMAND ----------
 
 -- MAGIC %sql
--- MAGIC CREATE MATERIALIZED VIEW two AS
+-- MAGIC CREATE MATERIALIZED VIEW one AS
 -- MAGIC   SELECT 'a'
 
 -- COMMAND ----------
 
 %sql
-CREATE MATERIALIZED VIEW three AS SELECT 10
+CREATE STREAMING TABLE two LOCATION '${source}' AS SELECT 10
 % 3
-
--- COMMAND ----------
-
-%python
-x = "it's"
-
--- COMMAND ----------
-
-CREATE MATERIALIZED VIEW four AS SELECT 4
 """
 
 
-def test_a_notebook():
-    found = read_sql(NOTEBOOK, AT)
-    assert [(each.name, each.at.line) for each in found.datasets] == [
-        ("one", 8),
-        ("two", 18),
-        ("three", 24),
-        ("four", 34),
+def test_the_cells_of_a_notebook_share_what_they_set(tmp_path):
+    path = tmp_path / "a.sql"
+    path.write_text(NOTEBOOK)
+    session = SqlSession({"given": "x"})
+    found = Definitions()
+    for cell in cells(path, "a.sql"):
+        if cell.language == "sql":
+            found += read_sql(cell.text, cell.at, session=session)
+    assert [(each.name, each.at.line, each.path) for each in found.datasets] == [
+        ("bronze.one", 17, None),
+        ("bronze.two", 23, "/landing/*"),
     ]
-    assert [each.query.text.split() for each in found.datasets] == [
-        ["SELECT", "1"],
-        ["SELECT", "'a'"],
-        ["SELECT", "10", "%", "3"],
-        ["SELECT", "4"],
-    ]
-    note = "the cell %python is not run: in a file of SQL a pipeline reads only SQL"
-    assert found.notes == ((SourceLine("silver.sql", 12), note), (SourceLine("silver.sql", 29), note))
+    assert session == SqlSession({"given": "x", "source": "/landing/*"}, schema="bronze")
 
 
 def test_nothing_is_in_an_empty_file():

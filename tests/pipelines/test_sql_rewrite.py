@@ -71,8 +71,8 @@ REWRITTEN = [
         "SELECT * FROM STREAM(`default`.`x`) WATERMARK ts DELAY OF INTERVAL 10 seconds AS o JOIN `default`.`y` ON 1",
     ),
     (
-        "SELECT * FROM STREAM x o WATERMARK CAST(ts AS DATE) AS t DELAY OF INTERVAL '1' HOUR, y",
-        "SELECT * FROM STREAM `default`.`x` WATERMARK CAST(ts AS DATE) AS t DELAY OF INTERVAL '1' HOUR o, `default`.`y`",
+        "SELECT * FROM STREAM x o WATERMARK CAST(ts AS DATE) t DELAY OF INTERVAL '1' HOUR, y",
+        "SELECT * FROM STREAM `default`.`x` WATERMARK CAST(ts AS DATE) t DELAY OF INTERVAL '1' HOUR o, `default`.`y`",
     ),
     (
         "SELECT * FROM (SELECT * FROM STREAM x) AS o WATERMARK ts DELAY OF INTERVAL 1 MINUTE",
@@ -93,7 +93,7 @@ def test_what_is_replaced(text, expected):
 
 UNCHANGED = [
     "SELECT a:b.c::string, a:b[0]:c, f(a):['x y'], a:`b c`, (a.b):c, {'a': 1} FROM outside.x",
-    "SELECT 'FROM x; -- y', \"it's FROM x\", `FROM x`, r'\\', 'it''s', '\\'' /* FROM x */ -- FROM x\r\n\t,1  FROM outside.x",
+    "SELECT 'FROM x; -- y', \"it's FROM x\", `FROM x`, r'\\', 'it''s', '\\'' /* FROM x */ -- x\r\n\t,1 FROM outside.x",
     "SELECT * EXCEPT (a, b), t.* EXCEPT (c) FROM outside.t WHERE x <=> y AND z <> 1 AND w != 2",
     "SELECT map('a', 1), named_struct('x', :), x -> x FROM outside.t",
     "MERGE INTO outside.t USING outside.s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",

@@ -14,7 +14,7 @@ from rivermouth.pipelines.sql.constants import Expressions, closing
 from rivermouth.pipelines.sql.parameters import is_marker, parameter, with_variables
 from rivermouth.pipelines.sql.tokens import Token, line_of, place, quoted_name
 
-_END: Final = Token("break", "", 0, 0)
+_END: Final = Token("symbol", "", 0, 0)
 _PLAIN: Final = re.compile(r"[\w$-]+")
 
 

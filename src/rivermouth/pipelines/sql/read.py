@@ -21,10 +21,10 @@ from rivermouth.pipelines.spec import (
     SqlQuery,
 )
 from rivermouth.pipelines.sql.cdc import read_cdc
-from rivermouth.pipelines.sql.cursor import Cursor, near
+from rivermouth.pipelines.sql.cursor import Cursor, name_of, near
 from rivermouth.pipelines.sql.datasets import Head, begins_query, read_head, read_properties
 from rivermouth.pipelines.sql.parameters import with_variables
-from rivermouth.pipelines.sql.statements import Statement, statements, without_magics
+from rivermouth.pipelines.sql.statements import Statement, statements
 from rivermouth.pipelines.sql.tokens import line_of, place
 
 _STATEMENTS: Final = ("CREATE", "APPLY", "SET", "USE")
@@ -41,14 +41,27 @@ _NEXT_STATEMENT: Final = re.compile(r"\n\s*(?:CREATE|APPLY|SET|USE)\b", re.IGNOR
 
 
 @dataclass(slots=True)
+class SqlSession:
+    """What ``SET`` and ``USE`` have chosen so far: one for all cells of a notebook.
+
+    Attributes:
+        conf: The pipeline's configuration, and settings.
+        catalog: From ``USE CATALOG``.
+        schema: From ``USE SCHEMA``.
+    """
+
+    conf: dict[str, str] = field(default_factory=dict)
+    catalog: str | None = None
+    schema: str | None = None
+
+
+@dataclass(slots=True)
 class _File:
-    """What has been read of a file."""
+    """What has been read of a text."""
 
     text: str
     at: SourceLine
-    conf: dict[str, str]
-    catalog: str | None = None
-    schema: str | None = None
+    session: SqlSession
     datasets: list[Dataset] = field(default_factory=list)
     flows: list[Flow] = field(default_factory=list)
     sinks: list[Sink] = field(default_factory=list)
@@ -56,25 +69,29 @@ class _File:
 
     def query(self, text: str, at: SourceLine) -> SqlQuery:
         """A query with the settings that hold now."""
-        return SqlQuery(text, at, dict(self.conf), self.catalog, self.schema)
+        return SqlQuery(text, at, dict(self.session.conf), self.session.catalog, self.session.schema)
 
     def full(self, name: str) -> str:
         """A name in the schema and catalog that ``USE`` chose."""
         parts = name.count(".") - sum(part.count(".") for part in re.findall(r"`[^`]*`", name)) + 1
         if name.upper().startswith("LIVE."):
             return name
-        if parts == 1 and self.schema:
-            name, parts = f"{self.schema}.{name}", 2
-        return f"{self.catalog}.{name}" if parts == 2 and self.catalog else name  # noqa: PLR2004 - schema.table
+        catalog, schema = self.session.catalog, self.session.schema
+        if parts == 1 and schema:
+            name, parts = f"{name_of([schema])}.{name}", 2
+        return f"{name_of([catalog])}.{name}" if parts == 2 and catalog else name  # noqa: PLR2004 - schema.table
 
 
-def read_sql(text: str, at: SourceLine, *, conf: Mapping[str, str] | None = None) -> Definitions:
+def read_sql(
+    text: str, at: SourceLine, *, conf: Mapping[str, str] | None = None, session: SqlSession | None = None
+) -> Definitions:
     """All that the statements of a file or cell of SQL define; nothing is run.
 
     Args:
-        text: A ``.sql`` file, a notebook exported as ``.sql``, or a cell.
+        text: A ``.sql`` file, or a cell of a notebook.
         at: Where its first line is.
         conf: The pipeline's configuration: values of ``${name}`` and ``:name`` in names, conditions and properties.
+        session: What earlier cells have chosen, in place of ``conf``; it is changed by ``SET`` and ``USE``.
 
     Returns:
         Datasets, flows and sinks in the order of the text. The text of a query is as it is written; its ``conf`` is
@@ -87,10 +104,9 @@ def read_sql(text: str, at: SourceLine, *, conf: Mapping[str, str] | None = None
         SqlParameterUnknown: A parameter outside of a query has no value.
         SqlNotConstant: The argument of IDENTIFIER() is not constant.
     """
-    text, notes = without_magics(text, at)
-    file = _File(text, at, dict(conf or {}), notes=notes)
+    file = _File(text, at, session or SqlSession(dict(conf or {})))
     for statement in statements(text, at):
-        cursor = Cursor(text, at, statement.found, file.conf, notes=file.notes)
+        cursor = Cursor(text, at, statement.found, file.session.conf, notes=file.notes)
         if statement.value is not None:
             _set(file, cursor, statement)
         elif cursor.takes("CREATE"):
@@ -128,27 +144,21 @@ def _set(file: _File, cursor: Cursor, statement: Statement) -> None:
     if not found:
         cursor.note("SET without a value changes nothing", line)
         return
-    key, value = found[1].strip("`"), with_variables(found[2], file.conf, line)
+    key, value = found[1].strip("`"), with_variables(found[2], file.session.conf, line)
     # A setting has no quotes; a parameter keeps them, because its text is put into the query as it is.
     is_setting = key.startswith(("spark.", "pipelines."))
     is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\"`"
-    file.conf[key] = value[1:-1] if is_setting and is_quoted else value
+    file.session.conf[key] = value[1:-1] if is_setting and is_quoted else value
 
 
 def _use(file: _File, cursor: Cursor) -> None:
+    session = file.session
     if cursor.takes("CATALOG"):
-        file.catalog, file.schema = _name_or_string(cursor), None
+        session.catalog = cursor.string() if cursor.token().is_string else cursor.parts("the name of a catalog")[-1]
+        session.schema = None
     elif cursor.takes("SCHEMA") or cursor.takes("DATABASE") or not cursor.ended:
         *catalog, schema = cursor.parts("the name of a schema")
-        file.catalog, file.schema = (catalog[-1] if catalog else file.catalog), schema
-    _end(cursor)
-
-
-def _name_or_string(cursor: Cursor) -> str:
-    return cursor.string() if cursor.token().is_string else cursor.name("the name of a catalog")
-
-
-def _end(cursor: Cursor) -> None:
+        session.catalog, session.schema = (catalog[-1] if catalog else session.catalog), schema
     if not cursor.ended:
         raise cursor.unexpected(";")
 

@@ -14,9 +14,8 @@ from typing import Final, Literal, cast
 from rivermouth.errors.pipeline_sql import SqlInvalid
 from rivermouth.pipelines.spec import SourceLine
 
-TokenKind = Literal["word", "quoted", "string", "raw_string", "symbol", "break"]
+TokenKind = Literal["word", "quoted", "string", "raw_string", "symbol"]
 
-CELL_BREAK: Final = re.compile(r"-- COMMAND -+\s*")
 VARIABLE: Final = re.compile(r"\$\{[^{}]*\}")
 
 _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
@@ -43,7 +42,7 @@ class Token:
     """A piece of a text.
 
     Attributes:
-        kind: ``break`` is the line between two cells of a notebook.
+        kind: What it is; numbers are words and symbols.
         text: As it is written, with its quotes.
         start: Its first character in the text.
         end: The character after its last one.
@@ -151,8 +150,6 @@ def lexed(text: str, at: SourceLine, *, start: int = 0, end: int | None = None) 
             )
         elif kind != "space":
             yield Token(cast("TokenKind", kind), match[0], match.start(), match.end())
-        elif CELL_BREAK.fullmatch(match[0]) and not text[: match.start()].rpartition("\n")[2].strip():
-            yield Token("break", match[0], match.start(), match.end())
 
 
 def _end_of_comment(text: str, start: int, at: SourceLine) -> int:
