@@ -57,7 +57,10 @@ class DatasetUnknown(RivermouthError):
     """A query reads a table that is neither in the pipeline nor anywhere else."""
 
     code = "DATASET_UNKNOWN"
-    what = "{reader} reads {name}, which is neither in the pipeline, nor a table of the lake or the catalog; nothing was run"
+    what = (
+        "{reader} reads {name}, which is neither in the pipeline, nor a table of the lake or the catalog; "
+        "nothing was run"
+    )
     hint = "{fix}"
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rivermouth.errors import DatasetNotInPipeline, PipelineFailed, PipelineUnknown
+from rivermouth.errors import PipelineFailed, PipelineUnknown
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.running.pipeline import Pipeline
+from rivermouth.pipelines.selection import Selection
 from rivermouth.pipelines.settings.find import find_pipelines, single_files
 from rivermouth.pipelines.settings.project_file import expanded_configuration
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
@@ -21,31 +22,11 @@ from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
-    from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.update import DatasetOutcome
     from rivermouth.pipelines.settings.model import PipelineSettings
 
 _LAKE = "./lake"
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which datasets an update is about; all of them where nothing is named.
-
-    Attributes:
-        refresh: Brought up to date, and no others.
-        full_refresh: Cleared, and filled from the beginning.
-        full_refresh_all: Whether all datasets are that may be.
-        reset_checkpoint: Their sources are read from the beginning; the rows that are there stay.
-        accepts_loss: Whether rows may be cleared that the sources no longer have.
-    """
-
-    refresh: tuple[str, ...] = ()
-    full_refresh: tuple[str, ...] = ()
-    full_refresh_all: bool = False
-    reset_checkpoint: tuple[str, ...] = ()
-    accepts_loss: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +72,9 @@ def pipelines(
         path = Path(place)
         home = path if path.is_dir() else path.parent
         wanted = home if path.name == FILE_NAME and not path.exists() else path
-        found = find_pipelines(home if path.name == FILE_NAME else wanted, profile=profile, params=params, environ=environ)
+        found = find_pipelines(
+            home if path.name == FILE_NAME else wanted, profile=profile, params=params, environ=environ
+        )
     return [_pipeline(settings, home, environ) for settings in found]
 
 
@@ -191,23 +174,6 @@ def validate(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS) -> list[str]:
     """
     with opened(pipeline, hooks, writes=False) as loaded:
         return [loaded.graph.names.shown(node.name) for node in loaded.graph.nodes if node.kind != "sink"]
-
-
-def chosen_names(loaded: Loaded, wanted: Collection[str]) -> set[TableName]:
-    """The names of datasets as the graph has them.
-
-    Raises:
-        DatasetNotInPipeline: The pipeline defines none of one of these names.
-    """
-    names, found = loaded.graph.names, set()
-    for text in wanted:
-        name = names.resolve(text)
-        node = loaded.graph.node(name) if name is not None else None
-        if node is None or not node.is_table:
-            known = [names.shown(each.name) for each in loaded.graph.nodes if each.is_table]
-            raise DatasetNotInPipeline(name=text, pipeline=loaded.pipeline.name, fix=did_you_mean(text, known))
-        found.add(node.name)
-    return found
 
 
 def raise_failures(outcomes: Sequence[DatasetOutcome]) -> None:

@@ -151,7 +151,7 @@ def declared(definitions: Definitions, names: Names) -> Declared:
             raise DatasetDefinedTwice(at=str(each.at), dataset=names.shown(name), other=str(datasets[name].at))
         datasets[name] = each
     sinks = _sinks(definitions.sinks, datasets)
-    flows: dict[TableName, list[FlowNode]] = {name: [] for name in datasets} | {sink_name(each): [] for each in sinks}
+    flows: dict[TableName, list[FlowNode]] = {name: [] for name in (*datasets, *map(sink_name, sinks))}
     for name, each in datasets.items():
         if each.query is not None:
             kind: Any = {"materialized_view": "refresh"}.get(each.kind, "view" if each.kind in VIEWS else "append")

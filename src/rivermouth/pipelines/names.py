@@ -67,7 +67,8 @@ class Names:
 
 def parted(text: str) -> tuple[str, ...] | None:
     """The parts of a name, without backquotes; None where it is no name."""
-    parts, position = [], 0
+    parts: list[str] = []
+    position = 0
     while position < len(text) or not parts:
         match = _PART.match(text, position)
         if match is None:

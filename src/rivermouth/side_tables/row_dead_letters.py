@@ -34,8 +34,7 @@ class RowDeadLetters:
     """The Delta table of a dataset's dead letters, made when the first one comes.
 
     Its columns: ``flow``, ``entry`` (bigint, number of the ledger entry), ``failed_expectations`` (array of strings),
-    ``status`` (``open`` or ``replayed``), ``dead_lettered_at`` (timestamp) and ``row`` (a struct with the columns of the
-    query).
+    ``status`` (``open`` or ``replayed``), ``dead_lettered_at`` (timestamp) and ``row`` (a struct: the query's columns).
 
     Args:
         files: Where the table lies.
@@ -99,8 +98,6 @@ class RowDeadLetters:
                 comment=f"Dead letters of {self._dataset}",
                 properties={
                     "delta.checkpointInterval": "100",
-                    "delta.enableTypeWidening": "true",
-                    "delta.columnMapping.mode": "name",
                     "delta.dataSkippingStatsColumns": "flow,entry,dead_lettered_at",
                 },
             )

@@ -45,6 +45,9 @@ class QueryCounts:
         )
 
 
+NO_COUNTS: Final = QueryCounts()
+
+
 @dataclass(frozen=True, slots=True)
 class QueryEntry:
     """What one commit of a table says of the flow that made it.
@@ -75,8 +78,8 @@ class QueryEntry:
     offsets: tuple[str, ...] = ()
     begun: tuple[str, ...] = ()
     sources: Mapping[str, int] = field(default_factory=dict)
-    counts: QueryCounts = QueryCounts()
-    totals: QueryCounts = QueryCounts()
+    counts: QueryCounts = NO_COUNTS
+    totals: QueryCounts = NO_COUNTS
     fingerprint: str = ""
     stateful: bool = False
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex)

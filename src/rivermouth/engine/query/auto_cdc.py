@@ -36,7 +36,7 @@ from rivermouth.sinks.history import History
 from rivermouth.sinks.upsert import Upsert
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.engine.query.query_run import QueryRun
@@ -186,8 +186,7 @@ def open_target(
         own.append(T.StructField(names.PLACES, partial_updates.places_type(order, nullable(sequence))))
     location = f"{context.places.table}/{FOLDER}"
     columns = T.StructType([*plain, *own, *_COORDINATES])
-    properties = {"delta.enableTypeWidening": "true"}
-    state = prepare(spark, context.files, QueryTable(context.dataset, location, columns, properties=properties))
+    state = prepare(spark, context.files, QueryTable(context.dataset, location, columns))
     return CdcTarget(
         cdc=cdc,
         order=order,
@@ -335,7 +334,7 @@ def _changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTar
     return rows.select(*chosen, *expressions)
 
 
-def _brought(rows: DataFrame, target: CdcTarget) -> object:
+def _brought(rows: DataFrame, target: CdcTarget) -> Column:
     """``__places`` of a change: null, or an entry without a place for each column that it lists."""
     kind = partial_updates.places_type(target.order, rows.schema[names.SEQUENCE].dataType)
     listed = target.cdc.columns_to_update

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
 from rivermouth.engine.query.query_events import Note, QueryEvent, QueryListener
 
 if TYPE_CHECKING:
@@ -102,6 +102,6 @@ class QueryRun:
     position: QueryPosition
     fingerprint: str = ""
     stateful: bool = False
-    counts: QueryCounts = QueryCounts()
+    counts: QueryCounts = NO_COUNTS
     failure: BaseException | None = None
     stopping: threading.Event = field(default_factory=threading.Event)

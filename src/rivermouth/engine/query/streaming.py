@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
 
 Batch = Callable[["DataFrame", int, str, "QueryRun"], None]
-_POLL_S: Final = 0.2
+_POLL_S: Final = 0.05
 _CHANGED_ROWS: Final = (
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
     "DELTA_SOURCE_IGNORE_DELETE",
@@ -80,18 +80,19 @@ def run_query(
         raise failure(error, run) from error
     callback.query_id = str(query.id)
     callback.ready()
-    return _until_done(query, run, callback)
+    return _until_done(query, run)
 
 
-def _until_done(query: StreamingQuery, run: QueryRun, callback: _Callback) -> int:
+def _until_done(query: StreamingQuery, run: QueryRun) -> int:
     late, seen = 0, -1
     try:
-        while query.isActive and not run.stopping.is_set():
-            query.awaitTermination(_POLL_S)
+        while query.isActive and not run.stopping.wait(_POLL_S):
             for progress in query.recentProgress:
                 if progress["batchId"] > seen:
                     seen = progress["batchId"]
                     late += sum(each.get("numRowsDroppedByWatermark", 0) for each in progress["stateOperators"])
+        if (ended := query.exception()) is not None and not run.stopping.is_set():
+            raise failure(run.failure or ended, run) from ended
     except (PySparkException, Py4JJavaError) as error:
         if not run.stopping.is_set():
             raise failure(run.failure or error, run) from error
@@ -141,9 +142,9 @@ class _Callback:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         run = self._run
         self._ready.wait()
+        if run.stopping.is_set():
+            raise _Stopping
         try:
-            if run.stopping.is_set():
-                raise _Stopping
             self._batch(frame, batch_id, self.query_id, run)
         except BaseException as error:
             run.failure = run.failure or error
@@ -276,10 +277,12 @@ def run_sink_query(
     seen = -1
     try:
         query = writer.start()
-        while query.isActive and not stopping.is_set():
-            query.awaitTermination(_POLL_S)
+        while query.isActive and not stopping.wait(_POLL_S):
+            pass
         if query.isActive:
             query.stop()
+        if (ended := query.exception()) is not None:
+            raise ended
         for progress in query.recentProgress:
             if progress["batchId"] > seen:
                 seen = progress["batchId"]

@@ -20,7 +20,7 @@ def column_text(value: Any) -> str:
         return value
     node = getattr(value, "_jc", None)
     if node is not None:
-        return str(node.expr().sql()) if hasattr(node, "expr") else str(node.toString())
+        return str(node.node().sql())
     name = getattr(value, "name", None)
     return name if isinstance(name, str) else str(value)
 
@@ -30,7 +30,10 @@ def column_name(value: Any) -> str:
     if isinstance(value, str):
         return value
     node = getattr(value, "_jc", None)
-    return str(node.toString()) if node is not None else str(getattr(value, "name", value))
+    if node is not None:
+        return str(node.toString())
+    name = getattr(value, "name", value)
+    return name if isinstance(name, str) else str(value)
 
 
 def column_names(registry: Registry, what: str, argument: str, value: Any) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirement
 from rivermouth.pipelines.python.dbutils import NotebookExit
 from rivermouth.pipelines.python.registry import Registry, collecting
 from rivermouth.pipelines.spec import Definitions, SourceLine
-from rivermouth.pipelines.sql import read_sql
+from rivermouth.pipelines.sql.read import read_sql
 
 _CELL: Final = "#cell"
 
@@ -63,7 +63,7 @@ class Evaluation:
                 self._run(file, cell, namespace)
             elif cell.language == "pip":
                 self._pip(cell)
-            elif cell.language not in ("markdown",):
+            elif cell.language != "markdown":
                 self.registry.note(cell.at, f"a cell of {cell.language} is not run")
         self.running.pop()
 
@@ -146,7 +146,7 @@ def _notebook(path: Path) -> Path | None:
 
 @contextlib.contextmanager
 def importing(root: Path, files: Sequence[Path]) -> Iterator[None]:
-    """Modules beside the files can be imported; afterwards they are forgotten, so that the next run reads them again."""
+    """Modules beside the files can be imported in the block; afterwards they are forgotten."""
     folders = dict.fromkeys([str(root), *(str(file.parent) for file in files)])
     before, known = list(sys.path), set(sys.modules)
     sys.path[:0] = folders

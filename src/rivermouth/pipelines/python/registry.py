@@ -85,7 +85,7 @@ class Registry:
 
     @staticmethod
     def _is_ours(filename: str) -> bool:
-        return filename.startswith(_OURS) or filename.startswith("<frozen ")
+        return filename.startswith((_OURS, "<frozen "))
 
 
 _CURRENT: ContextVar[Registry | None] = ContextVar("rivermouth_pipeline_registry", default=None)

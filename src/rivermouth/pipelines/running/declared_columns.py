@@ -24,9 +24,12 @@ def declared_columns(dataset: Dataset) -> T.StructType | None:
     if dataset.schema is None or isinstance(dataset.schema, T.StructType):
         return dataset.schema
     try:
-        return T.StructType.fromDDL(str(dataset.schema))
+        found = T.StructType.fromDDL(str(dataset.schema))
     except PySparkException as error:
         raise DatasetSchemaInvalid(at=str(dataset.at), dataset=dataset.name, detail=first_line(error)) from error
+    if not isinstance(found, T.StructType):
+        raise DatasetSchemaInvalid(at=str(dataset.at), dataset=dataset.name, detail="it has no names of columns")
+    return found
 
 
 def united(schemas: list[T.StructType]) -> T.StructType | None:

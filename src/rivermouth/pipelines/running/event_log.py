@@ -22,9 +22,9 @@ from rivermouth.ports.delta import delta_table
 if TYPE_CHECKING:
     from rivermouth.domain.query.query_entry import QueryCounts
     from rivermouth.engine.query.query_events import QueryEvent, QueryListener
-    from rivermouth.pipelines.commands import Selection
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.update import DatasetOutcome
+    from rivermouth.pipelines.selection import Selection
     from rivermouth.pipelines.spec import EventHook
 
 COLUMNS: Final = T.StructType(
@@ -51,7 +51,9 @@ COLUMNS: Final = T.StructType(
         T.StructField("timestamp", T.TimestampType()),
         T.StructField("message", T.StringType()),
         T.StructField("level", T.StringType()),
-        T.StructField("error", T.StructType([T.StructField("fatal", T.BooleanType()), T.StructField("message", T.StringType())])),
+        T.StructField(
+            "error", T.StructType([T.StructField("fatal", T.BooleanType()), T.StructField("message", T.StringType())])
+        ),
         T.StructField("details", T.StringType()),
         T.StructField("event_type", T.StringType()),
         T.StructField("maturity_level", T.StringType()),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.query_run import QueryContext, QueryRun
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
+from rivermouth.ports.delta.query_ledger import QueryLedger
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 from rivermouth.side_tables.row_dead_letters import RowDeadLetters
 from rivermouth.side_tables.source_files import SourceFiles
@@ -65,14 +65,14 @@ def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
     )
 
 
-def position_of(context: QueryContext) -> QueryPosition:
-    """Where a flow is in its ledger, without asking Spark."""
-    return context.ledger.position()
-
-
 def analysed_plan(frame: DataFrame) -> str:
     """The analysed query as text."""
     return str(frame._jdf.queryExecution().analyzed().toString())  # noqa: SLF001 - PySpark only prints it
+
+
+def fingerprint_of(frame: DataFrame) -> str:
+    """The fingerprint of a query, as its ledger entries keep it."""
+    return fingerprint(analysed_plan(frame))
 
 
 def keeps_state(frame: DataFrame, analysed: str) -> bool:

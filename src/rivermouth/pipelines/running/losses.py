@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivermouth.domain.query.query_entry import read_json
 from rivermouth.pipelines.running.flow_runs import context_of
-from rivermouth.ports.kafka.kafka_client import Kafka
+from rivermouth.ports.kafka.kafka_cluster import Kafka
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_run import QueryContext
@@ -68,7 +68,9 @@ def _of_files(loaded: Loaded, context: QueryContext, source: int) -> str:
     """Whether files that were read are gone."""
     session = loaded.workspace.session
     entry = context.ledger.position(session).entry
-    known = [path for number, path, _ in context.source_files.known(session, context.flow, entry.number) if number == source]
+    known = [
+        path for number, path, _ in context.source_files.known(session, context.flow, entry.number) if number == source
+    ]
     gone = [path for path in known if not _is_there(session, path)]
     return f"{len(gone)} of {len(known)} files that it has read are gone" if gone else ""
 

@@ -63,7 +63,7 @@ class Pipeline:
         return {prefix: self._absolute(text) for prefix, text in found.items()}
 
     def located(self, path: str) -> str:
-        """A path as Spark finds it: one of Databricks' mapped by ``paths``, a relative one below the pipeline's folder."""
+        """A path as Spark finds it: Databricks' by ``paths``, a relative one below the pipeline's folder."""
         plain = path.removeprefix("dbfs:")
         for prefix, folder in self.paths.items():
             start = prefix.removeprefix("dbfs:").rstrip("/")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
 from rivermouth.engine.query import auto_cdc, query_batch, refresh
 from rivermouth.engine.query.query_events import ViewUnchanged
 from rivermouth.engine.query.streaming import run_batch, run_query
@@ -38,7 +38,7 @@ class Done:
         reason: Why a view was computed or not.
     """
 
-    counts: QueryCounts = QueryCounts()
+    counts: QueryCounts = NO_COUNTS
     late_rows: int = 0
     reason: str = ""
 
@@ -102,7 +102,7 @@ def _view(loaded: Loaded, evaluated: Evaluated, run: QueryRun) -> Done:
     sources, outside = versions(loaded, evaluated.inputs)
     analysed = analysed_plan(evaluated.frame)
     decision = refresh.decide(
-        run.position.entry, run.fingerprint, sources, outside, deterministic=_is_deterministic(analysed)
+        run.position.entry, run.fingerprint, sources, outside, deterministic=is_deterministic(analysed)
     )
     if not decision.computes:
         run.context.emit(ViewUnchanged(run.context.dataset, run.context.flow, decision.reason))
@@ -128,7 +128,7 @@ def versions(loaded: Loaded, inputs: tuple[Input, ...]) -> tuple[dict[str, int],
     return places, tuple(outside)
 
 
-def _is_deterministic(analysed: str) -> bool:
+def is_deterministic(analysed: str) -> bool:
     """Whether the same rows come to the same result at another time."""
     text = analysed.lower()
     return not any(f"{name}(" in text for name in ("current_timestamp", "current_date", "now", "rand", "randn", "uuid"))

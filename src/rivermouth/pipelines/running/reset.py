@@ -9,16 +9,17 @@ from rivermouth.engine.query.query_events import Note
 from rivermouth.errors import RefreshWouldLose, ResetNotAllowed
 from rivermouth.pipelines.running.flow_runs import context_of
 from rivermouth.pipelines.running.losses import what_would_be_lost
+from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rivermouth.engine.query.query_events import QueryEvent
-    from rivermouth.pipelines.commands import Selection
     from rivermouth.pipelines.graph import Node
     from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.selection import Selection
 
 _RESET_ALLOWED = "pipelines.reset.allowed"
 
@@ -36,22 +37,9 @@ def prepare_selection(
     Guarantees:
         All of them are checked before the first is cleared.
     """
-    from rivermouth.pipelines.commands import chosen_names  # noqa: PLC0415 - the shell's room is above
-
-    named = chosen_names(loaded, selection.full_refresh)
-    cleared = set(named)
-    for node in loaded.graph.nodes:
-        if not node.is_table:
-            continue
-        if not may_be_reset(node):
-            if node.name in named:
-                raise ResetNotAllowed(at=str(node.at), dataset=loaded.graph.names.shown(node.name))
-            if selection.full_refresh_all:
-                shown = loaded.graph.names.shown(node.name)
-                listener(Note(shown, shown, f"{shown} is not cleared: {_RESET_ALLOWED} = false"))
-        elif selection.full_refresh_all:
-            cleared.add(node.name)
-    reset = chosen_names(loaded, selection.reset_checkpoint)
+    named = chosen_names(loaded.graph, loaded.pipeline.name, selection.full_refresh)
+    cleared = named | _all_that_may_be(loaded, named, listener, everything=selection.full_refresh_all)
+    reset = chosen_names(loaded.graph, loaded.pipeline.name, selection.reset_checkpoint)
     nodes = [node for node in loaded.graph.nodes if node.name in cleared]
     if not selection.accepts_loss:
         for node in nodes:
@@ -62,8 +50,28 @@ def prepare_selection(
     for node in loaded.graph.nodes:
         if node.name in reset - cleared:
             read_again(loaded, node)
-    wanted = chosen_names(loaded, selection.refresh)
+    wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh)
     return (wanted | cleared | reset) if (wanted or named or reset) and not selection.full_refresh_all else None
+
+
+def _all_that_may_be(
+    loaded: Loaded, named: set[TableName], listener: Callable[[QueryEvent], None], *, everything: bool
+) -> set[TableName]:
+    """All tables whose properties allow a full refresh, where all are asked for.
+
+    Raises:
+        ResetNotAllowed: One is named whose property forbids it.
+    """
+    found = set()
+    for node in loaded.graph.nodes:
+        shown = loaded.graph.names.shown(node.name)
+        if node.is_table and may_be_reset(node):
+            found.add(node.name)
+        elif node.name in named:
+            raise ResetNotAllowed(at=str(node.at), dataset=shown)
+        elif node.is_table and everything:
+            listener(Note(shown, shown, f"{shown} is not cleared: {_RESET_ALLOWED} = false"))
+    return found if everything else set()
 
 
 def may_be_reset(node: Node) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rivermouth.errors import SqlFunctionRefused
 from rivermouth.names import quoted
@@ -13,7 +14,6 @@ from rivermouth.pipelines.sql.rewrite import rewritten
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rivermouth.pipelines.running.workspace import Workspace
     from rivermouth.pipelines.spec import SourceLine
     from rivermouth.pipelines.sql.sources import Reference, TableFunction
 
@@ -21,7 +21,31 @@ _FILE_FORMATS: Final = frozenset({"delta", "parquet", "json", "csv", "orc", "tex
 _KAFKA_NAMES: Final = {"bootstrapservers": "kafka.bootstrap.servers", "startingoffsets": "startingOffsets"}
 
 
-def spark_sql(text: str, workspace: Workspace, at: SourceLine) -> str:
+class SqlSources(Protocol):
+    """What SQL reads from."""
+
+    session: Any
+    """The pipeline's session."""
+    params: Mapping[str, str]
+    """Values of parameters."""
+
+    def table_of_parts(self, parts: tuple[str, ...], *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
+        """A frame of a table; None where Spark itself is to find it."""
+
+    def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
+        """A frame of ``read_files`` or ``cloud_files``."""
+
+    def located(self, path: str) -> str:
+        """A path as Spark finds it."""
+
+    def note(self, what: Input) -> None:
+        """Hears what is read."""
+
+    def secret(self, scope: str, key: str) -> str:
+        """A secret."""
+
+
+def spark_sql(text: str, workspace: SqlSources, at: SourceLine) -> str:
     """A statement as Spark takes it; for its tables and table functions there are temporary views afterwards.
 
     Raises:
@@ -45,25 +69,27 @@ def spark_sql(text: str, workspace: Workspace, at: SourceLine) -> str:
         if frame is None:
             workspace.note(Input(f"table {'.'.join(parts)}", stream, inside=False))
             return None
-        return view(frame, parts[-1] if not stream else f"{parts[-1]}")
+        return view(frame, parts[-1])
 
     def function(call: TableFunction) -> str:
         return view(_called(call, workspace), f"{call.name}_source")
 
-    params = {name: value for name, value in workspace.pipeline.configuration.items()}
-    return rewritten(text, table=table, function=function, params=params, secret=workspace.secret, at=at)
+    params, secret = workspace.params, workspace.secret
+    return rewritten(text, table=table, function=function, params=params, secret=secret, at=at)
 
 
-def _path(parts: tuple[str, ...], workspace: Workspace, view: object, *, stream: bool) -> str | None:
+def _path(
+    parts: tuple[str, ...], workspace: SqlSources, view: Callable[[DataFrame, str], str], *, stream: bool
+) -> str | None:
     kind, place = parts[0].lower(), workspace.located(parts[1])
     workspace.note(Input(f"{kind} {place}", stream, inside=False, location=place if kind == "delta" else None))
     if stream:
         frame = workspace.session.readStream.format(kind).load(place)
-        return str(view(frame, f"{kind}_source"))  # type: ignore[operator]
+        return view(frame, f"{kind}_source")
     return f"{kind}.{quoted(place)}"
 
 
-def _called(call: TableFunction, workspace: Workspace) -> DataFrame:
+def _called(call: TableFunction, workspace: SqlSources) -> DataFrame:
     """The frame of a table function."""
     options = call.options(workspace.secret)
     if call.name in ("read_files", "cloud_files"):
@@ -75,7 +101,7 @@ def _called(call: TableFunction, workspace: Workspace) -> DataFrame:
         return workspace.files_by_sql(path, options, stream=call.is_streaming)
     if call.name == "read_kafka":
         given = {_KAFKA_NAMES.get(name.lower(), name): value for name, value in options.items()}
-        if call.is_streaming:
-            return workspace.session.readStream.format("kafka").options(**given).load()
-        return workspace.session.read.format("kafka").options(**given).load()
+        reader = workspace.session.readStream if call.is_streaming else workspace.session.read
+        found: DataFrame = reader.format("kafka").options(**given).load()
+        return found
     raise SqlFunctionRefused(at=call.at, function=call.name)

@@ -6,22 +6,34 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from rivermouth.domain.query.query_entry import QueryCounts
-from rivermouth.engine.query.query_events import FlowCompleted, FlowFailed, FlowSkipped, FlowStarted, QueryEvent
+from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
+from rivermouth.engine.query.query_events import (
+    FlowCompleted,
+    FlowFailed,
+    FlowRetried,
+    FlowSkipped,
+    FlowStarted,
+    QueryEvent,
+)
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.running.refresh_node import refresh_node
+from rivermouth.spec import duration_s
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
-    from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.load import Loaded
 
 Result = Literal["completed", "failed", "skipped"]
 _SIDE_BY_SIDE: Final = 4
+_TRIES: Final = 8
+_LONGEST_WAIT_S: Final = 60.0
+_INTERVAL: Final = "pipelines.trigger.interval"
+_DEFAULT_INTERVAL_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +51,7 @@ class DatasetOutcome:
 
     dataset: str
     result: Result
-    counts: QueryCounts = QueryCounts()
+    counts: QueryCounts = NO_COUNTS
     seconds: float = 0.0
     error: RivermouthError | None = None
     reason: str = ""
@@ -98,6 +110,62 @@ class Update:
                         outcomes[running.pop(future).name] = future.result()
         return [outcomes[node.name] for node in nodes]
 
+    def follow(self, chosen: Collection[TableName] | None = None) -> list[DatasetOutcome]:
+        """Goes on until it is stopped: each flow looks for rows at its interval, a view is computed when it can be new.
+
+        Returns:
+            An outcome for each table and sink, in the order of the graph.
+        """
+        nodes = [node for node in self.loaded.graph.nodes if node.kind != "view"]
+        nodes = [node for node in nodes if chosen is None or node.name in chosen]
+        flows = [(node, flow) for node in nodes for flow in node.flows]
+        outcomes: dict[TableName, DatasetOutcome] = {
+            node.name: DatasetOutcome(self._shown(node), "completed") for node in nodes
+        }
+        with ThreadPoolExecutor(max(1, len(flows)), thread_name_prefix="rivermouth-flow") as pool:
+            done = {pool.submit(self._follow, node, flow): node for node, flow in flows}
+            for future, node in done.items():
+                before, found = outcomes[node.name], future.result()
+                counts = before.counts + found.counts
+                outcomes[node.name] = replace(before if before.error is not None else found, counts=counts)
+        return [outcomes[node.name] for node in nodes]
+
+    def _follow(self, node: Node, flow: FlowNode) -> DatasetOutcome:
+        started, shown, counts, failures = time.monotonic(), self._shown(node), QueryCounts(), 0
+        interval_s, error = interval(self.loaded, flow), None
+        once = flow.once or flow.kind in ("refresh", "auto_cdc_from_snapshot")
+        self.tell(FlowStarted(shown, flow.name))
+        while not self.stopping.is_set():
+            error = None
+            try:
+                done = refresh_node(
+                    self.loaded,
+                    node,
+                    flow,
+                    self.tell,
+                    self.stopping,
+                    self.step,
+                    interval_s=None if once else interval_s,
+                )
+                counts, failures = counts + done.counts, 0
+            except RivermouthError as found:
+                error, failures = found.located(str(flow.at)), failures + 1
+                wait_s = min(_LONGEST_WAIT_S, 2.0**failures)
+                if failures >= _TRIES or not may_pass(error):
+                    self.tell(FlowFailed(shown, flow.name, str(error), error.code))
+                    break
+                self.tell(FlowRetried(shown, flow.name, str(error), wait_s))
+                self.stopping.wait(wait_s)
+            if flow.once and error is None:
+                break
+            if once and error is None:
+                self.stopping.wait(interval_s)
+        seconds = time.monotonic() - started
+        if error is not None:
+            return DatasetOutcome(shown, "failed", counts, seconds, error)
+        self.tell(FlowCompleted(shown, flow.name, counts, 0, seconds))
+        return DatasetOutcome(shown, "completed", counts, seconds)
+
     def _keeps_from(self, before: set[TableName], outcomes: dict[TableName, DatasetOutcome]) -> str:
         if self.stopping.is_set():
             return "the update was stopped"
@@ -126,6 +194,17 @@ class Update:
             counts, reason = counts + done.counts, done.reason
             self.tell(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))
         return DatasetOutcome(shown, "completed", counts, time.monotonic() - started, reason=reason)
+
+
+def interval(loaded: Loaded, flow: FlowNode) -> float:
+    """How often a flow looks for rows, in seconds: ``pipelines.trigger.interval`` of the flow, then of the pipeline."""
+    said = flow.query.conf.get(_INTERVAL) or loaded.pipeline.configuration.get(_INTERVAL)
+    return float(str(duration_s(said))) if said else _DEFAULT_INTERVAL_S
+
+
+def may_pass(error: RivermouthError) -> bool:
+    """Whether a flow that goes on is tried again: what Spark says may pass, what we have found out does not."""
+    return error.code in ("QUERY_FAILED", "COMMIT_LOST", "QUERY_INVALID")
 
 
 def failed(outcomes: Sequence[DatasetOutcome]) -> list[DatasetOutcome]:

@@ -59,6 +59,7 @@ class Workspace(Reader):
     ) -> None:
         self.pipeline = pipeline
         self.names = pipeline.names
+        self.params = pipeline.configuration
         self.files_of_lake = files
         self.registry = registry
         self.session = PipelineSession(spark, self)
@@ -170,8 +171,7 @@ class Workspace(Reader):
         shown = self.names.shown(node.name)
         self.note(Input(shown, stream, inside=True, location=node.location))
         if node.kind == "view":
-            frame = self.evaluate(node.flows[0].query, shown, node.at).frame
-            return frame
+            return self.evaluate(node.flows[0].query, shown, node.at).frame
         if node.columns is None:
             fix = f'give it a schema, or a flow: @dp.append_flow(target="{shown}")'
             raise DatasetUnknown(at=str(node.at), reader="a query", name=f"{shown}, which no flow writes,", fix=fix)

@@ -31,7 +31,7 @@ class Catalogue(Protocol):
     def located(self, path: str) -> str:
         """A path of Databricks' as one of this lake; others as they are."""
 
-    def reads(self, what: str) -> None:
+    def reads(self, what: str, *, stream: bool = False) -> None:
         """Hears of a source that is no dataset of the pipeline."""
 
     def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -52,7 +52,7 @@ class PipelineSession(SparkSession):
         self._settings = _Settings(self._jsparkSession.conf())
 
     @property
-    def conf(self) -> RuntimeConfig:  # type: ignore[override]
+    def conf(self) -> RuntimeConfig:
         """The session's settings; also those that only the pipeline knows."""
         return self._settings
 
@@ -97,7 +97,7 @@ class _Settings(RuntimeConfig):
         except AnalysisException:
             self._kept[key] = str(value)
 
-    def get(self, key: str, *default: Any) -> str | None:  # type: ignore[override]
+    def get(self, key: str, *default: Any) -> str | None:
         """The value.
 
         Raises:
@@ -192,7 +192,7 @@ class _StreamReader(DataStreamReader):
         found = self._catalogue.table(tableName, stream=True, options=self._options)
         if found is not None:
             return found
-        self._catalogue.reads(f"table {tableName}")
+        self._catalogue.reads(f"table {tableName}", stream=True)
         return super().table(tableName)
 
     def load(self, path: str | None = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:  # noqa: A002
@@ -202,10 +202,34 @@ class _StreamReader(DataStreamReader):
         if kind == AUTO_LOADER:
             wanted = schema if schema is not None else self._wanted
             return self._catalogue.files(place or "", given, wanted)
-        self._catalogue.reads(f"{kind or 'files'} {place or ''}".strip())
+        what = f"{kind} {given.get('subscribe') or given.get('subscribePattern') or ''}" if kind == "kafka" else None
+        self._catalogue.reads(what or f"{kind or 'files'} {place or ''}".strip(), stream=True)
         if kind == "kafka":
             super().options(**self._catalogue.kafka(given))
         return super().load(path and self._catalogue.located(path), format, schema, **options)
+
+    def json(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().json(self._at(path), *args, **options)
+
+    def csv(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().csv(self._at(path), *args, **options)
+
+    def parquet(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().parquet(self._at(path), *args, **options)
+
+    def text(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().text(self._at(path), *args, **options)
+
+    def orc(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().orc(self._at(path), *args, **options)
+
+    def xml(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().xml(self._at(path), *args, **options)
+
+    def _at(self, path: str) -> str:
+        found = self._catalogue.located(path)
+        self._catalogue.reads(f"files {found}", stream=True)
+        return found
 
 
 def _text(value: Any) -> str:
