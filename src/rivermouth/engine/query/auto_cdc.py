@@ -282,7 +282,7 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
     with computed(changes, *counting) as (ready, told):
         for name, what in (("null_keys", "a key column"), ("null_sequences", "sequence_by")):
             if told[name]:
-                raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, what=what, rows=told[name])
+                raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, part=what, rows=told[name])
         counts = row_expectations.counted(expectations, told.asDict())
         way_columns = row_expectations.way_columns(expectations)
         rows = ready.where(in_table).drop(*way_columns)

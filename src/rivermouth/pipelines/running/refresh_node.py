@@ -59,6 +59,7 @@ def refresh_node(
         RivermouthError: The typed reason why it failed.
     """
     workspace, context = loaded.workspace, context_of(loaded, node, flow, listener, step)
+    workspace.activate()
     if flow.kind == "auto_cdc_from_snapshot":
         return Done(run_snapshots(loaded, node, flow, context))
     evaluated = workspace.evaluate(flow.query, context.dataset, flow.at)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.domain.query.query_entry import QueryCounts
@@ -15,7 +14,7 @@ from rivermouth.engine.query import auto_cdc
 from rivermouth.engine.query.streaming import run_batch
 from rivermouth.errors import SnapshotInvalid
 from rivermouth.pipelines.running.flow_runs import opened
-from rivermouth.pipelines.running.resolve import takes_version
+from rivermouth.pipelines.running.resolve import VERSION_TYPES, is_versioned, takes_version
 from rivermouth.pipelines.spec import PythonQuery
 
 if TYPE_CHECKING:
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
-
-_TYPES: Final[dict[type, T.DataType]] = {
-    int: T.LongType(),
-    str: T.StringType(),
-    dt.datetime: T.TimestampType(),
-    dt.date: T.DateType(),
-}
 
 
 def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext) -> QueryCounts:
@@ -64,14 +56,10 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
 
 
 def _checked(found: Any, flow: FlowNode) -> tuple[DataFrame, Any]:
-    if not (isinstance(found, tuple) and len(found) == 2 and type(found[1]) in _TYPES):  # noqa: PLR2004 - a pair
+    if not is_versioned(found):
         raise SnapshotInvalid(at=str(flow.at), flow=flow.name)
-    return found
-
-
-def version_type(version: Any) -> T.DataType:
-    """The type of the column that holds a version."""
-    return _TYPES.get(type(version), T.TimestampType())
+    pair: tuple[DataFrame, Any] = found
+    return pair
 
 
 def _newest(loaded: Loaded, context: QueryContext) -> Any:
@@ -91,7 +79,7 @@ def _merge(loaded: Loaded, node: Node, flow: FlowNode, run: QueryRun, frame: Dat
         msg = "a flow of snapshots has settings of AUTO CDC"
         raise TypeError(msg)
     del node
-    kind = version_type(version)
+    kind = VERSION_TYPES[type(version)]
     target = auto_cdc.open_target(loaded.workspace.session, run, cdc, kind, snapshots=True)
     text = version.isoformat() if isinstance(version, (dt.date, dt.datetime)) else version
     lines = (json.dumps({"snapshot": type(version).__name__}), json.dumps(text))

@@ -138,6 +138,11 @@ class Workspace(Reader):
             return DatasetUnknown(at=place, reader=dataset, name=name, fix=fix)
         return QueryInvalid(at=place, dataset=dataset, detail=first_line(error))
 
+    def activate(self) -> None:
+        """Delta takes its settings from the session that is the thread's: from now on this one, in this thread."""
+        jvm: Any = self.session._jvm  # noqa: SLF001 - PySpark sets it for a whole process
+        getattr(jvm, "org.apache.spark.sql.classic.SparkSession").setActiveSession(self.session._jsparkSession)  # noqa: SLF001
+
     # What sessions ask
 
     def read(self, name: str, *, stream: bool) -> DataFrame:
