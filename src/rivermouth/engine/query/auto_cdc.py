@@ -24,7 +24,7 @@ from rivermouth.errors import CdcValueNull
 from rivermouth.names import quoted
 from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.delta.query_ledger import QueryLedger
-from rivermouth.ports.spark.persisted import computed, held_bytes
+from rivermouth.ports.internals.persisted import computed, held_bytes
 from rivermouth.rows import row_expectations
 from rivermouth.rows.keyed import partial_updates
 from rivermouth.rows.keyed.change_order import ChangeOrder

@@ -14,6 +14,7 @@ from rivermouth.engine.query import auto_cdc
 from rivermouth.engine.query.streaming import run_batch
 from rivermouth.errors import SnapshotInvalid
 from rivermouth.pipelines.running.flow_runs import opened
+from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.pipelines.running.resolve import VERSION_TYPES, is_versioned, takes_version
 from rivermouth.pipelines.spec import PythonQuery
 
@@ -34,9 +35,9 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
     """
     counts, query = QueryCounts(), flow.query
     if not isinstance(query, PythonQuery) or not takes_version(query):
-        frame = loaded.workspace.evaluate(query, context.dataset, flow.at).frame
+        frame = in_own_session(loaded.workspace.evaluate(query, context.dataset, flow.at)).frame
         run = opened(loaded, context, frame)
-        _merge(loaded, node, flow, run, frame, dt.datetime.now(dt.UTC))
+        _merge(flow, run, frame, dt.datetime.now(dt.UTC))
         return run.counts
     while True:
         found: list[Any] = []
@@ -47,11 +48,12 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
             # A frame stands for none, so that the workspace has one to look at.
             return loaded.workspace.session.range(0) if found[0] is None else _checked(found[0], flow)[0]
 
-        frame = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf), context.dataset, flow.at).frame
+        evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf), context.dataset, flow.at)
         if found[0] is None:
             return counts
+        frame = in_own_session(evaluated).frame
         run = opened(loaded, context, frame)
-        _merge(loaded, node, flow, run, frame, found[0][1])
+        _merge(flow, run, frame, found[0][1])
         counts += run.counts
 
 
@@ -73,14 +75,13 @@ def _newest(loaded: Loaded, context: QueryContext) -> Any:
     return dt.date.fromisoformat(text) if kind == "date" else text
 
 
-def _merge(loaded: Loaded, node: Node, flow: FlowNode, run: QueryRun, frame: DataFrame, version: Any) -> None:
+def _merge(flow: FlowNode, run: QueryRun, frame: DataFrame, version: Any) -> None:
     cdc = flow.cdc
     if cdc is None:
         msg = "a flow of snapshots has settings of AUTO CDC"
         raise TypeError(msg)
-    del node
     kind = VERSION_TYPES[type(version)]
-    target = auto_cdc.open_target(loaded.workspace.session, run, cdc, kind, snapshots=True)
+    target = auto_cdc.open_target(frame.sparkSession, run, cdc, kind, snapshots=True)
     text = version.isoformat() if isinstance(version, (dt.date, dt.datetime)) else version
     lines = (json.dumps({"snapshot": type(version).__name__}), json.dumps(text))
     rows = _with_mark(frame, F.lit(text).cast(kind))
