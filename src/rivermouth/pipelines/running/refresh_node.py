@@ -63,7 +63,7 @@ def refresh_node(
     workspace, context = loaded.workspace, context_of(loaded, node, flow, listener, step)
     workspace.activate()
     if flow.kind == "auto_cdc_from_snapshot":
-        return Done(run_snapshots(loaded, node, flow, context))
+        return Done(run_snapshots(loaded, flow, context))
     evaluated = workspace.evaluate(flow.query, context.dataset, flow.at)
     if node.kind == "sink":
         return Done(*sinks.run_sink(node, flow, evaluated.frame, context, stopping, interval_s))

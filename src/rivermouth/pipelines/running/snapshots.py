@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
-    from rivermouth.pipelines.graph import FlowNode, Node
+    from rivermouth.pipelines.graph import FlowNode
     from rivermouth.pipelines.running.load import Loaded
 
 
-def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext) -> QueryCounts:
+def run_snapshots(loaded: Loaded, flow: FlowNode, context: QueryContext) -> QueryCounts:
     """Merges the snapshots that are new; where a function gives them, one after the other until there is none.
 
     Raises:
