@@ -136,7 +136,7 @@ CASES = {
     "a schema that is none": (
         "@dp.table(schema='id biggint')\ndef a():\n    return spark.readStream.format('rate').load()\n",
         "[DATASET_SCHEMA_INVALID] dataset a: its schema cannot be read: [UNSUPPORTED_DATATYPE] Unsupported data type "
-        '"BIGGINT". SQLSTATE: 0A000; the pipeline was not run\n'
+        '"BIGGINT". SQLSTATE: 0A000 (line 1, pos 3); the pipeline was not run\n'
         "  at: src/a.py:2\n"
         '  hint: write it like this: schema="id BIGINT, name STRING"',
     ),

@@ -51,7 +51,7 @@ class _Secrets:
         name = secret_variable(scope, key)
         if name not in self._environ:
             detail = f"the variable {name} is not set"
-            raise SecretMissing(reference=f"secret {scope}/{key}", detail=detail, fix=f"export {name}=...")
+            raise SecretMissing(reference=f"{scope}/{key}", detail=detail, fix=f"export {name}=...")
         return self._environ[name]
 
     def getBytes(self, scope: str, key: str) -> bytes:  # noqa: N802
