@@ -80,7 +80,11 @@ def _filled(rows):
         elif row["op"] == "U":
             before = table.get(row["id"], (None, None, None))
             name, city = row.get("name"), row.get("city")
-            table[row["id"]] = (row["id"], name if name is not None else before[1], city if city is not None else before[2])
+            table[row["id"]] = (
+                row["id"],
+                name if name is not None else before[1],
+                city if city is not None else before[2],
+            )
     return sorted(table.values(), key=repr)
 
 
