@@ -157,7 +157,7 @@ def read_properties(cursor: Cursor) -> dict[str, str]:
             found[key] = inner.string()
         else:
             low = inner.i
-            while not inner.ended and inner.word() != ",":
+            while inner.word() not in (",", ""):
                 inner.i += 1
             if low == inner.i:
                 raise inner.unexpected(f"a value of {key}")
