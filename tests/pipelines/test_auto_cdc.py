@@ -132,7 +132,8 @@ def next_snapshot(latest):
 dp.create_streaming_table("newest")
 dp.create_auto_cdc_from_snapshot_flow(target="newest", source=next_snapshot, keys=["id"])
 dp.create_streaming_table("versions")
-dp.apply_changes_from_snapshot("versions", snapshot_and_version=next_snapshot, keys=["id"], stored_as_scd_type=2, name="v")
+snapshots = {"snapshot_and_version": next_snapshot, "keys": ["id"], "stored_as_scd_type": 2}
+dp.apply_changes_from_snapshot("versions", **snapshots, name="v")
 """,
     )
     found = folder.run()

@@ -25,8 +25,8 @@ CASES = {
             "@dp.table\ndef paid():\n    return spark.readStream.table('orderz')\n"
         ),
         (
-            "[DATASET_UNKNOWN] paid reads orderz, which is neither in the pipeline, nor a table of the lake or the catalog; "
-            "nothing was run\n"
+            "[DATASET_UNKNOWN] paid reads orderz, which is neither in the pipeline, nor a table of the lake or the "
+            "catalog; nothing was run\n"
             "  at: src/a.py:7\n"
             "  hint: did you mean 'orders'?"
         ),
@@ -115,8 +115,8 @@ CASES = {
     "a function without a frame": (
         "@dp.table\ndef a():\n    spark.range(3)\n",
         (
-            "[QUERY_FUNCTION_FAILED] dataset a: its function failed with TypeError: it returned NoneType, and no frame; "
-            "nothing was written to it\n"
+            "[QUERY_FUNCTION_FAILED] dataset a: its function failed with TypeError: it returned NoneType, and "
+            "no frame; nothing was written to it\n"
             "  at: src/a.py:2\n"
             "  hint: rivermouth validate, after the line above is corrected"
         ),
@@ -124,8 +124,8 @@ CASES = {
     "an unknown column": (
         "@dp.materialized_view\ndef a():\n    return spark.range(3).select('nothing')\n",
         (
-            "[QUERY_INVALID] dataset a: Spark refuses its query: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or "
-            "function parameter with name `nothing` cannot be resolved. Did you mean one of the following? [`id`]. "
+            "[QUERY_INVALID] dataset a: Spark refuses its query: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, "
+            "or function parameter with name `nothing` cannot be resolved. Did you mean one of the following? [`id`]. "
             "SQLSTATE: 42703; nothing was written to it\n"
             "  at: src/a.py:4\n"
             "  hint: rivermouth validate, after the query is corrected"
@@ -182,8 +182,8 @@ CASES = {
     "a schema that is none": (
         "@dp.table(schema='id biggint')\ndef a():\n    return spark.readStream.format('rate').load()\n",
         (
-            "[DATASET_SCHEMA_INVALID] dataset a: its schema cannot be read: [UNSUPPORTED_DATATYPE] Unsupported data type "
-            '"BIGGINT". SQLSTATE: 0A000 (line 1, pos 3); the pipeline was not run\n'
+            "[DATASET_SCHEMA_INVALID] dataset a: its schema cannot be read: [UNSUPPORTED_DATATYPE] Unsupported data "
+            'type "BIGGINT". SQLSTATE: 0A000 (line 1, pos 3); the pipeline was not run\n'
             "  at: src/a.py:2\n"
             '  hint: write it like this: schema="id BIGINT, name STRING"'
         ),

@@ -30,7 +30,10 @@ def behind():
     return spark.readStream.table("bad")
 
 dp.create_streaming_table("snapshots")
-dp.create_auto_cdc_from_snapshot_flow("snapshots", lambda latest: (spark.range(3), 1) if latest is None else 7, keys=["id"])
+def snapshot(latest):
+    return (spark.range(3), 1) if latest is None else 7
+
+dp.create_auto_cdc_from_snapshot_flow("snapshots", snapshot, keys=["id"])
 """,
     )
     folder.feed("in/1.json", {"id": 1}, {"id": 2})
@@ -42,13 +45,13 @@ dp.create_auto_cdc_from_snapshot_flow("snapshots", lambda latest: (spark.range(3
         "snapshots": "failed",
     }
     assert str(found["bad"].error) == (
-        "[QUERY_FAILED] flow bad failed with StreamingQueryException: ValueError: odd; the batch was not written\n"
-        "  at: src/a.py:14\n"
+        "[QUERY_FAILED] flow bad failed with ValueError: odd; the batch was not written\n"
+        "  at: src/a.py:13\n"
         "  hint: rivermouth run, after the cause is corrected; batches before it are in the table"
     )
     assert str(found["snapshots"].error) == (
         "[SNAPSHOT_INVALID] flow snapshots: its function returned no frame with a version; nothing was written\n"
-        "  at: src/a.py:22\n"
+        "  at: src/a.py:25\n"
         "  hint: return (frame, version) with a version that is a number, a text, a date or a time; or None"
     )
     assert found["behind"].reason == "bad, which it reads, was not refreshed"
@@ -67,7 +70,7 @@ dp.create_auto_cdc_from_snapshot_flow("snapshots", lambda latest: (spark.range(3
     assert str(refused.value) == (
         "[TABLE_SCHEMA_CHANGED] dataset good: column id is bigint in the table, and its query brings string; "
         "nothing was written\n"
-        "  at: src/a.py:10\n"
+        "  at: src/a.py:9\n"
         "  hint: rivermouth run --full-refresh good, or cast the column in the query"
     )
     folder.write("src/a.py", source)
@@ -76,7 +79,7 @@ dp.create_auto_cdc_from_snapshot_flow("snapshots", lambda latest: (spark.range(3
     assert str(folder.run(refresh=("good",))["good"].error) == (
         f"[CHECKPOINT_OF_ANOTHER_FLOW] flow good: checkpoint {mark.parent} belongs to other/good; "
         "the flow was not started\n"
-        "  at: src/a.py:10\n"
+        "  at: src/a.py:9\n"
         "  hint: give the pipeline another name, or remove the folder"
     )
 
@@ -114,7 +117,7 @@ def first_seen():
     )
     assert text.endswith(
         "; nothing more was written\n"
-        "  at: src/a.py:12\n"
+        "  at: src/a.py:11\n"
         '  hint: .option("skipChangeCommits", "true") on the read, or read its change data feed'
     )
 

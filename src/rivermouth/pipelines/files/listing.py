@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from rivermouth.decoding.jvm.java_objects import java_session
 from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.jvm.java_objects import java_session
 from rivermouth.errors import FileSourceMissing, FileSourceUnreadable, first_line
 
 if TYPE_CHECKING:

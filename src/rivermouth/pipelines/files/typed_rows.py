@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from rivermouth.decoding.jvm.java_objects import java_session
 from rivermouth import names
 from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.jvm.java_objects import java_session
 from rivermouth.names import folded
 from rivermouth.pipelines.files import failures, rescue, schemas
 from rivermouth.pipelines.files.known_options import FIXED
