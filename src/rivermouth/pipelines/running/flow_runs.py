@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.errors import PySparkException
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.query_run import QueryContext, QueryRun
@@ -91,3 +93,18 @@ def _joins_streams(plan: object) -> bool:
     if plan.nodeName() == "Join" and all(each.isStreaming() for each in mine):  # type: ignore[attr-defined]
         return True
     return any(_joins_streams(each) for each in mine)
+
+
+def needs_whole_result(frame: DataFrame) -> bool:
+    """Whether a streaming query can only give its whole result with each batch: it aggregates without a watermark."""
+    plan, jvm = frame._jdf.queryExecution().analyzed(), cast("Any", frame.sparkSession._jvm)  # noqa: SLF001
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    return not _supports(jvm, plan, modes.Append()) and _supports(jvm, plan, modes.Complete())
+
+
+def _supports(jvm: Any, plan: object, mode: object) -> bool:
+    try:
+        jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
+    except PySparkException:
+        return False
+    return True

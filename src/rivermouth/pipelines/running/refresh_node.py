@@ -12,7 +12,7 @@ from rivermouth.engine.query import auto_cdc, query_batch, refresh
 from rivermouth.engine.query.query_events import ViewUnchanged
 from rivermouth.engine.query.streaming import run_batch, run_query
 from rivermouth.pipelines.running import sinks
-from rivermouth.pipelines.running.flow_runs import analysed_plan, context_of, opened
+from rivermouth.pipelines.running.flow_runs import analysed_plan, context_of, needs_whole_result, opened
 from rivermouth.pipelines.running.resolve import sequence_type
 from rivermouth.pipelines.running.snapshots import run_snapshots
 from rivermouth.ports.delta import delta_table
@@ -71,8 +71,10 @@ def refresh_node(
     if flow.once:
         return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run))
     batch = _batch(loaded, node, flow, evaluated, run)
+    run.replaces = flow.cdc is None and len(node.flows) == 1 and needs_whole_result(evaluated.frame)
+    mode = "complete" if run.replaces else "append"
     with workspace.settings(flow.query.conf):
-        late = run_query(evaluated.frame, run, batch, interval_s=interval_s)
+        late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
     return Done(run.counts, late)
 
 

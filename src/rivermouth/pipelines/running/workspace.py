@@ -25,6 +25,7 @@ from rivermouth.pipelines.running.sql_text import spark_sql
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
+from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -171,7 +172,10 @@ class Workspace(Reader):
         shown = self.names.shown(node.name)
         self.note(Input(shown, stream, inside=True, location=node.location))
         if node.kind == "view":
-            return self.evaluate(node.flows[0].query, shown, node.at).frame
+            frame = self.evaluate(node.flows[0].query, shown, node.at).frame
+            expectations = node.dataset.expectations if node.dataset is not None else ()
+            with self.errors(node.at, shown):
+                return row_expectations.passed(frame, expectations)
         if node.columns is None:
             fix = f'give it a schema, or a flow: @dp.append_flow(target="{shown}")'
             raise DatasetUnknown(at=str(node.at), reader="a query", name=f"{shown}, which no flow writes,", fix=fix)
