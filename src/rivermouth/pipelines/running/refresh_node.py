@@ -63,6 +63,7 @@ def refresh_node(
         return Done(run_snapshots(loaded, node, flow, context))
     evaluated = workspace.evaluate(flow.query, context.dataset, flow.at)
     if node.kind == "sink":
+        node = sinks.with_kafka_options(node, workspace.kafka)
         return Done(*sinks.run_sink(node, flow, evaluated.frame, context, stopping, interval_s))
     run = opened(loaded, context, evaluated.frame)
     run.stopping = stopping
