@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
-
-from pyspark.errors import PySparkException
+from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.query_run import QueryContext, QueryRun
+from rivermouth.pipelines.running.query_plans import analysed_plan, keeps_state
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
-
-_STATEFUL = ("Aggregate", "Deduplicate", "FlatMapGroups", "TransformWithState", "StreamingGlobalLimit", "Window")
 
 
 def context_of(
@@ -65,46 +62,3 @@ def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
         fingerprint=fingerprint(analysed),
         stateful=keeps_state(frame, analysed),
     )
-
-
-def analysed_plan(frame: DataFrame) -> str:
-    """The analysed query as text."""
-    return str(frame._jdf.queryExecution().analyzed().toString())  # noqa: SLF001 - PySpark only prints it
-
-
-def fingerprint_of(frame: DataFrame) -> str:
-    """The fingerprint of a query, as its ledger entries keep it."""
-    return fingerprint(analysed_plan(frame))
-
-
-def keeps_state(frame: DataFrame, analysed: str) -> bool:
-    """Whether a streaming query keeps state between its batches: it aggregates, drops duplicates, or joins streams."""
-    if not frame.isStreaming:
-        return False
-    nodes = [line.lstrip(" :+-~'").split(" ", 1)[0].split("(", 1)[0] for line in analysed.splitlines()]
-    if any(node.startswith(_STATEFUL) for node in nodes):
-        return True
-    return _joins_streams(frame._jdf.queryExecution().analyzed())  # noqa: SLF001
-
-
-def _joins_streams(plan: object) -> bool:
-    children = plan.children()  # type: ignore[attr-defined]
-    mine = [children.apply(index) for index in range(children.size())]
-    if plan.nodeName() == "Join" and all(each.isStreaming() for each in mine):  # type: ignore[attr-defined]
-        return True
-    return any(_joins_streams(each) for each in mine)
-
-
-def needs_whole_result(frame: DataFrame) -> bool:
-    """Whether a streaming query can only give its whole result with each batch: it aggregates without a watermark."""
-    plan, jvm = frame._jdf.queryExecution().analyzed(), cast("Any", frame.sparkSession._jvm)  # noqa: SLF001
-    modes = jvm.org.apache.spark.sql.streaming.OutputMode
-    return not _supports(jvm, plan, modes.Append()) and _supports(jvm, plan, modes.Complete())
-
-
-def _supports(jvm: Any, plan: object, mode: object) -> bool:
-    try:
-        jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
-    except PySparkException:
-        return False
-    return True

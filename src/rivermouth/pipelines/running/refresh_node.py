@@ -12,7 +12,8 @@ from rivermouth.engine.query import auto_cdc, query_batch, refresh
 from rivermouth.engine.query.query_events import ViewUnchanged
 from rivermouth.engine.query.streaming import run_batch, run_query
 from rivermouth.pipelines.running import sinks
-from rivermouth.pipelines.running.flow_runs import analysed_plan, context_of, needs_whole_result, opened
+from rivermouth.pipelines.running.flow_runs import context_of, opened
+from rivermouth.pipelines.running.query_plans import analysed_plan, needs_whole_result
 from rivermouth.pipelines.running.resolve import sequence_type
 from rivermouth.pipelines.running.snapshots import run_snapshots
 from rivermouth.ports.delta import delta_table

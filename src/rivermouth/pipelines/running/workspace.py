@@ -20,6 +20,7 @@ from rivermouth.pipelines.graph import Declared, Input, Node
 from rivermouth.pipelines.names import TableName
 from rivermouth.pipelines.python.files import user_line
 from rivermouth.pipelines.python.registry import Reader, Registry, collecting
+from rivermouth.pipelines.running.query_plans import WHOLE_PLANS
 from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
@@ -69,7 +70,7 @@ class Workspace(Reader):
         self._state = state
         self._reads: list[Reads] = []
         registry.reader = self
-        for name, value in pipeline.configuration.items():
+        for name, value in {**WHOLE_PLANS, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
 
     def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:
