@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.errors import RowExpectationFailed
 from rivermouth.pipelines import commands
-from rivermouth.pipelines.running import query_plans
 from rivermouth.pipelines.spec import Expectation
+from rivermouth.ports.internals import query_plans
 from rivermouth.rows import row_expectations
 
 PROJECT = """
@@ -109,5 +110,5 @@ def test_a_query_that_differs_in_its_last_column_alone_is_another(spark):
         fields = ", ".join(f"'f{number}', id" for number in range(40))
         return session.range(1).selectExpr(*columns, f"named_struct({fields}, 'last', {last}) AS nested")
 
-    found = [query_plans.fingerprint_of(query(last)) for last in ("1", "1", "2")]
+    found = [fingerprint(query_plans.analysed_plan(query(last))) for last in ("1", "1", "2")]
     assert found[0] == found[1] != found[2]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.query_run import QueryContext, QueryRun
-from rivermouth.pipelines.running.query_plans import analysed_plan, keeps_state
-from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger
+from rivermouth.ports.internals.delta_snapshot import table_state
+from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 from rivermouth.side_tables.row_dead_letters import RowDeadLetters
 from rivermouth.side_tables.source_files import SourceFiles
@@ -52,13 +52,17 @@ def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
         LedgerLost, LedgerUnreadable, LedgerTooNew: Its entries cannot be known.
     """
     session = loaded.workspace.session
-    state = delta_table.table_state(session, context.places.table)
-    analysed = analysed_plan(frame)
+    state = table_state(session, context.places.table)
     return QueryRun(
         context,
         columns=state.columns,
         table_id=state.table_id,
         position=context.ledger.position(session),
-        fingerprint=fingerprint(analysed),
-        stateful=keeps_state(frame, analysed),
+        fingerprint=fingerprint_of(frame),
+        stateful=keeps_state(frame),
     )
+
+
+def fingerprint_of(frame: DataFrame) -> str:
+    """The fingerprint of a query, as its ledger entries keep it."""
+    return fingerprint(analysed_plan(frame))
