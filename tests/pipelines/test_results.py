@@ -110,5 +110,23 @@ def test_a_query_that_differs_in_its_last_column_alone_is_another(spark):
         fields = ", ".join(f"'f{number}', id" for number in range(40))
         return session.range(1).selectExpr(*columns, f"named_struct({fields}, 'last', {last}) AS nested")
 
-    found = [fingerprint(query_plans.analysed_plan(query(last))) for last in ("1", "1", "2")]
+    found = [printed(query(last)) for last in ("1", "1", "2")]
     assert found[0] == found[1] != found[2]
+
+
+def printed(frame):
+    return fingerprint(query_plans.analysed_plan(frame))
+
+
+def test_the_same_query_is_the_same_again(spark):
+    def stream(minutes):
+        read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "x:1").option("subscribe", "t").load()
+        return read.withWatermark("timestamp", f"{minutes} minutes").dropDuplicates(["key"])
+
+    def view(limit):
+        return spark.sql(
+            f"WITH a AS (SELECT id FROM range(9)), b AS (SELECT * FROM a, a c) SELECT * FROM b LIMIT {limit}"
+        )
+
+    for query in (stream, view):
+        assert printed(query(1)) == printed(query(1)) != printed(query(2))
