@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rivermouth.errors import RivermouthError
@@ -338,3 +340,31 @@ def test_values_that_are_not_constant(action, subject, place):
         f"[SQL_NOT_CONSTANT] {subject} must be a constant; nothing was run\n  at: gold.sql:{place}\n"
         "  hint: write a literal, a parameter (:name, ${name}), secret('scope', 'key'), or these joined by ||"
     )
+
+
+LONG = [
+    """CREATE FLOW f AS AUTO CDC INTO t FROM (SELECT a FROM STREAM(x)) KEYS (id)
+    APPLY AS DELETE WHEN a = 'b' SEQUENCE BY ts""",
+    """CREATE OR REFRESH STREAMING TABLE IDENTIFIER('a' || 'b') (
+      a INT COMMENT 'x', CONSTRAINT c EXPECT (a) ON VIOLATION DROP ROW
+    ) TBLPROPERTIES ('a' = 1) AS SELECT * FROM STREAM(IDENTIFIER(:catalog)) WITH (a = 'b')
+    WATERMARK t DELAY OF INTERVAL 1 DAY, read_files('x', a => concat('b', secret('c', 'd'))), f(TABLE(x))
+    LATERAL VIEW g(x:y[0]) t""",
+]
+
+
+def places(text):
+    """Where the beginnings of a text are refused."""
+    for end in range(len(text)):
+        for action in (lambda cut: read_sql(cut, AT, conf={"catalog": "x"}), rewrite):
+            try:
+                action(text[:end])
+            except RivermouthError as raised:
+                yield raised.at
+
+
+@pytest.mark.parametrize("text", [*LONG, *(each[0] for each in INVALID + REFUSED)])
+def test_a_statement_that_ends_too_early_is_refused_with_its_place(text):
+    found = list(places(text))
+    assert found
+    assert all(re.fullmatch(r"gold\.sql:\d+:\d+", place) for place in found)

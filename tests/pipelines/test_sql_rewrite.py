@@ -55,6 +55,7 @@ REWRITTEN = [
         "SELECT :p, f(:n), a:b.c FROM x WHERE k = :n AND b BETWEEN :n AND :n LIMIT :n",
         "SELECT 'it\\'s', f('5'), a:b.c FROM `default`.`x` WHERE k = '5' AND b BETWEEN '5' AND '5' LIMIT '5'",
     ),
+    ("SELECT 2 *:n, a >=:n, struct<a:int>(1)", "SELECT 2 *'5', a >='5', struct<a:int>(1)"),
     ("SELECT ':p', `:p`, a :: INT, {':p'}", "SELECT ':p', `:p`, a :: INT, {':p'}"),
     ("SELECT secret('s', 'k' || :n) AS k, 'secret(1)'", "SELECT 's-k5' AS k, 'secret(1)'"),
     # Names that are computed.
@@ -100,6 +101,37 @@ UNCHANGED = [
     "SELECT ünï, '日本 ${'  FROM outside.ü",
     "",
 ]
+
+
+ALIASES = [
+    ("SELECT x.a FROM x WHERE x.b", "SELECT x.a FROM v AS `x` WHERE x.b"),
+    ("SELECT * FROM STREAM(LIVE.`x y`)", "SELECT * FROM STREAM(v) AS `x y`"),
+    (
+        "SELECT * FROM STREAM x, y AS x, z q JOIN w ON 1",
+        "SELECT * FROM STREAM v AS `x`, v AS x, v q JOIN v AS `w` ON 1",
+    ),
+    ("SELECT * FROM (x JOIN V USING (a)) o", "SELECT * FROM (v AS `x` JOIN v USING (a)) o"),
+    (
+        "SELECT * FROM STREAM(x) WITH (a) WATERMARK t DELAY OF INTERVAL 1 HOUR",
+        "SELECT * FROM STREAM(v)  WATERMARK t DELAY OF INTERVAL 1 HOUR AS `x`",
+    ),
+    (
+        "SELECT * FROM x TABLESAMPLE (1 ROWS) LATERAL VIEW f(a) t",
+        "SELECT * FROM v TABLESAMPLE (1 ROWS) AS `x` LATERAL VIEW f(a) t",
+    ),
+    ("FROM s.x |> SELECT x.a", "FROM v AS `x` |> SELECT x.a"),
+    ("SELECT * FROM x PIVOT (max(a) FOR b IN (1))", "SELECT * FROM v AS `x` PIVOT (max(a) FOR b IN (1))"),
+    ("SELECT * FROM x VERSION AS OF 3", "SELECT * FROM v VERSION AS OF 3"),
+    ("SELECT * FROM f(TABLE(x))", "SELECT * FROM f(TABLE(v))"),
+    ("TABLE x", "TABLE v"),
+    ("SELECT * FROM STREAM read_files('a') WITH (SKIPCHANGECOMMITS) o", "SELECT * FROM STREAM _f  o"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ALIASES)
+def test_a_table_under_another_name_keeps_its_own_as_alias(text, expected):
+    found = rewritten(text, table=lambda _: "v", function=lambda _: "_f", params={}, secret=secret)
+    assert found == expected
 
 
 @pytest.mark.parametrize("text", UNCHANGED)

@@ -12,7 +12,7 @@ from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotSupported
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
 from rivermouth.pipelines.sql.parameters import is_marker, parameter, with_variables
-from rivermouth.pipelines.sql.tokens import Token, line_of, place, quoted_name
+from rivermouth.pipelines.sql.tokens import Token, line_of, place, quoted_name, tokens
 
 _END: Final = Token("symbol", "", 0, 0)
 _PLAIN: Final = re.compile(r"[\w$-]+")
@@ -150,9 +150,9 @@ class Cursor:
     def _identifier(self) -> tuple[str, ...]:
         close = closing(self.found, self.i + 1)
         read = Expressions(self.text, self.at, self.found, self.params)
-        value = read.constant(self.i + 2, close, "the argument of IDENTIFIER")
+        name = read.plain(self.i + 2, close, "the argument of IDENTIFIER")
         self.i = close + 1
-        return tuple(value.text(lambda scope, key: f"{scope}.{key}").replace("`", "").split("."))
+        return tuple(each.value for each in tokens(name, self.at) if each.text != ".")
 
     def string(self) -> str:
         """Reads the literal of a string, or several that follow each other.

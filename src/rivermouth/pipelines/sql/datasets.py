@@ -152,7 +152,8 @@ def read_properties(cursor: Cursor) -> dict[str, str]:
     found = {}
     while not inner.ended:
         key = inner.string() if inner.token().is_string else _dotted(inner)
-        inner.takes("=") or inner.takes("=>")
+        if not inner.takes("="):
+            inner.takes("=>")
         if inner.token().is_string:
             found[key] = inner.string()
         else:

@@ -124,4 +124,4 @@ def is_marker(found: list[Token], i: int) -> bool:
     before = found[i - 1]
     if before.kind == "word":
         return before.word in _BEFORE_VALUE and before.end < found[i].start
-    return before.kind == "symbol" and before.text not in (")", "]", "?", "*")
+    return before.kind == "symbol" and before.text not in (")", "]", "?")

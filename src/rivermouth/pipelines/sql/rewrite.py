@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
 from rivermouth.pipelines.sql.json_paths import edits as json_edits
 from rivermouth.pipelines.sql.json_paths import json_paths
 from rivermouth.pipelines.sql.parameters import is_marker, parameter
-from rivermouth.pipelines.sql.sources import UNKNOWN_PLACE, Reference, TableFunction, sources
-from rivermouth.pipelines.sql.tokens import Token, place, quoted_name, quoted_string
+from rivermouth.pipelines.sql.sources import UNKNOWN_PLACE, sources
+from rivermouth.pipelines.sql.tables import Reference, TableFunction
+from rivermouth.pipelines.sql.tokens import Token, place, quoted_name, quoted_string, tokens
+from rivermouth.pipelines.sql.watermarks import edits as watermark_edits
 
 _Edit = tuple[int, int, str]
-
-_BEFORE_TABLE: Final = frozenset(("FROM", "JOIN", "STREAM", "LATERAL"))
-
-_UNITS: Final = frozenset(("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR"))
 
 
 def rewritten(
@@ -33,9 +30,10 @@ def rewritten(
     """The query for Spark 4.2: names, table functions and parameters replaced, all else as it is written.
 
     ``STREAM(name)`` and ``STREAM name`` stay around what ``table`` and ``function`` give; Spark takes both around the
-    name of a temporary view, but not around ``delta.`path```. Options behind a stream (``WITH (skipChangeCommits)``) go
-    where ``table`` gives a name: whoever made that name has read them in the reference. ``WATERMARK column DELAY OF
-    INTERVAL 1 MINUTE`` is Spark's own; it is put before the table's alias where it is behind it.
+    name of a temporary view, but not around ``delta.`path```. A table that gets another name and has no alias gets its
+    own name as alias, so that ``orders.id`` is still its column. Options behind a stream (``WITH (skipChangeCommits)``)
+    are left out where ``table`` gives a name: they are in the reference. ``WATERMARK column DELAY OF INTERVAL 1
+    MINUTE`` is Spark's own; it is put before the table's alias where it is behind it.
 
     ``column:path`` is Spark's own for columns of VARIANT. For a STRING with JSON, which Databricks reads by the same
     words, Spark refuses it when it analyses the query (COLUMN_IS_NOT_VARIANT_TYPE); which of both a column is, only
@@ -59,25 +57,32 @@ def rewritten(
     read = sources(text, params, at)
     found = read.found
     changes: list[_Edit] = []
-    changes += [(call.start, call.end, function(call)) for call in read.functions]
+    for call in read.functions:
+        changes.append((call.start, call.end, function(call)))
+        if call.options_span is not None:
+            changes.append((*call.options_span, ""))
     for reference in read.references:
-        name = table(reference)
-        if name is not None:
-            changes.append((reference.start, reference.end, name))
-            if reference.options_span is not None:
-                changes.append((*reference.options_span, ""))
-        elif found[_at(found, reference.start)].word == "IDENTIFIER":
-            changes.append((reference.start, reference.end, quoted_name(*reference.parts)))
+        changes += _named(reference, table(reference), read.text)
     changes += _markers(read.text, found, params, at)
     changes += _secrets(read.text, found, secret, at, params)
-    changes += _watermarks(read.text, found)
+    changes += watermark_edits(read.text, found)
     if json_in_strings:
         changes += json_edits(json_paths(found))
     return _applied(read.text, changes)
 
 
-def _at(found: list[Token], start: int) -> int:
-    return next(i for i, token in enumerate(found) if token.start >= start)
+def _named(reference: Reference, name: str | None, text: str) -> list[_Edit]:
+    """What puts a name where a table is read; under another name, the table's own becomes its alias."""
+    if name is None:
+        is_computed = text[reference.start : reference.end].upper().startswith("IDENTIFIER")
+        return [(reference.start, reference.end, quoted_name(*reference.parts))] if is_computed else []
+    result = [(reference.start, reference.end, name)]
+    if reference.options_span is not None:
+        result.append((*reference.options_span, ""))
+    last = tokens(name, UNKNOWN_PLACE)[-1].value
+    if reference.alias_at is not None and last.lower() != reference.parts[-1].lower():
+        result.append((reference.alias_at, reference.alias_at, f" AS {quoted_name(reference.parts[-1])}"))
+    return result
 
 
 def _applied(text: str, changes: list[_Edit]) -> str:
@@ -108,41 +113,8 @@ def _secrets(
     result = []
     for i, token in enumerate(found):
         if token.word == "SECRET" and i + 1 < len(found) and found[i + 1].text == "(":
-            close = closing(found, i + 1)
+            close = min(closing(found, i + 1), len(found) - 1)
             read = Expressions(text, at, found, params)
             value = read.constant(i, close + 1, "the argument of secret").text(secret)
             result.append((token.start, found[close].end, quoted_string(value)))
     return result
-
-
-def _watermarks(text: str, found: list[Token]) -> list[_Edit]:
-    """Puts WATERMARK before the alias of its table, and writes its interval as Spark takes it."""
-    result: list[_Edit] = []
-    for i, token in enumerate(found):
-        if token.word != "WATERMARK":
-            continue
-        delay = next((j for j in range(i + 1, len(found) - 1) if found[j].word == "DELAY"), None)
-        if delay is None or [each.word for each in found[delay + 1 : delay + 3]] != ["OF", "INTERVAL"]:
-            continue
-        first = delay + 3
-        last = next((j for j in range(first, len(found)) if found[j].word.rstrip("S") in _UNITS), first)
-        last = first if first < len(found) and " " in found[first].value.strip() else last
-        if first < len(found) and found[first].is_string and last == first:
-            result.append((found[first].start, found[first].end, found[first].value.strip()))
-        alias = _alias(found, i)
-        if alias is not None:
-            end = found[min(last, len(found) - 1)].end
-            result.append((found[alias].start, token.start, ""))
-            result.append((end, end, f" {text[found[alias].start : found[i - 1].end]}"))
-    return result
-
-
-def _alias(found: list[Token], watermark: int) -> int | None:
-    """The first token of the alias before WATERMARK, or None where the table has none there."""
-    i = watermark - 1
-    if i < 1 or not found[i].is_name or found[i - 1].text == ".":
-        return None
-    if found[i - 1].word == "AS":
-        return i - 1
-    is_alias = found[i - 1].text == ")" or (found[i - 1].is_name and found[i - 1].word not in _BEFORE_TABLE)
-    return i if is_alias else None
