@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 from rivermouth.errors import NotebookInvalid
-from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirements
+from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirements, run_target
 from rivermouth.pipelines.spec import SourceLine
 
 PY = "# Databricks notebook source\n"
@@ -185,6 +185,31 @@ def test_a_traceback_shows_the_line_of_the_file(tmp_path):
         traceback.extract_tb(raised.value.__traceback__)[-1].lineno
         == text.split("\n").index("# MAGIC raise ValueError('here')") + 1
     )
+
+
+def test_what_run_means(tmp_path):
+    (tmp_path / "etl").mkdir()
+    for name in ("setup.py", "etl/names.sql", "etl/a.ipynb"):
+        (tmp_path / name).touch()
+    texts = {"../setup": "setup.py", "./names": "etl/names.sql", "a.ipynb": "etl/a.ipynb"}
+    for text, expected in texts.items():
+        cell = Cell("run", text, SourceLine("etl/b.py", 3))
+        assert run_target(cell, tmp_path / "etl" / "b.py") == tmp_path / expected
+    with pytest.raises(NotebookInvalid) as raised:
+        run_target(Cell("run", "./gone", SourceLine("etl/b.py", 3)), tmp_path / "etl" / "b.py")
+    assert str(raised.value) == (
+        "[NOTEBOOK_INVALID] etl/b.py: %run: there is no notebook ./gone; nothing was run\n"
+        "  at: etl/b.py:3\n  hint: write a path relative to etl/b.py"
+    )
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_each_line_of_a_cell_is_on_its_line_of_the_file(tmp_path, case):
+    name, text, _ = TABLE[case]
+    lines = text.removeprefix("\ufeff").split("\n")
+    for cell in read(tmp_path, name, text):
+        for number, line in enumerate(cell.text.split("\n"), cell.at.line):
+            assert line in lines[number - 1]
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,15 @@ import getpass
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
 from rivermouth.errors import RivermouthError, SecretMissing
 from rivermouth.pipelines.settings import EventLog, expanded_configuration, find_pipelines, single_files
 from rivermouth.project.api import Project
 from rivermouth.project.file.dump import to_yaml
+from rivermouth.project.file.json_schema import project_schema
 from rivermouth.project.resolved.secrets import Environment
 from rivermouth.project.resolved.static_checks import validate_static
 
@@ -177,7 +180,7 @@ resources:
         secret: "{{secrets/scope/key}}"
         plain: ${NAME} ${secrets/x}
       event_log: {catalog: "${var.catalog}", schema: ops, name: events}
-      environment: {dependencies: [--editable x, faker==1.0, ./wheels/a.whl]}
+      environment: {dependencies: [--editable x, faker==1.0, 'a[b]', ./wheels/a.whl]}
       libraries:
         - notebook: {path: ../src/bronze}
         - glob: {include: ../src/sub/**}
@@ -207,7 +210,7 @@ def test_a_bundle_with_its_default_target(make):
         ("resources/orders.pipeline.yml:7", "serverless has no effect: rivermouth starts its own Spark session"),
         (
             "resources/orders.pipeline.yml:17",
-            "environment has no effect: packages are not installed: pip install faker==1.0",
+            "environment has no effect: packages are not installed: pip install faker==1.0 'a[b]'",
         ),
         ("databricks.yml:13", f"${{workspace.current_user.short_name}} is {USER!r} here, the user of this machine"),
         ("resources/orders.pipeline.yml:12", "${workspace.file_path} is the folder of the bundle here"),
@@ -231,6 +234,17 @@ def test_params_and_the_environment_give_values_of_references(make):
     assert "var.catalog" not in found.configuration
     (found,) = find_pipelines(folder, environ={"BUNDLE_VAR_size": "6"})
     assert found.configuration["size"] == "6"
+
+
+def test_a_param_for_a_variable_that_is_not_there(make):
+    folder = make({"databricks.yml": ONE_BUNDLE, "resources/orders.pipeline.yml": PIPELINE_PART}, *SOURCES)
+    assert refused(folder, params={"var.catalogs": "x"}) == (
+        "[ARGUMENT_INVALID] --param var.catalogs: the bundle has no such variable; nothing was run\n"
+        "  hint: did you mean 'var.catalog'?"
+    )
+    assert refused(make({"databricks.yml": "bundle: {name: b}\n"}), params={"var.x": "x"}) == (
+        "[ARGUMENT_INVALID] --param var.x: the bundle has no such variable; nothing was run\n  hint: leave out var.x"
+    )
 
 
 def test_a_variable_may_be_a_mapping(make):
@@ -357,6 +371,15 @@ def test_a_project_of_pipelines_alone_is_valid_and_written_as_it_was_read(make):
     again.write_text(to_yaml(project.spec))
     assert Project.load(again).spec == project.spec
     assert "name: orders" not in again.read_text()
+
+
+def test_the_json_schema_takes_what_is_read():
+    value = yaml.safe_load(PROJECT)
+    for schema in (project_schema(), project_schema(variables=False)):
+        jsonschema.validate(value, schema)
+    value["pipelines"]["orders"]["libraries"] = []
+    with pytest.raises(jsonschema.ValidationError, match="'libraries' was unexpected"):
+        jsonschema.validate(value, project_schema())
 
 
 def test_a_flow_and_a_pipeline_have_different_names(make):

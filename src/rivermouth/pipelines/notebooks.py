@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -85,6 +86,25 @@ def cells(path: Path, shown: str) -> list[Cell]:
     text = _text(path, shown)
     parts = _jupyter(text, shown) if suffix == ".ipynb" else _marked(text, suffix, shown)
     return [cell for part in parts for cell in _by_magics(part) if cell.text.strip()]
+
+
+def run_target(cell: Cell, path: Path) -> Path:
+    """The file that a cell of ``run`` means, whose path may lack its suffix.
+
+    Args:
+        cell: Of the notebook.
+        path: The notebook: the path in the cell is relative to its folder.
+
+    Raises:
+        NotebookInvalid: There is no such file.
+    """
+    asked = Path(os.path.normpath(path.parent / cell.text))
+    for suffix in ("", *SUFFIXES):
+        if (named := asked.with_name(asked.name + suffix)).is_file():
+            return named
+    shown = cell.at.file
+    detail = f"%run: there is no notebook {cell.text}"
+    raise NotebookInvalid(at=str(cell.at), file=shown, detail=detail, fix=f"write a path relative to {shown}")
 
 
 def pip_requirements(cell: Cell) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from rivermouth.errors import ProfileUnknown
+from rivermouth.errors import ArgumentInvalid, ProfileUnknown
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.settings.model import PipelineSettings
 from rivermouth.pipelines.settings.one_pipeline import CONNECTORS, Reading, read_pipeline
@@ -61,11 +61,13 @@ def bundle_pipelines(
 
     Raises:
         ProfileUnknown: There is no such target, or there are several and none is the default.
+        ArgumentInvalid: A parameter is named as a variable that the bundle does not have.
         RivermouthError: A pipeline cannot be read.
     """
     target = _target(tree, profile)
     if target is not None:
         tree = merged(tree, _of_target(_targets(tree)[target]))
+    _check_variables(tree, params)
     references = References(tree, target or DEFAULT_TARGET, params, environ)
     resources = tree.get("resources", "pipelines")
     pipelines = resources.mapping("resources.pipelines") if resources is not None else {}
@@ -87,7 +89,16 @@ def _completed(
     settings: PipelineSettings, params: Mapping[str, str], notes: list[tuple[SourceLine, str]]
 ) -> PipelineSettings:
     configuration = {**settings.configuration, **params}
-    return replace(settings, configuration=configuration, notes=(*settings.notes, *notes))
+    return replace(settings, configuration=configuration, notes=tuple(dict.fromkeys([*settings.notes, *notes])))
+
+
+def _check_variables(tree: Written, params: Mapping[str, str]) -> None:
+    written = tree.get("variables")
+    known = [f"var.{name}" for name in (written.mapping("variables") if written is not None else ())]
+    for name in params:
+        if _is_variable(name) and name not in known:
+            fix = did_you_mean(name, known) if known else f"leave out {name}"
+            raise ArgumentInvalid(argument=f"--param {name}", detail="the bundle has no such variable", fix=fix)
 
 
 def _is_variable(name: str) -> bool:

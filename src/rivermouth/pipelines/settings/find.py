@@ -64,7 +64,8 @@ def find_pipelines(
     """The pipelines of a folder, or of one file with settings.
 
     A folder is looked through for ``rivermouth.yml``, Spark's ``spark-pipeline.yml`` and ``pipeline.yml``, a bundle of
-    Databricks (``databricks.yml``) or parts of one (``*.pipeline.yml``), and settings that were saved as JSON.
+    Databricks (``databricks.yml``) or parts of one (``*.pipeline.yml``), or, without these, settings that were saved
+    as JSON.
 
     Args:
         folder_or_file: A folder, or a file with settings. Of a part of a bundle its own pipelines are read, with the
@@ -146,9 +147,13 @@ class _Finding:
         if root is not None:
             self._bundle(root)
             parts = []
-        for path in [*(folder / name for name in SPEC_FILES), *parts, *sorted(folder.glob("*.json"))]:
-            if path.is_file() and (root is None or path not in self.files):
+        for path in [*(folder / name for name in SPEC_FILES), *parts]:
+            if path.is_file() and path not in self.files:
                 self._other(path)
+        # Settings as JSON are a copy of what a workspace has: they count only where there are no others.
+        saved = [] if self.files else [path for path in sorted(folder.glob("*.json")) if _is_settings(path)]
+        for path in saved:
+            self._spec(path, read_settings(path, path.parent))
         if not self.pipelines and folder / FILE_NAME not in self.files:
             _refuse_guessing(folder)
 
@@ -193,10 +198,6 @@ class _Finding:
 
     def _other(self, path: Path) -> None:
         """A file whose name alone does not say what it is."""
-        if path.suffix == ".json":
-            if _is_settings(path):
-                self._spec(path, read_settings(path, path.parent))
-            return
         written = read_settings(path, path.parent)
         if written.get("resources"):
             self._part(path)

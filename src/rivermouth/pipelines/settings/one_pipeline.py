@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,7 +143,7 @@ def _not_read(keys: Mapping[str, Written]) -> list[tuple[SourceLine, str]]:
             raise PipelineSettingsInvalid(at=str(value.at), detail=f"unknown key {key!r}", fix=f"{meant[1]}: ...")
         reason = _NOT_READ.get(key, "rivermouth does not know this key")
         if key == "environment" and (packages := _packages(value)):
-            reason = f"packages are not installed: pip install {' '.join(packages)}"
+            reason = f"packages are not installed: pip install {shlex.join(packages)}"
         notes.append((value.at, f"{key} has no effect: {reason}"))
     return notes
 
