@@ -123,6 +123,7 @@ INVALID = [
         "write FORMAT 'kafka' OPTIONS ('topic' = 'orders', ...)",
     ),
     ("APPLY CHANGES INTO t FROM STREAM(x) SEQUENCE BY ts", "AUTO CDC has no KEYS", "1:51", "add KEYS (id)"),
+    ("APPLY CHANGES INTO t FROM STREAM(x) KEYS () SEQUENCE BY a", "AUTO CDC has no KEYS", "1:58", "add KEYS (id)"),
     ("APPLY CHANGES INTO t FROM STREAM(x) KEYS (id)", "AUTO CDC has no SEQUENCE", "1:46", "add SEQUENCE BY updated_at"),
     (
         "APPLY CHANGES INTO t FROM STREAM(x) KEYS (id) SEQENCE BY ts",

@@ -8,6 +8,7 @@ import pytest
 
 from rivermouth.pipelines.notebooks import cells
 from rivermouth.pipelines.spec import AutoCdc, Definitions, Expectation, SourceLine, SqlQuery
+from rivermouth.pipelines.sql.columns import columns_of
 from rivermouth.pipelines.sql.read import SqlSession, read_sql
 
 AT = SourceLine("silver.sql", 1)
@@ -158,6 +159,17 @@ def test_columns_and_constraints():
         Expectation("ours", "(a) or (b)", "dead_letter"),
         Expectation("bare", "price > 5", "drop"),
     )
+
+
+def test_a_schema_as_ddl():
+    found = columns_of("id BIGINT NOT NULL COMMENT 'x', `a b`: INT DEFAULT 3, day DATE GENERATED ALWAYS AS (f(ts))", AT)
+    assert [(each.name, each.type, each.default, each.generated) for each in found] == [
+        ("id", "BIGINT", None, None),
+        ("a b", "INT", "3", None),
+        ("day", "DATE", None, "f(ts)"),
+    ]
+    assert [each.plain_ddl for each in found] == ["id BIGINT NOT NULL COMMENT 'x'", "`a b` INT", "day DATE"]
+    assert columns_of("", AT) == ()
 
 
 def test_keys_are_noted_with_their_lines():

@@ -63,7 +63,7 @@ def read_cdc(cursor: Cursor) -> tuple[str, SourceLine, AutoCdc]:
             raise cursor.invalid(f"{' '.join(clause)} is written twice", "remove one of them", position=position)
         values.update(value)
     for name, wanted in (("keys", "KEYS (id)"), ("sequence_by", "SEQUENCE BY updated_at")):
-        if name not in values:
+        if not values.get(name):
             raise cursor.invalid(f"AUTO CDC has no {wanted.split(' ')[0]}", f"add {wanted}")
     return text, line, AutoCdc(**values)
 

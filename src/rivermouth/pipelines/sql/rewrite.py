@@ -38,7 +38,8 @@ def rewritten(
     ``column:path`` is Spark's own for columns of VARIANT. For a STRING with JSON, which Databricks reads by the same
     words, Spark refuses it when it analyses the query (COLUMN_IS_NOT_VARIANT_TYPE); which of both a column is, only
     Spark knows. With ``json_in_strings`` it becomes ``get_json_object(CAST(column AS STRING), '$.path')``, with the
-    column's name: right for both types, but the type of its result is STRING where no cast follows.
+    column's name: right for both types, but the type of its result is STRING where no cast follows, and the names in
+    the path are case-sensitive.
 
     Args:
         text: A SELECT, or any other statement that reads tables.
