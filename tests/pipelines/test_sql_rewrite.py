@@ -119,6 +119,12 @@ ALIASES = [
         "SELECT * FROM x TABLESAMPLE (1 ROWS) LATERAL VIEW f(a) t",
         "SELECT * FROM v TABLESAMPLE (1 ROWS) AS `x` LATERAL VIEW f(a) t",
     ),
+    (
+        "SELECT c.s.x.a, s.`x`.*, 's.x.a', o.s.x.a, s.y.a FROM c.s.x, s.x WHERE C.S.X.a > 1 -- s.x.a",
+        "SELECT `x`.a, `x`.*, 's.x.a', o.s.x.a, s.y.a FROM v AS `x`, v AS `x` WHERE `x`.a > 1 -- s.x.a",
+    ),
+    ("SELECT live.x.a:b FROM LIVE.x", "SELECT `x`.a:b FROM v AS `x`"),
+    ("SELECT s.x.a FROM s.x AS s", "SELECT s.x.a FROM v AS s"),
     ("FROM s.x |> SELECT x.a", "FROM v AS `x` |> SELECT x.a"),
     ("SELECT * FROM x PIVOT (max(a) FOR b IN (1))", "SELECT * FROM v AS `x` PIVOT (max(a) FOR b IN (1))"),
     ("SELECT * FROM x VERSION AS OF 3", "SELECT * FROM v VERSION AS OF 3"),

@@ -31,7 +31,7 @@ def rewritten(
 
     ``STREAM(name)`` and ``STREAM name`` stay around what ``table`` and ``function`` give; Spark takes both around the
     name of a temporary view, but not around ``delta.`path```. A table that gets another name and has no alias gets its
-    own name as alias, so that ``orders.id`` is still its column. Options behind a stream (``WITH (skipChangeCommits)``)
+    own name as alias, so that ``orders.id`` and ``silver.orders.id`` are still its column. Options behind a stream (``WITH (skipChangeCommits)``)
     are left out where ``table`` gives a name: they are in the reference. ``WATERMARK column DELAY OF INTERVAL 1
     MINUTE`` is Spark's own; it is put before the table's alias where it is behind it.
 
@@ -63,7 +63,10 @@ def rewritten(
         if call.options_span is not None:
             changes.append((*call.options_span, ""))
     for reference in read.references:
-        changes += _named(reference, table(reference), read.text)
+        name = table(reference)
+        changes += _named(reference, name, read.text)
+        if name is not None and reference.alias_at is not None:
+            changes += _columns_of(reference, found)
     changes += _markers(read.text, found, params, at)
     changes += _secrets(read.text, found, secret, at, params)
     changes += watermark_edits(read.text, found)
@@ -83,6 +86,19 @@ def _named(reference: Reference, name: str | None, text: str) -> list[_Edit]:
     last = tokens(name, UNKNOWN_PLACE)[-1].value
     if reference.alias_at is not None and last.lower() != reference.parts[-1].lower():
         result.append((reference.alias_at, reference.alias_at, f" AS {quoted_name(reference.parts[-1])}"))
+    return result
+
+
+def _columns_of(reference: Reference, found: list[Token]) -> list[_Edit]:
+    """What makes ``orders.id`` of ``silver.orders.id``, for a table that is now another or has its name as alias."""
+    parts = [part.lower() for part in reference.parts]
+    width = 2 * len(parts) - 1
+    result: list[_Edit] = []
+    for i in range(len(found) - width if len(parts) > 1 else 0):
+        names = [token.value.lower() for token in found[i : i + width : 2] if token.is_name]
+        dots = {token.text for token in found[i + 1 : i + width + 1 : 2]}
+        if names == parts and dots == {"."} and (i == 0 or found[i - 1].text != "."):
+            result.append((found[i].start, found[i + width - 1].end, quoted_name(reference.parts[-1])))
     return result
 
 
