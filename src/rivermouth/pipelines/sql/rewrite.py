@@ -31,9 +31,9 @@ def rewritten(
 
     ``STREAM(name)`` and ``STREAM name`` stay around what ``table`` and ``function`` give; Spark takes both around the
     name of a temporary view, but not around ``delta.`path```. A table that gets another name and has no alias gets its
-    own name as alias, so that ``orders.id`` and ``silver.orders.id`` are still its column. Options behind a stream (``WITH (skipChangeCommits)``)
-    are left out where ``table`` gives a name: they are in the reference. ``WATERMARK column DELAY OF INTERVAL 1
-    MINUTE`` is Spark's own; it is put before the table's alias where it is behind it.
+    own name as alias, so that ``orders.id`` and ``silver.orders.id`` are still its column. Options behind a stream
+    (``WITH (skipChangeCommits)``) are left out where ``table`` gives a name: they are in the reference. ``WATERMARK
+    column DELAY OF INTERVAL 1 MINUTE`` is Spark's own; it is put before the table's alias where it is behind it.
 
     ``column:path`` is Spark's own for columns of VARIANT. For a STRING with JSON, which Databricks reads by the same
     words, Spark refuses it when it analyses the query (COLUMN_IS_NOT_VARIANT_TYPE); which of both a column is, only
