@@ -26,6 +26,24 @@ def invalid(detail, place, hint):
 
 
 INVALID = [
+    (
+        "CREATE STREAMING VIEW v AS SELECT 1",
+        "there are no streaming views",
+        "1:23",
+        "write CREATE STREAMING TABLE, or CREATE TEMPORARY VIEW",
+    ),
+    (
+        "CREATE MATERIALIZED TABLE t AS SELECT 1",
+        "there are no materialized tables",
+        "1:27",
+        "write CREATE MATERIALIZED VIEW",
+    ),
+    (
+        "CREATE MATERIALIZED VIEW t FLOW INSERT BY NAME SELECT 1",
+        "unexpected FLOW, expected SELECT",
+        "1:28",
+        "write SELECT here",
+    ),
     ("SELECT 'x", "a string begins here and does not end", "1:8", "close it with '"),
     ('\n SELECT "x', "a string begins here and does not end", "2:9", 'close it with "'),
     ("SELECT `x", "a quoted name begins here and does not end", "1:8", "close it with `"),
@@ -260,6 +278,7 @@ STATEMENTS = [
     ("CREATE FUNCTION f() RETURNS INT RETURN 1", "CREATE FUNCTION", OVER),
     ("CREATE OR REPLACE FUNCTION f() RETURNS INT RETURN 1", "CREATE FUNCTION", OVER),
     ("CREATE SCHEMA s", "CREATE SCHEMA", OVER),
+    ("CREATE", "CREATE", OVER),
     ("CRATE STREAMING TABLE t", "CRATE", "did you mean CREATE?"),
     ("APPLY CHANGE INTO t", "APPLY", OVER),
     ("'x'", "'x'", OVER),

@@ -39,7 +39,7 @@ _POLICIES: Final = ("AUTO", "INCREMENTAL", "FULL")
 
 @dataclass(slots=True)
 class Head:
-    """What stands before the query of a dataset.
+    """What a statement says before the query of its dataset.
 
     Attributes:
         kind: Of the dataset.

@@ -124,7 +124,7 @@ def read_sql(
 
 def _refused(cursor: Cursor, *words: str) -> SqlStatementRefused:
     word = cursor.word() or cursor.token().text
-    statement = " ".join([*words, word])
+    statement = " ".join([*words, word]).strip()
     like = None if words or word in _STATEMENTS else near(word, _STATEMENTS)
     fix = f"did you mean {like}?" if like else "run it elsewhere, before the pipeline, and remove it from this file"
     position = cursor.found[0].start if words else cursor.token().start
@@ -186,11 +186,16 @@ def _create(file: _File, cursor: Cursor) -> None:
 
 
 def _kind(modifiers: set[str], noun: str, cursor: Cursor, line: SourceLine) -> DatasetKind:
+    streaming = modifiers & {"STREAMING", "INCREMENTAL"}
+    if noun == "VIEW" and streaming and "LIVE" not in modifiers:
+        raise cursor.invalid("there are no streaming views", "write CREATE STREAMING TABLE, or CREATE TEMPORARY VIEW")
+    if noun == "TABLE" and modifiers & {"MATERIALIZED", "PERSISTED"}:
+        raise cursor.invalid("there are no materialized tables", "write CREATE MATERIALIZED VIEW")
     if "MATERIALIZED" in modifiers and noun == "VIEW":
         return "materialized_view"
     if noun == "VIEW":
         return "temporary_view" if modifiers & {"LIVE", "TEMPORARY", "TEMP", "PRIVATE"} else "view"
-    if modifiers & {"STREAMING", "INCREMENTAL"}:
+    if streaming:
         return "streaming_table"
     if "LIVE" in modifiers:
         return "materialized_view"
@@ -201,7 +206,7 @@ def _kind(modifiers: set[str], noun: str, cursor: Cursor, line: SourceLine) -> D
 def _dataset(file: _File, cursor: Cursor, head: Head, line: SourceLine) -> None:
     name = head.name if head.kind == "temporary_view" else file.full(head.name)
     query = None
-    if cursor.takes("FLOW"):
+    if head.kind == "streaming_table" and cursor.takes("FLOW"):
         file.flows.append(_flow_of(file, cursor, (name, name), line))
     elif not cursor.ended:
         query = _query(file, cursor, head)
@@ -231,7 +236,7 @@ def _dataset(file: _File, cursor: Cursor, head: Head, line: SourceLine) -> None:
 def _query(file: _File, cursor: Cursor, head: Head | None = None) -> SqlQuery:
     """Reads the query that ends a statement."""
     cursor.takes("AS")
-    if cursor.ended or not begins_query(cursor):
+    if cursor.ended or cursor.sees("FLOW") or not begins_query(cursor):
         raise cursor.unexpected("SELECT")
     line, text = cursor.line, cursor.raw(cursor.i, len(cursor.found))
     cursor.i = len(cursor.found)
