@@ -27,6 +27,18 @@ def invalid(detail, place, hint):
 
 INVALID = [
     (
+        "CREATE VIEW v AS SELECT 1 AS create\nFROM x\nCREATE OR REFRESH STREAMING TABLE t",
+        "a statement ends before CREATE, without ;",
+        "3:1",
+        "write ; before CREATE",
+    ),
+    (
+        "CREATE VIEW v AS SELECT 1\nAPPLY CHANGES INTO t FROM x KEYS (a) SEQUENCE BY b",
+        "a statement ends before APPLY, without ;",
+        "2:1",
+        "write ; before APPLY",
+    ),
+    (
         "CREATE STREAMING VIEW v AS SELECT 1",
         "there are no streaming views",
         "1:23",

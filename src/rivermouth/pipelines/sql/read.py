@@ -35,6 +35,7 @@ _MODIFIERS: Final = frozenset(
     ("PRIVATE", "TEMPORARY", "TEMP", "PERSISTED", "STREAMING", "INCREMENTAL", "LIVE", "MATERIALIZED")
 )
 _NOUNS: Final = ("TABLE", "VIEW", "FLOW", "SINK")
+_BEHIND_CREATE: Final = _MODIFIERS | {"OR", *_NOUNS}
 _SET: Final = re.compile(r"\s*(`[^`]+`|[^\s=]+)\s*=\s*(.*?)\s*", re.DOTALL)
 _LINE_COMMENT: Final = re.compile(r"(?:^|(?<=\s))--.*$", re.MULTILINE)
 _NEXT_STATEMENT: Final = re.compile(r"\n\s*(?:CREATE|APPLY|SET|USE)\b", re.IGNORECASE)
@@ -239,7 +240,12 @@ def _query(file: _File, cursor: Cursor, head: Head | None = None) -> SqlQuery:
     if cursor.ended or cursor.sees("FLOW") or not begins_query(cursor):
         raise cursor.unexpected("SELECT")
     line, text = cursor.line, cursor.raw(cursor.i, len(cursor.found))
-    cursor.i = len(cursor.found)
+    while not cursor.ended:
+        if cursor.sees("APPLY", "CHANGES", "INTO") or (cursor.sees("CREATE") and cursor.word(1) in _BEHIND_CREATE):
+            raise cursor.invalid(
+                f"a statement ends before {cursor.word()}, without ;", f"write ; before {cursor.word()}"
+            )
+        cursor.i += 1
     return file.query(head.labelled(text) if head else text, line)
 
 
