@@ -152,6 +152,7 @@ targets:
     variables:
       schema: prod
       catalog: {default: live}
+      tags: {d: e}
     resources:
       pipelines:
         orders:
@@ -253,6 +254,9 @@ def test_a_variable_may_be_a_mapping(make):
     )
     found = one(make({"databricks.yml": text}, "a.py"))
     assert (found.name, found.configuration) == ("p", {"a": "b", "c": "7"})
+    # That of a target takes its place.
+    text = text.replace("        orders:", "        p:").replace("          configuration: {size: 9}\n", "")
+    assert one(make({"databricks.yml": text}, "a.py", "src/extra.py"), profile="prod").configuration == {"d": "e"}
 
 
 def test_a_part_without_a_bundle(make):
@@ -271,6 +275,14 @@ def test_a_connector_is_left_out_and_noted(make):
     found = one(make({"databricks.yml": text}, "a.py"))
     assert found.name == "p"
     assert [sentence for _, sentence in found.notes] == ["pipeline crm is left out: it is a connector of Databricks"]
+
+
+def test_a_connector_alone_is_refused(make):
+    text = "resources:\n  pipelines:\n    crm: {name: crm, gateway_definition: {x: y}}\n"
+    assert refused(make({"databricks.yml": text})) == (
+        "[PIPELINE_SETTINGS_INVALID] pipeline crm is a connector of Databricks, which has no source files; "
+        "nothing was run\n  at: databricks.yml:3\n  hint: add a pipeline with libraries:"
+    )
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -12,7 +12,7 @@ from rivermouth.errors import ArgumentInvalid, ProfileUnknown
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.settings.model import PipelineSettings
 from rivermouth.pipelines.settings.one_pipeline import CONNECTORS, Reading, read_pipeline
-from rivermouth.pipelines.settings.references import References
+from rivermouth.pipelines.settings.references import VARIABLE_KEYS, References
 from rivermouth.pipelines.settings.written import Written, merged, read_settings
 from rivermouth.pipelines.spec import SourceLine
 
@@ -66,7 +66,7 @@ def bundle_pipelines(
     """
     target = _target(tree, profile)
     if target is not None:
-        tree = merged(tree, _of_target(_targets(tree)[target]))
+        tree = _with_target(tree, _targets(tree)[target])
     _check_variables(tree, params)
     references = References(tree, target or DEFAULT_TARGET, params, environ)
     resources = tree.get("resources", "pipelines")
@@ -78,6 +78,9 @@ def bundle_pipelines(
             continue
         reading = Reading(tree.file.parent, target, {}, references.resolved, key)
         found.append(read_pipeline(written, reading))
+    if connectors and not found:
+        detail = f"pipeline {connectors[0]} is a connector of Databricks, which has no source files"
+        raise pipelines[connectors[0]].invalid(detail, "add a pipeline with libraries:")
     given = {name: value for name, value in params.items() if name not in references.used and not _is_variable(name)}
     left_out = [
         (pipelines[key].at, f"pipeline {key} is left out: it is a connector of Databricks") for key in connectors
@@ -110,10 +113,18 @@ def _targets(tree: Written) -> Mapping[str, Written]:
     return written.mapping("targets") if written is not None else {}
 
 
-def _of_target(written: Written) -> Written:
-    """What a target says about the bundle."""
-    keys = {key: part for key, part in written.mapping("targets").items() if key not in ("default", "mode")}
-    return Written(keys, written.file, written.at)
+def _with_target(tree: Written, target: Written) -> Written:
+    """The bundle with what a target says: values of variables are replaced, all others merged."""
+    keys = target.mapping("targets")
+    said = {key: part for key, part in keys.items() if key not in ("default", "mode", "variables")}
+    both = merged(tree, Written(said, target.file, target.at))
+    variables = dict(written.mapping("variables")) if (written := tree.get("variables")) else {}
+    for name, part in keys["variables"].mapping("variables").items() if "variables" in keys else ():
+        whole = isinstance(part.value, Mapping) and bool(VARIABLE_KEYS & part.value.keys())
+        over = part.mapping("variables") if whole else {"default": part}
+        base = variables[name].mapping("variables") if name in variables else {}
+        variables[name] = Written({**base, **over}, part.file, part.at)
+    return Written({**both.mapping("bundle"), "variables": Written(variables, tree.file, tree.at)}, tree.file, tree.at)
 
 
 def _target(tree: Written, profile: str | None) -> str | None:

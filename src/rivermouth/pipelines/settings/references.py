@@ -18,6 +18,8 @@ _REFERENCE: Final = re.compile(
     r"\$\{((?:var|variables|bundle|workspace|resources|targets|artifacts)(?:\.[\w-]+(?:\[\d+\])?)+)\}"
 )
 _DEPTH: Final = 20
+VARIABLE_KEYS: Final = frozenset({"default", "description", "type", "lookup"})
+"""The keys of a variable."""
 _USER: Final = "workspace.current_user."
 
 
@@ -99,11 +101,7 @@ class References:
         kind, _, name = reference.partition(".")
         if kind == "var":
             variable = self.tree.get("variables", name)
-            if variable is None or not isinstance(variable.value, Mapping):
-                return variable
-            # A target says the value itself, which may be a mapping, or the same keys as the variable.
-            plain = not {"default", "description", "type", "lookup"} & variable.value.keys()
-            return variable if plain else variable.get("default")
+            return variable.get("default") if variable is not None else None
         here: Written | None = self.tree
         for part in reference.split("."):
             key, _, index = part.partition("[")

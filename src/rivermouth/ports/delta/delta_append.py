@@ -10,6 +10,8 @@ from py4j.java_gateway import JavaClass
 from rivermouth.ports.delta.delta_table import conflicts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
 _DELTA: Final = "org.apache.spark.sql.delta"
@@ -67,16 +69,50 @@ def append_alone(rows: DataFrame, location: str, *, onto: int, app_id: str, app_
         return False
 
 
+def write_counted(
+    rows: DataFrame,
+    location: str,
+    *,
+    onto: int,
+    app_id: str,
+    app_version: int,
+    metadata: Callable[[], str],
+    replace: bool = False,
+) -> bool:
+    """Writes ``rows`` in one commit whose metadata is made after the rows were written, so that it can hold counts.
+
+    Args:
+        rows: In the table's shape; where they ``replace``, the table gets theirs.
+        location: The table's folder.
+        onto: The version at which the caller knows the table to be.
+        app_id: The transaction's application.
+        app_version: Its number, which the caller knows not to be in the table.
+        metadata: Called once all rows are in files; gives the text for ``userMetadata``.
+        replace: Whether the rows replace all rows of the table.
+
+    Returns:
+        False, and nothing was done, if the table is at another version.
+
+    Raises:
+        PySparkException: One of ``delta_table.conflicts()``: somebody else has committed what does not go with it.
+
+    Guarantees:
+        Stopped half-way: no commit, and files that no version names.
+    """
+    return _append_onto(rows, location, onto, app_id, app_version, metadata, replace=replace)
+
+
 def _append_onto(
     rows: DataFrame,
     location: str,
     version: int,
     app_id: str,
     app_version: int,
-    metadata: str,
+    metadata: str | Callable[[], str],
     *,
     alone: bool = False,
     by_footers: bool = False,
+    replace: bool = False,
 ) -> bool:
     """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere.
 
@@ -97,11 +133,13 @@ def _append_onto(
     transaction.readTxn().addOne(app_id)
     if alone:
         transaction.readWholeTable()
-    mode = getattr(jvm, "org.apache.spark.sql.SaveMode").Append
+    modes = getattr(jvm, "org.apache.spark.sql.SaveMode")
+    mode = modes.Overwrite if replace else modes.Append
+    options = {"overwriteSchema": "true"} if replace else {}
     writer = getattr(jvm, f"{_DELTA}.commands.WriteIntoDelta")(
         log,
         mode,
-        getattr(jvm, f"{_DELTA}.DeltaOptions")(to_scala.toScalaMap({}), session.sessionState().conf()),
+        getattr(jvm, f"{_DELTA}.DeltaOptions")(to_scala.toScalaMap(options), session.sessionState().conf()),
         to_scala.toSeq([]),
         to_scala.toScalaMap({}),
         rows._jdf,  # noqa: SLF001
@@ -111,10 +149,11 @@ def _append_onto(
     )
     written = _with_footers if by_footers else _without_footers
     actions = written(transaction, writer, rows.sparkSession)
+    text = metadata if isinstance(metadata, str) else metadata()
     set_transaction = getattr(jvm, f"{_DELTA}.actions.SetTransaction")
     number = set_transaction(app_id, app_version, some(int(time.time() * 1000)))
     operation = getattr(jvm, f"{_DELTA}.DeltaOperations$Write")(
-        mode, some(to_scala.toSeq([])), none, some(metadata), none, none, none, none, none
+        mode, some(to_scala.toSeq([])), none, some(text), none, none, none, none, none
     )
     transaction.commit(actions.appended(number), operation)
     return True

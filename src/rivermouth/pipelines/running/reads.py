@@ -1,0 +1,52 @@
+"""What a query that is evaluated has read so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rivermouth.pipelines.graph import Input
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.pipelines.spec import SourceLine
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A query as it was evaluated.
+
+    Attributes:
+        frame: What it returned.
+        inputs: What it read.
+    """
+
+    frame: DataFrame
+    inputs: tuple[Input, ...]
+
+
+@dataclass(slots=True)
+class Reads:
+    """What the query that is evaluated now has read so far.
+
+    Attributes:
+        dataset: Whose query it is.
+        at: Where it is defined.
+        schema: The schema of names without one, if the query says another than the pipeline's.
+        found: By name, and whether it is a stream.
+    """
+
+    dataset: str
+    at: SourceLine
+    schema: str | None = None
+    found: dict[tuple[str, bool], Input] = field(default_factory=dict)
+
+    def note(self, what: Input) -> None:
+        """Keeps one more."""
+        self.found.setdefault((what.name, what.stream), what)
+
+
+def each_once(inputs: list[Input]) -> tuple[Input, ...]:
+    """The inputs of several queries, each once."""
+    return tuple({(each.name, each.stream): each for each in inputs}.values())
