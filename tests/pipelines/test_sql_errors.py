@@ -27,6 +27,12 @@ def invalid(detail, place, hint):
 
 INVALID = [
     (
+        "APPLY CHANGES INTO t FROM x KEYS (a) SEQUENCE BY b\n  CREATE MATERIALIZED VIEW v AS SELECT 1",
+        "a statement ends before CREATE, without ;",
+        "2:3",
+        "write ; before CREATE",
+    ),
+    (
         "CREATE VIEW v AS SELECT 1 AS create\nFROM x\nCREATE OR REFRESH STREAMING TABLE t",
         "a statement ends before CREATE, without ;",
         "3:1",

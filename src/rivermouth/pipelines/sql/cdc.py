@@ -79,6 +79,7 @@ def _select(cursor: Cursor, start: int, end: int) -> str:
 def _until_clause(cursor: Cursor, what: str) -> tuple[int, int]:
     start = cursor.i
     while not cursor.ended and not _begins_clause(cursor):
+        cursor.refuse_next_statement()
         if cursor.word() == "(":
             cursor.parenthesis()
         else:

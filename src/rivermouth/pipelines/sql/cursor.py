@@ -14,6 +14,13 @@ from rivermouth.pipelines.sql.constants import Expressions, closing
 from rivermouth.pipelines.sql.parameters import is_marker, parameter, with_variables
 from rivermouth.pipelines.sql.tokens import Token, line_of, place, quoted_name, tokens
 
+MODIFIERS: Final = frozenset(
+    ("PRIVATE", "TEMPORARY", "TEMP", "PERSISTED", "STREAMING", "INCREMENTAL", "LIVE", "MATERIALIZED")
+)
+"""Words between CREATE and what it creates."""
+NOUNS: Final = ("TABLE", "VIEW", "FLOW", "SINK")
+"""What CREATE creates."""
+
 _END: Final = Token("symbol", "", 0, 0)
 _PLAIN: Final = re.compile(r"[\w$-]+")
 
@@ -109,6 +116,17 @@ class Cursor:
     def not_supported(self, clause: str, fix: str) -> SqlNotSupported:
         """An error about a clause at the next token."""
         return SqlNotSupported(at=place(self.text, self._position, self.at), clause=clause, fix=fix)
+
+    def refuse_next_statement(self) -> None:
+        """Goes on where no statement begins at the next token.
+
+        Raises:
+            SqlInvalid: One does: the ``;`` before it is missing.
+        """
+        is_create = self.sees("CREATE") and (self.word(1) in MODIFIERS or self.word(1) in ("OR", *NOUNS))
+        if is_create or self.sees("APPLY", "CHANGES", "INTO"):
+            word = self.word()
+            raise self.invalid(f"a statement ends before {word}, without ;", f"write ; before {word}")
 
     def note(self, sentence: str, line: SourceLine | None = None) -> None:
         """Says that something changes nothing."""

@@ -21,7 +21,7 @@ from rivermouth.pipelines.spec import (
     SqlQuery,
 )
 from rivermouth.pipelines.sql.cdc import read_cdc
-from rivermouth.pipelines.sql.cursor import Cursor, name_of, near
+from rivermouth.pipelines.sql.cursor import MODIFIERS, NOUNS, Cursor, name_of, near
 from rivermouth.pipelines.sql.datasets import Head, begins_query, read_head, read_properties
 from rivermouth.pipelines.sql.parameters import with_variables
 from rivermouth.pipelines.sql.statements import Statement, statements
@@ -31,11 +31,6 @@ _STATEMENTS: Final = ("CREATE", "APPLY", "SET", "USE")
 _SHOWS: Final = frozenset(
     ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "LIST", "(")
 )
-_MODIFIERS: Final = frozenset(
-    ("PRIVATE", "TEMPORARY", "TEMP", "PERSISTED", "STREAMING", "INCREMENTAL", "LIVE", "MATERIALIZED")
-)
-_NOUNS: Final = ("TABLE", "VIEW", "FLOW", "SINK")
-_BEHIND_CREATE: Final = _MODIFIERS | {"OR", *_NOUNS}
 _SET: Final = re.compile(r"\s*(`[^`]+`|[^\s=]+)\s*=\s*(.*?)\s*", re.DOTALL)
 _LINE_COMMENT: Final = re.compile(r"(?:^|(?<=\s))--.*$", re.MULTILINE)
 _NEXT_STATEMENT: Final = re.compile(r"\n\s*(?:CREATE|APPLY|SET|USE)\b", re.IGNORECASE)
@@ -169,7 +164,7 @@ def _create(file: _File, cursor: Cursor) -> None:
     if cursor.takes("OR") and not (cursor.takes("REFRESH") or cursor.takes("REPLACE")):
         raise cursor.unexpected("REFRESH", "REPLACE")
     modifiers = set()
-    while cursor.word() in _MODIFIERS:
+    while cursor.word() in MODIFIERS:
         modifiers.add(cursor.word())
         cursor.i += 1
     if cursor.takes("TABLE") or cursor.takes("VIEW"):
@@ -180,8 +175,8 @@ def _create(file: _File, cursor: Cursor) -> None:
         _flow(file, cursor, line)
     elif not modifiers and cursor.takes("SINK"):
         _sink(file, cursor, line)
-    elif modifiers or near(cursor.word(), [*_MODIFIERS, *_NOUNS]):
-        raise cursor.unexpected(*sorted(_MODIFIERS), *_NOUNS)
+    elif modifiers or near(cursor.word(), [*MODIFIERS, *NOUNS]):
+        raise cursor.unexpected(*sorted(MODIFIERS), *NOUNS)
     else:
         raise _refused(cursor, "CREATE")
 
@@ -241,10 +236,7 @@ def _query(file: _File, cursor: Cursor, head: Head | None = None) -> SqlQuery:
         raise cursor.unexpected("SELECT")
     line, text = cursor.line, cursor.raw(cursor.i, len(cursor.found))
     while not cursor.ended:
-        if cursor.sees("APPLY", "CHANGES", "INTO") or (cursor.sees("CREATE") and cursor.word(1) in _BEHIND_CREATE):
-            raise cursor.invalid(
-                f"a statement ends before {cursor.word()}, without ;", f"write ; before {cursor.word()}"
-            )
+        cursor.refuse_next_statement()
         cursor.i += 1
     return file.query(head.labelled(text) if head else text, line)
 
