@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.rewrite import rewritten
 
 PARAMS = {"p": "it's", "n": "5", "schema": "silver", "root": "/landing", "spark.x": "y", "kafka.servers": "a:1"}
@@ -23,8 +24,12 @@ def secret(scope, key):
     return f"{scope}-{key}"
 
 
-def change(text, **more):
+def rewriting(text, **more):
     return rewritten(text, table=table, function=function, params=PARAMS, secret=secret, **more)
+
+
+def change(text, **more):
+    return rewriting(text, **more).text
 
 
 REWRITTEN = [
@@ -137,7 +142,7 @@ ALIASES = [
 @pytest.mark.parametrize(("text", "expected"), ALIASES)
 def test_a_table_under_another_name_keeps_its_own_as_alias(text, expected):
     found = rewritten(text, table=lambda _: "v", function=lambda _: "_f", params={}, secret=secret)
-    assert found == expected
+    assert found.text == expected
 
 
 @pytest.mark.parametrize("text", UNCHANGED)
@@ -191,4 +196,36 @@ JSON = [
 
 @pytest.mark.parametrize(("text", "expected"), JSON)
 def test_paths_into_strings_of_json(text, expected):
-    assert change(text, json_in_strings=True) == expected
+    assert rewriting(text).with_json_in_strings().text == expected
+
+
+def test_markers_stay_where_spark_is_given_their_values():
+    text = "SELECT :p FROM x WHERE a = :unknown AND '${n}' = read_files(:p)"
+    assert change(text, keep_markers=True) == text.replace("x", "`default`.`x`", 1).replace("${n}", "5")
+
+
+MANY_LINES = """\
+WITH x AS (SELECT '${root}' AS a
+           FROM read_files('/a',
+                           format => 'json')),
+     y AS (SELECT v:b FROM LIVE.orders)
+SELECT wrong, ${schema}, also_wrong FROM x"""
+
+
+WORDS = [(each, each) for each in ("WITH", "SELECT '", "AS a", "),\n", "y AS", ")\n", "wrong", "also", " x")]
+
+
+def line_and_column(text, word):
+    before = text[: text.index(word)]
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+@pytest.mark.parametrize("json", [False, True])
+@pytest.mark.parametrize(("word", "now"), [*WORDS, ("v:b", None), ("FROM LIVE", "FROM `default`")])
+def test_a_word_of_sparks_text_has_its_place_in_the_file(word, now, json):
+    found = rewriting(MANY_LINES, at=SourceLine("a.sql", 10))
+    found = found.with_json_in_strings() if json else found
+    line, column = line_and_column(MANY_LINES, word)
+    there = line_and_column(found.text, now or ("get_json_object" if json else "v:b"))
+    assert there[0] == line
+    assert found.place(there[0], there[1] - 1) == f"a.sql:{line + 9}:{column}"

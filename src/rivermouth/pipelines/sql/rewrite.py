@@ -3,18 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
+from rivermouth.pipelines.sql.edits import Edit, Edited, edited
 from rivermouth.pipelines.sql.json_paths import edits as json_edits
 from rivermouth.pipelines.sql.json_paths import json_paths
-from rivermouth.pipelines.sql.parameters import is_marker, parameter
+from rivermouth.pipelines.sql.parameters import is_marker, parameter, variables
 from rivermouth.pipelines.sql.sources import UNKNOWN_PLACE, sources
 from rivermouth.pipelines.sql.tables import Reference, TableFunction
 from rivermouth.pipelines.sql.tokens import Token, place, quoted_name, quoted_string, tokens
 from rivermouth.pipelines.sql.watermarks import edits as watermark_edits
 
-_Edit = tuple[int, int, str]
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A query for Spark, and where its words are in the user's file.
+
+    Attributes:
+        source: The text as the user wrote it.
+        at: Where its first line is.
+        filled: With the values of ``${name}``.
+        changes: What is changed in that.
+        final: The result.
+    """
+
+    source: str
+    at: SourceLine
+    filled: Edited
+    changes: tuple[Edit, ...]
+    final: Edited
+
+    @property
+    def text(self) -> str:
+        """The query for Spark."""
+        return self.final.text
+
+    def place(self, line: int, position: int) -> str:
+        """Where a word is in the user's file, as ``file:line:column``.
+
+        Args:
+            line: Its line in ``text``, from 1, as in Spark's errors.
+            position: Its character in the line, from 0.
+        """
+        lines = self.text.splitlines(keepends=True)
+        now = sum(len(each) for each in lines[: line - 1]) + position
+        return place(self.source, self.filled.origin(self.final.origin(now)), self.at)
+
+    def with_json_in_strings(self) -> Rewritten:
+        """The same query, in which ``column:path`` reads the JSON of a STRING.
+
+        It becomes ``get_json_object(CAST(column AS STRING), '$.path')``, with the column's name: right for VARIANT and
+        for STRING, but the type of its result is STRING where no cast follows, and names in the path are
+        case-sensitive.
+        """
+        paths = json_edits(json_paths(tokens(self.filled.text, self.at)))
+        return replace(self, final=edited(self.filled.text, [*self.changes, *paths]))
 
 
 def rewritten(
@@ -25,8 +70,8 @@ def rewritten(
     params: Mapping[str, str],
     secret: Callable[[str, str], str],
     at: SourceLine = UNKNOWN_PLACE,
-    json_in_strings: bool = False,
-) -> str:
+    keep_markers: bool = False,
+) -> Rewritten:
     """The query for Spark 4.2: names, table functions and parameters replaced, all else as it is written.
 
     ``STREAM(name)`` and ``STREAM name`` stay around what ``table`` and ``function`` give; Spark takes both around the
@@ -37,9 +82,7 @@ def rewritten(
 
     ``column:path`` is Spark's own for columns of VARIANT. For a STRING with JSON, which Databricks reads by the same
     words, Spark refuses it when it analyses the query (COLUMN_IS_NOT_VARIANT_TYPE); which of both a column is, only
-    Spark knows. With ``json_in_strings`` it becomes ``get_json_object(CAST(column AS STRING), '$.path')``, with the
-    column's name: right for both types, but the type of its result is STRING where no cast follows, and the names in
-    the path are case-sensitive.
+    Spark knows. For that case there is ``Rewritten.with_json_in_strings``.
 
     Args:
         text: A SELECT, or any other statement that reads tables.
@@ -48,7 +91,8 @@ def rewritten(
         params: Values of ``${name}`` and ``:name``. The value of ``:name`` becomes a string.
         secret: Gives the secret of a scope and key, for ``secret('scope', 'key')`` outside of table functions.
         at: Where the text's first line is; for errors.
-        json_in_strings: Whether ``column:path`` becomes a call of get_json_object.
+        keep_markers: Whether ``:name`` stays, because Spark is given its value; not in the arguments of table
+            functions and of IDENTIFIER.
 
     Raises:
         SqlInvalid: A string or comment does not end.
@@ -57,7 +101,7 @@ def rewritten(
     """
     read = sources(text, params, at)
     found = read.found
-    changes: list[_Edit] = []
+    changes: list[Edit] = []
     for call in read.functions:
         changes.append((call.start, call.end, function(call)))
         if call.options_span is not None:
@@ -67,15 +111,15 @@ def rewritten(
         changes += _named(reference, name, read.text)
         if name is not None and reference.alias_at is not None:
             changes += _columns_of(reference, found)
-    changes += _markers(read.text, found, params, at)
+    if not keep_markers:
+        changes += _markers(read.text, found, params, at)
     changes += _secrets(read.text, found, secret, at, params)
     changes += watermark_edits(read.text, found)
-    if json_in_strings:
-        changes += json_edits(json_paths(found))
-    return _applied(read.text, changes)
+    filled = edited(text, variables(text, params, at))
+    return Rewritten(text, at, filled, tuple(changes), edited(filled.text, changes))
 
 
-def _named(reference: Reference, name: str | None, text: str) -> list[_Edit]:
+def _named(reference: Reference, name: str | None, text: str) -> list[Edit]:
     """What puts a name where a table is read; under another name, the table's own becomes its alias."""
     if name is None:
         is_computed = text[reference.start : reference.end].upper().startswith("IDENTIFIER")
@@ -89,11 +133,11 @@ def _named(reference: Reference, name: str | None, text: str) -> list[_Edit]:
     return result
 
 
-def _columns_of(reference: Reference, found: list[Token]) -> list[_Edit]:
+def _columns_of(reference: Reference, found: list[Token]) -> list[Edit]:
     """What makes ``orders.id`` of ``silver.orders.id``, for a table that is now another or has its name as alias."""
     parts = [part.lower() for part in reference.parts]
     width = 2 * len(parts) - 1
-    result: list[_Edit] = []
+    result: list[Edit] = []
     for i in range(len(found) - width if len(parts) > 1 else 0):
         names = [token.value.lower() for token in found[i : i + width : 2] if token.is_name]
         dots = {token.text for token in found[i + 1 : i + width + 1 : 2]}
@@ -102,19 +146,7 @@ def _columns_of(reference: Reference, found: list[Token]) -> list[_Edit]:
     return result
 
 
-def _applied(text: str, changes: list[_Edit]) -> str:
-    """The text with the changes; one that is within another is left out."""
-    pieces: list[str] = []
-    position = 0
-    for start, end, new in sorted(changes, key=lambda edit: edit[:2]):
-        if start < position:
-            continue
-        pieces += [text[position:start], new]
-        position = end
-    return "".join([*pieces, text[position:]])
-
-
-def _markers(text: str, found: list[Token], params: Mapping[str, str], at: SourceLine) -> list[_Edit]:
+def _markers(text: str, found: list[Token], params: Mapping[str, str], at: SourceLine) -> list[Edit]:
     result = []
     for i, token in enumerate(found):
         if is_marker(found, i):
@@ -126,7 +158,7 @@ def _markers(text: str, found: list[Token], params: Mapping[str, str], at: Sourc
 
 def _secrets(
     text: str, found: list[Token], secret: Callable[[str, str], str], at: SourceLine, params: Mapping[str, str]
-) -> list[_Edit]:
+) -> list[Edit]:
     result = []
     for i, token in enumerate(found):
         if token.word == "SECRET" and i + 1 < len(found) and found[i + 1].text == "(":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from rivermouth.pipelines.sql.edits import Edit
 from rivermouth.pipelines.sql.tokens import Token
 
 _BEFORE_TABLE: Final = frozenset(("FROM", "JOIN", "STREAM", "LATERAL"))
@@ -29,9 +30,9 @@ def _delay(found: list[Token], i: int) -> tuple[int, int] | None:
     return first, next((j for j in range(first, len(found)) if found[j].word.rstrip("S") in _UNITS), first)
 
 
-def edits(text: str, found: list[Token]) -> list[tuple[int, int, str]]:
+def edits(text: str, found: list[Token]) -> list[Edit]:
     """What puts the clause before the alias of its table, and writes its interval as Spark takes it."""
-    result: list[tuple[int, int, str]] = []
+    result: list[Edit] = []
     for i, token in enumerate(found):
         span = _delay(found, i)
         if span is None:
