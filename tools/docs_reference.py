@@ -266,6 +266,7 @@ def error_page() -> str:
         errors.running,
         errors.tables,
         errors.pipeline_settings,
+        errors.pipeline_files,
         errors.pipeline_sql,
         errors.machine,
     ):
