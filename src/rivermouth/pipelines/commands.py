@@ -21,6 +21,8 @@ from rivermouth.project.file.reading import FILE_NAME
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.update import DatasetOutcome
@@ -37,11 +39,13 @@ class UpdateOptions:
         selection: Which datasets it is about.
         follow: Whether it goes on until it is stopped; None as the pipeline's settings say.
         listener: Gets the events.
+        step: Called at each step of a batch with its name, for tests of crashes.
     """
 
     selection: Selection = field(default_factory=Selection)
     follow: bool | None = None
     listener: QueryListener = lambda _: None
+    step: Callable[[str], None] = lambda _: None
 
 
 def pipelines(
@@ -144,7 +148,7 @@ def run(pipeline: Pipeline, options: UpdateOptions | None = None, hooks: RunHook
     with opened(pipeline, hooks, writes=True) as loaded:
         log = EventLog(loaded, options.listener)
         stopping = threading.Event()
-        update = Update(loaded, log.hear, stopping)
+        update = Update(loaded, log.hear, stopping, options.step)
         with _stopped_by(hooks, stopping), log.of_update(options.selection):
             chosen = prepare_selection(loaded, options.selection, log.hear)
             follow = pipeline.settings.continuous if options.follow is None else options.follow

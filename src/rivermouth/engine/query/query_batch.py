@@ -9,7 +9,7 @@ from rivermouth import names
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CountsDisagree
-from rivermouth.ports.spark.observed import Observed
+from rivermouth.ports.internals.observed import Observed
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:

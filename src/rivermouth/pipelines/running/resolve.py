@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -9,7 +10,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.engine.query import auto_cdc
 from rivermouth.engine.query.query_table import QueryTable, prepare
-from rivermouth.errors import CdcColumnUnknown, PipelineCircle, QueryNotStreaming, QueryStreaming
+from rivermouth.errors import CdcColumnUnknown, PipelineCircle, QueryNotStreaming, QueryStreaming, SnapshotInvalid
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.running.declared_columns import declared_columns, united
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
 _NOT_HERE: Final = ("delta.autooptimize", "delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
 """Properties of Delta that only Databricks' writers know, or that Delta sets itself, in lower case."""
 
+VERSION_TYPES: Final[dict[type, T.DataType]] = {
+    int: T.LongType(),
+    str: T.StringType(),
+    dt.datetime: T.TimestampType(),
+    dt.date: T.DateType(),
+}
+"""Of versions of snapshots: the types of the columns that hold them."""
+
 
 class Resolver:
     """Looks at the datasets of a pipeline in the order in which they read each other. Implements ``Nodes``.
@@ -43,6 +52,7 @@ class Resolver:
         self._stand_ins = stand_ins
         self._nodes: dict[TableName, Node] = {}
         self._path: list[TableName] = []
+        self._versions: dict[str, T.DataType] = {}
         workspace.nodes = self
 
     def graph(self) -> Graph:
@@ -101,7 +111,7 @@ class Resolver:
     def _flow(self, flow: FlowNode, dataset: str) -> Evaluated:
         """A flow of a streaming table as it was evaluated; snapshots, and what runs once, may be batches."""
         if flow.kind == "auto_cdc_from_snapshot":
-            return self.workspace.evaluate(first_snapshot(flow), dataset, flow.at)
+            return self.workspace.evaluate(self._first_snapshot(flow), dataset, flow.at)
         if flow.once:
             return self.workspace.evaluate(flow.query, dataset, flow.at)
         return self._streamed(flow, dataset)
@@ -121,7 +131,26 @@ class Resolver:
             return frame.schema
         check_columns(flow, flow.cdc, frame.columns)
         with self.workspace.errors(flow.at, flow.name):
-            return auto_cdc.target_columns(frame.schema, flow.cdc, sequence_type(flow.cdc, frame))
+            kind = self._versions.get(flow.name) or sequence_type(flow.cdc, frame)
+            return auto_cdc.target_columns(frame.schema, flow.cdc, kind)
+
+    def _first_snapshot(self, flow: FlowNode) -> PythonQuery:
+        """A query that gives the first snapshot of a flow; the type of its version is kept."""
+        query = flow.query
+        if not isinstance(query, PythonQuery):
+            msg = "snapshots are defined in Python"
+            raise TypeError(msg)
+        if not takes_version(query):
+            return query
+
+        def first() -> Any:
+            found = query.function(None)  # type: ignore[call-arg]
+            if not is_versioned(found):
+                raise SnapshotInvalid(at=str(flow.at), flow=flow.name)
+            self._versions[flow.name] = VERSION_TYPES[type(found[1])]
+            return found[0]
+
+        return PythonQuery(first, query.conf)
 
     def _table(
         self,
@@ -168,25 +197,15 @@ class Resolver:
         )
 
 
-def first_snapshot(flow: FlowNode) -> PythonQuery:
-    """A query that gives the first snapshot of a flow, without its version."""
-    query = flow.query
-    if not isinstance(query, PythonQuery):
-        msg = "snapshots are defined in Python"
-        raise TypeError(msg)
-    if not takes_version(query):
-        return query
-    return PythonQuery(lambda: _frame_of(query.function(None)), query.conf)  # type: ignore[call-arg]
-
-
 def takes_version(query: PythonQuery) -> bool:
     """Whether the function of snapshots takes the newest version that is known."""
     code = getattr(query.function, "__code__", None)
     return code is not None and code.co_argcount > 0
 
 
-def _frame_of(found: Any) -> Any:
-    return found[0] if isinstance(found, tuple) else found
+def is_versioned(found: Any) -> bool:
+    """Whether a function of snapshots returned a frame and a version that can be kept."""
+    return isinstance(found, tuple) and len(found) == 2 and type(found[1]) in VERSION_TYPES  # noqa: PLR2004 - a pair
 
 
 def sequence_type(cdc: AutoCdc, frame: DataFrame) -> T.DataType:

@@ -26,6 +26,7 @@ from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_un
 from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,6 +149,10 @@ class Workspace(Reader):
             return DatasetUnknown(at=place, reader=dataset, name=name, fix=fix)
         return QueryInvalid(at=place, dataset=dataset, detail=first_line(error))
 
+    def activate(self) -> None:
+        """Delta takes its settings from the session that is the thread's: from now on this one, in this thread."""
+        sessions.make_active(self.session)
+
     # What sessions ask
 
     def read(self, name: str, *, stream: bool) -> DataFrame:
@@ -202,16 +207,17 @@ class Workspace(Reader):
     def files(self, path: str, options: Mapping[str, str], schema: T.StructType | str | None) -> DataFrame:
         """See ``Catalogue``."""
         self.note(Input(f"files {path}", stream=True, inside=False))
-        return stream_files(self.session, path, options, schema=schema, site=self.site())
+        return stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
 
     def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
         """A frame of ``read_files`` or ``cloud_files``."""
         self.note(Input(f"read_files {path}", stream, inside=False))
+        place = self.pipeline.located(path)
         given = {name: value for name, value in options.items() if name.lower() != "schema"}
         schema = next((value for name, value in options.items() if name.lower() == "schema"), None)
         if stream:
-            return stream_files(self.session, path, given, schema=schema, site=self.site(), infers_types=True)
-        return read_files(self.session, path, given, schema=schema, site=self.site())
+            return stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
+        return read_files(self.session, place, given, schema=schema, site=self.site())
 
     def site(self) -> FileSite:
         """Where the source of files belongs that the query reads which is evaluated now."""
