@@ -20,7 +20,16 @@ ORDER = ("rows", "laws", "contracts", "ports", "pipelines", "doors", "audit", "c
 
 # Folders and files whose tests ask what becomes of records, not what Spark makes of an expression.
 OF_FEW_RECORDS = {
-    *("doors", "crashes", "pipelines", "test_sinks", "test_delta", "test_delta_files", "test_delta_merge", "test_erased"),
+    *(
+        "doors",
+        "crashes",
+        "pipelines",
+        "test_sinks",
+        "test_delta",
+        "test_delta_files",
+        "test_delta_merge",
+        "test_erased",
+    ),
     *("test_upsert_law", "test_history_law", "test_snapshot_law", "test_partial_law", "test_envelope_history"),
 }
 FACTORY_MODE = "spark.sql.codegen.factoryMode"

@@ -8,6 +8,7 @@ import pytest
 
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.spec import SourceLine
+from rivermouth.pipelines.sql.columns import check_columns
 from rivermouth.pipelines.sql.read import read_sql
 from rivermouth.pipelines.sql.rewrite import rewritten
 
@@ -406,3 +407,16 @@ def test_a_statement_that_ends_too_early_is_refused_with_its_place(text):
     found = list(places(text))
     assert found
     assert all(re.fullmatch(r"gold\.sql:\d+:\d+", place) for place in found)
+
+
+def test_an_identity_in_the_schema_of_a_python_file_is_refused_with_its_line():
+    ddl = "\n id BIGINT GENERATED ALWAYS AS identity,\n name STRING"
+    assert error(lambda: check_columns(ddl, SourceLine("dims.py", 7))) == (
+        "[SQL_NOT_SUPPORTED] IDENTITY of the column id is not supported, and without it the results would be "
+        "different; nothing was run\n  at: dims.py:7\n  hint: compute id in the SELECT, for example with xxhash64"
+    )
+
+
+@pytest.mark.parametrize("ddl", ["id BIGINT, name STRING", "id BIGINT x y"])
+def test_other_schemas_of_python_files_are_left_to_spark(ddl):
+    assert check_columns(ddl, AT) is None

@@ -126,7 +126,11 @@ def test_with_a_lost_checkpoint_the_ledger_says_where_to_go_on(numbers, what):
     numbers.feed("in/3.json", {"id": 8, "name": "b"})
     found = numbers.run()
     assert found["bronze"].counts.read == 1
-    assert {each.flow for each in numbers.events if isinstance(each, ev.CheckpointMade)} == {"bronze", "silver", "gold.named"}
+    assert {each.flow for each in numbers.events if isinstance(each, ev.CheckpointMade)} == {
+        "bronze",
+        "silver",
+        "gold.named",
+    }
     numbers.run()
     assert numbers.rows("default.silver", "id") == [(1,), (2,), (5,), (7,), (8,)]
     assert numbers.rows("gold.named", "id") == [(1,), (2,), (7,), (8,)]
@@ -148,7 +152,9 @@ def test_full_refresh_and_reset_do_what_they_say(numbers):
     numbers.run(reset_checkpoint=("silver",))
     assert numbers.rows("default.silver", "id") == [(1,), (1,), (2,), (2,), (5,), (5,)]
 
-    numbers.write("src/a.py", PYTHON.replace('comment="numbers"', 'table_properties={"pipelines.reset.allowed": "false"}'))
+    numbers.write(
+        "src/a.py", PYTHON.replace('comment="numbers"', 'table_properties={"pipelines.reset.allowed": "false"}')
+    )
     with pytest.raises(RivermouthError) as refused:
         numbers.run(full_refresh=("bronze",))
     assert str(refused.value) == (

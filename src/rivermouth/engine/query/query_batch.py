@@ -63,6 +63,7 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
         run.position,
         lambda: entry.counted(row_expectations.counted(context.expectations, observed.get())),
         table_id=run.table_id,
+        replace=run.replaces,
     )
     context.step("written")
     run.position, counts = position, position.entry.counts

@@ -10,13 +10,22 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.engine.query import auto_cdc
 from rivermouth.engine.query.query_table import QueryTable, prepare
-from rivermouth.errors import CdcColumnUnknown, PipelineCircle, QueryNotStreaming, QueryStreaming, SnapshotInvalid
+from rivermouth.errors import (
+    CdcColumnUnknown,
+    DefinitionInvalid,
+    PipelineCircle,
+    QueryNotStreaming,
+    QueryStreaming,
+    SnapshotInvalid,
+)
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.running.declared_columns import declared_columns, united
 from rivermouth.pipelines.running.reads import Evaluated, each_once
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
+from rivermouth.pipelines.sql.qualifiers import without_qualifiers
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals import query_plans
 from rivermouth.schemas.column_types import nullable_columns
 
 if TYPE_CHECKING:
@@ -94,6 +103,7 @@ class Resolver:
         flows, shown = self.declared.flows[name], self.workspace.names.shown(name)
         if dataset.kind in VIEWS:
             evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
+            dataset = with_conditions(dataset, [evaluated.frame])
             return Node(name, "view", dataset, None, flows, evaluated.inputs, evaluated.frame.schema)
         if dataset.kind == "materialized_view" or (dataset.kind == "table" and len(flows) == 1):
             evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
@@ -164,6 +174,7 @@ class Resolver:
         columns = declared_columns(dataset) or united(schemas)
         inputs = each_once([each for one in found for each in one.inputs])
         location = self.workspace.pipeline.table(name, dataset)
+        dataset = with_conditions(dataset, [each.frame for each in found])
         node = Node(name, kind, dataset, None, flows, inputs, columns, location)
         if columns is None:
             return node
@@ -195,6 +206,30 @@ class Resolver:
             comment=dataset.comment,
             at=str(dataset.at),
         )
+
+
+def with_conditions(dataset: Dataset, frames: list[DataFrame]) -> Dataset:
+    """The dataset with expectations that hold for the rows of its queries, without the names of tables in them.
+
+    Raises:
+        DefinitionInvalid: A view has an expectation with dead letters, for which only a table has a place.
+    """
+    said = dataset.expectations
+    if dataset.kind in VIEWS and any(each.action == "dead_letter" for each in said):
+        detail = "a view has no dead letters"
+        fix = "write the expectation at the table that reads the view"
+        raise DefinitionInvalid(at=str(dataset.at), definition=f"view {dataset.name}", detail=detail, fix=fix)
+    if not any("." in each.condition for each in said):
+        return dataset
+    columns, qualified = set[str](), dict[str, set[str]]()
+    for frame in frames:
+        columns |= {name.lower() for name in frame.columns}
+        for table, names in query_plans.qualified_columns(frame).items():
+            qualified.setdefault(table, set()).update(names)
+    conditions = [
+        replace(each, condition=without_qualifiers(each.condition, columns, qualified, dataset.at)) for each in said
+    ]
+    return replace(dataset, expectations=tuple(conditions))
 
 
 def takes_version(query: PythonQuery) -> bool:

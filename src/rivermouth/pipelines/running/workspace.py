@@ -27,6 +27,8 @@ from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
+from rivermouth.ports.internals.query_plans import WHOLE_PLANS
+from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +73,7 @@ class Workspace(Reader):
         self._state = state
         self._reads: list[Reads] = []
         registry.reader = self
-        for name, value in pipeline.configuration.items():
+        for name, value in {**WHOLE_PLANS, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
 
     def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:
@@ -186,7 +188,10 @@ class Workspace(Reader):
         shown = self.names.shown(node.name)
         self.note(Input(shown, stream, inside=True, location=node.location))
         if node.kind == "view":
-            return self.evaluate(node.flows[0].query, shown, node.at).frame
+            frame = self.evaluate(node.flows[0].query, shown, node.at).frame
+            expectations = node.dataset.expectations if node.dataset is not None else ()
+            with self.errors(node.at, shown):
+                return row_expectations.passed(frame, expectations)
         if node.columns is None:
             fix = f'give it a schema, or a flow: @dp.append_flow(target="{shown}")'
             raise DatasetUnknown(at=str(node.at), reader="a query", name=f"{shown}, which no flow writes,", fix=fix)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
 from rivermouth.pipelines.sql.edits import Edit, Edited, edited
+from rivermouth.pipelines.sql.file_metadata import FUNCTIONS as FILE_FUNCTIONS
+from rivermouth.pipelines.sql.file_metadata import star_edits
 from rivermouth.pipelines.sql.json_paths import edits as json_edits
 from rivermouth.pipelines.sql.json_paths import json_paths
 from rivermouth.pipelines.sql.parameters import is_marker, parameter, variables
@@ -103,7 +105,8 @@ def rewritten(
     found = read.found
     changes: list[Edit] = []
     for call in read.functions:
-        changes.append((call.start, call.end, function(call)))
+        stars = star_edits(found, call.start, call.end) if call.name in FILE_FUNCTIONS else None
+        changes += [(call.start, call.end, function(replace(call, names_metadata=stars is not None))), *(stars or ())]
         if call.options_span is not None:
             changes.append((*call.options_span, ""))
     for reference in read.references:

@@ -56,6 +56,7 @@ class TableFunction:
         end: The character after its last one.
         at: Where it is written, as ``file:line:column``.
         options_span: Of ``WITH (...)`` behind a stream, whose options are arguments, too: from and to.
+        names_metadata: Whether the SELECT that reads it names ``_metadata``, so that its view needs that column.
     """
 
     name: str
@@ -65,6 +66,7 @@ class TableFunction:
     end: int
     at: str
     options_span: tuple[int, int] | None = None
+    names_metadata: bool = False
 
     def positional(self, secret: Callable[[str, str], str]) -> list[str]:
         """The arguments without name that are no map."""

@@ -96,3 +96,18 @@ def standing_in(spark: SparkSession) -> Iterator[None]:
 def make_active(spark: SparkSession) -> None:
     """Makes the session that of the calling thread in the JVM, from which Delta takes its settings."""
     java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(java_session(spark))
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """In the block the session is that of the calling thread in the JVM, from which Spark takes its settings."""
+    sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(java_session(spark))
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
