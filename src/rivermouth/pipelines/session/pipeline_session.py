@@ -11,6 +11,7 @@ from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth.decoding.jvm.java_objects import java_session
+from rivermouth.pipelines.session.local_rows import with_floats
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -76,6 +77,10 @@ class PipelineSession(SparkSession):
         """A query over datasets and tables."""
         text = self.catalogue.sql(sqlQuery)
         return super().sql(text, args, **kwargs) if args is not None else super().sql(text, **kwargs)
+
+    def createDataFrame(self, data: Any, schema: Any = None, *more: Any, **named: Any) -> DataFrame:  # type: ignore[override]  # noqa: N802
+        """A frame of rows of Python; whole numbers are values of columns of floats too."""
+        return super().createDataFrame(with_floats(data, schema), schema, *more, **named)
 
     def plain_sql(self, text: str) -> DataFrame:
         """A query that is Spark's SQL already."""
