@@ -265,7 +265,9 @@ def error_page() -> str:
         errors.kafka,
         errors.running,
         errors.tables,
+        errors.pipelines,
         errors.pipeline_settings,
+        errors.pipeline_sql,
         errors.pipeline_files,
         errors.machine,
     ):
