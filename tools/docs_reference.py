@@ -266,6 +266,7 @@ def error_page() -> str:
         errors.running,
         errors.tables,
         errors.pipeline_settings,
+        errors.pipeline_files,
         errors.machine,
     ):
         parts.append(f"## {(room.__doc__ or '').partition(':')[0]}")
