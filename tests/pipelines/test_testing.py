@@ -132,6 +132,12 @@ def test_a_dataset_is_replaced_by_rows_and_nothing_else_is_asked(folder, run_pip
         },
     )
     assert rows(silver.table("by_country"), "country", "amount") == [("NL", 3.0)]
+    with pytest.raises(RivermouthError) as nothing:
+        silver.sink("out")
+    assert str(nothing.value) == (
+        "[TABLE_NOT_WRITTEN] sink out was not written by any update of the test; nothing was read\n"
+        "  hint: look at outcomes of the update, which say what was refreshed"
+    )
     with pytest.raises(RivermouthError) as no_rows:
         silver.update(tables={"new": []})
     assert no_rows.value.code == "ARGUMENT_INVALID"

@@ -1,4 +1,4 @@
-"""Errors of ``rivermouth.testing``."""
+"""Tests: errors of ``rivermouth.testing``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rivermouth.errors.base import RivermouthError
 
 
 class TopicNotGiven(RivermouthError):
-    """A pipeline under test reads a Kafka topic of which the test gives no records."""
+    """A pipeline under test reads a Kafka topic, and the test gives no records of it."""
 
     code = "TOPIC_NOT_GIVEN"
     what = "the pipeline reads Kafka topic {topic}, and the test gives no records of it; no broker was asked"
