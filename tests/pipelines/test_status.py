@@ -89,9 +89,9 @@ orders: its last batch is ledger entry 0
     3 read, 1 written, 1 dropped, 1 dead-lettered
   so far: 3 read, 1 written, 1 dropped, 1 dead-lettered
     expectation  action       failed in the last batch  failed so far
-    noted        warn                           2 of 3         2 of 3
-    an id        drop                           1 of 3         1 of 3
-    small        dead_letter                    1 of 3         1 of 3
+    noted        warn         2 of 3                    2 of 3
+    an id        drop         1 of 3                    1 of 3
+    small        dead_letter  1 of 3                    1 of 3
 
 strict: its last batch is ledger entry 0
   streaming table: {lake}/sales/strict
@@ -99,7 +99,7 @@ strict: its last batch is ledger entry 0
     1 read, 1 written, 0 dropped, 0 dead-lettered
   so far: 1 read, 1 written, 0 dropped, 0 dead-lettered
     expectation  action  failed in the last batch  failed so far
-    no refund    fail                      0 of 1         0 of 1
+    no refund    fail    0 of 1                    0 of 1
 
 behind: its last batch is ledger entry 0
   streaming table: {lake}/sales/behind
@@ -113,7 +113,7 @@ totals: its last batch is ledger entry 0
     1 read, 1 written, 0 dropped, 0 dead-lettered
   so far: 1 read, 1 written, 0 dropped, 0 dead-lettered
     expectation  action       failed in the last batch  failed so far
-    few          dead_letter                    0 of 1         0 of 1
+    few          dead_letter  0 of 1                    0 of 1
 
 check: passed
 """,
@@ -160,4 +160,8 @@ check: passed
         run()
     found = status(pipeline)
     assert (found.failure.code, found.is_wrong) == (broken.value.code, False)
-    assert said(capsys, "status", "--check")[1].endswith(f"check: failed\n  shop: last_run: {found.message}\n")
+    code, body = answer(capsys, "status", "--check")
+    assert (code, body["check"]["broken"]) == (
+        1,
+        [{"flow": "shop", "rule": "last_run", "detail": found.message}],
+    )

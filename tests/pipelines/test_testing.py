@@ -122,7 +122,7 @@ def test_a_dataset_is_replaced_by_rows_and_nothing_else_is_asked(folder, run_pip
         run_pipeline(folder)
     assert str(missing.value) == (
         "[TOPIC_NOT_GIVEN] the pipeline reads Kafka topic orders, and the test gives no records of it; "
-        'no broker was asked\n  at: code/orders.py:12\n  hint: run_pipeline(..., topics={"orders": []})'
+        'no broker was asked\n  at: code/orders.py:5\n  hint: run_pipeline(..., topics={"orders": []})'
     )
     silver = run_pipeline(
         [folder / "code/views.sql"],
@@ -156,7 +156,7 @@ FLOW = {
             "table": "silver.orders",
         },
         "inferred": {"topics": ["orders"], "format": {"type": "json", "schema": "infer"}, "table": "silver.inferred"},
-        "copy": {"source": "silver.raw", "format": "text", "table": "silver.copy"},
+        "copy": {"source": {"table": "silver.raw"}, "format": "text", "table": "silver.copy"},
         "raw": {"topics": ["orders"], "format": "raw", "table": "silver.raw"},
     },
 }

@@ -153,5 +153,10 @@ def _readable(project: ResolvedProject, flow: Flow) -> Flow:
         fix = f'project.judge_records("{flow.name}", [...]), for a flow that reads a table'
         raise ArgumentInvalid(at=project.at("flows", flow.name, "source"), argument="flow", detail=detail, fix=fix)
     table = flow.table.model_copy(update={"name": ".".join(flow.table.name.split(".")[-2:])})
-    changes = {"starting_offsets": StartingOffsets(), "ending_offsets": None, "group_id": None, "maintenance": None}
+    changes = {
+        "starting_offsets": StartingOffsets.model_validate("earliest"),
+        "ending_offsets": None,
+        "group_id": None,
+        "maintenance": None,
+    }
     return flow.model_copy(update={**changes, "places": Places(), "table": table})
