@@ -17,7 +17,7 @@ from rivermouth.ports.dev.s3_server import S3Server
 from rivermouth.testing.plugin import run_flow, run_pipeline  # noqa: F401 - where the package is not installed anew
 
 # Fast ones first, and such as can be shared out last; a folder that is not named here comes after them.
-ORDER = ("rows", "laws", "contracts", "ports", "doors", "audit", "crashes", "docs")
+ORDER = ("rows", "laws", "contracts", "ports", "pipelines", "doors", "audit", "crashes", "docs")
 
 # Folders and files whose tests ask what becomes of records, not what Spark makes of an expression.
 OF_FEW_RECORDS = {

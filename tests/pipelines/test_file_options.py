@@ -98,7 +98,7 @@ def test_the_texts_of_refused_options():
         ),
         ({"format": "json", "schemaEvolutionMode": "x"}, FileOptionInvalid, "one of addNewColumns, rescue"),
         ({"format": "json", "allowOverwrites": "true"}, FileOptionRefused, "is not read again"),
-        ({"format": "json", "badRecordsPath": "/x"}, FileOptionRefused, "no files are written beside"),
+        ({"format": "json", "badRecordsPath": "/x"}, FileOptionRefused, "nothing but the table"),
         ({"format": "json", "allowComments": "true"}, FileOptionRefused, "read strictly"),
         ({"format": "json", "readerCaseSensitive": "false"}, FileOptionRefused, "exact names"),
         ({"format": "json", "maxFilesPerTrigger": "0"}, FileOptionInvalid, "whole number above 0"),

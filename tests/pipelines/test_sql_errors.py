@@ -6,6 +6,7 @@ import pytest
 
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.spec import SourceLine
+from rivermouth.pipelines.sql.columns import check_columns
 from rivermouth.pipelines.sql.read import read_sql
 from rivermouth.pipelines.sql.rewrite import rewritten
 
@@ -338,3 +339,16 @@ def test_values_that_are_not_constant(action, subject, place):
         f"[SQL_NOT_CONSTANT] {subject} must be a constant; nothing was run\n  at: gold.sql:{place}\n"
         "  hint: write a literal, a parameter (:name, ${name}), secret('scope', 'key'), or these joined by ||"
     )
+
+
+def test_an_identity_in_the_schema_of_a_python_file_is_refused_with_its_line():
+    ddl = "\n id BIGINT GENERATED ALWAYS AS identity,\n name STRING"
+    assert error(lambda: check_columns(ddl, SourceLine("dims.py", 7))) == (
+        "[SQL_NOT_SUPPORTED] IDENTITY of the column id is not supported, and without it the results would be "
+        "different; nothing was run\n  at: dims.py:7\n  hint: compute id in the SELECT, for example with xxhash64"
+    )
+
+
+@pytest.mark.parametrize("ddl", ["id BIGINT, name STRING", "id BIGINT x y"])
+def test_other_schemas_of_python_files_are_left_to_spark(ddl):
+    assert check_columns(ddl, AT) is None

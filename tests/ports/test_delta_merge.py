@@ -15,8 +15,8 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import functions as F
 from tests.ways import WAYS, merging_by
 
-from rivermouth.ports.delta import single_pass_merge
 from rivermouth.ports.delta.delta_merge import merge
+from rivermouth.ports.internals import single_pass_merge
 from rivermouth.rows.keyed.merge_plan import Merge
 
 KEYS = 300
@@ -183,13 +183,6 @@ def test_what_it_is_not_for_is_left_to_deltas_command(properties, values, spark,
     assert carry(spark, place, rows, 2, what_of(rows, values=values)) is None
     kept = "other" if "`na-me`" in values else "k"
     assert found(place) == [(0, "k", 0, 1), (1, kept, 1, 2), (2, "k", 0, 1)]
-
-
-def test_without_our_classes_it_is_deltas_command(spark, tmp_path, monkeypatch):
-    place = made(spark, tmp_path / "t")
-    monkeypatch.setattr(single_pass_merge, "JavaClass", type("Other", (), {}))
-    assert carry(spark, place, [(1, "k", 0, 1, False)], 1) is None
-    assert found(place) == [(1, "k", 0, 1)]
 
 
 def meanwhile(monkeypatch, act):

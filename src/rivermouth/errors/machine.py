@@ -131,12 +131,39 @@ class SessionSettled(RivermouthError):
     hint = "{fix}"
 
 
+class SessionJarMissing(RivermouthError):
+    """A session that somebody else started does not have the classes that Spark's JVM needs from rivermouth."""
+
+    code = "SESSION_JAR_MISSING"
+    what = "the Spark session of this process does not have rivermouth.jar on its {place}; nothing was read"
+    hint = 'start the session with --jars "$(rivermouth jars paths{option})"'
+
+
+class SparkConnectSession(RivermouthError):
+    """Spark sessions of this process are of Spark Connect, whose JVM is elsewhere."""
+
+    code = "SPARK_CONNECT_SESSION"
+    what = "Spark sessions of this process are of Spark Connect, which has no JVM here; nothing was read"
+    hint = "unset SPARK_REMOTE, and run it in a process of its own: rivermouth run"
+
+
 class VersionsDisagree(RivermouthError):
     """The installed PySpark is not the one that the locked jars were built for."""
 
     code = "VERSIONS_DISAGREE"
     what = "pyspark {found} is installed, and the jars are those of {wanted}; nothing was started"
     hint = "pip install 'pyspark=={wanted}'"
+
+
+class SessionVersions(RivermouthError):
+    """The Spark session that is there runs other versions than those whose internals rivermouth uses."""
+
+    code = "SESSION_VERSIONS"
+    what = (
+        "the session has Spark {spark} and Delta {delta}, and this release is for Spark {wanted_spark} and Delta "
+        "{wanted_delta}; nothing was read"
+    )
+    hint = "start a session with these versions, or let rivermouth start its own: rivermouth run"
 
 
 class DiskNearlyFull(RivermouthError):

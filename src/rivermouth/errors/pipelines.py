@@ -9,7 +9,7 @@ class DefinitionOutside(RivermouthError):
     """A file of a pipeline was run by something else than rivermouth."""
 
     code = "DEFINITION_OUTSIDE"
-    what = "{what} was called outside of a pipeline run; nothing was defined"
+    what = "{function} was called outside of a pipeline run; nothing was defined"
     hint = "rivermouth run FILE"
 
 
@@ -201,7 +201,7 @@ class CdcValueNull(RivermouthError):
     """A change of an AUTO CDC flow has no key or no sequence."""
 
     code = "CDC_VALUE_NULL"
-    what = "flow {flow}: {what} is null in {rows} changes for {dataset}; the batch was not written"
+    what = "flow {flow}: {part} is null in {rows} changes for {dataset}; the batch was not written"
     hint = "leave such changes out in the source, or drop them by an expectation on {dataset}"
 
 

@@ -21,18 +21,15 @@ from rivermouth.decoding.json import (
     json_fast_path,
     json_schema_registry,
     json_spark_parser,
-    json_types,
     nested_documents,
     undeclared_fields,
 )
 from rivermouth.decoding.json.json_decode import KEPT, REFUSED, JsonDecoding, kept_names
-from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.registry.registry_format import RegistryFormat
 from rivermouth.decoding.times import json_times
 from rivermouth.decoding.times.json_times import TimeForms
 from rivermouth.schemas import column_policies, column_types, evolution
 from rivermouth.schemas.json_limits import SAMPLED
-from rivermouth.schemas.refused import SchemaRefused
 from rivermouth.spec import Evolution
 from rivermouth.spec.keyed import Texts
 
@@ -202,21 +199,15 @@ class Json(RegistryFormat, NamedFields):
         """The declared columns, all nullable, and ``_rescued`` where fields are rescued.
 
         Raises:
-            ValueError: The schema cannot be read, a policy is for a column that there never is, or our classes are not
-                there; the text says why.
+            ValueError: The schema cannot be read, or a policy is for a column that there never is; the text says why.
         """
         found = super().columns(spark)
-        if (path := json_types.variant_in(found)) and not jvm_classes.are_there(spark):
-            msg = f"column {path}: no other classes read type variant strictly, and {jvm_classes.NOT_THERE}"
-            raise SchemaRefused(msg, jvm_classes.START_WITH)
         if not self._inferred:
             nested_documents.check(self.documents_in_strings, self.schema_as_declared())
         if self._forms != TimeForms():
             session = {name: spark.conf.get(name, None) for name in json_times.SETTINGS}
             self._forms.check(self.schema_as_declared(), session)
             self._check_digits()
-        if self._evolution.scans or self._exact:
-            jvm_classes.found(spark, "json.Undeclared")
         column_policies.check(self.schema_as_declared(), self._evolution)
         if not self._evolution.rescues:
             return found

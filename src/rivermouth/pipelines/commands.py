@@ -24,6 +24,8 @@ from rivermouth.project.file.reading import FILE_NAME
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.update import DatasetOutcome
@@ -41,11 +43,13 @@ class UpdateOptions:
         selection: Which datasets it is about.
         follow: Whether it goes on until it is stopped; None as the pipeline's settings say.
         listener: Gets the events.
+        step: Called at each step of a batch with its name, for tests of crashes.
     """
 
     selection: Selection = field(default_factory=Selection)
     follow: bool | None = None
     listener: QueryListener = lambda _: None
+    step: Callable[[str], None] = lambda _: None
 
 
 def pipelines(
@@ -155,7 +159,7 @@ def updated(loaded: Loaded, options: UpdateOptions, stopping: threading.Event | 
     from rivermouth.pipelines.running.update import Update  # noqa: PLC0415
 
     log = EventLog(loaded, options.listener)
-    update = Update(loaded, log.hear, stopping or threading.Event())
+    update = Update(loaded, log.hear, stopping or threading.Event(), options.step)
     keep_known(loaded)
     with log.of_update(options.selection):
         chosen = prepare_selection(loaded, options.selection, log.hear)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import quote, unquote
 
 from rivermouth import names
 from rivermouth.domain.query.query_entry import QueryCounts
@@ -19,7 +20,7 @@ TABLE: Final = "table"
 _DROPPED: Final = "dropped"
 DEAD_LETTER: Final = "dead_letter"
 _FAIL_MARK: Final = "RIVERMOUTH_ROW_EXPECTATION_FAILED"
-_FAILURE: Final = re.compile(_FAIL_MARK + r"\|(\d+)\|")
+_FAILURE: Final = re.compile(_FAIL_MARK + r"\|([^|]*)\|")
 _STRONGEST_FIRST: Final = ("fail", DEAD_LETTER, "drop")
 
 
@@ -51,14 +52,31 @@ def route(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame:
     for action in _STRONGEST_FIRST:
         for index, each in enumerate(expectations):
             if each.action == action:
-                cases.append(f"WHEN {failed_column(index)} THEN {_outcome(action, index)}")
+                cases.append(f"WHEN {failed_column(index)} THEN {_outcome(action, each.name)}")
     case = f"CASE {' '.join(cases)} ELSE '{TABLE}' END" if cases else f"'{TABLE}'"
     return rows.selectExpr("*", f"{case} AS {names.ROUTE}")
 
 
-def _outcome(action: str, index: int) -> str:
+def passed(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame:
+    """The rows of a view that its readers get: without those that fail an expectation whose action is drop.
+
+    One whose action is fail ends the Spark job; ``failed_expectation`` reads its error.
+    """
+    for each in expectations:
+        if each.action == "fail":
+            rows = rows.where(f"IF({met(each.condition)}, true, CAST({_ending(each.name)} AS BOOLEAN))")
+        elif each.action != "warn":
+            rows = rows.where(met(each.condition))
+    return rows
+
+
+def _ending(name: str) -> str:
+    return f"raise_error('{_FAIL_MARK}|{quote(name, safe=' ')}|')"
+
+
+def _outcome(action: str, name: str) -> str:
     if action == "fail":
-        return f"CAST(raise_error('{_FAIL_MARK}|{index}|') AS STRING)"
+        return f"CAST({_ending(name)} AS STRING)"
     return f"'{DEAD_LETTER if action == DEAD_LETTER else _DROPPED}'"
 
 
@@ -91,10 +109,10 @@ def failed_names(expectations: Sequence[RowExpectation]) -> str:
     return f"array_compact(array({', '.join(each)}))"
 
 
-def failed_expectation(expectations: Sequence[RowExpectation], error_text: str) -> str | None:
+def failed_expectation(error_text: str) -> str | None:
     """The name of the expectation that ended a Spark job; None if it ended for another reason."""
     match = _FAILURE.search(error_text)
-    return None if match is None else expectations[int(match[1])].name
+    return None if match is None else unquote(match[1])
 
 
 def way_columns(expectations: Sequence[RowExpectation]) -> list[str]:

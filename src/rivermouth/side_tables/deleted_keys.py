@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.ports.delta import delta_ddl, delta_table
 from rivermouth.ports.delta.delta_merge import delete_alone
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows.keyed.change_order import Truncations
 from rivermouth.rows.keyed.history import ENTRY
 from rivermouth.schemas.column_types import nullable_columns
@@ -45,15 +46,16 @@ class Tombstones:
         files: Where the table lies.
         location: The table's folder.
         remember_s: So long a key is remembered.
+        forgets: Whether what is remembered for longer is looked for at the first deletion already.
     """
 
-    def __init__(self, files: LakeFiles, location: str, remember_s: float) -> None:
+    def __init__(self, files: LakeFiles, location: str, remember_s: float, *, forgets: bool = True) -> None:
         self._files = files
         self._remember_s = remember_s
         self._exists = False
         # Whether there may be truncations: only this writer adds some.
         self._truncated = True
-        self._forgotten_at: float | None = None
+        self._forgotten_at: float | None = None if forgets else time.monotonic()
         # The newest entry from which on nothing was remembered that was not taken back.
         self._taken_back: int | None = None
         self.location = location
@@ -170,7 +172,7 @@ class Tombstones:
 
     def _without_statistics(self, spark: SparkSession) -> None:
         """Of keys, also where an older version made the table."""
-        if _STATISTICS not in delta_table.table_state(spark, self.location).properties:
+        if _STATISTICS not in delta_snapshot.table_state(spark, self.location).properties:
             delta_ddl.set_property(spark, self.location, _STATISTICS, _DELETED_AT)
 
     def _add(self, rows: DataFrame) -> None:

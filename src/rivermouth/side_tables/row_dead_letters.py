@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.ports.delta import delta_append, delta_ddl, delta_table
+from rivermouth.ports.internals.delta_snapshot import TableState, table_state
 from rivermouth.schemas.column_types import nullable, nullable_columns
 from rivermouth.schemas.type_widening import widens
 
@@ -90,10 +91,10 @@ class RowDeadLetters:
         """Number of the newest ledger entry of a flow whose dead letters are here; -1 without any."""
         if not self.exists():
             return -1
-        state = delta_table.table_state(spark, self.location)
+        state = table_state(spark, self.location)
         return state.transactions.get(f"rivermouth/{flow}/{state.table_id}", -1)
 
-    def _prepared(self, spark: SparkSession, row: T.DataType) -> delta_table.TableState:
+    def _prepared(self, spark: SparkSession, row: T.DataType) -> TableState:
         """The table as it is once it can take such rows."""
         wanted = T.StructField(ROW, nullable(row))
         if not self.exists():
@@ -106,11 +107,11 @@ class RowDeadLetters:
                 },
             )
             delta_table.create(spark, self.location, layout, metadata=json.dumps({"dead_letters_of": self._dataset}))
-        state = delta_table.table_state(spark, self.location)
+        state = table_state(spark, self.location)
         merged = _united(state.columns[ROW].dataType, wanted.dataType)
         if merged != state.columns[ROW].dataType:
             delta_ddl.alter(spark, self.location, added=[], widened=[T.StructField(ROW, merged)])
-            state = delta_table.table_state(spark, self.location)
+            state = table_state(spark, self.location)
         return state
 
 

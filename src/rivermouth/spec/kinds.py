@@ -254,9 +254,6 @@ class Format(ConfigModel):
         """The elements of ``__value`` (array of binary), each a value that ``decode`` can judge alone.
 
         A value that is no array is its own only element. Null where it is null, or its elements cannot be told apart.
-
-        Raises:
-            ValueError: Our classes are not there; the text says so.
         """
         raise NotImplementedError
 

@@ -24,9 +24,8 @@ def session_for_tests() -> SparkSession:
     Raises:
         JavaNotFound, JarsMissing, SparkNotStarted: There is none, and none can be started.
     """
-    there = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001 - of other threads
-    if there is not None:
-        return there
+    if session.is_given():
+        return SparkSession.builder.getOrCreate()
     handle, log = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
     os.close(handle)
     settings = SparkSettings(master="local[2]", driver_memory="1g")

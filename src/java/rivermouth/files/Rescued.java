@@ -16,7 +16,7 @@ import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
-import rivermouth.plan.Calls;
+import rivermouth.internals.plan.Calls;
 
 /** The text of the rescued data column: a JSON object of the rescued fields, nested as in their document, and the file. */
 public final class Rescued implements Serializable {

@@ -12,6 +12,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth import names
 from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.jvm.java_objects import jvm
 from rivermouth.errors import DeserializerLost, DeserializerUnusable
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ def check(spark: SparkSession, called: Deserializer) -> None:
 
     Raises:
         DeserializerUnusable: It is not, or cannot, or does not.
-        ValueError: Our classes are not there.
     """
     for jar in called.jars:
         if not Path(jar).is_file():
@@ -71,7 +71,7 @@ def decoded(spark: SparkSession, called: Deserializer) -> Column:
     """A struct of ``decoded``, ``data`` and ``verdict``, never null, over envelope rows.
 
     Raises:
-        ValueError: Our classes are not there, or no Java object becomes one of the types.
+        ValueError: No Java object becomes one of the types.
     """
     return ClassicColumn(_made(spark, called).over(names.VALUE, names.TOPIC, names.HEADERS))
 
@@ -89,6 +89,6 @@ def _made(spark: SparkSession, called: Deserializer) -> Any:
 
 def _has_all(spark: SparkSession, jars: Sequence[str]) -> bool:
     """Whether the session was started with these jars."""
-    path = spark._jvm.java.lang.System.getProperty("java.class.path")  # type: ignore[union-attr]  # noqa: SLF001
+    path = jvm(spark).java.lang.System.getProperty("java.class.path")
     known = f"{path}:{spark.sparkContext.getConf().get('spark.jars', '')}"
     return all(str(Path(jar).absolute()) in known for jar in jars)

@@ -158,8 +158,11 @@ def fingerprint(plan: str) -> str:
     import hashlib  # noqa: PLC0415 - for this alone
     import re  # noqa: PLC0415
 
-    # Spark numbers its expressions anew each time.
-    return hashlib.sha256(re.sub(r"#\d+L?", "", plan).encode()).hexdigest()[:16]
+    # What Spark makes anew each time: numbers of expressions and of queries of WITH, ids of watermarks, and the places
+    # of Java's objects in memory.
+    fresh = r"#\d+L?|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+|(?<=EventTimeWatermark )[0-9a-f-]{36}"
+    fresh += r"|(?<=[A-Za-z])@[0-9a-f]{1,8}\b"
+    return hashlib.sha256(re.sub(fresh, "", plan).encode()).hexdigest()[:16]
 
 
 def read_json(lines: tuple[str, ...]) -> list[Any]:

@@ -24,7 +24,7 @@ from rivermouth.errors import CdcValueNull
 from rivermouth.names import quoted
 from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.delta.query_ledger import QueryLedger
-from rivermouth.ports.spark.persisted import computed, held_bytes
+from rivermouth.ports.internals.persisted import computed, held_bytes
 from rivermouth.rows import row_expectations
 from rivermouth.rows.keyed import partial_updates
 from rivermouth.rows.keyed.change_order import ChangeOrder
@@ -54,6 +54,7 @@ _COORDINATES: Final = T.StructType(
         T.StructField(names.EPOCH_COLUMN, T.IntegerType()),
     ]
 )
+_FORGETS_EVERY: Final = 50
 REMEMBER_S: Final = 2 * 86400.0
 """So long deleted keys are remembered, unless ``pipelines.cdc.tombstoneGCThresholdInSeconds`` says another time."""
 
@@ -193,7 +194,13 @@ def open_target(
         backing=QueryLedger(context.files, location, f"{context.places.side_file}.cdc", flow=context.flow),
         backing_id=state.table_id,
         columns=state.columns,
-        tombstones=Tombstones(context.files, f"{context.places.table}/{_DELETED}", remember_s),
+        tombstones=Tombstones(
+            context.files,
+            f"{context.places.table}/{_DELETED}",
+            remember_s,
+            # Looked for at each start it would cost more than a small batch.
+            forgets=run.position.entry.number % _FORGETS_EVERY == _FORGETS_EVERY - 1,
+        ),
     )
 
 
@@ -282,7 +289,7 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
     with computed(changes, *counting) as (ready, told):
         for name, what in (("null_keys", "a key column"), ("null_sequences", "sequence_by")):
             if told[name]:
-                raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, what=what, rows=told[name])
+                raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, part=what, rows=told[name])
         counts = row_expectations.counted(expectations, told.asDict())
         way_columns = row_expectations.way_columns(expectations)
         rows = ready.where(in_table).drop(*way_columns)
@@ -310,7 +317,8 @@ def _changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTar
     here = {
         _FLOW: F.lit(run.context.flow),
         _PART: F.lit(0),
-        _ROW: F.monotonically_increasing_id(),
+        # A snapshot is one record, whatever rows it has.
+        _ROW: F.lit(0).cast("bigint") if target.order.snapshots else F.monotonically_increasing_id(),
         _TIME: F.timestamp_seconds(F.lit(0)),
         names.EPOCH_COLUMN: F.lit(entry.number),
     }

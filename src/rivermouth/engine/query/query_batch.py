@@ -9,7 +9,7 @@ from rivermouth import names
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CountsDisagree
-from rivermouth.ports.spark.observed import Observed
+from rivermouth.ports.internals.observed import Observed
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
         run.position,
         lambda: entry.counted(row_expectations.counted(context.expectations, observed.get())),
         table_id=run.table_id,
+        replace=run.replaces,
     )
     context.step("written")
     run.position, counts = position, position.entry.counts

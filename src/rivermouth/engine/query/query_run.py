@@ -91,6 +91,8 @@ class QueryRun:
         position: Where the flow is in its ledger; replaced after each commit.
         fingerprint: Of its query.
         stateful: Whether its query keeps state.
+        replaces: Whether each batch is the whole result, which replaces the rows of the table: an aggregation without a
+            watermark.
         counts: Of the batches of this run.
         failure: The first error of a batch.
         stopping: Set when it shall end after the batch in hand.
@@ -102,6 +104,7 @@ class QueryRun:
     position: QueryPosition
     fingerprint: str = ""
     stateful: bool = False
+    replaces: bool = False
     counts: QueryCounts = NO_COUNTS
     failure: BaseException | None = None
     stopping: threading.Event = field(default_factory=threading.Event)

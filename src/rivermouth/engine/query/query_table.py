@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth.errors import TableSchemaChanged
 from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_ddl, delta_table
+from rivermouth.ports.internals.delta_snapshot import TableState, table_state
 from rivermouth.schemas.type_widening import widens
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-    from rivermouth.ports.delta.delta_table import TableState
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 _PROPERTIES = {"delta.checkpointInterval": "100"}
@@ -69,12 +69,12 @@ def prepare(spark: SparkSession, files: LakeFiles, table: QueryTable) -> TableSt
             comment=table.comment,
         )
         delta_table.create(spark, table.location, layout, metadata=json.dumps({"rivermouth_dataset": table.dataset}))
-        return delta_table.table_state(spark, table.location)
-    state = delta_table.table_state(spark, table.location)
+        return table_state(spark, table.location)
+    state = table_state(spark, table.location)
     added, widened = changes(state.columns, table)
     if added or widened:
         delta_ddl.alter(spark, table.location, added=added, widened=widened)
-        return delta_table.table_state(spark, table.location)
+        return table_state(spark, table.location)
     return state
 
 

@@ -13,7 +13,7 @@ from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.engine.query.streaming import failure
 from rivermouth.errors import CountsDisagree
-from rivermouth.ports.spark.observed import Observed
+from rivermouth.ports.internals.observed import Observed
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:

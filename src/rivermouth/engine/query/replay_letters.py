@@ -13,6 +13,7 @@ from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CommitLost
 from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_append, delta_table
+from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.rows import row_expectations
 from rivermouth.side_tables.row_dead_letters import ROW
 
@@ -79,10 +80,10 @@ def replay(spark: SparkSession, table: LetterTable, failed: str | None, *, dry_r
         Run twice: the second time moves none. Stopped anywhere: the next replay completes this one first; each row is
         in the table once.
     """
-    app = f"rivermouth/replay/{delta_table.table_state(spark, table.location).table_id}"
+    app = f"rivermouth/replay/{table_state(spark, table.location).table_id}"
     if not dry_run:
         _complete(spark, table, app)
-    state = delta_table.table_state(spark, table.location)
+    state = table_state(spark, table.location)
     routed, version = _routed(spark, table, state.columns, failed)
     tried, passing = routed.select(
         F.count_if(_PICKED), F.count_if(F.col(_PICKED) & (F.col(names.ROUTE) == row_expectations.TABLE))
@@ -118,7 +119,7 @@ def _complete(spark: SparkSession, table: LetterTable, app: str) -> None:
     begun = [row[0] for row in letters.where("status = 'replaying'").select("replay").distinct().collect()]
     if not begun:
         return
-    columns = delta_table.table_state(spark, table.location).columns
+    columns = table_state(spark, table.location).columns
     for number in sorted(begun):
         rows = letters.where(F.col("status").eqNullSafe("replaying") & (F.col("replay") == number))
         try:
@@ -159,7 +160,7 @@ class _Spared:
 
 
 def _letters(spark: SparkSession, table: LetterTable) -> tuple[DataFrame, int]:
-    version = delta_table.table_state(spark, table.dead_letters).version
+    version = table_state(spark, table.dead_letters).version
     return spark.read.format("delta").option("versionAsOf", version).load(table.dead_letters), version
 
 
@@ -187,7 +188,7 @@ def _rewrite(
     if number is not None:
         changed = changed.withField("replay", F.lit(number).cast("bigint"))
     rows = letters.select(F.when(chosen, changed).otherwise(F.col(_LETTER)).alias(_LETTER)).select(f"{_LETTER}.*")
-    columns = delta_table.table_state(spark, table.dead_letters).columns
+    columns = table_state(spark, table.dead_letters).columns
     rows = rows.select(*(F.col(quoted(name)) for name in columns.names))
     done = delta_append.write_counted(
         rows,

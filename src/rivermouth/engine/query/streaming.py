@@ -204,7 +204,7 @@ def failure(error: BaseException, run: QueryRun) -> RivermouthError:
     if isinstance(error, RivermouthError):
         return error
     context, text = run.context, _whole_text(error)
-    name = row_expectations.failed_expectation(context.expectations, text)
+    name = row_expectations.failed_expectation(text)
     if name is not None:
         return RowExpectationFailed(flow=context.flow, name=name)
     if any(code in text for code in _CHANGED_ROWS):

@@ -280,7 +280,7 @@ class _Given:
                 near = did_you_mean(written[name], honoured)
                 raise FileOptionUnknown(at=self.at, format=self.format, option=written[name], near=near)
         if "badrecordspath" in self.values:
-            detail = "no files are written beside the table"
+            detail = "nothing but the table is written"
             raise self.refused("badRecordsPath", detail, "leave it out: such records are in the rescued data column")
         if self.flag("allowOverwrites", default=False):
             detail = "a file that was read is not read again when it is overwritten"

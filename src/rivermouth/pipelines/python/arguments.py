@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Column
+
+from rivermouth.decoding.jvm.java_objects import java_column
 from rivermouth.pipelines.python.registry import Registry, invalid
 
 if TYPE_CHECKING:
@@ -18,9 +21,8 @@ def column_text(value: Any) -> str:
     """SQL of a column or an expression: text is taken as it is, a Column by what Spark calls it."""
     if isinstance(value, str):
         return value
-    node = getattr(value, "_jc", None)
-    if node is not None:
-        return str(node.node().sql())
+    if isinstance(value, Column):
+        return str(java_column(value).node().sql())
     name = getattr(value, "name", None)
     return name if isinstance(name, str) else str(value)
 
@@ -29,9 +31,8 @@ def column_name(value: Any) -> str:
     """The name of a column: text, or a Column that is one."""
     if isinstance(value, str):
         return value
-    node = getattr(value, "_jc", None)
-    if node is not None:
-        return str(node.toString())
+    if isinstance(value, Column):
+        return str(java_column(value).toString())
     name = getattr(value, "name", value)
     return name if isinstance(name, str) else str(value)
 
@@ -44,7 +45,7 @@ def column_names(registry: Registry, what: str, argument: str, value: Any) -> tu
     """
     if value is None:
         return ()
-    if isinstance(value, str) or hasattr(value, "_jc"):
+    if isinstance(value, str | Column):
         return (column_name(value),)
     try:
         return tuple(column_name(each) for each in value)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rivermouth.decoding.jvm.java_objects import java_class
 from rivermouth.errors import SecretMissing, WidgetMissing
+from rivermouth.ports.internals import sessions
 
 _OTHER_CHARACTERS: Final = re.compile(r"[^A-Z0-9]+")
 
@@ -49,7 +51,7 @@ class _Secrets:
         name = secret_variable(scope, key)
         if name not in self._environ:
             detail = f"the variable {name} is not set"
-            raise SecretMissing(reference=f"secret {scope}/{key}", detail=detail, fix=f"export {name}=...")
+            raise SecretMissing(reference=f"{scope}/{key}", detail=detail, fix=f"export {name}=...")
         return self._environ[name]
 
     def getBytes(self, scope: str, key: str) -> bytes:  # noqa: N802
@@ -144,8 +146,8 @@ class _FileSystem:
 
     def _open(self, path: str) -> tuple[Any, Any]:
         spark = self._spark()
-        target = spark._jvm.org.apache.hadoop.fs.Path(self._located(path))  # noqa: SLF001
-        return target.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()), target  # noqa: SLF001
+        target = java_class(spark, "org.apache.hadoop.fs.Path")(self._located(path))
+        return target.getFileSystem(sessions.hadoop_conf(spark)), target
 
 
 def _info(status: Any) -> FileInfo:

@@ -112,7 +112,7 @@ def current(what: str) -> Registry:
     """
     registry = _CURRENT.get()
     if registry is None:
-        raise DefinitionOutside(what=what)
+        raise DefinitionOutside(function=what)
     return registry
 
 

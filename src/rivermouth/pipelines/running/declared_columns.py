@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.errors import DatasetSchemaInvalid, first_line
+from rivermouth.pipelines.sql.columns import check_columns
 from rivermouth.schemas.column_types import nullable_columns
 from rivermouth.schemas.type_widening import widens
 
@@ -20,12 +21,14 @@ def declared_columns(dataset: Dataset) -> T.StructType | None:
 
     Raises:
         DatasetSchemaInvalid: They cannot be read.
+        SqlNotSupported: A column has an identity or a mask.
     """
     if dataset.schema is None or isinstance(dataset.schema, T.StructType):
         return dataset.schema
     try:
         found = T.StructType.fromDDL(str(dataset.schema))
     except PySparkException as error:
+        check_columns(str(dataset.schema), dataset.at)
         raise DatasetSchemaInvalid(at=str(dataset.at), dataset=dataset.name, detail=first_line(error)) from error
     if not isinstance(found, T.StructType):
         raise DatasetSchemaInvalid(at=str(dataset.at), dataset=dataset.name, detail="it has no names of columns")

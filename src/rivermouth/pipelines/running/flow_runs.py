@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.query_run import QueryContext, QueryRun
-from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger
+from rivermouth.ports.internals.delta_snapshot import table_state
+from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 from rivermouth.side_tables.row_dead_letters import RowDeadLetters
 from rivermouth.side_tables.source_files import SourceFiles
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
-
-_STATEFUL = ("Aggregate", "Deduplicate", "FlatMapGroups", "TransformWithState", "StreamingGlobalLimit", "Window")
 
 
 def context_of(
@@ -53,41 +52,17 @@ def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
         LedgerLost, LedgerUnreadable, LedgerTooNew: Its entries cannot be known.
     """
     session = loaded.workspace.session
-    state = delta_table.table_state(session, context.places.table)
-    analysed = analysed_plan(frame)
+    state = table_state(session, context.places.table)
     return QueryRun(
         context,
         columns=state.columns,
         table_id=state.table_id,
         position=context.ledger.position(session),
-        fingerprint=fingerprint(analysed),
-        stateful=keeps_state(frame, analysed),
+        fingerprint=fingerprint_of(frame),
+        stateful=keeps_state(frame),
     )
-
-
-def analysed_plan(frame: DataFrame) -> str:
-    """The analysed query as text."""
-    return str(frame._jdf.queryExecution().analyzed().toString())  # noqa: SLF001 - PySpark only prints it
 
 
 def fingerprint_of(frame: DataFrame) -> str:
     """The fingerprint of a query, as its ledger entries keep it."""
     return fingerprint(analysed_plan(frame))
-
-
-def keeps_state(frame: DataFrame, analysed: str) -> bool:
-    """Whether a streaming query keeps state between its batches: it aggregates, drops duplicates, or joins streams."""
-    if not frame.isStreaming:
-        return False
-    nodes = [line.lstrip(" :+-~'").split(" ", 1)[0].split("(", 1)[0] for line in analysed.splitlines()]
-    if any(node.startswith(_STATEFUL) for node in nodes):
-        return True
-    return _joins_streams(frame._jdf.queryExecution().analyzed())  # noqa: SLF001
-
-
-def _joins_streams(plan: object) -> bool:
-    children = plan.children()  # type: ignore[attr-defined]
-    mine = [children.apply(index) for index in range(children.size())]
-    if plan.nodeName() == "Join" and all(each.isStreaming() for each in mine):  # type: ignore[attr-defined]
-        return True
-    return any(_joins_streams(each) for each in mine)

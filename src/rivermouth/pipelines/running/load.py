@@ -18,6 +18,7 @@ from rivermouth.pipelines.python.modules import importable
 from rivermouth.pipelines.python.registry import Registry
 from rivermouth.pipelines.running.resolve import Resolver
 from rivermouth.pipelines.running.workspace import Workspace
+from rivermouth.ports.internals.sessions import standing_in
 from rivermouth.ports.lake.lake_files import files_for
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def loaded(
         registry.secret = dbutils.secrets.get
         opened.enter_context(importable())
         opened.enter_context(importing(pipeline.root, pipeline.settings.files))
-        opened.enter_context(_active(workspace.session))
+        opened.enter_context(standing_in(workspace.session))
         names = {
             "spark": workspace.session,
             "sc": workspace.session.sparkContext,
@@ -92,14 +93,3 @@ def loaded(
         found = declared(definitions, pipeline.names)
         resolver = Resolver(workspace, found, None if writes else f"{folder}/tables")
         yield Loaded(pipeline, workspace, definitions, found, resolver, resolver.graph())
-
-
-@contextmanager
-def _active(session: SparkSession) -> Iterator[None]:
-    """In the block ``SparkSession.builder.getOrCreate()`` and ``getActiveSession()`` give ``session``."""
-    before = SparkSession._instantiatedSession, SparkSession._activeSession  # noqa: SLF001 - PySpark keeps them there
-    SparkSession._instantiatedSession = SparkSession._activeSession = session  # noqa: SLF001
-    try:
-        yield
-    finally:
-        SparkSession._instantiatedSession, SparkSession._activeSession = before  # noqa: SLF001

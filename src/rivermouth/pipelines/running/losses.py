@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from rivermouth.decoding.jvm.java_objects import java_class
 from rivermouth.domain.query.query_entry import read_json
 from rivermouth.pipelines.running.flow_runs import context_of
+from rivermouth.ports.internals import sessions
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 
 if TYPE_CHECKING:
@@ -76,6 +78,6 @@ def _of_files(loaded: Loaded, context: QueryContext, source: int) -> str:
 
 
 def _is_there(session: Any, path: str) -> bool:
-    place = session._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001 - PySpark has no way to Hadoop's files
-    system = place.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
+    place = java_class(session, "org.apache.hadoop.fs.Path")(path)
+    system = place.getFileSystem(sessions.hadoop_conf(session))
     return bool(system.exists(place))

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 from rivermouth.engine.query import refresh
 from rivermouth.engine.query.query_table import changes
-from rivermouth.pipelines.running.flow_runs import analysed_plan, context_of, fingerprint_of, keeps_state
+from rivermouth.pipelines.running.flow_runs import context_of, fingerprint_of
 from rivermouth.pipelines.running.refresh_node import is_deterministic, versions
 from rivermouth.pipelines.running.reset import may_be_reset
 from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals.delta_snapshot import table_state
+from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
 
 if TYPE_CHECKING:
     from rivermouth.pipelines.graph import FlowNode, Node
@@ -120,7 +122,7 @@ def _new_columns(loaded: Loaded, node: Node) -> tuple[str, ...]:
     files, location = loaded.workspace.files_of_lake, loaded.pipeline.table(node.name, node.dataset)
     if not delta_table.exists(files, location):
         return tuple(f"{each.name} {each.dataType.simpleString()}" for each in node.columns)
-    there = delta_table.table_state(loaded.workspace.session, location).columns
+    there = table_state(loaded.workspace.session, location).columns
     added, widened = changes(there, loaded.resolver.table_of(node))
     return tuple(f"{each.name} {each.dataType.simpleString()}" for each in [*added, *widened])
 
@@ -141,7 +143,7 @@ def _flow(loaded: Loaded, node: Node, flow: FlowNode, computed: set[str]) -> Pla
             reason = "what it reads may get a new version in this update"
             return PlannedFlow(flow.name, flow.kind, "compute", reason)
         return PlannedFlow(flow.name, flow.kind, "compute" if decision.computes else "nothing", decision.reason)
-    stateful = keeps_state(evaluated.frame, analysed)
+    stateful = keeps_state(evaluated.frame)
     if flow.once and entry.kind == "batch":
         return PlannedFlow(flow.name, flow.kind, "nothing", "it runs once, and has run", stateful)
     if not entry.offsets:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.pipelines.graph import Input
+from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,3 +51,10 @@ class Reads:
 def each_once(inputs: list[Input]) -> tuple[Input, ...]:
     """The inputs of several queries, each once."""
     return tuple({(each.name, each.stream): each for each in inputs}.values())
+
+
+def in_own_session(evaluated: Evaluated) -> Evaluated:
+    """The same query in a session of its own: settings of its commit are not those of flows beside it."""
+    own = sessions.cloned(evaluated.frame.sparkSession)
+    sessions.make_active(own)
+    return replace(evaluated, frame=sessions.rehomed(evaluated.frame, own))

@@ -12,10 +12,12 @@ from rivermouth.engine.query import auto_cdc, query_batch, refresh
 from rivermouth.engine.query.query_events import ViewUnchanged
 from rivermouth.engine.query.streaming import run_batch, run_query
 from rivermouth.pipelines.running import sinks
-from rivermouth.pipelines.running.flow_runs import analysed_plan, context_of, opened
+from rivermouth.pipelines.running.flow_runs import context_of, opened
+from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.pipelines.running.resolve import sequence_type
 from rivermouth.pipelines.running.snapshots import run_snapshots
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals.query_plans import analysed_plan, needs_whole_result
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
@@ -59,11 +61,15 @@ def refresh_node(
         RivermouthError: The typed reason why it failed.
     """
     workspace, context = loaded.workspace, context_of(loaded, node, flow, listener, step)
+    workspace.activate()
     if flow.kind == "auto_cdc_from_snapshot":
-        return Done(run_snapshots(loaded, node, flow, context))
+        return Done(run_snapshots(loaded, flow, context))
     evaluated = workspace.evaluate(flow.query, context.dataset, flow.at)
     if node.kind == "sink":
+        node = sinks.with_kafka_options(node, workspace.kafka)
         return Done(*sinks.run_sink(node, flow, evaluated.frame, context, stopping, interval_s))
+    if not evaluated.frame.isStreaming:
+        evaluated = in_own_session(evaluated)
     run = opened(loaded, context, evaluated.frame)
     run.stopping = stopping
     if flow.kind == "refresh":
@@ -71,8 +77,10 @@ def refresh_node(
     if flow.once:
         return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run))
     batch = _batch(loaded, node, flow, evaluated, run)
+    run.replaces = flow.cdc is None and len(node.flows) == 1 and needs_whole_result(evaluated.frame)
+    mode = "complete" if run.replaces else "append"
     with workspace.settings(flow.query.conf):
-        late = run_query(evaluated.frame, run, batch, interval_s=interval_s)
+        late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
     return Done(run.counts, late)
 
 

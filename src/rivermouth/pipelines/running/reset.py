@@ -11,6 +11,7 @@ from rivermouth.pipelines.running.flow_runs import context_of
 from rivermouth.pipelines.running.losses import what_would_be_lost
 from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals.delta_snapshot import table_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +89,7 @@ def clear(loaded: Loaded, node: Node) -> None:
     """
     session, files = loaded.workspace.session, loaded.workspace.files_of_lake
     location = node.location or ""
-    state = delta_table.table_state(session, location)
+    state = table_state(session, location)
     for folder in ("_auto_cdc", "_auto_cdc_deleted"):
         files.delete(f"{location}/{folder}")
     for index, flow in enumerate(node.flows):
@@ -118,7 +119,7 @@ def read_again(loaded: Loaded, node: Node) -> None:
         Run twice: as once. Stopped half-way: some flows begin at the beginning already.
     """
     session, files = loaded.workspace.session, loaded.workspace.files_of_lake
-    state = delta_table.table_state(session, node.location or "")
+    state = table_state(session, node.location or "")
     for flow in node.flows:
         context = context_of(loaded, node, flow, lambda _: None)
         position = context.ledger.position(session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -9,13 +10,22 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.engine.query import auto_cdc
 from rivermouth.engine.query.query_table import QueryTable, prepare
-from rivermouth.errors import CdcColumnUnknown, PipelineCircle, QueryNotStreaming, QueryStreaming
+from rivermouth.errors import (
+    CdcColumnUnknown,
+    DefinitionInvalid,
+    PipelineCircle,
+    QueryNotStreaming,
+    QueryStreaming,
+    SnapshotInvalid,
+)
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.running.declared_columns import declared_columns, united
 from rivermouth.pipelines.running.reads import Evaluated, each_once
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
+from rivermouth.pipelines.sql.qualifiers import without_qualifiers
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals import query_plans
 from rivermouth.schemas.column_types import nullable_columns
 
 if TYPE_CHECKING:
@@ -26,6 +36,14 @@ if TYPE_CHECKING:
 
 _NOT_HERE: Final = ("delta.autooptimize", "delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
 """Properties of Delta that only Databricks' writers know, or that Delta sets itself, in lower case."""
+
+VERSION_TYPES: Final[dict[type, T.DataType]] = {
+    int: T.LongType(),
+    str: T.StringType(),
+    dt.datetime: T.TimestampType(),
+    dt.date: T.DateType(),
+}
+"""Of versions of snapshots: the types of the columns that hold them."""
 
 
 class Resolver:
@@ -43,6 +61,7 @@ class Resolver:
         self._stand_ins = stand_ins
         self._nodes: dict[TableName, Node] = {}
         self._path: list[TableName] = []
+        self._versions: dict[str, T.DataType] = {}
         workspace.nodes = self
 
     def graph(self) -> Graph:
@@ -84,6 +103,7 @@ class Resolver:
         flows, shown = self.declared.flows[name], self.workspace.names.shown(name)
         if dataset.kind in VIEWS:
             evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
+            dataset = with_conditions(dataset, [evaluated.frame])
             return Node(name, "view", dataset, None, flows, evaluated.inputs, evaluated.frame.schema)
         if dataset.kind == "materialized_view" or (dataset.kind == "table" and len(flows) == 1):
             evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
@@ -101,7 +121,7 @@ class Resolver:
     def _flow(self, flow: FlowNode, dataset: str) -> Evaluated:
         """A flow of a streaming table as it was evaluated; snapshots, and what runs once, may be batches."""
         if flow.kind == "auto_cdc_from_snapshot":
-            return self.workspace.evaluate(first_snapshot(flow), dataset, flow.at)
+            return self.workspace.evaluate(self._first_snapshot(flow), dataset, flow.at)
         if flow.once:
             return self.workspace.evaluate(flow.query, dataset, flow.at)
         return self._streamed(flow, dataset)
@@ -121,7 +141,26 @@ class Resolver:
             return frame.schema
         check_columns(flow, flow.cdc, frame.columns)
         with self.workspace.errors(flow.at, flow.name):
-            return auto_cdc.target_columns(frame.schema, flow.cdc, sequence_type(flow.cdc, frame))
+            kind = self._versions.get(flow.name) or sequence_type(flow.cdc, frame)
+            return auto_cdc.target_columns(frame.schema, flow.cdc, kind)
+
+    def _first_snapshot(self, flow: FlowNode) -> PythonQuery:
+        """A query that gives the first snapshot of a flow; the type of its version is kept."""
+        query = flow.query
+        if not isinstance(query, PythonQuery):
+            msg = "snapshots are defined in Python"
+            raise TypeError(msg)
+        if not takes_version(query):
+            return query
+
+        def first() -> Any:
+            found = query.function(None)  # type: ignore[call-arg]
+            if not is_versioned(found):
+                raise SnapshotInvalid(at=str(flow.at), flow=flow.name)
+            self._versions[flow.name] = VERSION_TYPES[type(found[1])]
+            return found[0]
+
+        return PythonQuery(first, query.conf)
 
     def _table(
         self,
@@ -135,6 +174,7 @@ class Resolver:
         columns = declared_columns(dataset) or united(schemas)
         inputs = each_once([each for one in found for each in one.inputs])
         location = self.workspace.pipeline.table(name, dataset)
+        dataset = with_conditions(dataset, [each.frame for each in found])
         node = Node(name, kind, dataset, None, flows, inputs, columns, location)
         if columns is None:
             return node
@@ -168,15 +208,28 @@ class Resolver:
         )
 
 
-def first_snapshot(flow: FlowNode) -> PythonQuery:
-    """A query that gives the first snapshot of a flow, without its version."""
-    query = flow.query
-    if not isinstance(query, PythonQuery):
-        msg = "snapshots are defined in Python"
-        raise TypeError(msg)
-    if not takes_version(query):
-        return query
-    return PythonQuery(lambda: _frame_of(query.function(None)), query.conf)  # type: ignore[call-arg]
+def with_conditions(dataset: Dataset, frames: list[DataFrame]) -> Dataset:
+    """The dataset with expectations that hold for the rows of its queries, without the names of tables in them.
+
+    Raises:
+        DefinitionInvalid: A view has an expectation with dead letters, for which only a table has a place.
+    """
+    said = dataset.expectations
+    if dataset.kind in VIEWS and any(each.action == "dead_letter" for each in said):
+        detail = "a view has no dead letters"
+        fix = "write the expectation at the table that reads the view"
+        raise DefinitionInvalid(at=str(dataset.at), definition=f"view {dataset.name}", detail=detail, fix=fix)
+    if not any("." in each.condition for each in said):
+        return dataset
+    columns, qualified = set[str](), dict[str, set[str]]()
+    for frame in frames:
+        columns |= {name.lower() for name in frame.columns}
+        for table, names in query_plans.qualified_columns(frame).items():
+            qualified.setdefault(table, set()).update(names)
+    conditions = [
+        replace(each, condition=without_qualifiers(each.condition, columns, qualified, dataset.at)) for each in said
+    ]
+    return replace(dataset, expectations=tuple(conditions))
 
 
 def takes_version(query: PythonQuery) -> bool:
@@ -185,8 +238,9 @@ def takes_version(query: PythonQuery) -> bool:
     return code is not None and code.co_argcount > 0
 
 
-def _frame_of(found: Any) -> Any:
-    return found[0] if isinstance(found, tuple) else found
+def is_versioned(found: Any) -> bool:
+    """Whether a function of snapshots returned a frame and a version that can be kept."""
+    return isinstance(found, tuple) and len(found) == 2 and type(found[1]) in VERSION_TYPES  # noqa: PLR2004 - a pair
 
 
 def sequence_type(cdc: AutoCdc, frame: DataFrame) -> T.DataType:

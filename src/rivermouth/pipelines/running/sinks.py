@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.streaming import run_sink_query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.query.query_run import QueryContext
     from rivermouth.pipelines.graph import FlowNode, Node
+
+
+def with_kafka_options(node: Node, kafka: Callable[[Mapping[str, str]], Mapping[str, str]]) -> Node:
+    """A sink of Kafka with its own classes and what the project says of its cluster; other sinks as they are."""
+    sink: Any = node.sink
+    if (sink.format or "").lower() != "kafka":
+        return node
+    return replace(node, sink=replace(sink, options={**sink.options, **kafka(sink.options)}))
 
 
 def run_sink(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.domain.query.query_entry import QueryCounts
@@ -15,25 +14,19 @@ from rivermouth.engine.query import auto_cdc
 from rivermouth.engine.query.streaming import run_batch
 from rivermouth.errors import SnapshotInvalid
 from rivermouth.pipelines.running.flow_runs import opened
-from rivermouth.pipelines.running.resolve import takes_version
+from rivermouth.pipelines.running.reads import in_own_session
+from rivermouth.pipelines.running.resolve import VERSION_TYPES, is_versioned, takes_version
 from rivermouth.pipelines.spec import PythonQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
-    from rivermouth.pipelines.graph import FlowNode, Node
+    from rivermouth.pipelines.graph import FlowNode
     from rivermouth.pipelines.running.load import Loaded
 
-_TYPES: Final[dict[type, T.DataType]] = {
-    int: T.LongType(),
-    str: T.StringType(),
-    dt.datetime: T.TimestampType(),
-    dt.date: T.DateType(),
-}
 
-
-def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext) -> QueryCounts:
+def run_snapshots(loaded: Loaded, flow: FlowNode, context: QueryContext) -> QueryCounts:
     """Merges the snapshots that are new; where a function gives them, one after the other until there is none.
 
     Raises:
@@ -42,9 +35,9 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
     """
     counts, query = QueryCounts(), flow.query
     if not isinstance(query, PythonQuery) or not takes_version(query):
-        frame = loaded.workspace.evaluate(query, context.dataset, flow.at).frame
+        frame = in_own_session(loaded.workspace.evaluate(query, context.dataset, flow.at)).frame
         run = opened(loaded, context, frame)
-        _merge(loaded, node, flow, run, frame, dt.datetime.now(dt.UTC))
+        _merge(flow, run, frame, dt.datetime.now(dt.UTC))
         return run.counts
     while True:
         found: list[Any] = []
@@ -55,23 +48,20 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
             # A frame stands for none, so that the workspace has one to look at.
             return loaded.workspace.session.range(0) if found[0] is None else _checked(found[0], flow)[0]
 
-        frame = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf), context.dataset, flow.at).frame
+        evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf), context.dataset, flow.at)
         if found[0] is None:
             return counts
+        frame = in_own_session(evaluated).frame
         run = opened(loaded, context, frame)
-        _merge(loaded, node, flow, run, frame, found[0][1])
+        _merge(flow, run, frame, found[0][1])
         counts += run.counts
 
 
 def _checked(found: Any, flow: FlowNode) -> tuple[DataFrame, Any]:
-    if not (isinstance(found, tuple) and len(found) == 2 and type(found[1]) in _TYPES):  # noqa: PLR2004 - a pair
+    if not is_versioned(found):
         raise SnapshotInvalid(at=str(flow.at), flow=flow.name)
-    return found
-
-
-def version_type(version: Any) -> T.DataType:
-    """The type of the column that holds a version."""
-    return _TYPES.get(type(version), T.TimestampType())
+    pair: tuple[DataFrame, Any] = found
+    return pair
 
 
 def _newest(loaded: Loaded, context: QueryContext) -> Any:
@@ -85,14 +75,13 @@ def _newest(loaded: Loaded, context: QueryContext) -> Any:
     return dt.date.fromisoformat(text) if kind == "date" else text
 
 
-def _merge(loaded: Loaded, node: Node, flow: FlowNode, run: QueryRun, frame: DataFrame, version: Any) -> None:
+def _merge(flow: FlowNode, run: QueryRun, frame: DataFrame, version: Any) -> None:
     cdc = flow.cdc
     if cdc is None:
         msg = "a flow of snapshots has settings of AUTO CDC"
         raise TypeError(msg)
-    del node
-    kind = version_type(version)
-    target = auto_cdc.open_target(loaded.workspace.session, run, cdc, kind, snapshots=True)
+    kind = VERSION_TYPES[type(version)]
+    target = auto_cdc.open_target(frame.sparkSession, run, cdc, kind, snapshots=True)
     text = version.isoformat() if isinstance(version, (dt.date, dt.datetime)) else version
     lines = (json.dumps({"snapshot": type(version).__name__}), json.dumps(text))
     rows = _with_mark(frame, F.lit(text).cast(kind))

@@ -9,6 +9,7 @@ from rivermouth.errors import SqlFunctionRefused
 from rivermouth.names import quoted
 from rivermouth.pipelines.files.cloud_files_call import path_and_options
 from rivermouth.pipelines.graph import Input
+from rivermouth.pipelines.sql.file_metadata import COLUMN as METADATA
 from rivermouth.pipelines.sql.rewrite import rewritten
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def spark_sql(text: str, workspace: SqlSources, at: SourceLine) -> str:
         return view(frame, parts[-1])
 
     def function(call: TableFunction) -> str:
-        return view(_called(call, workspace), f"{call.name}_source")
+        frame = _called(call, workspace)
+        return view(frame.select("*", METADATA) if call.names_metadata else frame, f"{call.name}_source")
 
     params, secret = workspace.params, workspace.secret
     return rewritten(text, table=table, function=function, params=params, secret=secret, at=at)

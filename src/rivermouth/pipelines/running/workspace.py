@@ -25,6 +25,9 @@ from rivermouth.pipelines.running.sql_text import spark_sql
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals import sessions
+from rivermouth.ports.internals.query_plans import WHOLE_PLANS
+from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +81,7 @@ class Workspace(Reader):
         self._given = given
         self._reads: list[Reads] = []
         registry.reader = self
-        for name, value in pipeline.configuration.items():
+        for name, value in {**WHOLE_PLANS, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
 
     def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:
@@ -148,6 +151,10 @@ class Workspace(Reader):
             return DatasetUnknown(at=place, reader=dataset, name=name, fix=fix)
         return QueryInvalid(at=place, dataset=dataset, detail=first_line(error))
 
+    def activate(self) -> None:
+        """Delta takes its settings from the session that is the thread's: from now on this one, in this thread."""
+        sessions.make_active(self.session)
+
     # What sessions ask
 
     def read(self, name: str, *, stream: bool) -> DataFrame:
@@ -192,7 +199,10 @@ class Workspace(Reader):
         shown = self.names.shown(node.name)
         self.note(Input(shown, stream, inside=True, location=node.location))
         if node.kind == "view":
-            return self.evaluate(node.flows[0].query, shown, node.at).frame
+            frame = self.evaluate(node.flows[0].query, shown, node.at).frame
+            expectations = node.dataset.expectations if node.dataset is not None else ()
+            with self.errors(node.at, shown):
+                return row_expectations.passed(frame, expectations)
         if node.columns is None:
             fix = f'give it a schema, or a flow: @dp.append_flow(target="{shown}")'
             raise DatasetUnknown(at=str(node.at), reader="a query", name=f"{shown}, which no flow writes,", fix=fix)
@@ -211,16 +221,17 @@ class Workspace(Reader):
     def files(self, path: str, options: Mapping[str, str], schema: T.StructType | str | None) -> DataFrame:
         """See ``Catalogue``."""
         self.note(Input(f"files {path}", stream=True, inside=False))
-        return stream_files(self.session, path, options, schema=schema, site=self.site())
+        return stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
 
     def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
         """A frame of ``read_files`` or ``cloud_files``."""
         self.note(Input(f"read_files {path}", stream, inside=False))
+        place = self.pipeline.located(path)
         given = {name: value for name, value in options.items() if name.lower() != "schema"}
         schema = next((value for name, value in options.items() if name.lower() == "schema"), None)
         if stream:
-            return stream_files(self.session, path, given, schema=schema, site=self.site(), infers_types=True)
-        return read_files(self.session, path, given, schema=schema, site=self.site())
+            return stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
+        return read_files(self.session, place, given, schema=schema, site=self.site())
 
     def site(self) -> FileSite:
         """Where the source of files belongs that the query reads which is evaluated now."""

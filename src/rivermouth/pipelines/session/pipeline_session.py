@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from rivermouth.decoding.jvm.java_objects import java_session
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -50,9 +52,9 @@ class PipelineSession(SparkSession):
     """
 
     def __init__(self, spark: SparkSession, catalogue: Catalogue) -> None:
-        super().__init__(spark.sparkContext, spark._jsparkSession.newSession())  # noqa: SLF001
+        super().__init__(spark.sparkContext, java_session(spark).newSession())
         self.catalogue = catalogue
-        self._settings = _Settings(self._jsparkSession.conf())
+        self._settings = _Settings(java_session(self).conf())
 
     @property
     def conf(self) -> RuntimeConfig:

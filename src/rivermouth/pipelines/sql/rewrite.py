@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
+from rivermouth.pipelines.sql.file_metadata import FUNCTIONS as FILE_FUNCTIONS
+from rivermouth.pipelines.sql.file_metadata import star_edits
 from rivermouth.pipelines.sql.json_paths import edits as json_edits
 from rivermouth.pipelines.sql.json_paths import json_paths
 from rivermouth.pipelines.sql.parameters import is_marker, parameter
@@ -59,7 +62,9 @@ def rewritten(
     read = sources(text, params, at)
     found = read.found
     changes: list[_Edit] = []
-    changes += [(call.start, call.end, function(call)) for call in read.functions]
+    for call in read.functions:
+        stars = star_edits(found, call.start, call.end) if call.name in FILE_FUNCTIONS else None
+        changes += [(call.start, call.end, function(replace(call, names_metadata=stars is not None))), *(stars or ())]
     for reference in read.references:
         name = table(reference)
         if name is not None:

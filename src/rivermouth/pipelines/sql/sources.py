@@ -99,6 +99,7 @@ class TableFunction:
         start: The first character of the call in the text, behind ``STREAM``.
         end: The character after its last one.
         at: Where it is written, as ``file:line:column``.
+        names_metadata: Whether the SELECT that reads it names ``_metadata``, so that its view needs that column.
     """
 
     name: str
@@ -107,6 +108,7 @@ class TableFunction:
     start: int
     end: int
     at: str
+    names_metadata: bool = False
 
     def positional(self, secret: Callable[[str, str], str]) -> list[str]:
         """The arguments without name that are no map."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.domain.query.query_entry import QueryEntry
 from rivermouth.errors import CommitLost, LedgerLost
 from rivermouth.ports.delta import delta_append, delta_table
+from rivermouth.ports.internals.delta_snapshot import table_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +77,7 @@ class QueryLedger:
         return self._without_log(spark, none)
 
     def _without_log(self, spark: SparkSession, none: QueryPosition) -> QueryPosition:
-        state = delta_table.table_state(spark, self.location)
+        state = table_state(spark, self.location)
         known = state.transactions.get(self.app_id(state.table_id))
         if known is None:
             return none
