@@ -80,7 +80,11 @@ def _filled(rows):
         elif row["op"] == "U":
             before = table.get(row["id"], (None, None, None))
             name, city = row.get("name"), row.get("city")
-            table[row["id"]] = (row["id"], name if name is not None else before[1], city if city is not None else before[2])
+            table[row["id"]] = (
+                row["id"],
+                name if name is not None else before[1],
+                city if city is not None else before[2],
+            )
     return sorted(table.values(), key=repr)
 
 
@@ -128,7 +132,8 @@ def next_snapshot(latest):
 dp.create_streaming_table("newest")
 dp.create_auto_cdc_from_snapshot_flow(target="newest", source=next_snapshot, keys=["id"])
 dp.create_streaming_table("versions")
-dp.apply_changes_from_snapshot("versions", snapshot_and_version=next_snapshot, keys=["id"], stored_as_scd_type=2, name="v")
+snapshots = {"snapshot_and_version": next_snapshot, "keys": ["id"], "stored_as_scd_type": 2}
+dp.apply_changes_from_snapshot("versions", **snapshots, name="v")
 """,
     )
     found = folder.run()

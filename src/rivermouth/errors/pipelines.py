@@ -237,14 +237,6 @@ class SnapshotInvalid(RivermouthError):
     hint = "return (frame, version) with a version that is a number, a text, a date or a time; or None"
 
 
-class PipelineUnknown(RivermouthError):
-    """A pipeline is named that is not here."""
-
-    code = "PIPELINE_UNKNOWN"
-    what = "there is no pipeline {name} here; nothing was run"
-    hint = "{fix}"
-
-
 class DatasetNotInPipeline(RivermouthError):
     """A dataset is named that the pipeline does not define."""
 

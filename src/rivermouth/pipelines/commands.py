@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.flow.failures import keep_unstarted
-from rivermouth.errors import PipelineFailed, PipelineUnknown, RivermouthError
-from rivermouth.names import did_you_mean
+from rivermouth.errors import PipelineFailed, RivermouthError
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import Pipeline
 from rivermouth.pipelines.selection import Selection
@@ -97,18 +96,6 @@ def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]
         project = ResolvedProject.from_spec({"name": settings.name, "lake": lake}, base, environ)
         settings = replace(settings, storage=None)
     return Pipeline(settings, project, expanded_configuration(settings, project.environ))
-
-
-def one_of(found: Sequence[Pipeline], name: str) -> Pipeline:
-    """The pipeline of that name.
-
-    Raises:
-        PipelineUnknown: There is none.
-    """
-    for each in found:
-        if each.name == name:
-            return each
-    raise PipelineUnknown(name=name, fix=did_you_mean(name, [each.name for each in found]))
 
 
 @contextmanager

@@ -233,10 +233,9 @@ def _pipeline(
     is_source = all(Path(each).suffix.lower() in SUFFIXES for each in given)
     settings = {"profile": profile, "params": params, "environ": environ}
     found = commands.pipelines(".", given, **settings) if is_source else commands.pipelines(given[0], **settings)
-    if name is not None:
-        return commands.one_of(found, name)
+    known = ", ".join(each.name for each in found) or "none"
+    fix = f'name="{found[0].name}"' if found else "the folder or the settings file of a pipeline, or its .py files"
+    found = [each for each in found if name in (None, each.name)]
     if len(found) != 1:
-        names = ", ".join(each.name for each in found) or "none"
-        fix = f'name="{found[0].name}"' if found else "the folder or the settings file of a pipeline, or its .py files"
-        raise ArgumentInvalid(argument="place", detail=f"one pipeline is meant, and {place} has {names}", fix=fix)
+        raise ArgumentInvalid(argument="place", detail=f"one pipeline is meant, and {place} has {known}", fix=fix)
     return found[0]

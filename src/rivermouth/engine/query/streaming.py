@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 Batch = Callable[["DataFrame", int, str, "QueryRun"], None]
 _POLL_S: Final = 0.05
+_PYTHON_ERROR: Final = re.compile(r"(?:pyspark\.errors\.\w+\.|\w+\.)*(\w+(?:Error|Exception)): (.+)")
 _CHANGED_ROWS: Final = (
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
     "DELTA_SOURCE_IGNORE_DELETE",
@@ -209,7 +211,8 @@ def failure(error: BaseException, run: QueryRun) -> RivermouthError:
         return RowExpectationFailed(flow=context.flow, name=name)
     if any(code in text for code in _CHANGED_ROWS):
         return SourceChangedRows(flow=context.flow, detail=first_line(error))
-    return QueryFailed(flow=context.flow, error=type(error).__name__, detail=cause(error))
+    kind, detail = cause(error)
+    return QueryFailed(flow=context.flow, error=kind, detail=detail)
 
 
 def _whole_text(error: BaseException) -> str:
@@ -220,11 +223,13 @@ def _whole_text(error: BaseException) -> str:
     return "\n".join(parts)
 
 
-def cause(error: BaseException) -> str:
-    """What went wrong, in one line: of a query that a Python function ended, what that said."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    python = [line for line in lines if line.split(":", 1)[0].endswith(("Error", "Exception")) and "py4j" not in line]
-    return python[-1] if python else first_line(error)
+def cause(error: BaseException) -> tuple[str, str]:
+    """What went wrong: the name of an error, and one line. Where a Python function ended a query, what it said."""
+    for line in reversed([line.strip() for line in str(error).splitlines()]):
+        found = _PYTHON_ERROR.match(line)
+        if found is not None and not found[1].startswith("Py4J"):
+            return found[1], found[2]
+    return type(error).__name__, first_line(error)
 
 
 def run_sink_query(
@@ -289,5 +294,6 @@ def run_sink_query(
                 read += max(0, progress["numInputRows"])
                 late += sum(each.get("numRowsDroppedByWatermark", 0) for each in progress["stateOperators"])
     except (PySparkException, Py4JJavaError) as error:
-        raise QueryFailed(flow=context.flow, error=type(error).__name__, detail=cause(error)) from error
+        kind, detail = cause(error)
+        raise QueryFailed(flow=context.flow, error=kind, detail=detail) from error
     return QueryCounts(read=read, written=read), late

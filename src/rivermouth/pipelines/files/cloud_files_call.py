@@ -28,5 +28,5 @@ def path_and_options(
             detail="its arguments are not a path, a format and a map of options",
             fix="cloud_files('/a/folder', 'json', map('cloudFiles.inferColumnTypes', 'true'))",
         )
-    given = {str(name): str(value) for name, value in dict(options).items()}
+    given = {str(name): str(value) for name, value in options.items()} if isinstance(options, Mapping) else {}
     return str(path), {"format": str(kind), **given}

@@ -69,7 +69,9 @@ def exploded(texts: DataFrame, options: FileOptions, columns: Sequence[str], *, 
 
 def reader(spark: SparkSession, options: FileOptions, columns: Sequence[str], *, named: bool) -> Any:
     """Our class that takes files apart."""
-    return jvm_classes.made(spark, "files.CsvRows", dict(options.reader), list(columns), named, options.exact_case)
+    return jvm_classes.made(
+        spark, "internals.files.CsvRows", dict(options.reader), list(columns), named, options.exact_case
+    )
 
 
 def is_named(plan: Plan) -> bool:

@@ -33,7 +33,7 @@ _CANDIDATES: Final[tuple[T.DataType, ...]] = (
     T.DateType(),
     T.TimestampType(),
 )
-_LOOKS_LIKE: Final = {
+_LOOKS_LIKE: Final[dict[T.DataType, str]] = {
     T.BooleanType(): "lower({text}) IN ('true', 'false')",
     T.TimestampType(): "{text} RLIKE '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ][0-9]{{2}}:'",
 }
@@ -88,7 +88,7 @@ def _one_spelling(shape: T.StructType) -> T.StructType:
 
 
 def _csv(spark: SparkSession, files: Sequence[str], options: FileOptions) -> T.StructType:
-    texts = spark.read.format("text").options(wholetext="true").load(files)
+    texts = spark.read.format("text").options(wholetext="true").load(list(files))
     values = texts.selectExpr(f"CAST(value AS BINARY) AS {names.VALUE}", "_metadata.file_path AS __file")
     header = csv_rows.reader(spark, options, [], named=True).header(names.VALUE)
     found = values.select("__file", ClassicColumn(header).alias("header")).collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
@@ -75,7 +75,7 @@ class KeptSchema:
 
     def write(self, kept: Kept) -> None:
         """Keeps it."""
-        told = {"shape": kept.shape.jsonValue(), "partitions": kept.partitions.jsonValue()}
+        told: dict[str, Any] = {"shape": kept.shape.jsonValue(), "partitions": kept.partitions.jsonValue()}
         told |= {"seen_ms": kept.seen_ms, "newest": list(kept.newest)}
         files_for(self.folder, self.spark).write(self._path(_SCHEMA), json.dumps(told, indent=1) + "\n")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.jvm.java_objects import java_session
 from rivermouth.errors import FileSourceMissing, FileSourceUnreadable, first_line
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def files_of(spark: SparkSession, path: str, glob: str | None = None, at: str | 
         FileSourceUnreadable: The place cannot be listed.
     """
     try:
-        text = jvm_classes.found(spark, "files.Listing").of(spark._jsparkSession, path)  # noqa: SLF001
+        text = jvm_classes.found(spark, "internals.files.Listing").of(java_session(spark), path)
     except jvm_classes.JAVA_ERRORS as error:
         raise FileSourceUnreadable(at=at, path=path, detail=first_line(error)) from None
     if text is None:

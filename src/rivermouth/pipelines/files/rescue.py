@@ -36,7 +36,7 @@ def with_text(rows: DataFrame, plan: Plan, pointers: str) -> DataFrame:
     file = FILE if told.lower() == "true" else "CAST(NULL AS STRING)"
     if plan.partitions.fields:
         pointers = joined(pointers, misfits(plan.partition_values()))
-    text = jvm_classes.made(spark, "files.Rescued").of(pointers, file)
+    text = jvm_classes.made(spark, "internals.files.Rescued").of(pointers, file)
     return rows.withColumn(RESCUED, ClassicColumn(text))
 
 

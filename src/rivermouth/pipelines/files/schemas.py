@@ -43,10 +43,14 @@ def from_ddl(ddl: str) -> T.StructType:
         ValueError: It cannot be read; the text says why.
     """
     try:
-        return T.StructType.fromDDL(ddl)
+        found = T.StructType.fromDDL(ddl)
     except PySparkException as error:
         first = next(iter(str(error).strip().splitlines()), "")
         raise ValueError(first or "it is not DDL") from None
+    if not isinstance(found, T.StructType):
+        msg = "it has no names of columns"
+        raise ValueError(msg)  # noqa: TRY004 - the caller reports ValueErrors
+    return found
 
 
 def _parts(ddl: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth import names
 from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.jvm.java_objects import java_session
 from rivermouth.names import folded
 from rivermouth.pipelines.files import failures, rescue, schemas
 from rivermouth.pipelines.files.known_options import FIXED
@@ -48,7 +49,7 @@ def _checked(filed: DataFrame, plan: Plan, rescued: T.StructType) -> DataFrame:
     spark = filed.sparkSession
     fields = [*plan.schema.fields, *(each for each in rescued.fields if folded(each.name) not in _known(plan))]
     known = type(plan.schema)(fields).json()
-    unknown = jvm_classes.made(spark, "files.FileFields", spark._jsparkSession, plan.options.format, known)  # noqa: SLF001
+    unknown = jvm_classes.made(spark, "internals.files.FileFields", java_session(spark), plan.options.format, known)
     kind = "new" if plan.options.evolution == "failOnNewColumns" else "started"
     failed = failures.raised(kind, FILE, _UNKNOWN, is_sql=True)
     marked = filed.withColumn(_UNKNOWN, ClassicColumn(unknown.of(FILE)))

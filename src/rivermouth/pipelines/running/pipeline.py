@@ -86,7 +86,9 @@ class Pipeline:
             return f"s3a://{path.removeprefix('s3://')}"
         if path.startswith("/") or ":" in path.split("/", 1)[0]:
             return path
-        return str(self.settings.folder / path) + ("/" if path.endswith("/") else "")
+        # Files that are named on the command line are of no folder but the working one.
+        base = self.settings.folder if self.settings.at is not None else Path.cwd()
+        return str(base / path) + ("/" if path.endswith("/") else "")
 
     def table(self, name: TableName, dataset: Dataset | None = None) -> str:
         """The folder of a table."""

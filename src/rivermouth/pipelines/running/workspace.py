@@ -80,6 +80,7 @@ class Workspace(Reader):
         self._state = state
         self._given = given
         self._reads: list[Reads] = []
+        self._hidden = 0
         registry.reader = self
         for name, value in {**WHOLE_PLANS, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
@@ -221,7 +222,8 @@ class Workspace(Reader):
     def files(self, path: str, options: Mapping[str, str], schema: T.StructType | str | None) -> DataFrame:
         """See ``Catalogue``."""
         self.note(Input(f"files {path}", stream=True, inside=False))
-        return stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
+        with self._unseen():
+            return stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
 
     def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
         """A frame of ``read_files`` or ``cloud_files``."""
@@ -229,9 +231,19 @@ class Workspace(Reader):
         place = self.pipeline.located(path)
         given = {name: value for name, value in options.items() if name.lower() != "schema"}
         schema = next((value for name, value in options.items() if name.lower() == "schema"), None)
-        if stream:
-            return stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
-        return read_files(self.session, place, given, schema=schema, site=self.site())
+        with self._unseen():
+            if stream:
+                return stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
+            return read_files(self.session, place, given, schema=schema, site=self.site())
+
+    @contextmanager
+    def _unseen(self) -> Iterator[None]:
+        """What is read in the block is not noted: it is how a source of files reads, and no source of its own."""
+        self._hidden += 1
+        try:
+            yield
+        finally:
+            self._hidden -= 1
 
     def site(self) -> FileSite:
         """Where the source of files belongs that the query reads which is evaluated now."""
@@ -249,7 +261,7 @@ class Workspace(Reader):
 
     def note(self, what: Input) -> None:
         """Hears what the query reads which is evaluated now."""
-        if self._reads:
+        if self._reads and not self._hidden:
             self._reads[-1].note(what)
 
     def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:

@@ -157,7 +157,7 @@ def read_properties(cursor: Cursor) -> dict[str, str]:
             found[key] = inner.string()
         else:
             low = inner.i
-            while not inner.ended and inner.word() != ",":
+            while not _at_comma(inner):
                 inner.i += 1
             if low == inner.i:
                 raise inner.unexpected(f"a value of {key}")
@@ -261,3 +261,7 @@ _READERS: Final[dict[str, Callable[[Cursor, Head], None]]] = {
     "DEFAULT": _collation,
     "TAGS": _tags,
 }
+
+
+def _at_comma(cursor: Cursor) -> bool:
+    return cursor.ended or cursor.word() == ","

@@ -1,4 +1,4 @@
-package rivermouth.files;
+package rivermouth.internals.files;
 
 import java.io.ByteArrayInputStream;
 import java.io.Serializable;

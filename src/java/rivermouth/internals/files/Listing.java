@@ -1,4 +1,4 @@
-package rivermouth.files;
+package rivermouth.internals.files;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
