@@ -125,8 +125,8 @@ CASES = {
         "@dp.materialized_view\ndef a():\n    return spark.range(3).select('nothing')\n",
         (
             "[QUERY_INVALID] dataset a: Spark refuses its query: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, "
-            "variable, or function parameter with name `nothing` cannot be resolved. Did you mean one of the following? [`id`]. "
-            "SQLSTATE: 42703; nothing was written to it\n"
+            "variable, or function parameter with name `nothing` cannot be resolved. Did you mean one of the "
+            "following? [`id`]. SQLSTATE: 42703; nothing was written to it\n"
             "  at: src/a.py:4\n"
             "  hint: rivermouth validate, after the query is corrected"
         ),

@@ -150,11 +150,11 @@ def test_the_shell_says_what_was_done_and_what_was_not(folder, capsys, monkeypat
     out, err = capsys.readouterr()
     assert out == "pipeline a: 2 datasets, nothing wrong\n"
 
-    folder.write("src/b.sql", "CREATE MATERIALIZED VIEW log AS SELECT * FROM event_log('x');\n")
+    folder.write("src/b.sql", "CREATE MATERIALIZED VIEW log AS\nSELECT * FROM event_log('x');\n")
     assert invoke(["validate"]) == 1
     out, err = capsys.readouterr()
     assert err.endswith(
         "[SQL_FUNCTION_REFUSED] the table function event_log is not supported; the pipeline was not run\n"
-        "  at: src/b.sql:1:46\n"
+        "  at: src/b.sql:2:15\n"
         "  hint: read the source in Python with spark.readStream.format(...), and this dataset from that one\n"
     )
