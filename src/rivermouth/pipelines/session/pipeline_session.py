@@ -40,6 +40,9 @@ class Catalogue(Protocol):
     def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """Options of Spark's Kafka source, with what the project says of its cluster."""
 
+    def given_records(self, options: Mapping[str, str], *, stream: bool) -> DataFrame | None:
+        """The records that a test gives in the place of Kafka; None outside of tests."""
+
 
 class PipelineSession(SparkSession):
     """A session of Spark's with temporary views and settings of its own.
@@ -147,7 +150,10 @@ class _BatchReader(DataFrameReader):
             path = [self._catalogue.located(each) for each in path]
         self._catalogue.reads(f"{kind or 'files'} {path or ''}".strip())
         if kind == "kafka":
-            super().options(**self._catalogue.kafka(self._options | {k: _text(v) for k, v in options.items()}))
+            said = self._options | {name: _text(value) for name, value in options.items()}
+            if (given := self._catalogue.given_records(said, stream=False)) is not None:
+                return given
+            super().options(**self._catalogue.kafka(said))
         return super().load(path, format, schema, **options)
 
     def json(self, path: Any, *args: Any, **options: Any) -> DataFrame:
@@ -212,6 +218,8 @@ class _StreamReader(DataStreamReader):
         what = f"{kind} {given.get('subscribe') or given.get('subscribePattern') or ''}" if kind == "kafka" else None
         self._catalogue.reads(what or f"{kind or 'files'} {place or ''}".strip(), stream=True)
         if kind == "kafka":
+            if (records := self._catalogue.given_records(given, stream=True)) is not None:
+                return records
             super().options(**self._catalogue.kafka(given))
         return super().load(path and self._catalogue.located(path), format, schema, **options)
 
