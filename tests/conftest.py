@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 import uuid
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,12 +40,37 @@ settings.register_profile("rivermouth", deadline=None, database=None, print_blob
 settings.load_profile("rivermouth")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--part", metavar="K/N", type=a_part, help="of N parts of the tests, by their names, only this one"
+    )
+
+
+def a_part(text):
+    """Number and count, of a text as ``3/8``."""
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        msg = f"{text!r} is no part: write 1/8 to 8/8"
+        raise argparse.ArgumentTypeError(msg)
+    return int(number), int(count)
+
+
+def part_of(test, count):
+    """Number of the part that a test is in: the same in each process, and whatever other tests there are."""
+    return zlib.crc32(test.encode()) % count + 1
+
+
 def pytest_report_header(config):
     return f"hypothesis seed: {config.getoption('--hypothesis-seed')}"
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in its own
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if part := config.getoption("--part"):
+        number, count = part
+        others = [item for item in items if part_of(item.nodeid, count) != number]
+        items[:] = [item for item in items if part_of(item.nodeid, count) == number]
+        config.hook.pytest_deselected(items=others)
     root = Path(__file__).parent
 
     def place(item):
