@@ -20,7 +20,7 @@ setup: .venv/.jars ## Bring uv, the locked environment, the jars and, if need be
 demo: setup ## Carry a topic of a broker of its own into a table, and show it
 	$(BIN)/rivermouth demo
 
-test: setup .venv/.classes ## Run the tests, the fast ones first; CHANGED=origin/main: those that a change reaches
+test: setup .venv/.classes ## Run the tests; CHANGED=origin/main: those that a change reaches
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST) $(if $(CHANGED),$$($(BIN)/python -m tools.changed_tests $(CHANGED)))
 
 long: setup .venv/.classes ## Run the tests that take too long for that: more of the pages, more of the crashes; PART=1/8

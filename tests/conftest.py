@@ -17,15 +17,31 @@ from hypothesis import settings
 from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.dev.s3_server import S3Server
 
-# Fast ones first, and such as can be shared out last; a folder that is not named here comes after them.
+# Fast ones first; a folder that is not named here comes after them. Of several processes (-n) each takes the next test
+# when it is done with one: there the fast ones come last, so that all processes end at about the same time.
 ORDER = ("rows", "laws", "contracts", "ports", "doors", "audit", "crashes", "docs")
 
-# Folders and files whose tests ask what becomes of records, not what Spark makes of an expression.
+# Folders and files whose tests ask what becomes of a few records, not how Spark evaluates an expression.
 OF_FEW_RECORDS = {
-    *("doors", "crashes", "test_sinks", "test_delta", "test_delta_files", "test_delta_merge", "test_erased"),
+    *(
+        "rows",
+        "doors",
+        "crashes",
+        "audit",
+        "test_sinks",
+        "test_delta",
+        "test_delta_files",
+        "test_delta_merge",
+        "test_erased",
+    ),
     *("test_upsert_law", "test_history_law", "test_snapshot_law", "test_partial_law", "test_envelope_history"),
 }
-FACTORY_MODE = "spark.sql.codegen.factoryMode"
+# Of these folders nothing hangs on where a shuffle puts records: laws see to that.
+OF_ONE_TASK = {"rows", "doors", "crashes", "audit"}
+NO_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+GENERATED_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK"}
+ONE_TASK = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
+SEVERAL_TASKS = {"spark.sql.shuffle.partitions": "4", "spark.databricks.delta.snapshotPartitions": "2"}
 
 # Spark's and Kafka's own variables for the options of every JVM that they start, here and in processes of their own.
 # The second compiler pays off only in processes that do the same for longer than a test run; without it, Java would
@@ -77,7 +93,7 @@ def pytest_collection_modifyitems(config, items):
         folder = item.path.relative_to(root).parts[0]
         return ORDER.index(folder) if folder in ORDER else len(ORDER)
 
-    items.sort(key=place)
+    items.sort(key=place, reverse=hasattr(config, "workerinput"))
     for item in items:
         # Of several processes (-n), one does all the tests that share something costly.
         shared = [each.scope for found in item._fixtureinfo.name2fixturedefs.values() for each in found]
@@ -97,6 +113,9 @@ def spark(tmp_path_factory):
     extra = {
         **session_conf.local_folder_conf(tmp_path_factory.mktemp("spark")),
         "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -Xmn1500m",
+        # Also for fixtures of a module, which come before those of a test.
+        **NO_GENERATED_CODE,
+        **ONE_TASK,
     }
     running = session.start(settings, app_name="rivermouth-tests", schemes=["s3a"], extra=extra)
     yield running
@@ -104,29 +123,36 @@ def spark(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def few_records(request):
-    """Where tests are about what becomes of a few records, Spark evaluates its plans without making code of them.
+def plans(request):
+    """How Spark carries out its plans: as it does by itself, or, for a few records, in the cheapest way.
 
-    For each plan, those of Delta's log above all, it would write, compile and load code that runs once. What formats
-    and rules make of rows is seen by tests of other folders, and by all that runs in a process of its own.
+    Where tests are about what becomes of a few records, it evaluates plans without making code of them. For each plan,
+    those of Delta's log above all, it would write, compile and load code that runs once. The laws and contracts of
+    formats have generated code, and all that runs in a process of its own.
+
+    For each task of a shuffle Spark sends the whole plan, and of a few records most tasks get none.
     """
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    if not {folder, request.path.stem} & OF_FEW_RECORDS or "spark" not in request.fixturenames:
+    by_itself = {} if {folder, request.path.stem} & OF_FEW_RECORDS else GENERATED_CODE
+    by_itself = by_itself | ({} if folder in OF_ONE_TASK else SEVERAL_TASKS)
+    if not by_itself or "spark" not in request.fixturenames:
         yield
         return
-    with without_generated_code(request.getfixturevalue("spark")):
+    with with_conf(request.getfixturevalue("spark"), by_itself):
         yield
 
 
 @contextmanager
-def without_generated_code(spark):
-    """Spark evaluates its plans as they are; for fixtures of a module, which come before those of a test."""
-    before = spark.conf.get(FACTORY_MODE)
-    spark.conf.set(FACTORY_MODE, "NO_CODEGEN")
+def with_conf(spark, conf):
+    """A session with other settings, which are put back."""
+    before = {name: spark.conf.get(name) for name in conf}
+    for name, value in conf.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(FACTORY_MODE, before)
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")
