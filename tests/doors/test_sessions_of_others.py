@@ -6,7 +6,8 @@ import pytest
 from tests.crashes.oracle import rows_of
 
 import rivermouth
-from rivermouth.errors import SessionSettled, SparkNotStarted
+from rivermouth.errors import SessionSettled, SessionVersions, SparkNotStarted
+from rivermouth.ports.internals import versions
 from rivermouth.ports.kafka.kafka_produce import produce
 from rivermouth.ports.spark import session
 from rivermouth.spec import ProjectSpec, SparkSettings
@@ -101,4 +102,18 @@ def test_a_setting_that_no_session_takes_is_told(theirs):
         "\"spark.sql.shuffle.partitions\" is invalid. It should be a/an 'int' value. SQLSTATE: 22022; "
         "nothing was read\n"
         "  hint: correct spark.sql.shuffle.partitions under spark: conf"
+    )
+
+
+@pytest.mark.parametrize("other", [{"SPARK": "4.1"}, {"DELTA": "4.3"}])
+def test_a_session_of_versions_for_which_rivermouth_is_not_written_is_refused(other, theirs, monkeypatch):
+    for name, value in other.items():
+        monkeypatch.setattr(versions, name, value)
+    with pytest.raises(SessionVersions) as error:
+        session.start(SparkSettings(), app_name="test")
+    wanted = {"SPARK": versions.SPARK, "DELTA": versions.DELTA}
+    assert str(error.value) == (
+        f"[SESSION_VERSIONS] the session has Spark {theirs.version} and Delta 4.4.0, and this release is for "
+        f"Spark {wanted['SPARK']} and Delta {wanted['DELTA']}; nothing was read\n"
+        "  hint: start a session with these versions, or let rivermouth start its own: rivermouth run"
     )

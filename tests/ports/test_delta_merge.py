@@ -15,8 +15,8 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import functions as F
 from tests.ways import WAYS, merging_by
 
-from rivermouth.ports.delta import single_pass_merge
 from rivermouth.ports.delta.delta_merge import merge
+from rivermouth.ports.internals import single_pass_merge
 from rivermouth.rows.keyed.merge_plan import Merge
 
 KEYS = 300
@@ -187,7 +187,7 @@ def test_what_it_is_not_for_is_left_to_deltas_command(properties, values, spark,
 
 def test_without_our_classes_it_is_deltas_command(spark, tmp_path, monkeypatch):
     place = made(spark, tmp_path / "t")
-    monkeypatch.setattr(single_pass_merge, "JavaClass", type("Other", (), {}))
+    monkeypatch.setattr(single_pass_merge, "java_class", lambda _spark, _name: None)
     assert carry(spark, place, [(1, "k", 0, 1, False)], 1) is None
     assert found(place) == [(1, "k", 0, 1)]
 

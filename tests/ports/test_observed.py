@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.ports import java
-from rivermouth.ports.spark.observed import Observed, ObservedEach
+from rivermouth.ports.internals.observed import Observed, ObservedEach
 from rivermouth.rows.columns.aggregates import Aggregate, struct_of
 
 AGGREGATES = {
@@ -92,7 +92,7 @@ def test_of_most_kinds_there_can_be_one(spark):
 
 ELSEWHERE = """
 from pyspark.sql import SparkSession
-from rivermouth.ports.spark.observed import Observed, ObservedEach
+from rivermouth.ports.internals.observed import Observed, ObservedEach
 from rivermouth.rows.columns.aggregates import Aggregate
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.ports import java
-from rivermouth.ports.spark.prepared_plan import Prepared, planned
+from rivermouth.ports.internals.prepared_plan import Prepared, planned
 
 COLUMNS = "id int, name string, at timestamp, parts array<struct<key: string, value: binary>>"
 TIME = dt.datetime(2026, 1, 2, 3, 4, 5)
@@ -79,7 +79,7 @@ def test_the_time_is_that_of_each_batch(spark):
 
 ELSEWHERE = """
 from pyspark.sql import SparkSession
-from rivermouth.ports.spark.prepared_plan import Prepared, planned
+from rivermouth.ports.internals.prepared_plan import Prepared, planned
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 built = []

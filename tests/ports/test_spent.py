@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.ports import java
-from rivermouth.ports.spark.persisted import computed, held_bytes
-from rivermouth.ports.spark.task_metrics import spent
+from rivermouth.ports.internals.persisted import computed, held_bytes
+from rivermouth.ports.internals.task_metrics import spent
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_what_fails_within_is_raised_and_leaves_no_tag(session):
 
 ELSEWHERE = """
 from pyspark.sql import SparkSession
-from rivermouth.ports.spark.task_metrics import spent
+from rivermouth.ports.internals.task_metrics import spent
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 with spent(spark) as found:
     spark.range(5).collect()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.classic.column import Column as ClassicColumn
 
+from rivermouth.decoding.jvm.java_objects import java_class, java_frame
 from rivermouth.schemas.refused import SchemaRefused
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ def found(spark: SparkSession, name: str) -> Any:
     """
     if not are_there(spark):
         raise SchemaRefused(NOT_THERE, START_WITH)
-    return getattr(spark._jvm, f"{_PACKAGE}.{name}")  # noqa: SLF001
+    return java_class(spark, f"{_PACKAGE}.{name}")
 
 
 def are_there(spark: SparkSession) -> bool:
     """Whether the session has got our classes, and plans reach them."""
-    observer = getattr(spark._jvm, f"{_PACKAGE}.plan.Observer")  # noqa: SLF001
-    return isinstance(observer, JavaClass) and bool(observer.reaches(spark.range(0)._jdf))  # noqa: SLF001
+    observer = java_class(spark, f"{_PACKAGE}.internals.plan.Observer")
+    return observer is not None and bool(observer.reaches(java_frame(spark.range(0))))
 
 
 def made(spark: SparkSession, name: str, *arguments: Any) -> Any:
