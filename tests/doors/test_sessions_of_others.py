@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from tests.crashes.oracle import rows_of
 
 import rivermouth
-from rivermouth.errors import SessionSettled, SessionVersions, SparkNotStarted
+from rivermouth.errors import SessionSettled, SessionVersions, SparkConnectSession, SparkNotStarted
+from rivermouth.ports import java
 from rivermouth.ports.internals import versions
 from rivermouth.ports.kafka.kafka_produce import produce
 from rivermouth.ports.spark import session
@@ -103,6 +109,73 @@ def test_a_setting_that_no_session_takes_is_told(theirs):
         "nothing was read\n"
         "  hint: correct spark.sql.shuffle.partitions under spark: conf"
     )
+
+
+def test_a_process_with_sessions_of_spark_connect_is_refused(monkeypatch):
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    with pytest.raises(SparkConnectSession) as error:
+        session.start(SparkSettings(), app_name="test")
+    assert str(error.value) == (
+        "[SPARK_CONNECT_SESSION] Spark sessions of this process are of Spark Connect, which has no JVM here; "
+        "nothing was read\n"
+        "  hint: unset SPARK_REMOTE, and run it in a process of its own: rivermouth run"
+    )
+
+
+JOB = """
+import sys
+import rivermouth
+from pyspark.sql import SparkSession
+from rivermouth.errors import RivermouthError
+
+SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+for lake in sys.argv[3:]:
+    try:
+        common = {"bootstrap_servers": sys.argv[2], "format": "text", "sink": "append", "follow": False}
+        outcome = rivermouth.ingest(sys.argv[1], lake=lake, **common)
+        print(outcome.counts.written, outcome.error)
+    except RivermouthError as error:
+        print(error)
+"""
+
+
+@pytest.fixture
+def job(broker, topic, tmp_path):
+    """Runs a job in which somebody starts a session of Spark; it reads two records."""
+    (tmp_path / "job.py").write_text(JOB)
+    name = topic()
+    produce(broker.bootstrap_servers, {}, name, [b"one", b"two"])
+    environment = {**os.environ, "JAVA_HOME": str(java.find().home)}
+    folder = Path(sys.executable).parent
+
+    def run(how, *lakes):
+        command = f"{how} job.py {name} {broker.bootstrap_servers} {' '.join(lakes)}"
+        environment["PATH"] = f"{folder}:{environment['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+NO_JAR = """\
+[SESSION_JAR_MISSING] the Spark session of this process does not have rivermouth.jar on its driver; nothing was read
+  hint: start the session with --jars "$(rivermouth jars paths)"
+"""
+
+
+def test_one_without_the_jar_is_refused(job):
+    assert job("python", "lake", "s3a://there/lake") == NO_JAR + NO_JAR.replace("paths", "paths --s3")
+
+
+@pytest.mark.long
+def test_one_that_is_started_as_the_hint_says_is_used(job):
+    option = NO_JAR.partition("start the session with ")[2].strip()
+    delta = "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension"
+    delta += " --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    assert job(f"spark-submit {option} {delta}", "lake") == "2 None\n"
 
 
 @pytest.mark.parametrize("other", [{"SPARK": "4.1"}, {"DELTA": "4.3"}])

@@ -23,7 +23,6 @@ from tests.rows.formats import frame, outcomes
 
 from rivermouth import names
 from rivermouth.decoding.json import json_fast_path, json_spark_columns
-from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.wrapped import unwrap
 from rivermouth.formats.json import Json
 from rivermouth.spec import Evolution, Flow
@@ -457,7 +456,7 @@ def test_our_reader_says_what_sparks_parser_says(spark, strategy, number, share)
     ours = ", ".join(f"ours.c{place}" for place in range(len(schema)))
     columns = ", ".join(f"__done_{place}" for place in range(len(schema)))
     documents = read.withColumn(names.VALUE, json_fast_path.kept(spark, schema, names.VALUE))
-    judged = json_spark_columns.judged(documents, schema, (), kept=True).selectExpr(
+    judged = json_spark_columns.judged(documents, schema, ()).selectExpr(
         names.OFFSET,
         f"CASE WHEN ours IS NOT NULL THEN CAST(struct({ours}) AS STRING) END",
         f"CASE WHEN __fits THEN CAST(struct({columns}) AS STRING) END",
@@ -469,50 +468,6 @@ def test_our_reader_says_what_sparks_parser_says(spark, strategy, number, share)
     sure = sum(reader.isSure(value) for value in values)
     fitting = sum(theirs is not None for *_, theirs in found)
     assert share * fitting < sure <= fitting
-
-
-TEXTS_DDL = "note string, dbl double, tags array<string>, deep struct<note:string,at:string>, words map<string,string>"
-WITH_TEXTS = members(NESTED, st.sampled_from(["note", "dbl", "note", "words", "deep", "tags", "foreign"]))
-
-
-@pytest.mark.parametrize("number", [300, pytest.param(1200, marks=pytest.mark.long)])
-def test_without_our_classes_no_text_of_a_number_loses_a_digit(number, spark, monkeypatch):
-    values = [text.encode("utf-8", "surrogatepass") for text in gathered(WITH_TEXTS, number)]
-    monkeypatch.setattr(jvm_classes, "are_there", lambda _session: False)
-    schema, refused = T.StructType.fromDDL(TEXTS_DDL), 0
-    for raw, outcome in zip(values, outcomes(spark, Json(schema=TEXTS_DDL), values), strict=True):
-        wanted = oracle(raw, schema)
-        if wanted in (REFUSED, EITHER):
-            assert outcome.data is None or wanted == EITHER, raw
-            continue
-        long = any(
-            len(re.sub(r"\D", "", each)) > 15 or "e" in each.lower() for each in re.findall(r"[0-9.eE+-]+", str(raw))
-        )
-        if outcome.reason == "NO_DECLARED_FIELD":
-            assert not {key for key, _ in json.loads(raw, object_pairs_hook=Members)} & {*schema.names}, raw
-            continue
-        assert outcome.data is not None or long, f"{raw!r} {outcome}"
-        assert outcome.data is None or worth(outcome.data) == worth(wanted), raw
-        # Where a fraction stands in a text, and a long number in another, nobody can tell.
-        assert outcome.reason in {None, "FIELD_TYPE", "UNEXPLAINED"}, f"{raw!r} {outcome}"
-        refused += outcome.data is None
-    assert number / 60 < refused < number / 3, refused
-
-
-def worth(item):
-    """A value, and JSON text in it, with numbers for what they are worth."""
-    if type(item) is str:
-        try:
-            item = json.loads(item, object_pairs_hook=Members, parse_int=Literal, parse_float=Literal)
-        except ValueError:
-            return item
-    if type(item) is Literal:
-        return Decimal(item)
-    if type(item) is Members:
-        return Members((key, worth(part)) for key, part in item)
-    if type(item) is dict:
-        return {key: worth(part) for key, part in item.items()}
-    return [worth(part) for part in item] if type(item) is list else item
 
 
 @st.composite

@@ -185,13 +185,6 @@ def test_what_it_is_not_for_is_left_to_deltas_command(properties, values, spark,
     assert found(place) == [(0, "k", 0, 1), (1, kept, 1, 2), (2, "k", 0, 1)]
 
 
-def test_without_our_classes_it_is_deltas_command(spark, tmp_path, monkeypatch):
-    place = made(spark, tmp_path / "t")
-    monkeypatch.setattr(single_pass_merge, "java_class", lambda _spark, _name: None)
-    assert carry(spark, place, [(1, "k", 0, 1, False)], 1) is None
-    assert found(place) == [(1, "k", 0, 1)]
-
-
 def meanwhile(monkeypatch, act):
     """``act`` is called once, when all is read and nothing is committed."""
     honest, acted = single_pass_merge._written, []

@@ -8,8 +8,7 @@ from operator import itemgetter
 import pytest
 from confluent_kafka import Producer
 
-from rivermouth.decoding.jvm import jvm_classes
-from rivermouth.errors import KafkaTimestampUnreadable, MskJarMissing
+from rivermouth.errors import MskJarMissing
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.kafka.kafka_records import OVERFLOW_MS
 from rivermouth.ports.kafka.kafka_source import KafkaSource
@@ -167,11 +166,3 @@ def test_records_with_timestamps_that_spark_cannot_read_are_read(spark, broker, 
         for each in (counted, counted, counted.with_headers(headers=False), counted.with_new_consumers()):
             each.batch(spark, ranges)
         assert len(asked) == 2
-        monkeypatch.setattr(jvm_classes, "are_there", lambda _session: False)
-        with pytest.raises(KafkaTimestampUnreadable) as error:
-            source.batch(spark, ranges)
-    assert str(error.value) == (
-        f"[KAFKA_TIMESTAMP_UNREADABLE] topic {nanoseconds}, partition 0: the record at offset 3 may have a timestamp "
-        "that Spark cannot read, for example in nanoseconds; no record from there on was read\n"
-        '  hint: start the session with --jars "$(rivermouth jars paths)"'
-    )

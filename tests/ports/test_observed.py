@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 from pyspark.sql import functions as F
 
-from rivermouth.ports import java
 from rivermouth.ports.internals.observed import Observed, ObservedEach
 from rivermouth.rows.columns.aggregates import Aggregate, struct_of
 
@@ -88,29 +84,6 @@ def test_of_most_kinds_there_can_be_one(spark):
     two = {"one": Aggregate("sum", "id"), "other": Aggregate("sum", "id")}
     with pytest.raises(ValueError, match="at most one sum can be observed at a time"):
         Observed(spark.range(1), two)
-
-
-ELSEWHERE = """
-from pyspark.sql import SparkSession
-from rivermouth.ports.internals.observed import Observed, ObservedEach
-from rivermouth.rows.columns.aggregates import Aggregate
-
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-observed = Observed(spark.range(5), {"odd": Aggregate("count_if", "id % 2 = 1"), "total": Aggregate("sum", "id")})
-observed.rows.collect()
-print(observed.get())
-spark.stop()
-"""
-
-
-@pytest.mark.long
-def test_a_jvm_without_our_classes_counts_sparks_own_way():
-    environment = {**os.environ, "JAVA_HOME": str(java.find().home)}
-    done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "{'odd': 2, 'total': 10}"
 
 
 def test_of_names_without_end_the_first_ones_are_counted(spark):

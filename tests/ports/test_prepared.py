@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-import subprocess
-import sys
 
-import pytest
 from pyspark.sql import functions as F
 
-from rivermouth.ports import java
 from rivermouth.ports.internals.prepared_plan import Prepared, planned
 
 COLUMNS = "id int, name string, at timestamp, parts array<struct<key: string, value: binary>>"
@@ -75,28 +70,6 @@ def test_the_time_is_that_of_each_batch(spark):
     prepared = Prepared(lambda rows: rows.selectExpr("current_timestamp() AS now"))
     times = [prepared.over(spark.range(1)).first().now for _ in range(2)]
     assert times[0] < times[1]
-
-
-ELSEWHERE = """
-from pyspark.sql import SparkSession
-from rivermouth.ports.internals.prepared_plan import Prepared, planned
-
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-built = []
-prepared = Prepared(lambda rows: built.append(rows) or rows.selectExpr("id * 2 AS twice"))
-print([prepared.over(spark.range(2)).collect() for _ in range(2)], len(built))
-spark.stop()
-"""
-
-
-@pytest.mark.long
-def test_a_jvm_without_our_classes_builds_each_anew():
-    environment = {**os.environ, "JAVA_HOME": str(java.find().home)}
-    done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[[Row(twice=0), Row(twice=2)], [Row(twice=0), Row(twice=2)]] 2"
 
 
 def test_rows_of_a_plan_by_itself_are_the_same_rows(spark):

@@ -1,14 +1,10 @@
 """What work in Spark needs: of the tasks of one thread's jobs, and of no others."""
 
-import os
-import subprocess
-import sys
 import threading
 
 import pytest
 from pyspark.sql import functions as F
 
-from rivermouth.ports import java
 from rivermouth.ports.internals.persisted import computed, held_bytes
 from rivermouth.ports.internals.task_metrics import spent
 
@@ -48,27 +44,6 @@ def test_what_fails_within_is_raised_and_leaves_no_tag(session):
     with pytest.raises(ZeroDivisionError), spent(session):
         raise ZeroDivisionError
     assert session.sparkContext.getJobTags().isEmpty()
-
-
-ELSEWHERE = """
-from pyspark.sql import SparkSession
-from rivermouth.ports.internals.task_metrics import spent
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-with spent(spark) as found:
-    spark.range(5).collect()
-print(found)
-spark.stop()
-"""
-
-
-@pytest.mark.long
-def test_a_jvm_without_our_classes_tells_nothing():
-    environment = {**os.environ, "JAVA_HOME": str(java.find().home)}
-    done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "Spent(task_peak_bytes=None, spilled_bytes=None)"
 
 
 def test_bytes_of_what_stands_ready(session):

@@ -11,7 +11,6 @@ from pyspark.sql.types import VariantVal
 from tests.rows.formats import Outcome, frame, outcomes
 
 from rivermouth.decoding.declared.declared import variants_as_declared
-from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.formats.json import Json
 
 D = Decimal
@@ -151,17 +150,6 @@ def test_queries_find_the_parts_by_their_paths(spark):
         True,
         '{"n":null,"tags":["x","y"],"total":{"amount":12.5}}',
         "OBJECT<n: VOID, tags: ARRAY<STRING>, total: OBJECT<amount: DECIMAL(3,1)>>",
-    )
-
-
-def test_a_session_without_our_classes_refuses_it(spark, monkeypatch):
-    monkeypatch.setattr(jvm_classes, "are_there", lambda _session: False)
-    with pytest.raises(ValueError) as caught:
-        Json(schema="id int, s struct<l:array<variant>>").columns(spark)
-    assert caught.value.fix == 'start the session with --jars "$(rivermouth jars paths)"'
-    assert str(caught.value) == (
-        "column s.l[]: no other classes read type variant strictly, and the classes of rivermouth are not in this "
-        "session, which somebody else has started"
     )
 
 

@@ -80,17 +80,6 @@ class SchemaRegistryFailed(RivermouthError):
     hint = "see schema_registry in the project, and whether the registry serves: curl -sS URL/subjects"
 
 
-class KafkaTimestampUnreadable(RivermouthError):
-    """A record's timestamp is too large for Spark's Kafka source, and the session lacks the class that reads it."""
-
-    code = "KAFKA_TIMESTAMP_UNREADABLE"
-    what = (
-        "topic {topic}, partition {partition}: the record at offset {offset} may have a timestamp that Spark cannot "
-        "read, for example in nanoseconds; no record from there on was read"
-    )
-    hint = "{fix}"
-
-
 class KafkaRefused(RivermouthError):
     """The broker refused what was asked of it."""
 

@@ -131,6 +131,22 @@ class SessionSettled(RivermouthError):
     hint = "{fix}"
 
 
+class SessionJarMissing(RivermouthError):
+    """A session that somebody else started does not have the classes that Spark's JVM needs from rivermouth."""
+
+    code = "SESSION_JAR_MISSING"
+    what = "the Spark session of this process does not have rivermouth.jar on its {place}; nothing was read"
+    hint = 'start the session with --jars "$(rivermouth jars paths{option})"'
+
+
+class SparkConnectSession(RivermouthError):
+    """Spark sessions of this process are of Spark Connect, whose JVM is elsewhere."""
+
+    code = "SPARK_CONNECT_SESSION"
+    what = "Spark sessions of this process are of Spark Connect, which has no JVM here; nothing was read"
+    hint = "unset SPARK_REMOTE, and run it in a process of its own: rivermouth run"
+
+
 class VersionsDisagree(RivermouthError):
     """The installed PySpark is not the one that the locked jars were built for."""
 

@@ -16,7 +16,6 @@ from rivermouth.decoding.cdc.change_format import NESTED, NEW, UNKNOWN, Read, bi
 from rivermouth.decoding.cdc.connect_format import ConnectFormat
 from rivermouth.decoding.cdc.mysql_format import MySqlFormat
 from rivermouth.decoding.json import json_fast_path, json_spark_parser, json_types
-from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.names import quoted
 
 if TYPE_CHECKING:
@@ -283,7 +282,7 @@ def _with_parsed(rows: DataFrame, read: str, kind: T.DataType, called: str) -> D
     sent = f"{called}_sent"
     there = F.expr(f"CAST(CASE WHEN {debezium_types.is_there(read)} THEN {text} END AS BINARY)").alias(sent)
     rows, spark = rows.select("*", there), rows.sparkSession
-    kept = json_fast_path.texts_kept(spark, fields, sent) if jvm_classes.are_there(spark) else F.col(sent)
+    kept = json_fast_path.texts_kept(spark, fields, sent)
     parsed = F.from_json(kept.cast("string"), fields, json_spark_parser.options(corrupt.name))
     return rows.select("*", F.when(parsed[corrupt.name].isNull(), parsed["v"]).alias(called))
 

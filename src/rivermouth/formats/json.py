@@ -21,18 +21,15 @@ from rivermouth.decoding.json import (
     json_fast_path,
     json_schema_registry,
     json_spark_parser,
-    json_types,
     nested_documents,
     undeclared_fields,
+    undeclared_names,
 )
 from rivermouth.decoding.json.json_decode import KEPT, REFUSED, JsonDecoding, kept_names
-from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.registry.registry_format import RegistryFormat
 from rivermouth.decoding.times import json_times
 from rivermouth.decoding.times.json_times import TimeForms
 from rivermouth.schemas import column_policies, column_types, evolution
-from rivermouth.schemas.json_limits import SAMPLED
-from rivermouth.schemas.refused import SchemaRefused
 from rivermouth.spec import Evolution
 from rivermouth.spec.keyed import Texts
 
@@ -202,21 +199,15 @@ class Json(RegistryFormat, NamedFields):
         """The declared columns, all nullable, and ``_rescued`` where fields are rescued.
 
         Raises:
-            ValueError: The schema cannot be read, a policy is for a column that there never is, or our classes are not
-                there; the text says why.
+            ValueError: The schema cannot be read, or a policy is for a column that there never is; the text says why.
         """
         found = super().columns(spark)
-        if (path := json_types.variant_in(found)) and not jvm_classes.are_there(spark):
-            msg = f"column {path}: no other classes read type variant strictly, and {jvm_classes.NOT_THERE}"
-            raise SchemaRefused(msg, jvm_classes.START_WITH)
         if not self._inferred:
             nested_documents.check(self.documents_in_strings, self.schema_as_declared())
         if self._forms != TimeForms():
             session = {name: spark.conf.get(name, None) for name in json_times.SETTINGS}
             self._forms.check(self.schema_as_declared(), session)
             self._check_digits()
-        if self._evolution.scans or self._exact:
-            jvm_classes.found(spark, "json.Undeclared")
         column_policies.check(self.schema_as_declared(), self._evolution)
         if not self._evolution.rescues:
             return found
@@ -255,7 +246,8 @@ class Json(RegistryFormat, NamedFields):
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one pass, and scans for what a policy asks for."""
         schema = self._forms.marked(self._strict_schema())
-        return JsonDecoding(schema, self._evolution, self._exact, self.needs_declared_field).decoded(rows)
+        found = JsonDecoding(schema, self._evolution, self._exact, self.needs_declared_field).decoded(rows)
+        return undeclared_names.named(found, self.schema_as_declared()) if self.counts else found
 
     @property
     def needs_declared_field(self) -> bool:
@@ -341,18 +333,21 @@ class Json(RegistryFormat, NamedFields):
             "* EXCEPT (__found)", f"__found.reason AS {names.REASON}", f"__found.field AS {names.FIELD}"
         )
 
-    def undeclared_names(self) -> str | None:
-        """Those of the document itself, of records in a sample; not those of nested objects.
+    @property
+    def counts(self) -> bool:
+        """Whether the schema has structs, within which such fields are looked for, and ignores them."""
+        fields = self.schema_as_declared().fields if self._ignores_new else []
+        return any(undeclared_names.has_structs(each.dataType) for each in fields)
 
-        None where they are not ignored.
-        """
-        if self._evolution.on_new_column != "ignore":
+    @property
+    def _ignores_new(self) -> bool:
+        return self._array is None and self._evolution.on_new_column == "ignore"
+
+    def undeclared_names(self) -> str | None:
+        """Those of the document and of the structs in it, of records in a sample; None where they are not ignored."""
+        if not self._ignores_new:
             return None
-        declared = ", ".join(
-            names.literal(column_types.name_in_json(field)) for field in self.schema_as_declared().fields
-        )
-        extra = f"array_except(json_object_keys({json_spark_parser.TEXT}), array({declared}))"
-        return f"CASE WHEN {SAMPLED} AND {names.VALUE} IS NOT NULL THEN {extra} END"
+        return names.UNDECLARED if self.counts else undeclared_names.of_documents(self.schema_as_declared())
 
 
 class _Arrays(Json):
@@ -389,10 +384,6 @@ class _Arrays(Json):
                 f"{names.DECODED} AND {alone} AS {names.DECODED}",
             )
         )
-
-    def undeclared_names(self) -> str | None:
-        """None: what the schema lacks is looked for in documents alone."""
-        return None
 
 
 KIND = Json

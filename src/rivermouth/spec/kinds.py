@@ -45,7 +45,6 @@ class Format(ConfigModel):
         whole_deletions: Whether a deletion has its row as it was, and not made-up values in some columns.
         tells: Whether ``decode`` itself says why it refuses a value.
         skips: Whether it may say that a record is left out; then it ``tells`` too.
-        counts: Whether ``decode`` names the fields of a value that no column has: ``__undeclared`` (array of strings).
         has_elements: Whether a value may be an array of what it reads; ``elements`` then takes it apart.
         rescues: Whether ``evolution`` may keep beside what its schema does not foresee, in ``_rescued``.
         further_reasons: Codes of reasons that no format of rivermouth's own has.
@@ -61,7 +60,6 @@ class Format(ConfigModel):
     whole_deletions: ClassVar[bool] = True
     tells: ClassVar[bool] = False
     skips: ClassVar[bool] = False
-    counts: ClassVar[bool] = False
     has_elements: ClassVar[bool] = False
     rescues: ClassVar[bool] = False
     further_reasons: ClassVar[frozenset[str]] = frozenset()
@@ -70,6 +68,11 @@ class Format(ConfigModel):
     @property
     def evolves(self) -> bool:
         """Whether it takes the policies of ``evolution``."""
+        return False
+
+    @property
+    def counts(self) -> bool:
+        """Whether ``decode`` names the fields of a value that no column has: ``__undeclared`` (array of strings)."""
         return False
 
     @property
@@ -254,9 +257,6 @@ class Format(ConfigModel):
         """The elements of ``__value`` (array of binary), each a value that ``decode`` can judge alone.
 
         A value that is no array is its own only element. Null where it is null, or its elements cannot be told apart.
-
-        Raises:
-            ValueError: Our classes are not there; the text says so.
         """
         raise NotImplementedError
 

@@ -15,9 +15,8 @@ from rivermouth.decoding.cdc import row_reasons
 from rivermouth.decoding.cdc.null_or_refuse import NullOrRefuse
 from rivermouth.decoding.cdc.row_reasons import UNSOUND
 from rivermouth.decoding.declared.declared import DeclaredFormat, precision_hint
-from rivermouth.decoding.json import json_fast_path, json_rounded_numbers, json_spark_parser, json_types
-from rivermouth.decoding.json.json_rounded_numbers import kept_type
-from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.json import json_fast_path, json_spark_parser, json_types
+from rivermouth.decoding.json.json_fast_path import kept_type
 from rivermouth.decoding.times import time_texts
 from rivermouth.names import quoted
 from rivermouth.schemas import time_bounds
@@ -153,22 +152,18 @@ class RowFormat(DeclaredFormat):
         schema = self.schema_as_declared()
         document = self.envelope(self.row(schema))
         called = [f"__in_{field.name}" for field in document.fields]
-        keeps = jvm_classes.are_there(rows.sparkSession)
-        if keeps:
-            others = [name for name in rows.columns if name != names.VALUE]
-            texts = json_fast_path.texts_kept(rows.sparkSession, self.envelope(self.kept_row(schema)), _SENT)
-            sent = rows.select(*others, F.col(names.VALUE).alias(_SENT)).select("*", texts.alias(names.VALUE))
-            parsed = json_spark_parser.parsed(sent, document, called)
-            parsed = parsed.selectExpr(f"* EXCEPT ({names.VALUE}, {_SENT})", f"{_SENT} AS {names.VALUE}")
-        else:
-            parsed = json_spark_parser.parsed(rows, document, called)
+        others = [name for name in rows.columns if name != names.VALUE]
+        texts = json_fast_path.texts_kept(rows.sparkSession, self.envelope(self.kept_row(schema)), _SENT)
+        sent = rows.select(*others, F.col(names.VALUE).alias(_SENT)).select("*", texts.alias(names.VALUE))
+        parsed = json_spark_parser.parsed(sent, document, called)
+        parsed = parsed.selectExpr(f"* EXCEPT ({names.VALUE}, {_SENT})", f"{_SENT} AS {names.VALUE}")
         sound = f"coalesce({json_spark_parser.SOUND}, false) AS __sound"
         told = self.told(parsed.selectExpr("*", sound), schema)
         reads = [self._read(NEW, number, field) for number, field in enumerate(schema.fields)]
         converted = told.selectExpr("*", *(f"{self.convert(read)} AS {_done(read)}" for read in reads))
         data = _struct({read.name: self._kept(read) for read in reads})
         kept = [*rows.columns, *self.told_columns]
-        made = [f"{self._misfit(schema, reads, keeps=keeps)} AS {names.MISFIT}", f"{data} AS {names.DATA}"]
+        made = [f"{self._misfit(schema, reads)} AS {names.MISFIT}", f"{data} AS {names.DATA}"]
         made += (f"{sql} AS {name}" for name, sql in self.beside(schema, reads).items())
         judged = converted.selectExpr(*map(quoted, kept), *made)
         return judged.selectExpr("*", f"{names.MISFIT} IS NULL AS {names.DECODED}")
@@ -229,12 +224,12 @@ class RowFormat(DeclaredFormat):
         extra = f"array_except({self._fields()}, {_listed(self.schema_as_declared())})"
         return f"CASE WHEN {SAMPLED} AND {names.VALUE} IS NOT NULL THEN {extra} END"
 
-    def _misfit(self, schema: T.StructType, reads: Sequence[Read], *, keeps: bool) -> str:
+    def _misfit(self, schema: T.StructType, reads: Sequence[Read]) -> str:
         cases = [
             f"WHEN {names.VALUE} IS NULL THEN NULL WHEN NOT __sound THEN '{UNSOUND}'",
             *self.whole(),
             f"WHEN {self._without_columns(schema, reads)} THEN 'NO_DECLARED_FIELD'",
-            *self._misfits(schema, reads, keeps=keeps),
+            *self._misfits(schema, reads),
         ]
         return f"CASE {' '.join(cases)} END"
 
@@ -257,7 +252,7 @@ class RowFormat(DeclaredFormat):
         known = f"size(array_intersect({self._fields()}, {_listed(schema)}))"
         return f"NOT ({self.deletes}) AND {nothing} AND {known} = 0"
 
-    def _misfits(self, schema: T.StructType, reads: Sequence[Read], *, keeps: bool) -> Iterator[str]:
+    def _misfits(self, schema: T.StructType, reads: Sequence[Read]) -> Iterator[str]:
         for field, read in zip(schema.fields, reads, strict=True):
             found = dict(self.misfits(read, _done(read)))
             if self.nulls_zero_dates is False and isinstance(read.declared, _DATES):
@@ -268,18 +263,6 @@ class RowFormat(DeclaredFormat):
                 found["FIELD_MISSING"] = f"NOT ({self.deletes}) AND {_done(read)} IS NULL"
             for reason, sql in found.items():
                 yield f"WHEN {sql} THEN {names.literal(f'{reason} {field.name}')}"
-        if keeps:
-            return
-        rounded = json_rounded_numbers.rounded_texts(
-            (read.sql, read.name, self.read_as(read.declared)) for read in reads
-        )
-        if rounded:
-            yield f"WHEN {rounded} THEN '{UNSOUND}'"
-        for read in reads:
-            if inner := json_rounded_numbers.rounded_decimals(
-                read.sql, kept_type(read.declared, self.read_as(read.declared))
-            ):
-                yield f"WHEN {inner} THEN {names.literal(f'FIELD_TYPE {read.name}')}"
 
 
 class ChangeFormat(RowFormat):

@@ -12,11 +12,10 @@ from rivermouth import names
 from rivermouth.decoding.cdc import debezium_nested, debezium_types, text_maps
 from rivermouth.decoding.cdc.change_format import NESTED, NEW, Read, RowFormat
 from rivermouth.decoding.json import json_types
-from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.names import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 class ConnectFormat(RowFormat):
@@ -36,18 +35,6 @@ class ConnectFormat(RowFormat):
     decimals: Literal["base64", "string"] | None = None
     time_precision: Literal["millis", "micros", "nanos"] | None = None
     binaries: Literal["base64", "hex"] | None = None
-
-    def columns(self, spark: SparkSession) -> T.StructType:
-        """The declared columns, all nullable.
-
-        Raises:
-            ValueError: The schema cannot be read, or has a VARIANT and our classes are not there; the text says which.
-        """
-        found = super().columns(spark)
-        if (path := json_types.variant_in(found)) and not jvm_classes.are_there(spark):
-            msg = f"column {path}: no other classes read type variant strictly, and {jvm_classes.NOT_THERE}"
-            raise ValueError(msg)
-        return found
 
     def hints(self) -> T.ArrayType:
         """What is read of the part of a schema block that is about the columns."""

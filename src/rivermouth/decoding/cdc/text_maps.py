@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.decoding.json import json_fast_path, json_spark_parser, json_types
-from rivermouth.decoding.jvm import jvm_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,7 +36,7 @@ def with_map(rows: DataFrame, read: str, declared: T.DataType, called: str) -> D
     is_object = f"{read} RLIKE '^[ \\t\\r\\n]*[{{]' AND {json_spark_parser.escapes_are_whole(read)}"
     spark, text = rows.sparkSession, f"CAST(CASE WHEN {is_object} THEN {whole} END AS BINARY) AS {sent}"
     rows = rows.selectExpr("*", text)
-    kept = json_fast_path.texts_kept(spark, fields, sent) if jvm_classes.are_there(spark) else F.col(sent)
+    kept = json_fast_path.texts_kept(spark, fields, sent)
     document = T.StructType([*fields, T.StructField(_CORRUPT, T.StringType())])
     # In an array, or Spark would parse once for each use.
     found = F.from_json(kept.cast("string"), document, json_spark_parser.options(_CORRUPT))

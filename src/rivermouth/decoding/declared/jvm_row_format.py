@@ -25,7 +25,7 @@ class StepFormat(DeclaredFormat):
         """The declared columns, in order, all nullable.
 
         Raises:
-            ValueError: The schema cannot be read, or our classes are not there; the text says why.
+            ValueError: The schema cannot be read; the text says why.
         """
         found = super().columns(spark)
         self._made(spark)

@@ -9,7 +9,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.decoding.json import json_fast_path, json_spark_columns, json_spark_parser, undeclared_fields
-from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.names import quoted
 from rivermouth.schemas import column_types
 
@@ -55,10 +54,9 @@ class JsonDecoding:
         schema, policies = self.schema, self.policies
         spared = {place for place, field in enumerate(schema.fields) if undeclared_fields.is_rescued(field, policies)}
         quick = None if spared else json_fast_path.row(rows.sparkSession, schema, self.exact)
-        changed = quick is None and jvm_classes.are_there(rows.sparkSession)
+        changed = quick is None
         if quick is None:
-            documents = self._changed(rows, spared) if changed else rows
-            judged = json_spark_columns.judged(documents, schema, spared, kept=changed)
+            judged = json_spark_columns.judged(self._changed(rows, spared), schema, spared)
             if self.exact:
                 judged = self._exactly(judged, spared)
         else:

@@ -27,20 +27,16 @@ def row(spark: SparkSession, declared: T.StructType, exact: Exact) -> Column | N
 
     Null for what is refused. ``others`` is false where a document surely has no field that is not declared, ``named``
     where it has none that is.
-    None where the session has not got our classes, or a column has a form of time that only Spark reads.
+    None where a column has a form of time that only Spark reads.
     ``exact`` is as of ``undeclared.exact_tree``.
     """
-    if _has_form(declared) or not jvm_classes.are_there(spark):
+    if _has_form(declared):
         return None
     return ClassicColumn(reader(spark, declared, exact).of(names.VALUE))
 
 
 def reader(spark: SparkSession, declared: T.StructType, exact: Exact) -> Any:
-    """Our reader (a ``json.FastPath``) of documents with these columns.
-
-    Raises:
-        ValueError: Our classes are not there.
-    """
+    """Our reader (a ``json.FastPath``) of documents with these columns."""
     read = _in_documents(declared)
     utc = spark.conf.get("spark.sql.session.timeZone") == "UTC"
     values = jvm_classes.found(spark, "internals.plan.OnDemand").values(java_session(spark), names.VALUE)
@@ -52,9 +48,6 @@ def kept(spark: SparkSession, declared: T.StructType, of: str) -> Column:
     """The documents of a binary column, with strings where a text column's value is none: JSON text of what was sent.
 
     So are values of VARIANT columns, or empty ones where no VARIANT holds them.
-
-    Raises:
-        ValueError: Our classes are not there.
     """
     kinds = _only(_in_documents(declared), (T.StringType, T.VariantType))
     return ClassicColumn(jvm_classes.made(spark, "json.Kept", kinds.json()).of(of))
@@ -64,20 +57,28 @@ def texts_kept(spark: SparkSession, read: T.StructType, of: str) -> Column:
     """As ``kept``, of texts alone, by the types as which fields are read.
 
     Where a decimal is read of a number, one that a variant would round is an empty object.
-
-    Raises:
-        ValueError: Our classes are not there.
     """
     kinds = _only(read, (T.StringType, T.DecimalType))
     return ClassicColumn(jvm_classes.made(spark, "json.Kept", kinds.json()).of(of))
 
 
-def elements(spark: SparkSession, of: str) -> Column:
-    """The elements of the JSON arrays of a binary column, an array of binary; as ``Format.elements`` says.
+def kept_type(declared: T.DataType, read: T.DataType) -> T.DataType:
+    """``read``, by which a declared type is read, with decimals in the place of variants of which they are made."""
+    match declared, read:
+        case T.StructType(), T.StructType():
+            pairs = zip(declared.fields, read.fields, strict=True)
+            return T.StructType([T.StructField(one.name, kept_type(one.dataType, of.dataType)) for one, of in pairs])
+        case T.ArrayType(), T.ArrayType():
+            return T.ArrayType(kept_type(declared.elementType, read.elementType))
+        case T.MapType(), T.MapType():
+            return T.MapType(T.StringType(), kept_type(declared.valueType, read.valueType))
+        case T.DecimalType(), T.VariantType():
+            return declared
+    return read
 
-    Raises:
-        ValueError: Our classes are not there.
-    """
+
+def elements(spark: SparkSession, of: str) -> Column:
+    """The elements of the JSON arrays of a binary column, an array of binary; as ``Format.elements`` says."""
     return ClassicColumn(jvm_classes.made(spark, "json.Elements").of(of))
 
 

@@ -1,7 +1,7 @@
 """The columns of JSON documents by Spark's parser, and whether each document fits them: all in SQL.
 
-As a plan over all rows, where our reader is not to be had or cannot tell; and as one column for the values that it
-asks about.
+As a plan over all rows, for columns and policies that our reader does not take; and as one column for the values that
+it asks about.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rivermouth import names
-from rivermouth.decoding.json import json_rounded_numbers, json_spark_parser, json_types
+from rivermouth.decoding.json import json_spark_parser, json_types
 from rivermouth.schemas import column_types
 
 if TYPE_CHECKING:
@@ -30,18 +30,16 @@ def ours(declared: T.StructType, spared: Collection[int]) -> list[str]:
     ]
 
 
-def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int], *, kept: bool) -> DataFrame:
+def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int]) -> DataFrame:
     """``rows`` with ``__fits``, whether a document is sound and fits (not null), and its columns ``__done_0``, ...
 
     ``__others`` is true: there may be fields that are not declared. ``__named`` (not null) is whether there is one that
     is declared, be it null.
 
     Args:
-        rows: Has ``__value``; what a VARIANT column has is a string of JSON there.
+        rows: Has ``__value``, and in text and VARIANT columns no values but strings, as of ``json_fast_path.kept``.
         declared: The schema.
         spared: Places of columns that every document fits; ``__not_0``, ... say whether it does (not null).
-        kept: Whether in text columns all values are strings; else Spark's parser makes texts of what is none, and what
-            may have lost digits in that does not fit.
     """
     fields = list(enumerate(declared.fields))
     reads = [f"__read_{place}" for place, _ in fields]
@@ -52,9 +50,7 @@ def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int], *, 
         *(f"{json_types.convert(reads[place], field.dataType)} AS __done_{place}" for place, field in fields),
     )
     misfits = {place: json_types.field_misfit(reads[place], field, f"__done_{place}") for place, field in fields}
-    texts = ((reads[place], column_types.name_in_json(field), field.dataType) for place, field in fields)
-    rounded = None if kept else json_rounded_numbers.rounded_texts(texts)
-    wrong = json_types.any_of([*(misfit for place, misfit in misfits.items() if place not in spared), rounded])
+    wrong = json_types.any_of(misfit for place, misfit in misfits.items() if place not in spared)
     return converted.selectExpr(
         f"* EXCEPT ({', '.join([*json_spark_parser.OURS, *reads, '__sound'])})",
         f"coalesce(__sound AND NOT coalesce({wrong or 'false'}, false), false) AS __fits",

@@ -339,17 +339,6 @@ def holds(declared: T.DataType, kinds: tuple[type[T.DataType], ...]) -> bool:
     return any(holds(each, kinds) for each in inner)
 
 
-def variant_in(declared: T.DataType, path: str = "") -> str | None:
-    """The path of the first VARIANT in a type; None if there is none."""
-    match declared:
-        case T.StructType():
-            inner = ((each.dataType, below(path, each.name)) for each in declared.fields)
-            return next(filter(None, (variant_in(*each) for each in inner)), None)
-        case T.ArrayType() | T.MapType():
-            return variant_in(item_type(declared), f"{path}[]")
-    return path if isinstance(declared, T.VariantType) else None
-
-
 def read_columns(declared: T.StructType) -> T.StructType:
     """``read_as`` for a whole schema."""
     return T.StructType([T.StructField(name_in_json(field), read_as(field.dataType)) for field in declared.fields])

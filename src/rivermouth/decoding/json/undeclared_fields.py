@@ -43,9 +43,6 @@ def fields(spark: SparkSession, declared: T.StructType, evolution: Evolution, wo
 
     A JSON object from JSON pointers (https://datatracker.ietf.org/doc/html/rfc6901) to the values as they were sent;
     null where there are none. A null is none.
-
-    Raises:
-        ValueError: The session lacks our classes; the text says what to do.
     """
     return ClassicColumn(_class(spark, fields_tree(declared, evolution, words)).found(of))
 
@@ -56,15 +53,12 @@ def rescued(
     """As ``fields``, of those that are rescued, with the declared fields whose value is none of their column's type.
 
     Args:
-        spark: Has our classes.
+        spark: Any session.
         declared: The schema.
         evolution: Its policies.
         of: The column with the documents as they were sent.
         misfits: SQL of the names of fields that are rescued though Spark's parser takes them: an array of strings.
         exact: As of ``exact_tree``.
-
-    Raises:
-        ValueError: As ``fields``.
     """
     tree = fields_tree(declared, evolution, RESCUES)
     for name, kinds in kinds_tree(declared, evolution, exact)["fields"].items():
@@ -73,11 +67,7 @@ def rescued(
 
 
 def fitted(spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str, exact: Exact) -> Column:
-    """The documents of a binary column, with null for each rescued field that Spark's parser would not take, or round.
-
-    Raises:
-        ValueError: As ``fields``.
-    """
+    """The documents of a binary column; null in the place of rescued fields that Spark's parser refuses or rounds."""
     return ClassicColumn(_class(spark, kinds_tree(declared, evolution, exact)).fitted(of))
 
 
@@ -87,14 +77,11 @@ def wider_numbers(
     """Whether a document has a number that its column does not hold and a wider one may; never null.
 
     Args:
-        spark: Has our classes.
+        spark: Any session.
         declared: The schema.
         evolution: Its policies.
         of: The column with the documents.
         pinned: Names, in lower case, of columns that stay as they are.
-
-    Raises:
-        ValueError: As ``fields``.
     """
     return ClassicColumn(_class(spark, numbers_tree(declared, evolution, pinned)).wider(of))
 
@@ -103,22 +90,15 @@ def is_kept_exactly(spark: SparkSession, tree: Mapping[str, Any], of: str) -> Co
     """Whether the documents of a binary column say nothing more exactly than their columns keep it; never null.
 
     Args:
-        spark: Has our classes.
+        spark: Any session.
         tree: As of ``exact_tree``.
         of: The column with the documents.
-
-    Raises:
-        ValueError: As ``fields``.
     """
     return ClassicColumn(_class(spark, tree).kept(of))
 
 
 def sound(spark: SparkSession, of: str) -> Column:
-    """Whether a binary column is a JSON object and nothing else; never null.
-
-    Raises:
-        ValueError: As ``fields``.
-    """
+    """Whether a binary column is a JSON object and nothing else; never null."""
     return ClassicColumn(_class(spark, {}).sound(of))
 
 

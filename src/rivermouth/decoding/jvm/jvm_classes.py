@@ -8,42 +8,25 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from rivermouth.decoding.jvm.java_objects import java_class, java_frame
-from rivermouth.schemas.refused import SchemaRefused
+from rivermouth.decoding.jvm.java_objects import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 JAVA_ERRORS: Final = (Py4JJavaError, PySparkException)
 _PACKAGE: Final = "rivermouth"
-NOT_THERE: Final = "the classes of rivermouth are not in this session, which somebody else has started"
-"""What is said of a session that has not got them."""
-START_WITH: Final = 'start the session with --jars "$(rivermouth jars paths)"'
-"""What to do then."""
 
 
 def found(spark: SparkSession, name: str) -> Any:
-    """A class of ours by its name below the package ``rivermouth``: ``avro.Decoder``.
-
-    Raises:
-        ValueError: The session has not got our classes.
-    """
-    if not are_there(spark):
-        raise SchemaRefused(NOT_THERE, START_WITH)
+    """A class of ours by its name below the package ``rivermouth``: ``avro.Decoder``."""
     return java_class(spark, f"{_PACKAGE}.{name}")
-
-
-def are_there(spark: SparkSession) -> bool:
-    """Whether the session has got our classes, and plans reach them."""
-    observer = java_class(spark, f"{_PACKAGE}.internals.plan.Observer")
-    return observer is not None and bool(observer.reaches(java_frame(spark.range(0))))
 
 
 def made(spark: SparkSession, name: str, *arguments: Any) -> Any:
     """An object of a class of ours.
 
     Raises:
-        ValueError: Our classes are not there, or it refuses the arguments; the text says why.
+        ValueError: It refuses the arguments; the text says why.
     """
     try:
         return found(spark, name)(*arguments)
@@ -59,7 +42,7 @@ def step(spark: SparkSession, column: str, name: str, *arguments: Any) -> Column
         and ``message`` (strings), which are null where it is not refused.
 
     Raises:
-        ValueError: Our classes are not there, or the step refuses its arguments; the text says why.
+        ValueError: The step refuses its arguments; the text says why.
     """
     return ClassicColumn(made(spark, name, *arguments).over(column))
 

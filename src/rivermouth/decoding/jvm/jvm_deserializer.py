@@ -48,7 +48,6 @@ def check(spark: SparkSession, called: Deserializer) -> None:
 
     Raises:
         DeserializerUnusable: It is not, or cannot, or does not.
-        ValueError: Our classes are not there.
     """
     for jar in called.jars:
         if not Path(jar).is_file():
@@ -72,7 +71,7 @@ def decoded(spark: SparkSession, called: Deserializer) -> Column:
     """A struct of ``decoded``, ``data`` and ``verdict``, never null, over envelope rows.
 
     Raises:
-        ValueError: Our classes are not there, or no Java object becomes one of the types.
+        ValueError: No Java object becomes one of the types.
     """
     return ClassicColumn(_made(spark, called).over(names.VALUE, names.TOPIC, names.HEADERS))
 

@@ -24,7 +24,7 @@ def with_references(
     """The texts of a version of a subject, and of what it refers to, by the names by which they are referred to.
 
     Args:
-        spark: Any session with our classes.
+        spark: Any session.
         registry: How it is reached.
         subject: The subject.
         version: Its version.

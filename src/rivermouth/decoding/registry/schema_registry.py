@@ -77,11 +77,7 @@ def failure(text: str) -> SchemaRegistryFailed | None:
 
 
 def client(spark: SparkSession, access: RegistryAccess) -> Any:
-    """Our class in Spark's JVM that asks a registry: an ``avro.Registry``.
-
-    Raises:
-        ValueError: The session has not got our classes.
-    """
+    """Our class in Spark's JVM that asks a registry: an ``avro.Registry``."""
     login = (access.username, access.password, access.authorities)
     bounds = (round(access.timeout_s * 1000), access.max_bytes)
     return jvm_classes.found(spark, "avro.Registry")(access.url, *login, *bounds)
@@ -91,7 +87,7 @@ def said(spark: SparkSession, registry: RegistryAccess, subject: str, version: i
     """What a registry says of a version of a subject; None if it has none.
 
     Args:
-        spark: Any session with our classes.
+        spark: Any session.
         registry: How it is reached.
         subject: The subject.
         version: Its version.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -32,7 +32,6 @@ def reason_of_change(reason: str) -> str:
 class WritersFormat(RegistryFormat):
     """Base of the formats whose columns grow by writers' schemas, which the schema registry has by their ids."""
 
-    counts: ClassVar[bool] = True
     _evolution: Evolution | None = None
     _declared_columns: StructType | None = None
     _kept: StructType | None = None
@@ -58,6 +57,11 @@ class WritersFormat(RegistryFormat):
         same = self.model_copy()
         same._looked_at = self._looked_at.union(writers)  # noqa: SLF001
         return same
+
+    @property
+    def counts(self) -> bool:
+        """Always."""
+        return True
 
     def schema_as_declared(self) -> StructType:
         """The fields of the schema, in order, and what has grown out of them; only of one that is ``fixed``."""

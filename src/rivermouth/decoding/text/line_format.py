@@ -41,11 +41,9 @@ class LineFormat(DeclaredFormat):
         """The declared columns, in order, all nullable.
 
         Raises:
-            ValueError: The schema cannot be read, our classes are not there, or the settings do not fit; the text says
-                why.
+            ValueError: The schema cannot be read, or the settings do not fit; the text says why.
         """
         found = super().columns(spark)
-        jvm_classes.found(spark, str(self.splitter(found.names)[0]))
         self.check_splitter(spark, found.names)
         return found
 

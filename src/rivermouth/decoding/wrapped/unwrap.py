@@ -44,9 +44,6 @@ def unwrapped(rows: DataFrame, flow: Flow) -> DataFrame:
     Returns:
         ``rows`` with ``__sent``, the value as it was sent, and ``__wrapping``, a struct of ``reason``, ``field`` and
         ``message`` (strings), which are null where nothing is wrong with it.
-
-    Raises:
-        ValueError: The session lacks our classes; the text says what to do.
     """
     rest = [name for name in rows.columns if name != names.VALUE]
     rows = rows.selectExpr("*", f"{names.VALUE} AS {names.SENT}")

@@ -41,7 +41,7 @@ def grown_by(
 
     Args:
         flow: The flow, with its schema as it is.
-        spark: Has our classes.
+        spark: Any session.
         writers: The ids.
         table: The columns of the table.
         pinned: Names, in lower case, of columns that stay as they are.

@@ -81,8 +81,7 @@ def _with_footers(transaction: Any, writer: Any, spark: SparkSession) -> Any:
     """The same actions, with the same statistics; from the footers of the files where they know them all."""
     footers, snapshot = java_class(spark, "rivermouth.internals.stats.Footers"), transaction.snapshot()
     wanted = spark.conf.get(STATISTICS_CONF, "true") == "true"
-    # Another JVM, a notebook's, may not have our classes.
-    if not (wanted and footers is not None and footers.suffice(snapshot)):
+    if not (wanted and footers.suffice(snapshot)):
         return _without_footers(transaction, writer, spark)
     spark.conf.set(STATISTICS_CONF, "false")
     try:

@@ -18,18 +18,16 @@ def takes(rows: DataFrame, location: str, version: int) -> bool:
     """Whether ``rows`` can be added to the table at ``version`` by a file and a commit, and nothing else.
 
     Not to a table with partitions, mapped columns, constraints, row ids, VARIANT, or a property or a feature that is
-    not known to leave its files alone; not if Parquet's footers do not tell all of its statistics; and not in a JVM, or
-    on executors, without our classes.
+    not known to leave its files alone; and not if Parquet's footers do not tell all of its statistics.
 
     Args:
         rows: In the table's columns.
         location: The table's folder.
         version: As the session knows the table.
     """
-    spark, frame = rows.sparkSession, java_frame(rows)
-    java, observer = (java_class(spark, f"rivermouth.internals.{name}") for name in (_FILES, "plan.Observer"))
-    there = java is not None and observer.reaches(frame)
-    return bool(there and java.takes(java_session(spark), location, version, frame))
+    spark = rows.sparkSession
+    java = java_class(spark, f"rivermouth.internals.{_FILES}")
+    return bool(java.takes(java_session(spark), location, version, java_frame(rows)))
 
 
 class PartedFiles:

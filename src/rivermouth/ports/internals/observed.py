@@ -69,8 +69,7 @@ class Observed:
     """Rows with aggregates over them, which are taken in the one action that follows.
 
     Spark's ``observe`` stands between two stages of generated code and lays out each row in full there. Here rows are
-    counted within the generated code. Where our classes are missing, in a JVM or on executors of others, and for
-    more conditions than a number has bits, it is ``observe`` after all.
+    counted within the generated code. For more conditions than a number has bits, it is ``observe`` after all.
 
     Args:
         rows: A frame.
@@ -82,10 +81,9 @@ class Observed:
 
     def __init__(self, rows: DataFrame, aggregates: dict[str, Aggregate]) -> None:
         self._sums = _Sums(aggregates)
-        java = java_class(rows.sparkSession, _OBSERVER)
         self._observation: Observation | None = None
-        there = java is not None and java.reaches(java_frame(rows))
-        if there and len(self._sums.conditions) <= _CONDITIONS:
+        if len(self._sums.conditions) <= _CONDITIONS:
+            java = java_class(rows.sparkSession, _OBSERVER)
             self._observer = java()
             self.rows = DataFrame(self._observer.over(java_frame(rows), *self._sums.sql), rows.sparkSession)
         else:
@@ -100,7 +98,7 @@ class Observed:
 
 
 class ObservedEach:
-    """As ``Observed`` for rows of many, each with aggregates of its own; in a JVM with our classes.
+    """As ``Observed`` for rows of many, each with aggregates of its own.
 
     Args:
         rows: A frame.

@@ -29,7 +29,7 @@ class Prepared:
 
     To build and to analyse the frames of a batch takes longer than to carry a hundred records. They are built anew
     for all rows where Spark settles something when it analyses them (the seed of ``rand()``, the files of another
-    table), and in a JVM without our classes, which somebody else has started.
+    table).
 
     Args:
         build: A frame to a frame. It is called over a frame without rows.
@@ -49,7 +49,6 @@ class Prepared:
         """What the function makes of ``rows``; every column may be null, as Spark sees it."""
         if self._java is None:
             self._java = java_class(rows.sparkSession, "rivermouth.internals.plan.Prepared")
-            self.lasts = self._java is not None
         if not self.lasts:
             return self._build(rows)
         for stand_in, frame in self._made:

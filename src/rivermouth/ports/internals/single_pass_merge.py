@@ -39,16 +39,16 @@ def merge_once(
     """As ``delta_merge.merge``, under whose settings it is run; None, and nothing done, where it is not for that.
 
     It is for tables with deletion vectors, and without a change data feed or row ids, all of whose columns a change
-    brings; in a JVM with our classes.
+    brings.
 
     Guarantees:
         Run twice with one ``app_version``: the second does nothing. Stopped half-way: no commit, and files that no
         version names.
     """
     spark = changes.sparkSession
-    java, range_of = (java_class(spark, f"{_PACKAGE}.{name}") for name in ("SinglePass", "Range"))
-    if what.sweep is not None or java is None:
+    if what.sweep is not None:
         return None
+    java, range_of = (java_class(spark, f"{_PACKAGE}.{name}") for name in ("SinglePass", "Range"))
     table = java(java_session(spark), location)
     columns = [*table.columns()]
     # What a change does not bring, a row keeps: for that the whole row would have to be read.

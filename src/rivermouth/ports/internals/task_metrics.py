@@ -26,7 +26,7 @@ class TaskMetrics:
         task_peak_bytes: Execution memory of the task that had the most: what it sorted, joined and aggregated in.
         spilled_bytes: What did not fit into memory and went to the workers' disks, of all tasks together.
 
-    Both are None in a JVM without our classes, which somebody else has started, and where Spark is too busy to tell.
+    Both are None where Spark is too busy to tell.
     """
 
     task_peak_bytes: int | None = None
@@ -38,9 +38,6 @@ def spent(spark: SparkSession) -> Iterator[TaskMetrics]:
     """Counts what the jobs of the calling thread need; the figures stand in what is yielded once the block is left."""
     found = TaskMetrics()
     java = java_class(spark, "rivermouth.internals.plan.Spent")
-    if java is None:
-        yield found
-        return
     context, tag = spark.sparkContext, f"rivermouth-{uuid.uuid4()}"
     listener = java(sessions.context(spark), tag)
     context.addJobTag(tag)

@@ -39,7 +39,7 @@ def frame(spark: SparkSession, options: Mapping[str, str], ranges: Ranges, tasks
     A timestamp that overflows becomes the largest that Spark has.
 
     Args:
-        spark: A session with our classes.
+        spark: Any session.
         options: Of Kafka's Java client.
         ranges: What to read; not empty.
         tasks: In how many parts each partition is read, if it is said.

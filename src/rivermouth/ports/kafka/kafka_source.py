@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
-from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.jvm.java_objects import java_class
 from rivermouth.domain.kafka.jaas import IAM_LOGIN
 from rivermouth.domain.kafka.kafka_options import IAM_MECHANISM
 from rivermouth.domain.kafka.source_topics import Topic
 from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges, ends, flat, starts
-from rivermouth.errors import KafkaTimestampUnreadable, MskJarMissing
+from rivermouth.errors import MskJarMissing
 from rivermouth.ports.kafka import kafka_records
 from rivermouth.ports.kafka.kafka_cluster import spark_pattern
 
@@ -92,12 +91,7 @@ class KafkaSource:
         return replace(self, headers=headers)
 
     def batch(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
-        """The records of ``ranges`` in the columns of Spark's Kafka source; nothing is read yet.
-
-        Raises:
-            KafkaTimestampUnreadable: One of them may have a timestamp that Spark cannot read, and our classes are not
-                in the session.
-        """
+        """The records of ``ranges`` in the columns of Spark's Kafka source; nothing is read yet."""
         self._look_for_overflows(ranges)
         cut = [(*part, self._cut(*part)) for part in flat(ranges)]
         sparks: Ranges = {}
@@ -133,10 +127,6 @@ class KafkaSource:
         return min(max(first, start), end)
 
     def _read_by_us(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
-        if not jvm_classes.are_there(spark):
-            topic, partition, offset, _ = next(iter(flat(ranges)))
-            fix = jvm_classes.START_WITH
-            raise KafkaTimestampUnreadable(topic=topic, partition=partition, offset=offset, fix=fix)
         client = {**_CLIENT_DEFAULTS, **self.options, "bootstrap.servers": self.bootstrap_servers}
         found = kafka_records.frame(spark, client, ranges, self.min_partitions)
         return found if self.headers else found.drop("headers")

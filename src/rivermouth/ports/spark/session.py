@@ -22,7 +22,7 @@ from rivermouth.errors import RivermouthError, SessionSettled, SparkNotStarted, 
 from rivermouth.ports import java
 from rivermouth.ports.internals import gateway, sessions, versions
 from rivermouth.ports.lake.storage_checks import CONDITIONAL_LOG_STORE
-from rivermouth.ports.spark import python_package, session_conf
+from rivermouth.ports.spark import python_package, session_checks, session_conf
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -61,11 +61,14 @@ def start(
         JarsMissing: The jars are neither cached nor to be had.
         SparkNotStarted: The JVM or its session did not come up; no JVM of ours is left behind.
         SessionSettled: The project wants a setting that a session which is there already has otherwise.
+        SessionJarMissing: A session which is there already was started without ``rivermouth.jar``.
+        SparkConnectSession: Sessions of this process are of Spark Connect.
 
     Guarantees:
         A session that is there already is left as it is: the clone shares its context and jars, and has SQL settings
         of its own.
     """
+    session_checks.check_classic()
     users = session_conf.users_conf(settings)
     if gateway.context_is_active():
         return _clone(SparkSession.builder.getOrCreate(), users, schemes)
@@ -94,6 +97,7 @@ def start(
         session.sparkContext.setLogLevel("ERROR")
         # Spark reads most of its SQL settings no sooner than this: a wrong one is told here, with its name.
         sessions.read_settings(session)
+        versions.check(session)
         _prepare(session)
     except RivermouthError:
         raise
@@ -124,9 +128,10 @@ def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSessi
 
 def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
     """A clone of a session that is not ours, with our settings and the project's as far as a session has its own."""
+    versions.check(spark)
+    session_checks.check_jar(spark, schemes)
     clone = sessions.cloned(spark)
     context = spark.sparkContext.getConf()
-    # Where our classes for it are there.
     if "s3a" in schemes and context.get("spark.delta.logStore.s3a.impl") == CONDITIONAL_LOG_STORE:
         users = {**session_conf.OBJECT_STORE, **users}
     of_delta = {name for name in session_conf.OF_DELTA if context.contains(name)}
@@ -158,7 +163,6 @@ def _unsettled(name: str) -> str:
 
 
 def _prepare(spark: SparkSession) -> None:
-    versions.check(spark)
     sessions.keep_classes(spark)
     if not session_conf.in_one_jvm(spark.sparkContext.master or ""):
         python_package.ship(spark)

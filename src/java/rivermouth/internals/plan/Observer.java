@@ -8,7 +8,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 
-import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.api.java.UDF5;
@@ -17,8 +16,6 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.util.AccumulatorV2;
-
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Aggregates over the rows that pass, taken in the generated code of whatever action carries them on.
@@ -40,13 +37,6 @@ public final class Observer extends AccumulatorV2<Long, String> {
     private boolean marked;
     private long run;
     private long code;
-
-    /** Whether these classes are where tasks run: in this JVM, or among the jars that executors are sent. */
-    public static boolean reaches(Dataset<Row> rows) {
-        SparkContext context = rows.sparkSession().sparkContext();
-        return context.isLocal()
-                || CollectionConverters.asJava(context.listJars()).stream().anyMatch(jar -> jar.endsWith("/rivermouth.jar"));
-    }
 
     /**
      * The rows, which are counted when they pass.
