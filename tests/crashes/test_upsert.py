@@ -204,7 +204,7 @@ def test_a_merge_that_fails_is_made_again(follow, make_scene, spark, monkeypatch
 def test_a_restored_table_becomes_what_the_topic_comes_to(columns, make_scene, spark):
     sink = {name: value for name, value in {**OPTIONS["sink"], **columns}.items() if value}
     scene = make_scene(**{**OPTIONS, "sink": sink})
-    for seed in (1, 2):
+    for seed in (1, 2, 3):
         change(scene, 250, seed=seed)
         assert scene.drain(spark).error is None
     rows = rows_of(scene)

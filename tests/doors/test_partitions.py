@@ -124,14 +124,14 @@ def test_a_value_comes_back_as_it_was_sent_or_is_a_dead_letter(reports, spark):
     fix = "write into a new table with partition_by: " + SAFE.replace("country_part", '"country_part"')
     assert letters == [(1, "conform", "PARTITION_VALUE_INVALID", "country", f"{what}: {fix}")]
 
-    reports.send("01/messages.2.jsonl")
-    reports.say("run", "safe_keyed")
-    assert reports.rows("silver/safe_keyed", "country", "id", "v") == [("", 2, 2), ("de", 1, 1)]
-    reports.send("01/messages.3.jsonl")
-    reports.say("run", "keyed", "safe_keyed", "versions")
+    for file in ("01/messages.2.jsonl", "01/messages.3.jsonl"):
+        reports.send(file)
+        reports.say("run", "keyed", "safe_keyed", "versions")
+        if file.endswith("2.jsonl"):
+            assert reports.rows("silver/safe_keyed", "country", "id", "v") == [("", 2, 2), ("de", 1, 1)]
     for table in ("keyed", "safe_keyed", "versions"):
         assert reports.rows(f"silver/{table}", "country", "id", "v") == [("de", 1, 1)]
-    audit = reports.say("audit", "append", "odd", "long", "keyed", "versions")
+    audit = reports.say("audit")
     assert "append: every record is in exactly one place" in audit
     assert "3 records in Kafka: 2 in the table, 1 in the dead letters, 0 in neither" in audit
     assert "30 records in Kafka: 29 in the table, 1 in the dead letters, 0 in neither" in audit

@@ -179,7 +179,7 @@ def test_a_row_keeps_the_values_that_changes_leave_out(sink, seed, spark, tmp_pa
     # In the first batch all changes bring whole rows: the table learns later that some do not.
     whole = len(log) // 3
     log = [dataclasses.replace(each, changed=None) for each in log[:whole]] + log[whole:]
-    for batch in (log[:whole], *batches_of(log[whole:], chance, 1)):
+    for batch in (log[:whole], *batches_of(log[whole:], chance, 2)):
         assert table.take(batch).rows_written == len(batch)
 
     def brings(each, name):
