@@ -19,25 +19,22 @@ from rivermouth.ports.dev.s3_server import S3Server
 
 # Fast ones first; a folder that is not named here comes after them. Of several processes (-n) each takes the next test
 # when it is done with one: there the fast ones come last, so that all processes end at about the same time.
-ORDER = ("rows", "laws", "contracts", "ports", "doors", "audit", "crashes", "docs")
+ORDER = ("rows", "laws", "contracts", "ports", "pipelines", "doors", "audit", "crashes", "docs")
 
+# Files about rows of many columns or with long expressions, of which the code costs more than what it does.
+OF_LONG_CODE = {
+    *("test_change_reasons", "test_absent_columns", "test_zero_dates", "test_timestamp_precision"),
+    *("test_partition_values", "test_judged", "test_change_envelopes", "test_json_variant"),
+}
 # Folders and files whose tests ask what becomes of a few records, not how Spark evaluates an expression.
 OF_FEW_RECORDS = {
-    *(
-        "rows",
-        "doors",
-        "crashes",
-        "audit",
-        "test_sinks",
-        "test_delta",
-        "test_delta_files",
-        "test_delta_merge",
-        "test_erased",
-    ),
+    *("pipelines", "doors", "audit", "crashes"),
+    *("test_sinks", "test_delta", "test_delta_files", "test_delta_merge", "test_erased"),
     *("test_upsert_law", "test_history_law", "test_snapshot_law", "test_partial_law", "test_envelope_history"),
+    *OF_LONG_CODE,
 }
-# Of these folders nothing hangs on where a shuffle puts records: laws see to that.
-OF_ONE_TASK = {"rows", "doors", "crashes", "audit"}
+# Of these nothing hangs on where a shuffle puts records: laws see to that.
+OF_ONE_TASK = {"doors", "audit", "crashes", *OF_LONG_CODE}
 NO_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 GENERATED_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK"}
 ONE_TASK = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
@@ -133,8 +130,8 @@ def plans(request):
     For each task of a shuffle Spark sends the whole plan, and of a few records most tasks get none.
     """
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    by_itself = {} if {folder, request.path.stem} & OF_FEW_RECORDS else GENERATED_CODE
-    by_itself = by_itself | ({} if folder in OF_ONE_TASK else SEVERAL_TASKS)
+    names = {folder, request.path.stem}
+    by_itself = ({} if names & OF_FEW_RECORDS else GENERATED_CODE) | ({} if names & OF_ONE_TASK else SEVERAL_TASKS)
     if not by_itself or "spark" not in request.fixturenames:
         yield
         return
