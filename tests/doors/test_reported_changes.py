@@ -83,6 +83,7 @@ def reported(tmp_path, monkeypatch, capsys, broker, topic, spark):
     return reported
 
 
+@pytest.mark.long
 def test_values_that_a_change_leaves_out_stay(reported):
     project = reported("04")
     assert project.table("c04", "id, status, bio, tags") == [(1, "old", "L" * 3000, ["a", "b"])]
