@@ -235,7 +235,7 @@ def _query(file: _File, cursor: Cursor, head: Head | None = None) -> SqlQuery:
     if cursor.ended or cursor.sees("FLOW") or not begins_query(cursor):
         raise cursor.unexpected("SELECT")
     line, text = cursor.line, cursor.raw(cursor.i, len(cursor.found))
-    while not cursor.ended:
+    for _ in range(cursor.i, len(cursor.found)):
         cursor.refuse_next_statement()
         cursor.i += 1
     return file.query(head.labelled(text) if head else text, line)
