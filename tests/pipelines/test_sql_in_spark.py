@@ -68,7 +68,7 @@ def test_streams_stay_streams(views, text):
 
 WRONG = [
     ("SELECT id,\n  missing FROM LIVE.records", "gold.sql:21:3"),
-    ("SELECT '${n}' AS n,\n\n  id + FROM records", "gold.sql:22:8"),
+    ("SELECT '${n}' AS n,\n\n  id + FROM records", "gold.sql:22:20"),
     ("SELECT * FROM read_files('/a',\n  format => 'json'), records AS r\nWHERE nowhere = 1", "gold.sql:22:7"),
     ("SELECT text:c,\n text:d, r.absent FROM records AS r", "gold.sql:21:10"),
 ]

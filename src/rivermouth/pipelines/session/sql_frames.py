@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def frame_of(
     """
     try:
         return run(query.text)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         if _NOT_VARIANT not in str(error):
             _say(error, query, refused)
             raise
@@ -45,6 +46,6 @@ def frame_of(
         raise
 
 
-def _say(error: PySparkException, query: Rewritten, refused: Callable[[str], object]) -> None:
+def _say(error: Exception, query: Rewritten, refused: Callable[[str], object]) -> None:
     if found := _PLACE.search(str(error)):
         refused(query.place(int(found[1]), int(found[2])))
