@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -83,6 +84,7 @@ class Workspace(Reader):
         self._given = given
         self._reads: list[Reads] = []
         self._hidden = 0
+        self._clusters: list[dict[str, str]] = []
         registry.reader = self
         for name, value in {**WHOLE_PLANS, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
@@ -283,7 +285,19 @@ class Workspace(Reader):
         if options.get("kafka.bootstrap.servers", servers) == servers:
             known = {"bootstrap.servers": servers, **self.pipeline.project.kafka_options()}
             found |= {f"kafka.{key}": value for key, value in known.items() if f"kafka.{key}" not in given}
+        self._clusters.append({**options, **found})
         return found
+
+    def cluster_of(self, topic: str) -> dict[str, str]:
+        """Options of the Kafka client with which a query reads the topic; the project's where none is known to."""
+        for options in self._clusters:
+            listed = [each.strip() for each in options.get("subscribe", "").split(",")]
+            pattern = options.get("subscribePattern")
+            if topic in listed or (pattern and re.fullmatch(pattern, topic)) or topic in options.get("assign", ""):
+                kafka = {key: value for key, value in options.items() if key.startswith("kafka.")}
+                return {key.removeprefix("kafka."): value for key, value in kafka.items()}
+        project = self.pipeline.project
+        return {"bootstrap.servers": project.bootstrap_servers, **project.kafka_options()}
 
     def given_records(self, options: Mapping[str, str], *, stream: bool) -> DataFrame | None:
         """See ``Catalogue``."""
