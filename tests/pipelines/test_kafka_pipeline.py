@@ -132,9 +132,7 @@ def test_a_full_refresh_that_kafka_cannot_fill_is_refused(tracker, broker):
         tracker.run(full_refresh=("kafka_bronze",))
     text = str(refused.value)
     assert text.startswith(
-        assert text.startswith(
-            "[REFRESH_WOULD_LOSE] dataset kafka_bronze: a full refresh would lose data: "
-            f"{topic}-{full} begins at offset 1 now, and the table has rows from offset 0 on; it was not cleared"
-        )
+        "[REFRESH_WOULD_LOSE] dataset kafka_bronze: a full refresh would lose data: "
+        f"{topic}-{full} begins at offset 1 now, and the table has rows from offset 0 on; it was not cleared"
     )
     assert len(tracker.rows("tracker.kafka_bronze")) == 6
