@@ -265,6 +265,11 @@ def error_page() -> str:
         errors.kafka,
         errors.running,
         errors.tables,
+        errors.pipelines,
+        errors.pipeline_settings,
+        errors.pipeline_sql,
+        errors.pipeline_files,
+        errors.testing,
         errors.machine,
     ):
         parts.append(f"## {(room.__doc__ or '').partition(':')[0]}")

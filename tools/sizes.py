@@ -1,8 +1,8 @@
 """Finds what has grown too large. Part of `make check`; `python -m tools.sizes` lists it and exits with 1.
 
 A module has at most 400 lines, a function 40 without its docstring, six parameters and four levels of nested blocks, a
-folder 15 modules. Exempt are commands of click, whose parameters are their options, and the folders with one file for
-each command or kind.
+folder 15 modules. Exempt are commands of click, whose parameters are their options, functions of `rivermouth.testing`,
+which users call with keywords, and the folders with one file for each command or kind.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src/rivermouth"
 LINES, FUNCTION_LINES, PARAMETERS, LEVELS, MODULES = 400, 40, 6, 4, 15
 ONE_A_FILE = {"cli", "formats"}
+BY_KEYWORDS = "testing"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
@@ -72,7 +73,9 @@ def main() -> int:
     found = []
     for path in sorted(SOURCES.rglob("*.py")):
         shown = path.relative_to(ROOT).as_posix()
-        found += [f"{shown}:{line}: {what}" for line, what in problems_of(path.read_text("utf-8"))]
+        problems = problems_of(path.read_text("utf-8"))
+        by_keywords = BY_KEYWORDS in path.parts
+        found += [f"{shown}:{line}: {what}" for line, what in problems if not (by_keywords and "parameters" in what)]
     for folder in sorted(each for each in SOURCES.rglob("*") if each.is_dir()):
         count = len([each for each in folder.glob("*.py") if each.stem != "__init__"])
         if count > MODULES and folder.relative_to(SOURCES).as_posix() not in ONE_A_FILE:

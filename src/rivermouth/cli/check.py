@@ -10,18 +10,23 @@ from rivermouth.cli.attend import hooks
 from rivermouth.cli.decisions import adoption, with_adoption
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
+from rivermouth.cli.pipelines import SettingsChoice, are_alone, has_flows, meant, notes, with_selection, with_settings
+from rivermouth.cli.pipelines import plan_text as pipeline_text
 from rivermouth.cli.text_table import columns
 from rivermouth.errors import FlowsFailed
 
 if TYPE_CHECKING:
     from rivermouth.engine.report.plan import FlowPlan
+    from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.pipelines.selection import Selection
 
 
 @click.command(short_help="Say what is wrong with the project; needs no broker.")
 @with_flows
+@with_settings
 @with_project
-def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
-    """Say what is wrong with the project, as far as no broker is needed.
+def validate(output: Output, flows: tuple[str, ...], file: str, *, settings: SettingsChoice) -> None:
+    """Say what is wrong with the project, or with a pipeline, as far as no broker is needed.
 
     The file, the environment, places and Kafka options are judged first, then Spark analyses schemas, expectations
     and table layouts.
@@ -29,6 +34,11 @@ def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
     from rivermouth.project.api import Project
     from rivermouth.project.commands import run_flows
 
+    pipelines, flows = meant(file, flows, settings)
+    for pipeline in pipelines:
+        _validate_pipeline(pipeline, output)
+    if pipelines and not flows and not has_flows(file, pipelines):
+        return
     with hooks(output) as given:
         checked = run_flows.validate(Project.load(file), flows, given)
     names = [flow.name for flow in checked]
@@ -38,9 +48,23 @@ def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
 @click.command(short_help="Say what a run would do, without doing any of it.")
 @with_flows
 @with_adoption
+@with_selection
+@with_settings
+@click.option("--graph", type=click.Choice(["mermaid", "svg"]), help="Print a pipeline's graph in this form.")
 @with_project
-def plan(output: Output, flows: tuple[str, ...], file: str, *, adopt: str | None) -> None:
+def plan(
+    output: Output,
+    flows: tuple[str, ...],
+    file: str,
+    *,
+    adopt: str | None,
+    selected: Selection,
+    settings: SettingsChoice,
+    graph: str | None,
+) -> None:
     """Say what a run would do, without doing any of it.
+
+    Of a pipeline: its datasets in the order in which they are refreshed, what each reads, and what would be done.
 
     For each flow: the tables that would be made, with their columns; where it starts and why; the offsets it would
     read. A flow without a ledger starts at the earliest offset unless starting_offsets says otherwise.
@@ -48,6 +72,12 @@ def plan(output: Output, flows: tuple[str, ...], file: str, *, adopt: str | None
     from rivermouth.project.api import Project
     from rivermouth.project.commands import run_flows
 
+    pipelines, others = meant(file, flows, settings)
+    for pipeline in pipelines:
+        _plan_pipeline(pipeline, selected, output, graph)
+    if are_alone(file, flows, pipelines, others):
+        return
+    flows = others
     taken = adoption(adopt, flows=flows, decided=False, command="plan")
     with hooks(output) as given:
         plans = run_flows.plan(Project.load(file), flows, given, adoption=taken)
@@ -62,6 +92,31 @@ def plan(output: Output, flows: tuple[str, ...], file: str, *, adopt: str | None
     if failed:
         names = ", ".join(each.flow for each in failed)
         raise FlowsFailed(failed=len(failed), total=len(plans), names=names)
+
+
+def _validate_pipeline(pipeline: Pipeline, output: Output) -> None:
+    from rivermouth.pipelines import commands
+
+    notes(pipeline, output)
+    with hooks(output) as given:
+        datasets = commands.validate(pipeline, given)
+    text = f"pipeline {pipeline.name}: {count(len(datasets), 'dataset')}, nothing wrong"
+    output.result(text, {"pipeline": pipeline.name, "datasets": datasets})
+
+
+def _plan_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, form: str | None) -> None:
+    from rivermouth.pipelines import commands, graph_pictures
+    from rivermouth.pipelines.running.plan import plan as planned_of
+
+    with hooks(output) as given, commands.opened(pipeline, given, writes=False) as loaded:
+        planned, found = planned_of(loaded, chosen), loaded.graph
+    pictures = {"mermaid": graph_pictures.mermaid, "svg": graph_pictures.svg}
+    if form is not None:
+        picture = pictures[form](found)
+        output.result(picture.rstrip("\n"), {"pipeline": pipeline.name, "graph": picture})
+        return
+    body = {"pipeline": pipeline.name, "datasets": plain(planned)}
+    output.result(pipeline_text(pipeline, planned), body)
 
 
 def plan_text(plan: FlowPlan) -> str:

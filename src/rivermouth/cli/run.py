@@ -11,17 +11,21 @@ from rivermouth.cli.attend import Interrupted, hooks, run_interruptible
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, say, say_json, to_json
+from rivermouth.cli.pipelines import SettingsChoice, are_alone, meant, run_pipeline, with_selection, with_settings
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.errors import FlowBroken
 
 if TYPE_CHECKING:
     from rivermouth.engine.flow.orders import FlowOutcome, StartActions
+    from rivermouth.pipelines.selection import Selection
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
-@click.command(short_help="Carry the records of the flows into their tables.")
+@click.command(short_help="Carry the records of the flows, or refresh a pipeline.")
 @with_flows
+@with_selection
+@with_settings
 @click.option("--follow", is_flag=True, help="Go on at each flow's trigger until stopped.")
 @click.option("--once", is_flag=True, help="Read what is there, and end: the default.")
 @click.option("--debug", is_flag=True, help="A trial: few records, and _debug added to the name of every place.")
@@ -47,8 +51,12 @@ def run(
     new_epoch: tuple[str, ...],
     rewind: tuple[str, ...],
     why: str,
+    selected: Selection,
+    settings: SettingsChoice,
 ) -> None:
     """Carry the records of all flows, or of those named, into their tables.
+
+    In a folder with a pipeline, or with the names of its source files (.py, .sql, .ipynb), its tables are refreshed.
 
     Without --follow everything that is there by now is read, and then the run ends. Ctrl-C and SIGTERM end it
     after the current batch; the next run goes on from there.
@@ -62,11 +70,21 @@ def run(
     if follow and once:
         msg = "--follow goes on and --once ends: give one of them."
         raise click.UsageError(msg)
-    decided = decision(accept_loss, new_epoch, rewind, why=why, flows=flows)
-    taken = adoption(adopt, flows=flows, decided=bool(decided))
+    pipelines, others = meant(file, flows, settings)
+    if are_alone(file, flows, pipelines, others):
+        for pipeline in pipelines:
+            run_pipeline(pipeline, selected, output, follow=follow if follow or once else None)
+        return
+    if pipelines and follow:
+        msg = "--follow goes on with the flows or with a pipeline: name which."
+        raise click.UsageError(msg)
+    decided = decision(accept_loss, new_epoch, rewind, why=why, flows=others)
+    taken = adoption(adopt, flows=others, decided=bool(decided))
     project = Project.load(file).with_debug(debug=debug)
     start = StartActions(decision=decided, adoption=taken, update_schema=update_schema)
-    carry(project, flows, follow=follow, output=output, start=start)
+    carry(project, others, follow=follow, output=output, start=start)
+    for pipeline in pipelines:
+        run_pipeline(pipeline, selected, output, follow=False)
 
 
 def carry(

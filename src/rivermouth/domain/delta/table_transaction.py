@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -18,3 +19,20 @@ class TableTransaction:
     app_id: str
     app_version: int
     metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTransaction:
+    """A commit whose metadata is made once its rows are in files, so that it can hold their counts.
+
+    Attributes:
+        app_id: The transaction's application.
+        app_version: Its number.
+        metadata: Gives the text for ``userMetadata``.
+        replaces: Whether the rows replace all rows of the table, and their columns those of the table.
+    """
+
+    app_id: str
+    app_version: int
+    metadata: Callable[[], str]
+    replaces: bool = False

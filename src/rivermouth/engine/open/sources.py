@@ -49,6 +49,9 @@ def reading(
     Raises:
         MskJarMissing: Spark's client has no class to log in with.
     """
+    if job.given is not None:
+        yield job.given, job.given
+        return
     if job.source is not None:
         check_same_place(spark, job.source.places)
         if not checked:

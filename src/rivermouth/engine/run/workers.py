@@ -236,9 +236,7 @@ class FamilyWorker(threading.Thread):
         with self._state.looking:
             claimed = self._state.claimed
             others = (
-                places
-                for name, places in claimed.items()
-                if not table_per_topic.is_child_of(name, self._job.flow.name)
+                places for name, places in claimed.items() if not table_per_topic.is_child_of(name, self._job.flow.name)
             )
             job = replace(self._job, others=(*self._job.others, *others))
             found = look(job, files, place, known=self._known(), waits=self._keep_following)
@@ -253,9 +251,7 @@ class FamilyWorker(threading.Thread):
             del self._workers[name]
         names = {*self._workers, *self._refused, *self._state.carried}
         return {
-            table_per_topic.parted(name)[1]
-            for name in names
-            if table_per_topic.parted(name)[0] == self._job.flow.name
+            table_per_topic.parted(name)[1] for name in names if table_per_topic.parted(name)[0] == self._job.flow.name
         }
 
     def _start(self, jobs: list[FlowJob]) -> None:

@@ -10,7 +10,7 @@ from rivermouth.ports.internals.delta_transaction import append_onto
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rivermouth.domain.delta.table_transaction import TableTransaction
+    from rivermouth.domain.delta.table_transaction import CountedTransaction, TableTransaction
 
 
 def append(
@@ -58,3 +58,24 @@ def append_alone(rows: DataFrame, location: str, transaction: TableTransaction, 
         return append_onto(rows, location, onto, transaction, alone=True)
     except conflicts():
         return False
+
+
+def write_counted(rows: DataFrame, location: str, transaction: CountedTransaction, *, onto: int) -> bool:
+    """Writes ``rows`` in one commit whose metadata is made after the rows were written, so that it can hold counts.
+
+    Args:
+        rows: In the table's shape; where they replace all rows, the table gets theirs.
+        location: The table's folder.
+        transaction: The number of the commit, which is not in the table yet, and what makes its metadata.
+        onto: The version at which the caller knows the table to be.
+
+    Returns:
+        False, and nothing was done, if the table is at another version.
+
+    Raises:
+        PySparkException: One of ``delta_table.conflicts()``: somebody else has committed what does not go with it.
+
+    Guarantees:
+        Stopped half-way: no commit, and files that no version names.
+    """
+    return append_onto(rows, location, onto, transaction)

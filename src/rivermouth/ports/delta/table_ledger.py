@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.kafka.kafka_offsets import flat_offsets
@@ -265,7 +265,22 @@ def _options(moved: Offsets, stands: Offsets) -> str:
     return LossDecision(rewinds=moved or one).options
 
 
-def transaction_of(entry: Entry, table_id: str) -> TableTransaction:
+class NumberedEntry(Protocol):
+    """What a commit says of a ledger entry."""
+
+    @property
+    def flow(self) -> str:
+        """The flow that writes."""
+
+    @property
+    def number(self) -> int:
+        """The number of the entry."""
+
+    def to_json(self) -> str:
+        """The text that the commit carries."""
+
+
+def transaction_of(entry: NumberedEntry, table_id: str) -> TableTransaction:
     """The number and the metadata of the commit that carries a ledger entry."""
     return TableTransaction(app_id(entry.flow, table_id), entry.number, entry.to_json())
 

@@ -6,12 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.decoding.jvm.java_objects import java_class, java_frame, java_session, jvm
+from rivermouth.domain.delta.table_transaction import CountedTransaction, TableTransaction
 from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from rivermouth.domain.delta.table_transaction import TableTransaction
 
 _DELTA: Final = "org.apache.spark.sql.delta"
 STATISTICS_CONF: Final = "spark.databricks.delta.stats.collect"
@@ -21,14 +20,15 @@ def append_onto(
     rows: DataFrame,
     location: str,
     version: int,
-    carried: TableTransaction,
+    carried: TableTransaction | CountedTransaction,
     *,
     alone: bool = False,
     by_footers: bool = False,
 ) -> bool:
     """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere.
 
-    Other appends are let pass unless it shall be ``alone``.
+    Other appends are let pass unless it shall be ``alone``. The metadata of a counted one is made once the rows are in
+    files.
     """
     spark = rows.sparkSession
     none, some = _options(spark)
@@ -42,25 +42,29 @@ def append_onto(
     transaction.readTxn().addOne(carried.app_id)
     if alone:
         transaction.readWholeTable()
-    mode = java_class(spark, "org.apache.spark.sql.SaveMode").Append
+    modes = java_class(spark, "org.apache.spark.sql.SaveMode")
+    replaces = isinstance(carried, CountedTransaction) and carried.replaces
+    mode = modes.Overwrite if replaces else modes.Append
     written = _with_footers if by_footers else _without_footers
-    actions = written(transaction, _writer(rows, log, mode), spark)
+    actions = written(transaction, _writer(rows, log, mode, {"overwriteSchema": "true"} if replaces else {}), spark)
+    text = carried.metadata if isinstance(carried, TableTransaction) else carried.metadata()
     set_transaction = java_class(spark, f"{_DELTA}.actions.SetTransaction")
     number = set_transaction(carried.app_id, carried.app_version, some(int(time.time() * 1000)))
     no_partitions = some(jvm(spark).PythonUtils.toSeq([]))
     operation = java_class(spark, f"{_DELTA}.DeltaOperations$Write")(
-        mode, no_partitions, none, some(carried.metadata), none, none, none, none, none
+        mode, no_partitions, none, some(text), none, none, none, none, none
     )
     transaction.commit(actions.appended(number), operation)
     return True
 
 
-def _writer(rows: DataFrame, log: Any, mode: Any) -> Any:
+def _writer(rows: DataFrame, log: Any, mode: Any, settings: dict[str, str]) -> Any:
     """Delta's writer of these rows: it writes files and tells the actions that add them."""
     spark = rows.sparkSession
     to_scala, (none, _some) = jvm(spark).PythonUtils, _options(spark)
     no_settings = to_scala.toScalaMap({})
-    options = java_class(spark, f"{_DELTA}.DeltaOptions")(no_settings, java_session(spark).sessionState().conf())
+    conf = java_session(spark).sessionState().conf()
+    options = java_class(spark, f"{_DELTA}.DeltaOptions")(to_scala.toScalaMap(settings), conf)
     writer = java_class(spark, f"{_DELTA}.commands.WriteIntoDelta")
     return writer(log, mode, options, to_scala.toSeq([]), no_settings, java_frame(rows), none, none, False)
 

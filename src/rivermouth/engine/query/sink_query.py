@@ -1,0 +1,108 @@
+"""A query into a sink of Spark's or of the user's: its position is that of its checkpoint alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.engine.query.streaming import POLL_S, cause, trigger_of
+from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed
+from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from rivermouth.engine.query.query_run import QueryContext
+
+
+@dataclass(frozen=True, slots=True)
+class SinkWriter:
+    """What writes the batches of a query.
+
+    Attributes:
+        format: A format of Spark's writer; None with a function.
+        options: The writer's.
+        function: Gets each batch and its number.
+        output_mode: Spark's.
+    """
+
+    format: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    function: Callable[[DataFrame, int], Any] | None = None
+    output_mode: str = "append"
+
+
+def run_sink_query(
+    frame: DataFrame,
+    context: QueryContext,
+    writer: SinkWriter,
+    stopping: threading.Event,
+    *,
+    interval_s: float | None,
+) -> tuple[QueryCounts, int]:
+    """Runs a query into a sink.
+
+    Args:
+        frame: A streaming frame.
+        context: The flow.
+        writer: Writes its batches.
+        stopping: Set when it shall end.
+        interval_s: Of the batches of a query that goes on; None reads what there is.
+
+    Returns:
+        How many rows were read, and how many a watermark left out.
+
+    Raises:
+        QueryFailed: For a reason of Spark's, or of the function.
+        CheckpointOfAnotherFlow: Another flow left its mark there.
+
+    Guarantees:
+        Each batch reaches the sink at least once, with the same number.
+    """
+    _claim(context)
+    stream = frame.writeStream.option("checkpointLocation", context.places.checkpoint).outputMode(writer.output_mode)
+    stream = stream.trigger(**trigger_of(interval_s))
+    if writer.function is not None:
+        stream = stream.foreachBatch(writer.function)
+    else:
+        stream = stream.format(writer.format or "").options(**writer.options)
+    try:
+        query = stream.start()
+        while query.isActive and not stopping.wait(POLL_S):
+            pass
+        if query.isActive:
+            query.stop()
+        if (ended := query.exception()) is not None:
+            raise ended
+        return _counted(query)
+    except (PySparkException, Py4JJavaError) as error:
+        kind, detail = cause(error)
+        raise QueryFailed(flow=context.flow, error=kind, detail=detail) from error
+
+
+def _claim(context: QueryContext) -> None:
+    if not isinstance(context.checkpoint, QueryCheckpoint):
+        return
+    found = context.checkpoint.inspect()
+    if found.owner not in (None, context.owner):
+        raise CheckpointOfAnotherFlow(flow=context.flow, checkpoint=context.places.checkpoint, owner=found.owner)
+    if found.owner is None:
+        context.checkpoint.claim(context.owner)
+
+
+def _counted(query: StreamingQuery) -> tuple[QueryCounts, int]:
+    read = late = 0
+    seen = -1
+    for progress in query.recentProgress:
+        if progress["batchId"] > seen:
+            seen = progress["batchId"]
+            read += max(0, progress["numInputRows"])
+            late += sum(each.get("numRowsDroppedByWatermark", 0) for each in progress["stateOperators"])
+    return QueryCounts(read=read, written=read), late

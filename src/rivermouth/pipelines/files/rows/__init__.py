@@ -1,0 +1,1 @@
+"""How the text of files becomes rows: one module a format, and what is rescued."""
