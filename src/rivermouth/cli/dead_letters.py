@@ -109,12 +109,12 @@ def list_(
         ]
         parts.append(columns(head, rows))
     if of_rows:
-        head = ("table", "flow", "status", "failed expectations", "letters", "newest")
+        of_lines = ("table", "flow", "status", "failed expectations", "letters", "newest")
         lines = [
             (each.table, each.flow, each.status, ", ".join(each.failed_expectations), each.letters, _utc(each.last_at))
             for each in of_rows
         ]
-        parts.append(columns(head, lines))
+        parts.append(columns(of_lines, lines))
     body = {"dead_letters": plain(groups)} | ({"rows": plain(of_rows)} if where.pipelines else {})
     output.result("\n\n".join(parts) or "no dead letters", body)
 
@@ -280,7 +280,7 @@ def _where(file: str, names: tuple[str, ...], profile: str | None, params: tuple
     pipelines, others = meant(file, names, profile, params)
     if not names:
         return _Where((), not pipelines or has_flows(file, pipelines), [(each, ()) for each in pipelines])
-    chosen = [(each, ()) for each in pipelines]
+    chosen: list[tuple[Pipeline, tuple[str, ...]]] = [(each, ()) for each in pipelines]
     tables: set[str] = set()
     for each in meant(file, (), profile, params)[0] if others else ():
         called = {name for table in tables_called(each, others) for name in (table.dataset, table.table)} & {*others}

@@ -231,8 +231,8 @@ def _pipeline(
 ) -> Pipeline:
     given: Any = [place] if isinstance(place, str | Path) else list(place)
     is_source = all(Path(each).suffix.lower() in SUFFIXES for each in given)
-    settings = {"profile": profile, "params": params, "environ": environ}
-    found = commands.pipelines(".", given, **settings) if is_source else commands.pipelines(given[0], **settings)
+    at, sources = (".", given) if is_source else (given[0], ())
+    found = commands.pipelines(at, sources, profile=profile, params=params, environ=environ)
     known = ", ".join(each.name for each in found) or "none"
     fix = f'name="{found[0].name}"' if found else "the folder or the settings file of a pipeline, or its .py files"
     found = [each for each in found if name in (None, each.name)]

@@ -23,6 +23,7 @@ from rivermouth.pipelines.python.registry import Reader, Registry, collecting
 from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
+from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.pipelines.sql.rewrite import Rewritten
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 
@@ -104,7 +106,7 @@ class Workspace(Reader):
 
     def _frame(self, query: Query, dataset: str, at: SourceLine) -> DataFrame:
         if isinstance(query, SqlQuery):
-            return self.session.plain_sql(spark_sql(query.text, self, query.at))
+            return self._sql_frame(query, dataset)
         try:
             frame = query.function()
         except (RivermouthError, PySparkException):
@@ -117,6 +119,14 @@ class Workspace(Reader):
             detail = f"it returned {type(frame).__name__}, and no frame"
             raise QueryFunctionFailed(at=str(at), dataset=dataset, error="TypeError", detail=detail)
         return frame
+
+    def _sql_frame(self, query: SqlQuery, dataset: str) -> DataFrame:
+        text = spark_sql(query.text, self, query.at, params={**self.params, **query.conf})
+        places = [str(query.at)]
+        try:
+            return frame_of(text, self.session.plain_sql, places.append)
+        except PySparkException as error:
+            raise self._refused(error, places[-1], dataset) from error
 
     @contextmanager
     def settings(self, conf: Mapping[str, str]) -> Iterator[None]:
@@ -214,10 +224,12 @@ class Workspace(Reader):
         found: DataFrame = reader.format("delta").options(**options).load(location)
         return found
 
-    def sql(self, text: str) -> str:
+    def sql(self, text: str, args: Any) -> Rewritten:
         """See ``Catalogue``."""
+        given = {str(name): str(value) for name, value in args.items()} if isinstance(args, Mapping) else {}
         with self.lock:
-            return spark_sql(text, self, self.registry.here())
+            at, params = self.registry.here(), {**self.params, **given}
+            return spark_sql(text, self, at, params=params, keep_markers=args is not None)
 
     def files(self, path: str, options: Mapping[str, str], schema: T.StructType | str | None) -> DataFrame:
         """See ``Catalogue``."""

@@ -11,9 +11,13 @@ from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth.decoding.jvm.java_objects import java_session
+from rivermouth.pipelines.session.local_rows import with_floats
+from rivermouth.pipelines.session.sql_frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from rivermouth.pipelines.sql.rewrite import Rewritten
 
 AUTO_LOADER = "cloudfiles"
 
@@ -24,7 +28,7 @@ class Catalogue(Protocol):
     def table(self, name: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """A frame of the table ``name``; None where Spark itself is to find it."""
 
-    def sql(self, text: str) -> str:
+    def sql(self, text: str, args: Any) -> Rewritten:
         """``text`` with the pipeline's names, parameters and table functions as Spark finds them."""
 
     def files(self, path: str, options: Mapping[str, str], schema: StructType | str | None) -> DataFrame:
@@ -77,8 +81,16 @@ class PipelineSession(SparkSession):
 
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
         """A query over datasets and tables."""
-        text = self.catalogue.sql(sqlQuery)
-        return super().sql(text, args, **kwargs) if args is not None else super().sql(text, **kwargs)
+        run = super().sql
+
+        def frame(text: str) -> DataFrame:
+            return run(text, args, **kwargs) if args is not None else run(text, **kwargs)
+
+        return frame_of(self.catalogue.sql(sqlQuery, args), frame)
+
+    def createDataFrame(self, data: Any, schema: Any = None, *more: Any, **named: Any) -> DataFrame:  # type: ignore[override]  # noqa: N802
+        """A frame of rows of Python; whole numbers are values of columns of floats too."""
+        return super().createDataFrame(with_floats(data, schema), schema, *more, **named)
 
     def plain_sql(self, text: str) -> DataFrame:
         """A query that is Spark's SQL already."""
