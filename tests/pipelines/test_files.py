@@ -86,7 +86,7 @@ def test_json_columns_are_strings_unless_types_are_inferred(folder):
     texts = folder.batch({"format": "json", "inferColumnTypes": "false"})
     assert texts.schema.simpleString() == "struct<at:string,id:string,more:string,ok:string,_rescued_data:string>"
     assert rows_of(texts) == [
-        {"at": '{"city": "Ulm", "n": [1, 2]}', "id": "1", "ok": "true"},
+        {"at": '{"city":"Ulm","n":[1,2]}', "id": "1", "ok": "true"},
         {"id": "2.50"},
         {"id": "3", "more": "x"},
         {"id": "4"},
@@ -111,12 +111,16 @@ def test_what_does_not_fit_is_rescued_with_its_file(folder):
     options = {"format": "json", "rescuedDataColumn": "_rescued_data", "schemaEvolutionMode": "none"}
     schema = "id int, name string, at struct<n: int>"
     found = rows_of(folder.batch(options, schema))
-    told = f"file://{file}"
-    assert [rescued(row) for row in found if "_rescued_data" in row] == [
-        {"id": "one", "more": [1, {"a": 2}], "a/b": 1.5, "at": {"zip": 7, "n": "y"}, "_file_path": told},
-        {"_corrupt_record": '{"id": 2', "_file_path": told},
-        {"ID": 3, "_file_path": told},
-    ] or found == []
+    told = f"file:{file}"
+    lost = [rescued(row) for row in found if "_rescued_data" in row]
+    assert sorted(lost, key=str) == sorted(
+        [
+            {"id": "one", "more": [1, {"a": 2}], "a/b": 1.5, "at": {"zip": 7, "n": "y"}, "_file_path": told},
+            {"_corrupt_record": '{"id": 2', "_file_path": told},
+            {"ID": 3, "_file_path": told},
+        ],
+        key=str,
+    )
     assert {"id": 1, "name": "x"} in found
     quiet = rows_of(folder.batch({"format": "json"}, f"{schema}, _corrupt_record string"))
     assert {"_corrupt_record": '{"id": 2'} in quiet
@@ -150,7 +154,7 @@ def test_csv_fields_are_found_by_the_header_of_each_file(folder):
     assert typed.schema.simpleString() == "struct<id:int,name:string,day:date,more:double,_rescued_data:string>"
     file = folder.put("c.csv", "id,name\nx,Di,9\n3\n")
     found = rows_of(folder.batch({"format": "csv", "rescuedDataColumn": "_rescued_data", "header": "true"}, "id int"))
-    told = f"file://{file}"
+    told = f"file:{file}"
     mine = [rescued(row) for row in found if told in row.get("_rescued_data", "")]
     assert sorted(mine, key=str) == [{"name": "Di", "_c2": "9", "id": "x", "_file_path": told}]
     assert {"id": 3} in found
@@ -165,9 +169,9 @@ def test_csv_in_the_dialect_of_its_options(folder):
     options = {"format": "csv", "sep": "|", "quote": "'", "comment": "#", "MULTILINE": "true", "header": "false"}
     options |= {"dateFormat": "dd.MM.yyyy", "nullValue": "NA", "rescuedDataColumn": "other"}
     found = rows_of(folder.batch(options, "id int, text string, day date, amount decimal(10,2)"))
-    assert found[0] == {"id": 1, "text": "two\nlines", "day": "2026-01-31"}
-    assert found[1]["amount"] == 1.5
-    assert json.loads(found[1]["other"])["day"] == "no"
+    assert found[1] == {"id": 1, "text": "two\nlines", "day": "2026-01-31"}
+    assert found[0]["amount"] == 1.5
+    assert json.loads(found[0]["other"])["day"] == "no"
 
 
 def _columns(spark):
@@ -239,7 +243,7 @@ def test_a_new_column_is_in_the_schema_from_the_next_start_on(folder):
     grown = folder.stream(options)
     assert grown.schema.simpleString() == "struct<id:string,n:int,more:string,_rescued_data:string>"
     (row,) = folder.run(grown)
-    assert (row["id"], row["more"], rescued(row)["n"]) == ("3", '{"a": 1}', "three")
+    assert (row["id"], row["more"], rescued(row)["n"]) == ("3", '{"a":1}', "three")
     # A mode without growth keeps what is kept.
     folder.put("d.json", '{"id": 4, "most": 1}\n')
     rescue = folder.stream({**options, "cloudFiles.schemaEvolutionMode": "rescue"})
@@ -257,7 +261,7 @@ def test_new_columns_that_a_query_cannot_keep_stop_it(spark, folder):
     """Parquet's reader passes over columns without a word; so does failOnNewColumns stop while a query goes on."""
     _columns(spark).coalesce(1).write.parquet(str(folder.path / "one"))
     goes_on = folder.stream({"format": "parquet"})
-    frame = _columns(spark).withColumn("more", _columns(spark).id)
+    frame = _columns(spark).selectExpr("*", "id AS more")
     frame.coalesce(1).write.parquet(str(folder.path / "two"))
     with pytest.raises(StreamingQueryException) as raised:
         folder.run(goes_on)
@@ -320,9 +324,12 @@ def test_xml_elements_that_are_no_column_are_rescued(folder):
     folder.put("a.xml", "<r><o><id>1</id><more>m</more></o><o><id>x</id></o></r>")
     options = {"format": "xml", "rowTag": "o", "rescuedDataColumn": "_rescued_data"}
     found = rows_of(folder.batch(options, "id int"))
-    assert [rescued(row).get("more") for row in found] == ["<more>m</more>", None] or found == []
-    assert ["id" in row for row in found].count(True) == 1
-    assert any("_corrupt_record" in rescued(row) for row in found)
+    assert found[0]["id"] == 1
+    assert rescued(found[0])["_unknown_elements"] == ["m"]
+    assert rescued(found[1])["id"] == "x"
+    folder.put("b.xml", "<r><o><id>2</id></r>")
+    broken = [row for row in rows_of(folder.batch(options, "id int")) if "_corrupt_record" in row["_rescued_data"]]
+    assert len(broken) == 1
 
 
 def test_a_source_on_s3(spark, bucket, folder):
@@ -361,7 +368,8 @@ def test_sources_that_cannot_be_read(folder):
         "  at: orders.py:7\n  hint: make the folder, or correct the path"
     )
     assert told(FileSourceUnreadable, {"format": "json"}, "id int", "nofs://x/y") == (
-        '[FILE_SOURCE_UNREADABLE] source nofs://x/y cannot be listed: No FileSystem for scheme "nofs"; nothing was read'
+        "[FILE_SOURCE_UNREADABLE] source nofs://x/y cannot be listed: "
+        'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "nofs"; nothing was read'
         "\n  at: orders.py:7\n  hint: check the address and the credentials of the source"
     )
     assert told(FileSchemaInvalid, {"format": "csv"}, "id array<int>") == (

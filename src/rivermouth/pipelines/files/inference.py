@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth import names
+from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.errors import FileSchemaNotInferred, first_line
 from rivermouth.pipelines.files import schemas
 from rivermouth.pipelines.files.known_options import FIXED
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 MAX_FILES: Final = 1000
 """Of more new files than that the newest are looked at; what only others have is in the rescued data column."""
 _CORRUPT: Final = "__corrupt"
+_AS_IS: Final = {"__globPaths__": "false"}
+"""Spark's own option for paths that are those of files, whatever signs they have."""
 _CANDIDATES: Final[tuple[T.DataType, ...]] = (
     T.IntegerType(),
     T.LongType(),
@@ -57,18 +60,18 @@ def shape_of(
     """
     try:
         found = _shape(spark, files, path, options)
-    except PySparkException as error:
+    except jvm_classes.JAVA_ERRORS as error:
         raise FileSchemaNotInferred(at=at, path=path, detail=first_line(error)) from None
     return found
 
 
 def _shape(spark: SparkSession, files: Sequence[File], path: str, options: FileOptions) -> T.StructType:
-    newest = [each.path for each in files[-MAX_FILES:]]
+    newest = [each.location for each in files[-MAX_FILES:]]
     match options.format:
         case "avro":
             shape = T.StructType()
             for each in files:
-                shape = schemas.united(shape, spark.read.format("avro").load(each.path).schema)
+                shape = schemas.united(shape, spark.read.format("avro").options(**_AS_IS).load(each.location).schema)
             return shape
         case "orc" | "parquet":
             read = spark.read.format(options.format).options(**{**options.reader, "mergeSchema": "true"})
@@ -77,8 +80,8 @@ def _shape(spark: SparkSession, files: Sequence[File], path: str, options: FileO
         case "csv":
             return _csv(spark, newest, options)
         case kind if kind in FIXED:
-            return spark.read.format(kind).load(newest[-1]).schema
-    reader = {**options.reader, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+            return spark.read.format(kind).options(**_AS_IS).load(newest[-1]).schema
+    reader = {**_AS_IS, **options.reader, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     shape = spark.read.format(options.format).options(**reader).load(newest).schema
     return _one_spelling(schemas.without(shape, [_CORRUPT]))
 
@@ -89,13 +92,13 @@ def _one_spelling(shape: T.StructType) -> T.StructType:
 
 
 def _csv(spark: SparkSession, files: Sequence[str], options: FileOptions) -> T.StructType:
-    texts = spark.read.format("text").options(wholetext="true").load(list(files))
+    texts = spark.read.format("text").options(**_AS_IS, wholetext="true").load(list(files))
     values = texts.selectExpr(f"CAST(value AS BINARY) AS {names.VALUE}", "_metadata.file_path AS __file")
     header = csv_rows.reader(spark, options, [], named=True).header(names.VALUE)
     found = values.select("__file", ClassicColumn(header).alias("header")).collect()
     order = {path: place for place, path in enumerate(files)}
     shape = T.StructType()
-    for row in sorted(found, key=lambda each: order.get(each["__file"], 0)):
+    for row in sorted(found, key=lambda each: order.get(unquote(each["__file"]), 0)):
         shape = schemas.united(shape, T.StructType([T.StructField(name, T.StringType()) for name in row["header"]]))
     return _csv_types(texts, shape, options) if options.infer_types and shape.fields else shape
 

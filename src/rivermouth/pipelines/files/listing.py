@@ -32,6 +32,11 @@ class File:
     changed_ms: int
     bytes: int
 
+    @property
+    def location(self) -> str:
+        """The address for Spark's readers, which take no escapes."""
+        return unquote(self.path)
+
 
 def files_of(spark: SparkSession, path: str, glob: str | None = None, at: str | None = None) -> list[File]:
     """The files below a path, oldest first.

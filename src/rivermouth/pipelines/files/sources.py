@@ -8,7 +8,6 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.pipelines.files import options as file_options
-from rivermouth.pipelines.files.known_options import FIXED
 from rivermouth.pipelines.files.paths import resolved
 from rivermouth.pipelines.files.planning import FileSite, Planned, Planner
 from rivermouth.pipelines.files.rows import csv_rows, json_rows, typed_rows, xml_rows
@@ -95,7 +94,8 @@ def notes(options: Mapping[str, str], *, has_schema: bool) -> tuple[str, ...]:
 
 
 def _of_streams(options: FileOptions, site: FileSite) -> dict[str, str]:
-    found = dict(options.clean)
+    # Without it Spark never reads a file whose time is seven days before the newest that it has read.
+    found = {**options.clean, "maxFileAge": "36500d"}
     if "sourceArchiveDir" in found:
         found["sourceArchiveDir"] = resolved(found["sourceArchiveDir"], site.paths, site.place)
     if options.max_files is not None:
@@ -122,7 +122,7 @@ def _frame(reader: Any, planned: Planned, more: dict[str, str]) -> DataFrame:
     extra = typed_rows.only_in_files(plan, planned.shape)
     columns = T.StructType([*plan.in_files.fields, *extra.fields])
     read = reader.format(plan.options.format).options(**found, **plan.options.reader)
-    if plan.options.format not in FIXED:
+    if plan.options.format != "text":
         read = read.schema(columns)
     return typed_rows.rows(_chosen(read.load(plan.path), planned), plan, extra)
 
@@ -143,6 +143,12 @@ def _chosen(read: DataFrame, planned: Planned) -> DataFrame:
         if text is not None:
             read = read.where(f"{changed} {sign} CAST({names.literal(text)} AS TIMESTAMP)")
     for begin in range(0, len(planned.left_out), _IN_A_LIST):
-        part = planned.left_out[begin : begin + _IN_A_LIST]
+        part = [each for path in planned.left_out[begin : begin + _IN_A_LIST] for each in _spellings(path)]
         read = read.where(f"_metadata.file_path NOT IN ({', '.join(map(names.literal, part))})")
     return read
+
+
+def _spellings(path: str) -> list[str]:
+    """An address as batches and as streams have it: of local files these differ in slashes."""
+    local = path.removeprefix("file:")
+    return [path] if local == path else [f"file:/{local.lstrip('/')}", f"file:///{local.lstrip('/')}"]

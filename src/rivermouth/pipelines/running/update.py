@@ -22,7 +22,7 @@ from rivermouth.engine.query.query_events import (
     QueryEvent,
 )
 from rivermouth.errors import RivermouthError
-from rivermouth.pipelines.running.flows.refresh_node import refresh_node
+from rivermouth.pipelines.running.flows.refresh_node import FlowHooks, refresh_node
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.spec import duration_s

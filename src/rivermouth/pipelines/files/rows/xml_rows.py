@@ -8,7 +8,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.pipelines.files.plan import FILE
-from rivermouth.pipelines.files.rows import rescue
+from rivermouth.pipelines.files.rows import csv_rows, rescue
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,9 +20,13 @@ OTHERS: Final = "__others"
 
 
 def read_schema(plan: Plan) -> T.StructType:
-    """The columns that Spark's reader is asked for: elements that are no column come in one of their own."""
+    """The columns that Spark's reader is asked for: simple ones as text, and in one column what is no column."""
+    fields = [
+        each if _is_nested(each) else T.StructField(each.name, T.StringType(), metadata=each.metadata)
+        for each in plan.in_files.fields
+    ]
     others = T.StructField(OTHERS, T.ArrayType(T.StringType()))
-    return T.StructType([*plan.in_files.fields, others, T.StructField(CORRUPT, T.StringType())])
+    return T.StructType([*fields, others, T.StructField(CORRUPT, T.StringType())])
 
 
 def read_options(plan: Plan) -> dict[str, str]:
@@ -38,15 +42,26 @@ def read_options(plan: Plan) -> dict[str, str]:
 def rows(read: DataFrame, plan: Plan) -> DataFrame:
     """The rows of XML elements that Spark read as ``read_schema``."""
     filed = read.selectExpr("*", f"_metadata.file_path AS {FILE}")
-    name = r"regexp_extract(other, '^\\s*<([^\\s/>]+)', 1)"
-    pairs = f"transform({OTHERS}, other -> struct(concat('/', {name}) AS key, other AS value))"
-    # An element may be there several times; map_from_entries takes each name once.
-    first = f"filter({pairs}, (each, place) -> array_position(transform({pairs}, p -> p.key), each.key) = place + 1)"
-    others = f"to_json(map_from_entries({first}))"
+    # Spark gives what is in such elements, and not their names.
+    others = f"CASE WHEN size({OTHERS}) > 0 THEN to_json(map('/_unknown_elements', {OTHERS})) END"
+    columns = {each.name: _value(each, plan) for each in plan.in_files.fields}
+    typed = {
+        each.name: (names.quoted(each.name), columns[each.name])
+        for each in plan.in_files.fields
+        if not _is_nested(each) and not isinstance(each.dataType, T.StringType)
+    }
+    told = rescue.joined(others, rescue.misfits(typed))
     whole = "CAST(NULL AS STRING)" if plan.has_corrupt else f"to_json(named_struct('/_corrupt_record', {CORRUPT}))"
     broken = f"({CORRUPT} IS NOT NULL)"
-    pointers = f"CASE WHEN {broken} THEN {whole} ELSE nullif({others}, '{{}}') END"
+    pointers = f"CASE WHEN {broken} THEN {whole} ELSE {told} END"
     checked = rescue.new_columns(rescue.malformed(filed, plan, broken), plan, pointers)
-    told = rescue.with_text(checked, plan, pointers)
-    columns = {each.name: names.quoted(each.name) for each in plan.in_files.fields}
-    return told.selectExpr(*plan.selected(columns, rescue.RESCUED, CORRUPT))
+    return rescue.with_text(checked, plan, pointers).selectExpr(*plan.selected(columns, rescue.RESCUED, CORRUPT))
+
+
+def _is_nested(field: T.StructField) -> bool:
+    return isinstance(field.dataType, T.StructType | T.ArrayType | T.MapType | T.VariantType)
+
+
+def _value(field: T.StructField, plan: Plan) -> str:
+    name = names.quoted(field.name)
+    return name if _is_nested(field) else csv_rows.of_text(name, field.dataType, plan.options)
