@@ -127,6 +127,7 @@ def _open(
                 raise
             if not waiting:
                 listener(Warned(order.flow.name, f"{error.message.partition(';')[0]}; it waits for records"))
+                state.failures.works(order.flow.name)
             # What is no document is read again each time.
             pause_s = _EMPTY_S if isinstance(error, SchemaEmpty) else min(2 * pause_s, LONGEST_DELAY_S)
             waiting = True
