@@ -50,8 +50,8 @@ def runs_commands(path: Path) -> bool:
 
 
 def page_parameter(path: Path):
-    # Each command is a process with a Spark of its own. README and tutorial stand for all in the short run.
-    is_long = path.parent.name == "how-to" and runs_commands(path)
+    # Each command is a process with a Spark of its own. In the short run one page stands for all.
+    is_long = runs_commands(path) and path.name not in {"README.md", "read-compressed-values.md"}
     return pytest.param(path, id=str(path.relative_to(ROOT)), marks=pytest.mark.long if is_long else ())
 
 
