@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.dev.s3_server import S3Server
+from rivermouth.testing.plugin import run_flow, run_pipeline  # noqa: F401 - where the package is not installed anew
 
 # Fast ones first; a folder that is not named here comes after them. Of several processes (-n) each takes the next test
 # when it is done with one: there the fast ones come last, so that all processes end at about the same time.
@@ -117,6 +118,12 @@ def spark(tmp_path_factory):
     running = session.start(settings, app_name="rivermouth-tests", schemes=["s3a"], extra=extra)
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def rivermouth_spark(spark):
+    """What the plugin's ``run_pipeline`` and ``run_flow`` run in."""
+    return spark
 
 
 @pytest.fixture(autouse=True)
