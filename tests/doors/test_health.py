@@ -29,7 +29,7 @@ from rivermouth.engine.flow.lost_state import lost_at
 from rivermouth.engine.flow.orders import FamilyJob, FlowJob
 from rivermouth.engine.flow.table_per_topic import foreseen, look
 from rivermouth.engine.report.flow_status import FlowStatus
-from rivermouth.errors import ArgumentInvalid, BatchFailed, FlowBroken, LakeNotWritable, TopicMissing
+from rivermouth.errors import ArgumentInvalid, BatchFailed, FlowBroken, LakeNotWritable, TableBusy, TopicMissing
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.ports.lake.lake_writer import LakeWriter
@@ -259,6 +259,9 @@ def test_notes_are_kept_and_removed_without_spark(tmp_path):
     notes.failed("a", ValueError())
     assert read_failure(LakeReader({}, timeout_s=1), notes.folder, "a").code == "UNEXPECTED"
     notes.works("a")
+    assert read_failure(LakeReader({}, timeout_s=1), notes.folder, "a") is None
+    # Another process has the flow, and that one says how it is doing.
+    notes.failed("a", TableBusy(flow="a", table="/lake/s/a", holder="process 7 on here", fix="x"))
     assert read_failure(LakeReader({}, timeout_s=1), notes.folder, "a") is None
 
 

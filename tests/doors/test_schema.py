@@ -19,6 +19,7 @@ from rivermouth import Project
 from rivermouth.cli.main import invoke
 from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.events import BatchDone, SchemaKept, Warned
+from rivermouth.engine.flow.failures import FailureNotes, read_failure
 from rivermouth.engine.flow.flow_inputs import OpenSource
 from rivermouth.engine.flow.orders import FlowJob
 from rivermouth.engine.run import run_flow
@@ -484,7 +485,7 @@ def opened_early(monkeypatch):
     project = ingest_spec("orders")
     order = FlowJob(project.flow("orders"), project.places("orders"), "", {})
 
-    def opened(*errors, waits=True, starting_offsets=None, **wanted):
+    def opened(*errors, waits=True, starting_offsets=None, failures=None, **wanted):
         told = []
         start = {"starting_offsets": starting_offsets} if starting_offsets else {}
         asked = replace(order, flow=order.flow.model_copy(update=start)).starting(**wanted)
@@ -498,6 +499,7 @@ def opened_early(monkeypatch):
 
         monkeypatch.setattr(run_flow._Opening, "_opened", opens)
         state = RunState(None, print, print)
+        state.failures = failures or state.failures
         source = TableSource.__new__(TableSource)  # it opens nothing, and is handed on as it is
         opening = run_flow._Opening(state, asked, OpenSource(None, source), None, told.append, SharedBatch())
         return opening.open(waits=waits), [each.message for each in told]
@@ -516,6 +518,15 @@ def test_a_flow_that_waits_for_records_outlasts_garbage_and_brokers_that_are_awa
     for errors, waits in (((away,), True), ((empty,), False), ((garbage,), False), ((wide(), empty), True)):
         with pytest.raises(type(errors[0])):
             opened_early(*errors, waits=waits)
+
+
+def test_a_flow_that_waits_for_records_has_not_failed(opened_early, tmp_path):
+    notes = FailureNotes(LocalFiles, pytest.fail)
+    notes.folder = f"{tmp_path}/failures"
+    empty = SchemaEmpty(subject="topic t", detail="there is no record", fix="x")
+    notes.failed("orders", empty)
+    assert opened_early(empty, failures=notes)[0] == "open"
+    assert read_failure(LocalFiles(), notes.folder, "orders") is None
 
 
 def test_a_run_that_ends_makes_nothing_of_a_topic_in_which_nothing_is_to_be_stored(opened_early):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from rivermouth.domain.ledger.failures import Failure, failure_of
-from rivermouth.errors import RivermouthError, first_line
+from rivermouth.errors import RivermouthError, TableBusy, first_line
 
 if TYPE_CHECKING:
     from rivermouth.ports.lake.lake_files import LakeFiles
@@ -33,11 +33,13 @@ class FailureNotes:
         """``_rivermouth/failures``; None until a run has begun: nothing is kept then."""
 
     def failed(self, flow: str, error: BaseException) -> None:
-        """Keeps the failure.
+        """Keeps the failure, unless another process has the flow: it says how the flow is doing.
 
         Guarantees:
             Run twice: the second failure takes the place of the first.
         """
+        if isinstance(error, TableBusy):
+            return
         failure = failure_of(flow, error)
         with self._lock:
             self._well.discard(flow)

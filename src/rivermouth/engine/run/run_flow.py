@@ -139,6 +139,7 @@ class _Opening:
                     raise
                 if not waiting:
                     self.listener(Warned(name, f"{error.message.partition(';')[0]}; it waits for records"))
+                    self.state.failures.works(name)
                 # What is no document is read again each time.
                 pause_s = _EMPTY_S if isinstance(error, SchemaEmpty) else min(2 * pause_s, LONGEST_DELAY_S)
                 waiting = True
