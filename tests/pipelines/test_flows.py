@@ -1,0 +1,100 @@
+"""Several flows into one table, flows that run once, sinks, event hooks, and pipelines that go on."""
+
+import threading
+import time
+
+from rivermouth.pipelines import commands
+from rivermouth.project.commands.managed_session import RunHooks
+
+SOURCE = """
+from pyspark import pipelines as dp
+
+EVENTS, BATCHES = [], []
+
+dp.create_streaming_table("orders", partition_cols=["region"], table_properties={"quality": "silver"})
+
+for region in ("north", "south"):
+    @dp.append_flow(target="orders", name=f"orders_{region}")
+    def regional(region=region):
+        return spark.readStream.schema("id bigint").json(f"in/{region}").selectExpr("id", f"'{region}' AS region")
+
+@dp.append_flow(target="orders", once=True)
+def backfill():
+    return spark.createDataFrame([(100, "past")], "id bigint, region string")
+
+@dp.foreach_batch_sink(name="collected")
+def collect(frame, batch_id):
+    with open("collected.txt", "a") as file:
+        file.write("".join(f"{batch_id} {row.id}\\\\n" for row in frame.collect()))
+
+@dp.append_flow(target="collected")
+def to_collected():
+    return spark.readStream.table("orders").where("region = 'north'")
+
+dp.create_sink("copied", "delta", {"path": "lake/copies"})
+
+@dp.append_flow(target="copied", name="to_copied")
+def copied():
+    return spark.readStream.table("orders").select("id")
+
+@dp.on_event_hook
+def kept(event):
+    with open("events.txt", "a") as file:
+        file.write(event["event_type"] + "\\\\n")
+
+@dp.on_event_hook(max_allowable_consecutive_failures=2)
+def failing(event):
+    raise ValueError("this hook fails")
+""".replace("\\\\n", "\\n")
+
+
+def test_flows_of_all_kinds_do_their_work_once(folder, monkeypatch):
+    monkeypatch.chdir(folder.folder)
+    folder.write("src/a.py", SOURCE)
+    folder.feed("in/north/1.json", {"id": 1}, {"id": 2})
+    folder.feed("in/south/1.json", {"id": 3})
+    found = folder.run()
+    assert {name: each.error and str(each.error) for name, each in found.items()} == dict.fromkeys(found)
+    assert folder.rows("default.orders") == [(1, "north"), (100, "past"), (2, "north"), (3, "south")]
+    folder.feed("in/south/2.json", {"id": 4})
+    folder.run()
+    assert folder.rows("default.orders") == [(1, "north"), (100, "past"), (2, "north"), (3, "south"), (4, "south")]
+    assert sorted((folder.folder / "collected.txt").read_text().split("\n")) == ["", "0 1", "0 2"]
+    assert (folder.folder / "default").exists() is False
+    assert folder.rows("copies") == [(1,), (100,), (2,), (3,), (4,)]
+    kinds = (folder.folder / "events.txt").read_text().split()
+    assert {"create_update", "update_progress", "flow_progress"} <= set(kinds)
+    failures = [each.message for each in folder.events if getattr(each, "message", "").startswith("event hook")]
+    assert failures == ["event hook failing failed with ValueError: this hook fails"] * 2
+
+
+def test_a_pipeline_that_goes_on_takes_rows_as_they_come_until_it_is_stopped(folder):
+    folder.write(
+        "src/a.py",
+        "from pyspark import pipelines as dp\n"
+        "@dp.table(spark_conf={'pipelines.trigger.interval': '1 second'})\n"
+        "def numbers():\n    return spark.readStream.schema('id bigint').json('in')\n"
+        "@dp.materialized_view(spark_conf={'pipelines.trigger.interval': '1 second'})\n"
+        "def total():\n    return spark.read.table('numbers').selectExpr('sum(id) AS total')\n",
+    )
+    folder.feed("in/1.json", {"id": 1})
+    hooks, outcomes = RunHooks(), []
+    options = commands.UpdateOptions(follow=True)
+    work = threading.Thread(target=lambda: outcomes.extend(commands.run(folder.pipeline(), options, hooks)))
+    work.start()
+    _until(lambda: (folder.folder / "lake/default/total").exists() and folder.rows("default.total") == [(1,)], work)
+    folder.feed("in/2.json", {"id": 2})
+    _until(lambda: folder.rows("default.total") == [(3,)], work)
+    hooks.stop.ask()
+    work.join(60)
+    assert not work.is_alive()
+    assert [(each.dataset, each.result) for each in outcomes] == [("numbers", "completed"), ("total", "completed")]
+    assert outcomes[0].counts.written == 2
+
+
+def _until(condition, work):
+    deadline = time.monotonic() + 180
+    while not condition():
+        assert work.is_alive()
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
