@@ -45,7 +45,7 @@ def frame_of(spark: SparkSession, order: FlowJob) -> DataFrame:
         Reads only: no table, no checkpoint, no consumer group's offsets are written.
     """
     with Kafka(order.bootstrap_servers, order.options) as kafka:
-        flow = inferred_now(order.flow, kafka)[0] if order.flow.format.infers else fixed(spark, order.flow)
+        flow = inferred_now(order.flow, kafka)[0] if order.flow.infers else fixed(spark, order.flow)
         # Whatever becomes of the flow's own schema: what is there is to be seen.
         flow = flow.model_copy(update={"evolution": None})
         ranges = _ranges(flow, kafka)
