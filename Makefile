@@ -38,6 +38,7 @@ check: setup ## Everything but the tests: style, types, floors, lock
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.import_circles
+	$(BIN)/python -m tools.spark_internals
 	$(BIN)/python tools/docs_reference.py --check
 	$(BIN)/python -m tools.build_jar --check
 	$(UV) lock --check

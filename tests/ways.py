@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from unittest import mock
 
 from rivermouth.domain.delta import merge_report
-from rivermouth.ports.delta import delta_merge, single_pass_merge
+from rivermouth.ports.delta import delta_merge
+from rivermouth.ports.internals import single_pass_merge
 
 _FILES = "spark.databricks.delta.allFilesInCrc.thresholdNumFiles"
 WAYS = {

@@ -8,6 +8,7 @@ from rivermouth.errors import CommitLost
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.side_tables.deleted_keys import Tombstones
@@ -42,7 +43,7 @@ def table(request, spark, tmp_path):
     ddl = ", ".join([DDL, *(f"{name} bigint" for name in BESIDE.get(sink.type, ()))])
     delta_table.create(spark, location, delta_table.TableLayout(StructType.fromDDL(ddl)), metadata=entry.to_json())
     ledger = TableLedger(LocalFiles(), location, str(tmp_path / "ledger.json"), flow="f")
-    table_id = delta_table.table_state(spark, location).table_id
+    table_id = delta_snapshot.table_state(spark, location).table_id
     tombstones = Tombstones(LocalFiles(), str(tmp_path / "tombstones"), 3600.0)
 
     def target(version=0):

@@ -16,7 +16,7 @@ from tests.crashes.keyed import assert_accounted
 from rivermouth.engine.audit.audit import audit_flow
 from rivermouth.engine.events import BatchRetried, StepReached
 from rivermouth.errors import LedgerVoid
-from rivermouth.ports.delta import single_pass_merge
+from rivermouth.ports.internals import single_pass_merge
 
 SCHEMA = "id bigint, v bigint, seq bigint, op string"
 OPTIONS = {

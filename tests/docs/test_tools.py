@@ -1,10 +1,11 @@
-"""The tools of this repository: circles of imports are found, and a change chooses the tests that it can break."""
+"""The tools of this repository: circles, internals of Spark and the tests of a change are found."""
 
 from __future__ import annotations
 
 import pytest
 from tools.changed_tests import ALWAYS, chosen
 from tools.import_circles import ROOT, circles, imports_of, modules_of
+from tools.spark_internals import uses_in_java, uses_in_python
 
 MODULES = ("pack", "pack.a", "pack.b", "pack.c")
 
@@ -28,6 +29,36 @@ def test_circles_are_found_whole():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set(), "f": {"g"}, "g": {"f"}}
     assert sorted(circles(graph)) == [["a", "b", "c"], ["f", "g"]]
     assert list(circles({"a": {"b"}, "b": {"c"}, "c": set()})) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("frame._jdf.columns()", ["_jdf"]),
+        ("plan = frame.queryExecution()", ["queryExecution"]),
+        ('name = "org.apache.spark.sql.catalyst.InternalRow"', ["org.apache.spark.sql.catalyst.InternalRow"]),
+        ('name = f"org.apache.spark.sql.delta.{kind}"', ["org.apache.spark.sql.delta."]),
+        ('name = "org.apache.spark.sql.functions"', []),
+        ("spark.sql('SELECT 1')", []),
+    ],
+)
+def test_internals_of_spark_are_found_in_python(source, found):
+    assert [name for _line, name in uses_in_python(source)] == found
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import org.apache.spark.sql.classic.Dataset;", ["org.apache.spark.sql.classic.Dataset"]),
+        ("import org.apache.spark.sql.delta.Snapshot;", ["org.apache.spark.sql.delta.Snapshot"]),
+        ("org.apache.spark.rdd.RDD<Row> rows;", ["org.apache.spark.rdd.RDD"]),
+        ("import org.apache.spark.sql.catalyst.InternalRow;", []),
+        ("import org.apache.spark.sql.Dataset;", []),
+        ("import io.delta.storage.HDFSLogStore;", []),
+    ],
+)
+def test_internals_of_spark_are_found_in_java(source, found):
+    assert [name for _line, name in uses_in_java(source)] == found
 
 
 @pytest.fixture(scope="module")

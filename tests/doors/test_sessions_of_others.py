@@ -11,8 +11,9 @@ import pytest
 from tests.crashes.oracle import rows_of
 
 import rivermouth
-from rivermouth.errors import SessionSettled, SparkConnectSession, SparkNotStarted
+from rivermouth.errors import SessionSettled, SessionVersions, SparkConnectSession, SparkNotStarted
 from rivermouth.ports import java
+from rivermouth.ports.internals import versions
 from rivermouth.ports.kafka.kafka_produce import produce
 from rivermouth.ports.spark import session
 from rivermouth.spec import ProjectSpec, SparkSettings
@@ -175,3 +176,17 @@ def test_one_that_is_started_as_the_hint_says_is_used(job):
     delta = "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension"
     delta += " --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
     assert job(f"spark-submit {option} {delta}", "lake") == "2 None\n"
+
+
+@pytest.mark.parametrize("other", [{"SPARK": "4.1"}, {"DELTA": "4.3"}])
+def test_a_session_of_versions_for_which_rivermouth_is_not_written_is_refused(other, theirs, monkeypatch):
+    for name, value in other.items():
+        monkeypatch.setattr(versions, name, value)
+    with pytest.raises(SessionVersions) as error:
+        session.start(SparkSettings(), app_name="test")
+    wanted = {"SPARK": versions.SPARK, "DELTA": versions.DELTA}
+    assert str(error.value) == (
+        f"[SESSION_VERSIONS] the session has Spark {theirs.version} and Delta 4.4.0, and this release is for "
+        f"Spark {wanted['SPARK']} and Delta {wanted['DELTA']}; nothing was read\n"
+        "  hint: start a session with these versions, or let rivermouth start its own: rivermouth run"
+    )

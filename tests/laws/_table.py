@@ -15,8 +15,8 @@ from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.batch.pipeline import transform
 from rivermouth.engine.table.flow_table import create_table, table_shape
 from rivermouth.names import DEFAULT_METADATA_COLUMNS
-from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.spark.session import for_flow
 from rivermouth.rows import envelope
@@ -102,7 +102,7 @@ class Table:
         self.columns = shape.columns.names
         self.entry = first_entry("f", {"t": {0: 0, 1: 0, 2: 0}}, {"t": "id"})
         create_table(spark, self.flow, places, shape, self.entry)
-        self.table_id = delta_table.table_state(spark, places.table).table_id
+        self.table_id = delta_snapshot.table_state(spark, places.table).table_id
         self.ledger = TableLedger(LocalFiles(), places.table, places.ledger_file, flow="f")
         self.version = 0
         self.remember_anew()

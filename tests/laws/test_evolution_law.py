@@ -18,7 +18,7 @@ from rivermouth.engine.schema.kept_schemas import with_columns
 from rivermouth.engine.table.flow_table import table_changes, table_shape
 from rivermouth.formats.json import Json
 from rivermouth.names import folded
-from rivermouth.ports.delta.delta_table import TableState
+from rivermouth.ports.internals.delta_snapshot import TableState
 from rivermouth.schemas.column_types import RESCUED, name_in_json
 from rivermouth.schemas.evolution import grown
 from rivermouth.schemas.inference import Limits

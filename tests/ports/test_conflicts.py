@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from rivermouth.engine.erasure import forget
 from rivermouth.errors import ForgetRefused, MaintenanceConflict, MaintenanceFailed
 from rivermouth.ports.delta import delta_append, delta_maintenance, delta_table
+from rivermouth.ports.internals import delta_snapshot, delta_transaction
 
 COLUMNS = StructType([StructField("id", LongType())])
 
@@ -31,7 +32,7 @@ def by_another(spark, location):
 @pytest.fixture
 def come_second(spark, location, monkeypatch):
     """Appends to the table as it stands, and somebody else's append comes first."""
-    honest = delta_append._without_footers
+    honest = delta_transaction._without_footers
 
     def written(*arguments):
         by_another(spark, location)
@@ -39,9 +40,9 @@ def come_second(spark, location, monkeypatch):
 
     def append(*_, **__):
         rows = spark.createDataFrame([(3,)], COLUMNS)
-        delta_append._append_onto(rows, location, 1, "a", 1, "m", alone=True)
+        delta_transaction.append_onto(rows, location, 1, "a", 1, "m", alone=True)
 
-    monkeypatch.setattr(delta_append, "_without_footers", written)
+    monkeypatch.setattr(delta_transaction, "_without_footers", written)
     return append
 
 
@@ -60,7 +61,7 @@ def test_an_append_that_shall_be_alone_is_not_where_somebody_comes_first(spark, 
 
 def test_maintenance_that_misses_a_file_says_what_failed(spark, location):
     by_another(spark, location)
-    before = delta_table.table_state(spark, location).version
+    before = delta_snapshot.table_state(spark, location).version
     missing = spark.read.format("delta").load(location).inputFiles()[0].removeprefix("file:")
     Path(missing).unlink()
     with pytest.raises(MaintenanceFailed) as caught:
@@ -70,7 +71,7 @@ def test_maintenance_that_misses_a_file_says_what_failed(spark, location):
         f"File file:{missing} does not exist; no row of it was changed\n"
         "  hint: rivermouth tables describe silver.t"
     )
-    assert delta_table.table_state(spark, location).version == before
+    assert delta_snapshot.table_state(spark, location).version == before
 
 
 def test_maintenance_that_comes_second_says_so(come_second):

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rivermouth.ports.delta import delta_append, delta_table
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.lake.lake_files import LocalFiles
 
 FILES = LocalFiles()
@@ -82,7 +83,7 @@ def test_layout_properties_and_comments(spark, tmp_path):
         columns=columns, partition_by=["name"], properties={"delta.checkpointInterval": "7"}, comment="all of it"
     )
     delta_table.create(spark, str(tmp_path / "t"), layout, metadata="m")
-    state = delta_table.table_state(spark, str(tmp_path / "t"))
+    state = delta_snapshot.table_state(spark, str(tmp_path / "t"))
     assert state.partition_by == ("name",)
     assert state.columns.names == ["id", "name", "odd, name"]
     detail = DeltaTable.forPath(spark, str(tmp_path / "t")).detail().collect()[0]
@@ -96,7 +97,7 @@ def test_an_append_carries_metadata_and_number_and_counts_its_rows(spark, locati
     append(spark, location, [1, 2, 3], 1, "entry 1")
     found = commit(location, 1)
     assert (found.user_metadata, found.rows_written, found.changes_data) == ("entry 1", 3, True)
-    state = delta_table.table_state(spark, location)
+    state = delta_snapshot.table_state(spark, location)
     assert (state.version, dict(state.transactions)) == (1, {"app": 1})
 
 
@@ -170,7 +171,7 @@ def test_an_append_onto_the_version_that_stands_leaves_the_same_commit(spark, lo
         delta_table.Commit(2, "WRITE", "entry 2", 0, changes_data=False),
     ]
     assert [each.metrics["numOutputRows"] for each in found] == [3, 0]
-    assert dict(delta_table.table_state(spark, location).transactions) == {"app": 2}
+    assert dict(delta_snapshot.table_state(spark, location).transactions) == {"app": 2}
     assert ids_of(spark, location) == [1, 2, 3]
 
 

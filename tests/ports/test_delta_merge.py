@@ -15,8 +15,8 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import functions as F
 from tests.ways import WAYS, merging_by
 
-from rivermouth.ports.delta import single_pass_merge
 from rivermouth.ports.delta.delta_merge import merge
+from rivermouth.ports.internals import single_pass_merge
 from rivermouth.rows.keyed.merge_plan import Merge
 
 KEYS = 300

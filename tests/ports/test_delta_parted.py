@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame
 from tests.crashes.oracle import rows_of
 
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.delta_append import STATISTICS_CONF
 from rivermouth.ports.delta.delta_table import conflicts
-from rivermouth.ports.delta.multi_table_write import PartedFiles, takes
+from rivermouth.ports.internals import delta_snapshot
+from rivermouth.ports.internals.delta_transaction import STATISTICS_CONF
+from rivermouth.ports.internals.multi_table_write import PartedFiles, takes
 from rivermouth.ports.lake.lake_files import LocalFiles
 
 LAYOUT = "id bigint, name string, at timestamp"
@@ -48,7 +49,7 @@ def committed(spark):
     """Commits the files of a table; whether it did."""
 
     def committed(files, place, number, version=1, onto=0, table_id=None):
-        table_id = table_id or delta_table.table_state(spark, place).table_id
+        table_id = table_id or delta_snapshot.table_state(spark, place).table_id
         told = {"app_id": "app", "app_version": version, "metadata": f"entry {version}"}
         return files.commit(spark, number, table_id=table_id, onto=onto, **told)
 
@@ -72,7 +73,7 @@ def test_each_table_gets_its_rows_by_its_own_commit_and_nothing_before(spark, ma
         assert commit.rows_written == len(range(number, 100, 3))
     assert rows_of(places[3]) == []
     assert delta_table.read_commit(LocalFiles(), places[3], 1).user_metadata == "entry 1"
-    assert delta_table.table_state(spark, places[3]).transactions["app"] == 1
+    assert delta_snapshot.table_state(spark, places[3]).transactions["app"] == 1
 
 
 def test_the_statistics_are_those_that_delta_works_out(spark, made, rows, committed):

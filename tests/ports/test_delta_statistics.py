@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.ports.delta import delta_append, delta_table
+from rivermouth.ports.internals import delta_transaction
 
 KINDS = "tiny tinyint, small smallint, plain int, big bigint, day date, at timestamp, local timestamp_ntz"
 # By turns the least, the greatest, and what lies before 1970 or between two milliseconds.
@@ -122,15 +123,15 @@ def test_what_footers_do_not_tell_delta_works_out(spark, tmp_path, properties):
 
 def test_who_wants_no_statistics_gets_none(spark, tmp_path):
     session = spark.newSession()
-    session.conf.set(delta_append.STATISTICS_CONF, "false")
+    session.conf.set(delta_transaction.STATISTICS_CONF, "false")
     place = made(session, tmp_path / "t")
     assert appended(place, rows(session), by_footers=True) == [None]
-    assert session.conf.get(delta_append.STATISTICS_CONF) == "false"
+    assert session.conf.get(delta_transaction.STATISTICS_CONF) == "false"
 
 
 def test_nothing_of_it_stays_in_the_session(spark, tmp_path):
     appended(made(spark, tmp_path / "t"), rows(spark), by_footers=True)
-    assert spark.conf.get(delta_append.STATISTICS_CONF, None) is None
+    assert spark.conf.get(delta_transaction.STATISTICS_CONF, None) is None
 
 
 def test_readers_find_every_row(spark, tmp_path):

@@ -161,7 +161,7 @@ class CheckpointFiles:
     def __init__(self, spark, folder):
         self._jvm, self._folder = spark._jvm, folder
         conf = spark._jsparkSession.sessionState().newHadoopConf()
-        self._files = self._jvm.rivermouth.store.ConditionalCheckpointFiles(self._path("offsets"), conf)
+        self._files = self._jvm.rivermouth.internals.checkpoints.ConditionalCheckpointFiles(self._path("offsets"), conf)
 
     def _path(self, name):
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._folder}/{name}")

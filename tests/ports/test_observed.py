@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
-from rivermouth.ports.spark.observed import Observed, ObservedEach
+from rivermouth.ports.internals.observed import Observed, ObservedEach
 from rivermouth.rows.columns.aggregates import Aggregate, struct_of
 
 AGGREGATES = {

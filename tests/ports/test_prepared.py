@@ -6,7 +6,7 @@ import datetime as dt
 
 from pyspark.sql import functions as F
 
-from rivermouth.ports.spark.prepared_plan import Prepared, planned
+from rivermouth.ports.internals.prepared_plan import Prepared, planned
 
 COLUMNS = "id int, name string, at timestamp, parts array<struct<key: string, value: binary>>"
 TIME = dt.datetime(2026, 1, 2, 3, 4, 5)

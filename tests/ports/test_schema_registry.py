@@ -215,6 +215,13 @@ def test_a_registry_that_is_not_there(spark):
     assert asked(spark, gone) == "it does not answer (ConnectException), for 0.6 s"
 
 
+def test_a_host_may_have_an_underscore_as_in_a_compose_file(spark):
+    access = RegistryAccess(url="http://schema_registry.invalid:8081", timeout_s=0.6)
+    with pytest.raises(SchemaRegistryFailed) as caught:
+        avro_document.of_registry(spark, access, "s", 1)
+    assert caught.value.facts["detail"] == "it does not answer (UnknownHostException), for 0.6 s"
+
+
 def test_a_login(spark):
     with SchemaRegistry(login=True) as registry:
         registry.register("s", SCHEMA)

@@ -5,8 +5,8 @@ import threading
 import pytest
 from pyspark.sql import functions as F
 
-from rivermouth.ports.spark.persisted import computed, held_bytes
-from rivermouth.ports.spark.task_metrics import spent
+from rivermouth.ports.internals.persisted import computed, held_bytes
+from rivermouth.ports.internals.task_metrics import spent
 
 
 @pytest.fixture

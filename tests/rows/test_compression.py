@@ -46,13 +46,17 @@ GOOD = {
     "zstd": [(zstd(text), text) for text in TEXTS]
     + [(zstd(b"one ") + zstd(b"two"), b"one two"), (streamed(b"{}"), b"{}")],
 }
-# A letter of a name that is not what the header's own sum says.
-DAMAGED = {"gzip": [with_header(b"{}").replace(b"name", b"nbme")], "zstd": []}
+# A letter of a name that is not what the header's own sum says, and a flag that RFC 1952 reserves.
+RESERVED = b"\x1f\x8b\x08\x20" + gzip.compress(b"{}")[4:]
+DAMAGED = {"gzip": [with_header(b"{}").replace(b"name", b"nbme"), RESERVED], "zstd": []}
 
 
 def broken(whole):
     """Values that are none, from one that is: no cut and no change may go by unseen."""
-    return [b"", b"{}", whole[:1], whole[:-1], whole[: len(whole) // 2], whole + b"x", whole + whole[:5], b"x" + whole]
+    cuts = [whole[:1], whole[:-1], whole[: len(whole) // 2]]
+    # Behind a whole one: a byte, parts of another one, and bytes that are none, few and many.
+    more = [whole + rest for rest in (b"x", whole[:1], whole[:5], whole[:-1], bytes(9), bytes(40))]
+    return [b"", b"{}", *cuts, *more, b"x" + whole]
 
 
 def in_python(flow, value):

@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.schemas.type_widening import widens
 
 WIDER = [
@@ -62,5 +63,5 @@ def test_delta_widens_what_the_rule_says(spark, tmp_path, old, new):
     location = str(tmp_path / "t")
     delta_table.create(spark, location, delta_table.TableLayout(StructType([StructField("c", old)])), metadata="{}")
     delta_ddl.alter(spark, location, added=[StructField("n", StringType())], widened=[StructField("c", new)])
-    columns = delta_table.table_state(spark, location).columns
+    columns = delta_snapshot.table_state(spark, location).columns
     assert {field.name: field.dataType for field in columns} == {"c": new, "n": StringType()}

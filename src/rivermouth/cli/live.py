@@ -121,7 +121,7 @@ class LiveTable:
 
     def _at_work(self) -> str:
         """What Spark is at, asked for now and then."""
-        from rivermouth.ports.spark.spark_progress import at_work
+        from rivermouth.ports.internals.spark_progress import at_work
 
         at, said = self._work
         if self._rows and time.monotonic() - at > 1 / _LOOKS_PER_S:

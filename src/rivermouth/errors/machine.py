@@ -155,6 +155,17 @@ class VersionsDisagree(RivermouthError):
     hint = "pip install 'pyspark=={wanted}'"
 
 
+class SessionVersions(RivermouthError):
+    """The Spark session that is there runs other versions than those whose internals rivermouth uses."""
+
+    code = "SESSION_VERSIONS"
+    what = (
+        "the session has Spark {spark} and Delta {delta}, and this release is for Spark {wanted_spark} and Delta "
+        "{wanted_delta}; nothing was read"
+    )
+    hint = "start a session with these versions, or let rivermouth start its own: rivermouth run"
+
+
 class DiskNearlyFull(RivermouthError):
     """A folder that rivermouth or Spark writes to has hardly any room left."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rivermouth.names import COORDINATES
 from rivermouth.ports.delta import delta_append, delta_ddl, delta_table
 from rivermouth.ports.delta.table_ledger import app_id
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows import explode
 from rivermouth.rows.dead_letter import COLUMNS, POSITION, WHY
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rivermouth.domain.ledger.ledger import Entry
-    from rivermouth.ports.delta.delta_table import TableState
+    from rivermouth.ports.internals.delta_snapshot import TableState
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 
@@ -62,7 +63,7 @@ class DeadLetterTable:
         """
         if not self.exists():
             return -1
-        state = delta_table.table_state(self._spark, self.location)
+        state = delta_snapshot.table_state(self._spark, self.location)
         self._known(state)
         return max(state.transactions.get(app_id(flow, state.table_id), -1) for flow in flows if flow)
 
@@ -162,7 +163,7 @@ class DeadLetterTable:
                     self._spark, self.location, layout, metadata=json.dumps({"dead_letters_of": self.target})
                 )
                 self._last = (0, -1)
-            return self._known(delta_table.table_state(self._spark, self.location))
+            return self._known(delta_snapshot.table_state(self._spark, self.location))
         return self._table_id
 
     def _known(self, state: TableState) -> str:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.ports.delta import delta_ddl, delta_table
 from rivermouth.ports.delta.delta_merge import delete_alone
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows.keyed.change_order import Truncations
 from rivermouth.rows.keyed.history import ENTRY
 from rivermouth.schemas.column_types import nullable_columns
@@ -170,7 +171,7 @@ class Tombstones:
 
     def _without_statistics(self, spark: SparkSession) -> None:
         """Of keys, also where an older version made the table."""
-        if _STATISTICS not in delta_table.table_state(spark, self.location).properties:
+        if _STATISTICS not in delta_snapshot.table_state(spark, self.location).properties:
             delta_ddl.set_property(spark, self.location, _STATISTICS, _DELETED_AT)
 
     def _add(self, rows: DataFrame) -> None:

@@ -9,7 +9,7 @@ from rivermouth.domain.delta import merge_report
 from rivermouth.errors import CommitLost
 from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.delta.table_ledger import app_id
-from rivermouth.ports.spark.task_metrics import spent
+from rivermouth.ports.internals.task_metrics import spent
 from rivermouth.rows.keyed.merge_plan import Merge
 
 if TYPE_CHECKING:

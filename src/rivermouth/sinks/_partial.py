@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
-from rivermouth.ports.spark.persisted import computed, held_bytes
+from rivermouth.ports.internals.persisted import computed, held_bytes
 from rivermouth.rows.keyed import key_ranges, partial_updates
 from rivermouth.rows.keyed.changes import RECORDS
 from rivermouth.rows.keyed.history import ENTRY

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.ledger.ledger import Entry
-    from rivermouth.ports.delta.multi_table_write import PartedFiles
+    from rivermouth.ports.internals.multi_table_write import PartedFiles
     from rivermouth.sinks._target import Target
 
 

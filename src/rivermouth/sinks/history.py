@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
-from rivermouth.ports.spark.persisted import computed, held_bytes
+from rivermouth.ports.internals.persisted import computed, held_bytes
 from rivermouth.rows.keyed import history, key_ranges
 from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.rows.split_changes import FIRST

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField
 
 from rivermouth import names
 from rivermouth.ports.delta import delta_ddl
-from rivermouth.ports.spark.persisted import computed, held_bytes
+from rivermouth.ports.internals.persisted import computed, held_bytes
 from rivermouth.rows.keyed import change_order, key_ranges
 from rivermouth.rows.keyed import changes as of_keys
 from rivermouth.rows.keyed import partial_updates as partial

@@ -24,7 +24,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-import rivermouth.plan.Calls;
+import rivermouth.internals.plan.Calls;
 
 /**
  * Records in Avro's binary encoding as rows of one schema, in whatever framing says who wrote them.

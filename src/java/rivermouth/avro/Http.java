@@ -25,7 +25,12 @@ import javax.net.ssl.SSLException;
 import javax.net.ssl.SSLSocketFactory;
 import javax.net.ssl.TrustManagerFactory;
 
-/** Gets what stands at an address, within a time and a size. What may pass is tried again; no redirect is followed. */
+/**
+ * Gets what stands at an address, within a time and a size. What may pass is tried again; no redirect is followed.
+ *
+ * <p>By {@code HttpURLConnection}: the newer {@code HttpClient} of the JDK takes no host with an underscore in its name,
+ * as services in a Compose file have.
+ */
 final class Http {
     private static final long FIRST_PAUSE_MS = 100;
     private static final long LONGEST_PAUSE_MS = 2_000;

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-import rivermouth.plan.Calls;
+import rivermouth.internals.plan.Calls;
 
 /** The Protobuf schemas of those who wrote values in Confluent's framing, for who reads them outside of the JVM. */
 public final class Writers implements Serializable {

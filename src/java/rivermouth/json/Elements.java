@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.DataTypes;
 
-import rivermouth.plan.Calls;
+import rivermouth.internals.plan.Calls;
 
 /**
  * The elements of JSON arrays, each as the bytes that it is in its array.

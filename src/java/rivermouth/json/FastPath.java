@@ -5,14 +5,14 @@ import java.io.Serializable;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
-import rivermouth.plan.Calls;
-import rivermouth.plan.OnDemand;
+import rivermouth.internals.plan.Calls;
+import rivermouth.internals.plan.OnDemand;
 
 /**
  * Documents by a schema: those that are surely JSON objects and surely fit it are read in one pass over their bytes.

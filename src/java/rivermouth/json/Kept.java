@@ -29,7 +29,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-import rivermouth.plan.Calls;
+import rivermouth.internals.plan.Calls;
 
 /**
  * Values of text columns that are no strings, kept as JSON text: numbers as they were sent, digit by digit, and no blanks

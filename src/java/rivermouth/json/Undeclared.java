@@ -24,7 +24,7 @@ import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
-import rivermouth.plan.Calls;
+import rivermouth.internals.plan.Calls;
 
 /**
  * What JSON documents have that a schema does not: fields, and values that are none of their column's type.

@@ -27,7 +27,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.TaskCompletionListener;
 
-import rivermouth.plan.Calls;
+import rivermouth.internals.plan.Calls;
 
 /**
  * Records of Kafka, whatever their timestamps: Spark's own reader fails where one is too large for microseconds.

@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
 import org.apache.hadoop.fs.Path;
 
 /** Puts of which the server says who was first. */
-final class Conditional {
+public final class Conditional {
 
     private Conditional() {}
 
@@ -22,7 +22,7 @@ final class Conditional {
      * <p>Where the answer to a put is lost, or a retry of it is refused because the first one had landed, what lies
      * there decides: nobody else writes the same bytes, so equal ones are this very put's.
      */
-    static boolean put(FileSystem files, Path path, byte[] content) throws IOException {
+    public static boolean put(FileSystem files, Path path, byte[] content) throws IOException {
         try {
             FSDataOutputStreamBuilder<?, ?> how = files.createFile(path);
             // Nothing is asked beforehand.
@@ -39,7 +39,7 @@ final class Conditional {
     }
 
     /** Writes all and closes; an object comes into being by that. */
-    static void write(FSDataOutputStream stream, byte[] content) throws IOException {
+    public static void write(FSDataOutputStream stream, byte[] content) throws IOException {
         try {
             stream.write(content);
         } catch (IOException | RuntimeException broken) {

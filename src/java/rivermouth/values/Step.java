@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-import rivermouth.plan.Calls;
+import rivermouth.internals.plan.Calls;
 
 /** What is made of each value, or why it is refused. It stands in a plan and goes to the tasks with it. */
 public abstract class Step implements Serializable {

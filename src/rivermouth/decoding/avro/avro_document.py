@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import StructType
 
-from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.jvm import java_objects, jvm_classes
 from rivermouth.decoding.jvm.jvm_classes import JAVA_ERRORS
 from rivermouth.decoding.registry import schema_headers, schema_registry
 from rivermouth.decoding.registry.schema_registry import RegistryAccess
@@ -88,7 +88,7 @@ def decoded(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
     Raises:
         ValueError: A schema cannot be used; the text says why.
     """
-    return ClassicColumn(_decoder(spark, encoding).decoded(_names(spark, columns)))
+    return ClassicColumn(_decoder(spark, encoding).decoded(java_objects.strings(spark, columns)))
 
 
 def explained(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
@@ -97,7 +97,7 @@ def explained(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
     Raises:
         ValueError: A schema cannot be used; the text says why.
     """
-    return ClassicColumn(_decoder(spark, encoding).explained(_names(spark, columns)))
+    return ClassicColumn(_decoder(spark, encoding).explained(java_objects.strings(spark, columns)))
 
 
 def growing(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
@@ -106,7 +106,7 @@ def growing(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
     Raises:
         ValueError: A schema cannot be used; the text says why.
     """
-    return ClassicColumn(_decoder(spark, encoding).growing(_names(spark, columns)))
+    return ClassicColumn(_decoder(spark, encoding).growing(java_objects.strings(spark, columns)))
 
 
 def written(spark: SparkSession, encoding: Encoding, writer: int) -> StructType:
@@ -184,15 +184,6 @@ def _decoder(spark: SparkSession, encoding: Encoding) -> Any:
         )
     except JAVA_ERRORS as error:
         raise schema_registry.told(error) from None
-
-
-def _names(spark: SparkSession, columns: tuple[str, ...]) -> Any:
-    """Names as an array of Java's."""
-    gateway = spark.sparkContext._gateway  # noqa: SLF001
-    array = gateway.new_array(gateway.jvm.String, len(columns))  # type: ignore[union-attr]
-    for place, name in enumerate(columns):
-        array[place] = name
-    return array
 
 
 def _java(spark: SparkSession, name: str) -> Any:

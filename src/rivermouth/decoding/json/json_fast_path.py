@@ -12,6 +12,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from rivermouth import names
 from rivermouth.decoding.json import json_spark_columns
 from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.jvm.java_objects import java_frame, java_session
 from rivermouth.decoding.times.json_times import TimeByForm
 from rivermouth.schemas import column_types
 
@@ -38,9 +39,9 @@ def reader(spark: SparkSession, declared: T.StructType, exact: Exact) -> Any:
     """Our reader (a ``json.FastPath``) of documents with these columns."""
     read = _in_documents(declared)
     utc = spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    values = jvm_classes.found(spark, "plan.OnDemand").values(spark._jsparkSession, names.VALUE)  # noqa: SLF001
+    values = jvm_classes.found(spark, "internals.plan.OnDemand").values(java_session(spark), names.VALUE)
     others = json_spark_columns.in_one_column(DataFrame(values, spark), declared)
-    return jvm_classes.made(spark, "json.FastPath", read.json(), utc, json.dumps(exact), others._jdf)  # noqa: SLF001
+    return jvm_classes.made(spark, "json.FastPath", read.json(), utc, json.dumps(exact), java_frame(others))
 
 
 def kept(spark: SparkSession, declared: T.StructType, of: str) -> Column:

@@ -8,6 +8,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.classic.column import Column as ClassicColumn
 
+from rivermouth.decoding.jvm.java_objects import java_class
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
@@ -17,7 +19,7 @@ _PACKAGE: Final = "rivermouth"
 
 def found(spark: SparkSession, name: str) -> Any:
     """A class of ours by its name below the package ``rivermouth``: ``avro.Decoder``."""
-    return getattr(spark._jvm, f"{_PACKAGE}.{name}")  # noqa: SLF001
+    return java_class(spark, f"{_PACKAGE}.{name}")
 
 
 def made(spark: SparkSession, name: str, *arguments: Any) -> Any:

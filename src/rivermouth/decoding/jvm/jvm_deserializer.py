@@ -12,6 +12,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth import names
 from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.jvm.java_objects import jvm
 from rivermouth.errors import DeserializerLost, DeserializerUnusable
 
 if TYPE_CHECKING:
@@ -88,6 +89,6 @@ def _made(spark: SparkSession, called: Deserializer) -> Any:
 
 def _has_all(spark: SparkSession, jars: Sequence[str]) -> bool:
     """Whether the session was started with these jars."""
-    path = spark._jvm.java.lang.System.getProperty("java.class.path")  # type: ignore[union-attr]  # noqa: SLF001
+    path = jvm(spark).java.lang.System.getProperty("java.class.path")
     known = f"{path}:{spark.sparkContext.getConf().get('spark.jars', '')}"
     return all(str(Path(jar).absolute()) in known for jar in jars)

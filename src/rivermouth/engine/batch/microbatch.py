@@ -20,7 +20,7 @@ from rivermouth.engine.batch.pipeline import (
 from rivermouth.engine.batch.recovery import recount, recover
 from rivermouth.engine.events import BatchDone, BatchSkipped
 from rivermouth.errors import CountsDisagree
-from rivermouth.ports.spark.observed import Observed
+from rivermouth.ports.internals.observed import Observed
 from rivermouth.rows import envelope, explode, routing
 from rivermouth.rows.columns import number_keys
 

@@ -16,9 +16,9 @@ from rivermouth.domain.ledger.dropping import dropped_by
 from rivermouth.domain.ledger.undeclared_names import NO_NAMES
 from rivermouth.engine.events import BatchDone
 from rivermouth.errors import CountsDisagree
-from rivermouth.ports.delta import delta_table
-from rivermouth.ports.spark.expressions import is_of_the_day
-from rivermouth.ports.spark.prepared_plan import Prepared
+from rivermouth.ports.internals import delta_snapshot
+from rivermouth.ports.internals.expressions import is_of_the_day
+from rivermouth.ports.internals.prepared_plan import Prepared
 from rivermouth.rows import checks, conform, dead_letter, envelope, explode, partition_values, routing, split_changes
 from rivermouth.rows.columns import table_columns
 from rivermouth.rows.columns.epochs import epoch_now, epoch_then
@@ -192,7 +192,7 @@ def write_entry(run: FlowRun, entry: Entry) -> Commit:
     Guarantees:
         Run twice: once. Stopped half-way: the entry is there or not.
     """
-    empty = run.spark.createDataFrame([], delta_table.table_state(run.spark, run.places.table).columns)
+    empty = run.spark.createDataFrame([], delta_snapshot.table_state(run.spark, run.places.table).columns)
     return Append().write(empty, Target(run.ledger, run.table_id, run.position.version), entry)
 
 

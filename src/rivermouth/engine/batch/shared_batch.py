@@ -21,9 +21,9 @@ from rivermouth.engine.events import BatchSkipped
 from rivermouth.engine.flow.shared_part import SharedBatchPart
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import CommitLost
-from rivermouth.ports.delta.multi_table_write import PartedFiles, takes
+from rivermouth.ports.internals.multi_table_write import PartedFiles, takes
+from rivermouth.ports.internals.observed import ObservedEach
 from rivermouth.ports.sources.table_source import TableSource
-from rivermouth.ports.spark.observed import ObservedEach
 from rivermouth.rows import envelope, routing
 from rivermouth.rows.columns import number_keys
 from rivermouth.sinks._target import Target

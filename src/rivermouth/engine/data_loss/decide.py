@@ -15,7 +15,8 @@ from rivermouth.engine.batch.recovery import finish_decision, recount, recover
 from rivermouth.engine.data_loss.duplicates import check_doubles
 from rivermouth.engine.events import DecisionRecorded
 from rivermouth.errors import DecisionRefused, EpochColumnTaken
-from rivermouth.ports.delta import delta_ddl, delta_table
+from rivermouth.ports.delta import delta_ddl
+from rivermouth.ports.internals import delta_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -179,7 +180,7 @@ def add_epoch_column(run: FlowRun) -> None:
         Run twice: the second time finds it.
     """
     check_epoch_column(run.flow, run.columns)
-    columns = delta_table.table_state(run.spark, run.places.table).columns
+    columns = delta_snapshot.table_state(run.spark, run.places.table).columns
     taken = next((column for column in columns if column.name.lower() == names.EPOCH_COLUMN), None)
     if taken is None:
         added = [StructField(names.EPOCH_COLUMN, IntegerType())]

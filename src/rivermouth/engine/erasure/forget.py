@@ -26,6 +26,7 @@ from rivermouth.errors import CommitLost, ForgetRefused
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_merge import delete
 from rivermouth.ports.delta.table_ledger import app_id
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.side_tables import erased_records
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _on(run: FlowRun, chosen: ErasureSelection, order: ChangeOrder | None) -> Co
 
 
 def _report(run: FlowRun, request: ForgetRequest, chosen: ErasureSelection) -> ForgetReport:
-    state = delta_table.table_state(run.spark, run.places.table)
+    state = delta_snapshot.table_state(run.spark, run.places.table)
     promised = table_files.interval_s(state.properties.get(_RETENTION, "")) or 0.0
     found = bool(chosen.rows or chosen.dead_letters or chosen.remembered)
     return ForgetReport(

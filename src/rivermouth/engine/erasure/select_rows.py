@@ -26,9 +26,9 @@ from rivermouth.engine.batch.pipeline import (
     without_fail_policies,
 )
 from rivermouth.errors import ForgetRefused, first_line
-from rivermouth.ports.delta import delta_table
-from rivermouth.ports.spark.expressions import columns_in, forbidden
-from rivermouth.ports.spark.persisted import computed
+from rivermouth.ports.internals import delta_snapshot
+from rivermouth.ports.internals.expressions import columns_in, forbidden
+from rivermouth.ports.internals.persisted import computed
 from rivermouth.rows import envelope, routing
 from rivermouth.rows.columns.epochs import epoch_now
 from rivermouth.rows.dead_letter import COLUMNS as LETTER_COLUMNS
@@ -146,7 +146,7 @@ def _stamp(run: FlowRun, table: DataFrame) -> Column:
 def _check_table(run: FlowRun) -> None:
     """Nothing, if rows of this table can be erased."""
     table = run.places.name
-    properties = delta_table.table_state(run.spark, run.places.table).properties
+    properties = delta_snapshot.table_state(run.spark, run.places.table).properties
     if properties.get(_APPEND_ONLY, "").lower() == "true":
         fix = f"ALTER TABLE delta.{names.quoted(run.places.table)} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')"
         raise ForgetRefused(table=table, detail=f"its property {_APPEND_ONLY} lets no row go", fix=fix)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.ports.delta import delta_ddl, delta_table
+from rivermouth.ports.delta import delta_ddl
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows.keyed.column_starts import ColumnStarts
 
 if TYPE_CHECKING:
@@ -23,6 +24,6 @@ def keep_column_starts(run: FlowRun) -> None:
     """
     if run.flow.keyed is None or not run.flow.keyed.partial_updates:
         return
-    properties = delta_table.table_state(run.spark, run.places.table).properties
+    properties = delta_snapshot.table_state(run.spark, run.places.table).properties
     if run.starts != ColumnStarts.from_json(properties.get(COLUMN_STARTS)):
         delta_ddl.set_property(run.spark, run.places.table, COLUMN_STARTS, run.starts.to_json())

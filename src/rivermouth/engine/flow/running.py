@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from rivermouth.engine.flow.table_shape import TableChanges
     from rivermouth.errors import LedgerVoid
     from rivermouth.ports.delta.table_ledger import TableLedger
+    from rivermouth.ports.internals.prepared_plan import Prepared
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.lake.lease import Lease
     from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
-    from rivermouth.ports.spark.prepared_plan import Prepared
     from rivermouth.side_tables.dead_letters import DeadLetterTable
     from rivermouth.side_tables.deleted_keys import Tombstones
     from rivermouth.side_tables.erased_records import Erased

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rivermouth.ports.delta.multi_table_write import PartedFiles
+from rivermouth.ports.internals.multi_table_write import PartedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

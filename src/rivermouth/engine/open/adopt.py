@@ -17,6 +17,7 @@ from rivermouth.engine.table.flow_table import change_table, table_changes
 from rivermouth.errors import AdoptionRefused, LakeNotReadable, first_line
 from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger, app_id
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.lake.checkpoint import Checkpoints
 from rivermouth.ports.lake.lake_files import PlacedFiles
 
@@ -146,7 +147,7 @@ def adopt(
     if changes:
         change_table(spark, flow, places.table, changes)
     adopt_keyed.mark(spark, flow, places.table, state.properties)
-    state = delta_table.table_state(spark, places.table)
+    state = delta_snapshot.table_state(spark, places.table)
     # Once more: from here to entry 0 nobody else may write, but until now somebody may have.
     start = _start(wish, state)
     for doubt in (start.doubt, adopt_keyed.unwritten(flow, state, shape)):
@@ -175,7 +176,7 @@ def adopt(
         listener(DecisionRecorded(flow.name, entry.number, decision))
 
 
-def _looked_at(wish: _Wish, shape: TableShape) -> tuple[delta_table.TableState, TableChanges, _Start] | None:
+def _looked_at(wish: _Wish, shape: TableShape) -> tuple[delta_snapshot.TableState, TableChanges, _Start] | None:
     """The table that is to be taken over, how it must be changed, and where the flow begins; None if it has a ledger.
 
     Raises:
@@ -189,7 +190,7 @@ def _looked_at(wish: _Wish, shape: TableShape) -> tuple[delta_table.TableState, 
     return state, changes, _start(wish, state)
 
 
-def _foreign(wish: _Wish) -> delta_table.TableState | None:
+def _foreign(wish: _Wish) -> delta_snapshot.TableState | None:
     """The newest snapshot of the table that is to be taken over; None if it has a ledger already."""
     flow, places = wish.flow, wish.places
     if unfit := adopt_keyed.unfit_sink(flow):
@@ -198,12 +199,12 @@ def _foreign(wish: _Wish) -> delta_table.TableState | None:
     if not delta_table.exists(files, places.table):
         raise wish.refused(f"there is no table at {places.table}", f"in flow {flow.name}: places: {{table: ...}}")
     ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
-    state = delta_table.table_state(wish.spark, places.table)
+    state = delta_snapshot.table_state(wish.spark, places.table)
     has_ledger = ledger.newest(1) or any(app.startswith(_OURS) for app in state.transactions)
     return None if has_ledger else state
 
 
-def _start(wish: _Wish, state: delta_table.TableState) -> _Start:
+def _start(wish: _Wish, state: delta_snapshot.TableState) -> _Start:
     """Where the flow begins behind what the table has in that state."""
     doubt = ""
     if unfit := adopt_keyed.unfit_keys(wish.spark, wish.flow, wish.places.table, state):
@@ -219,7 +220,7 @@ def _start(wish: _Wish, state: delta_table.TableState) -> _Start:
     return _Start(offsets, basis, doubt)
 
 
-def _last_rows(wish: _Wish, state: delta_table.TableState) -> Offsets:
+def _last_rows(wish: _Wish, state: delta_snapshot.TableState) -> Offsets:
     topic, partition, offset = (wish.flow.metadata_columns[name] for name in names.COORDINATES)
     there = {field.name.lower() for field in state.columns}
     missing = [name for name in (topic, partition, offset) if name.lower() not in there]
@@ -237,7 +238,7 @@ def _last_rows(wish: _Wish, state: delta_table.TableState) -> Offsets:
     return last
 
 
-def _progress(wish: _Wish, state: delta_table.TableState) -> tuple[Offsets, int, str]:
+def _progress(wish: _Wish, state: delta_snapshot.TableState) -> tuple[Offsets, int, str]:
     """Up to where the checkpoint's query has read what the table holds, the number of its last batch, and a doubt."""
     checkpoints = Checkpoints(PlacedFiles(wish.spark), wish.wanted.source)
     try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.flow.table_shape import TableShape
-    from rivermouth.ports.delta.delta_table import TableState
+    from rivermouth.ports.internals.delta_snapshot import TableState
     from rivermouth.spec import Flow
 
 

@@ -21,6 +21,7 @@ from rivermouth.engine.table.keyed_table import column_starts, columns_left
 from rivermouth.errors import LedgerVoid
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger, narrowed
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.lake.lake_files import PlacedFiles
 from rivermouth.ports.spark.session import for_flow
 from rivermouth.rows import dead_letter
@@ -172,7 +173,7 @@ def _with_schema(
     def judge(wanted: Flow) -> None:
         shape = table_shape(spark, wanted)
         if delta_table.exists(files, places.table):
-            state = delta_table.table_state(spark, places.table)
+            state = delta_snapshot.table_state(spark, places.table)
             table_changes(wanted, places.table, state, shape, adopting=start.adoption is not None)
 
     return ensured(
@@ -238,7 +239,7 @@ def load_flow(
         RivermouthError: What is wrong with the table or its ledger.
     """
     files = PlacedFiles(spark)
-    state = delta_table.table_state(spark, places.table)
+    state = delta_snapshot.table_state(spark, places.table)
     table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
     void = None
     try:

@@ -22,7 +22,7 @@ from rivermouth.engine.schema.infer import infer
 from rivermouth.engine.schema.kept_schemas import look_of, newest, with_columns
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import RivermouthError
-from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows.columns.table_columns import derived_columns
 from rivermouth.schemas.schema_versions import KeptSchema, file_name, versions_of
 
@@ -146,7 +146,7 @@ def _schema_of_table(spark: SparkSession, flow: Flow, places: FlowPlaces, kafka:
 
     That is so of a flow that selects or explodes: of the fields that it read its table does not tell.
     """
-    state = delta_table.table_state(spark, places.table)
+    state = delta_snapshot.table_state(spark, places.table)
     others = {name.lower() for name in (*flow.metadata_columns.values(), *derived_columns(flow))}
     fields = [each for each in state.columns if each.name.lower() not in others]
     try:

@@ -12,6 +12,7 @@ from rivermouth.domain.kafka.kafka_options import java_options
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.engine.table.problems import fix_of
 from rivermouth.errors import SourceWhereInvalid, first_line
+from rivermouth.ports.internals.expressions import forbidden, forbidden_within, is_of_the_day, repeatable
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.kafka.kafka_source import KafkaSource
 from rivermouth.ports.lake.lake_files import PlacedFiles
@@ -20,7 +21,6 @@ from rivermouth.ports.lake.storage_checks import check_same_place
 from rivermouth.ports.sources.snapshot_source import SnapshotSource
 from rivermouth.ports.sources.table_source import TableSource
 from rivermouth.ports.sources.table_values import TableValues
-from rivermouth.ports.spark.expressions import forbidden, forbidden_within, is_of_the_day, repeatable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,7 @@ from rivermouth.errors import (
     RivermouthError,
     first_line,
 )
-from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.spark.session import has_ended
 from rivermouth.rows import envelope
 
@@ -161,7 +161,7 @@ def _once(ranges: Ranges, run: FlowRun, batch: DataFrame | None, backlog: int | 
 def _look_again(run: FlowRun) -> None:
     """After a failure nobody knows which commit landed: the table does."""
     with run.lock:
-        standing = run.ledger.position(delta_table.table_state(run.spark, run.places.table).transactions)
+        standing = run.ledger.position(delta_snapshot.table_state(run.spark, run.places.table).transactions)
         run.position = dataclasses.replace(standing, entry=dataclasses.replace(standing.entry, flow=run.flow.name))
         recover(run)
 

@@ -24,7 +24,7 @@ from rivermouth.engine.schema.writer_schemas import grown_by, writers_of
 from rivermouth.engine.table.flow_table import change_table, table_changes, table_shape
 from rivermouth.engine.table.keyed_table import column_starts, columns_left
 from rivermouth.errors import SchemaChanged
-from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows import conform, envelope, explode
 from rivermouth.schemas import open_fields
 from rivermouth.schemas.column_types import name_in_json
@@ -105,13 +105,18 @@ def foreseen(run: FlowRun, rows: DataFrame) -> Flow:
     flow = run.flow
     if not flow.policies.grows:
         return flow
-    room = GrowthLimit(run.spark, run.places.table, delta_table.table_state(run.spark, run.places.table), run.columns)
+    room = _growth_limit(run)
     while (growth := _growth_by(flow, _suspects(run, flow, rows), room)[1]) is not None:
         wider = with_columns(flow, marked(flow, growth.schema))
         if wider == flow:
             break
         flow = wider
     return flow
+
+
+def _growth_limit(run: FlowRun) -> GrowthLimit:
+    table = run.places.table
+    return GrowthLimit(run.spark, table, delta_snapshot.table_state(run.spark, table), run.columns)
 
 
 def _grow(run: FlowRun, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema, int] | None:
@@ -121,7 +126,7 @@ def _grow(run: FlowRun, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema, in
         _stop_on_change(run.flow, suspects)
     kept = newest(run.flow, run.files, run.places)
     flow = run.flow if kept is None else with_columns(run.flow, kept.schema)
-    room = GrowthLimit(run.spark, run.places.table, delta_table.table_state(run.spark, run.places.table), run.columns)
+    room = _growth_limit(run)
     records, growth, writers = _growth_by(flow, suspects, room)
     if growth is not None:
         kept = _keep(run, flow, growth, records, () if kept is None else kept.open)
@@ -168,7 +173,7 @@ def reshape(run: FlowRun, flow: Flow) -> None:
         No row is written. Run twice: the second time finds the table changed.
     """
     shape = table_shape(run.spark, flow)
-    state = delta_table.table_state(run.spark, run.places.table)
+    state = delta_snapshot.table_state(run.spark, run.places.table)
     changes = table_changes(flow, run.places.table, state, shape)
     columns = shape.columns.names
     left = columns_left(columns, state.columns.names)
@@ -306,7 +311,7 @@ def _keep(run: FlowRun, flow: Flow, growth: Growth, records: int, was_open: Iter
     )
     # What speaks against it is raised before it is kept.
     wanted, table = with_columns(flow, kept.schema), run.places.table
-    table_changes(wanted, table, delta_table.table_state(run.spark, table), table_shape(run.spark, wanted))
+    table_changes(wanted, table, delta_snapshot.table_state(run.spark, table), table_shape(run.spark, wanted))
     if run.files.create(f"{folder}/{file_name(number)}", kept.to_text()):
         return kept
     # Somebody has updated it meanwhile: what that lacks is met when the batch is tried again.

@@ -18,7 +18,7 @@ from rivermouth.schemas.evolution import GROWN, Growth
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.ports.delta.delta_table import TableState
+    from rivermouth.ports.internals.delta_snapshot import TableState
     from rivermouth.spec import Flow
 
 Grow = Callable[[Collection[str]], Growth | None]

@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, MapType, StructField, StructType, Varia
 from rivermouth import names
 from rivermouth.engine.table.problems import condition_over, fix_of
 from rivermouth.errors import ExpectationInvalid, LayoutInvalid, first_line
-from rivermouth.ports.spark.expressions import forbidden, forbidden_within
+from rivermouth.ports.internals.expressions import forbidden, forbidden_within
 from rivermouth.rows import checks, partition_values
 from rivermouth.rows.columns import table_columns
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, MapType
@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, MapType
 from rivermouth import names
 from rivermouth.engine.table.problems import fix_of
 from rivermouth.errors import ExplodeInvalid, first_line
-from rivermouth.ports.spark.expressions import forbidden, forbidden_within, repeatable, star_within
+from rivermouth.ports.internals.expressions import forbidden, forbidden_within, is_projection, repeatable, star_within
 from rivermouth.rows import explode
 from rivermouth.schemas import column_types
 from rivermouth.spec import ArrayFormat, require_capability
@@ -81,10 +81,7 @@ def _words(exploded: str | None) -> str:
 
 
 def _refused(found: DataFrame) -> str | None:
-    plan: Any = found._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark shows plans only in words
-    while plan.nodeName() == "Project":
-        plan = plan.child()
-    if plan.children().size():
+    if not is_projection(found):
         return _SEVERAL
     if refused := forbidden_within(found):
         return refused

@@ -22,6 +22,7 @@ from rivermouth.errors import (
     first_line,
 )
 from rivermouth.ports.delta import delta_ddl, delta_table
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows import conform, reserved_names
 from rivermouth.rows.columns import table_columns
 from rivermouth.schemas import type_widening
@@ -119,7 +120,7 @@ def register_table(spark: SparkSession, flow: Flow, places: FlowPlaces) -> None:
 
 
 def table_changes(
-    flow: Flow, location: str, state: delta_table.TableState, shape: TableShape, *, adopting: bool = False
+    flow: Flow, location: str, state: delta_snapshot.TableState, shape: TableShape, *, adopting: bool = False
 ) -> TableChanges:
     """How the table must be changed to take what the flow writes; nothing of it is done.
 

@@ -15,7 +15,7 @@ from rivermouth.engine.flow.column_starts import COLUMN_STARTS
 from rivermouth.engine.table.problems import condition_over, fix_of
 from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
-from rivermouth.ports.spark.expressions import columns_in, forbidden, forbidden_within
+from rivermouth.ports.internals.expressions import columns_in, forbidden, forbidden_within
 from rivermouth.rows import conform
 from rivermouth.rows.columns import table_columns
 from rivermouth.rows.keyed import history, partial_updates, snapshots
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.engine.table.problems import Problems
-    from rivermouth.ports.delta.delta_table import TableState
+    from rivermouth.ports.internals.delta_snapshot import TableState
     from rivermouth.spec import Flow, KeyedSink, Sink
 
 _KEYS, _SEQUENCE, _VERSIONS = "rivermouth.keys", "rivermouth.sequence_by", "rivermouth.versions"

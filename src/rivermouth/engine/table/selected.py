@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructField, StructType
@@ -12,7 +12,7 @@ from rivermouth import names
 from rivermouth.decoding import record_keys
 from rivermouth.engine.table.problems import condition_over, fix_of
 from rivermouth.errors import ProjectInvalid, SelectInvalid, first_line
-from rivermouth.ports.spark.expressions import forbidden, forbidden_within, star_within
+from rivermouth.ports.internals.expressions import forbidden, forbidden_within, is_projection, star_within
 from rivermouth.rows import conform
 from rivermouth.rows.columns import select_columns
 from rivermouth.schemas import column_types
@@ -94,10 +94,7 @@ def _columns(rows: DataFrame, expression: str) -> list[StructField]:
     except PySparkException as error:
         example = f"select: ['*', {condition_over(rows.columns)} AS is_there]"
         raise _Refused(first_line(error), fix_of(error, rows.columns, example)) from error
-    plan: Any = selected._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark shows plans only in words
-    while plan.nodeName() == "Project":
-        plan = plan.child()
-    if plan.children().size():
+    if not is_projection(selected):
         msg = "it goes over several rows, or makes several of one: each record is one row"
         raise _Refused(msg, "select one column of each record; for a row of each element of an array write explode:")
     if refused := forbidden_within(selected):

@@ -1,17 +1,14 @@
-"""Rows appended to a Delta table in one commit with the ledger's entry, in the steps of Delta's own writer."""
+"""Rows appended to a Delta table in one commit with the ledger's entry."""
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from rivermouth.ports.delta.delta_table import conflicts
+from rivermouth.ports.internals.delta_transaction import append_onto
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-_DELTA: Final = "org.apache.spark.sql.delta"
-STATISTICS_CONF: Final = "spark.databricks.delta.stats.collect"
+    from pyspark.sql import DataFrame
 
 
 def append(
@@ -41,7 +38,7 @@ def append(
         Run twice with one ``app_version``: Delta skips the second. Of two at once one is refused. Stopped
         half-way: no commit, and files that no version names.
     """
-    if onto is not None and _append_onto(rows, location, onto, app_id, app_version, metadata, by_footers=by_footers):
+    if onto is not None and append_onto(rows, location, onto, app_id, app_version, metadata, by_footers=by_footers):
         return
     (
         rows.write.format("delta")
@@ -60,81 +57,6 @@ def append_alone(rows: DataFrame, location: str, *, onto: int, app_id: str, app_
         As ``append``.
     """
     try:
-        return _append_onto(rows, location, onto, app_id, app_version, metadata, alone=True)
+        return append_onto(rows, location, onto, app_id, app_version, metadata, alone=True)
     except conflicts():
         return False
-
-
-def _append_onto(
-    rows: DataFrame,
-    location: str,
-    version: int,
-    app_id: str,
-    app_version: int,
-    metadata: str,
-    *,
-    alone: bool = False,
-    by_footers: bool = False,
-) -> bool:
-    """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere.
-
-    Other appends are let pass unless it shall be ``alone``.
-    """
-    jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - Delta's transactions have no Python API
-    session: Any = rows.sparkSession._jsparkSession  # noqa: SLF001
-    # By whole names: py4j would look into every jar for a class that is called "org", and so on.
-    option, to_scala = getattr(jvm, "scala.Option"), jvm.PythonUtils
-    none, some = option.empty(), option.apply
-    # Delta takes its settings from the thread's session.
-    getattr(jvm, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
-    log = getattr(jvm, f"{_DELTA}.DeltaLog").forTable(session, location)
-    transaction = log.startTransaction(none, none)
-    if transaction.readVersion() != version:
-        return False
-    # As if the number had been looked for: a commit with one of this application that comes first is a conflict.
-    transaction.readTxn().addOne(app_id)
-    if alone:
-        transaction.readWholeTable()
-    mode = getattr(jvm, "org.apache.spark.sql.SaveMode").Append
-    writer = getattr(jvm, f"{_DELTA}.commands.WriteIntoDelta")(
-        log,
-        mode,
-        getattr(jvm, f"{_DELTA}.DeltaOptions")(to_scala.toScalaMap({}), session.sessionState().conf()),
-        to_scala.toSeq([]),
-        to_scala.toScalaMap({}),
-        rows._jdf,  # noqa: SLF001
-        none,
-        none,
-        False,
-    )
-    written = _with_footers if by_footers else _without_footers
-    actions = written(transaction, writer, rows.sparkSession)
-    set_transaction = getattr(jvm, f"{_DELTA}.actions.SetTransaction")
-    number = set_transaction(app_id, app_version, some(int(time.time() * 1000)))
-    operation = getattr(jvm, f"{_DELTA}.DeltaOperations$Write")(
-        mode, some(to_scala.toSeq([])), none, some(metadata), none, none, none, none, none
-    )
-    transaction.commit(actions.appended(number), operation)
-    return True
-
-
-def _without_footers(transaction: Any, writer: Any, spark: SparkSession) -> Any:
-    """The actions that add the writer's files, with the statistics that Delta works out from every row."""
-    java: Any = spark._jvm  # noqa: SLF001 - Delta's transactions have no Python API
-    return writer.write(transaction, spark._jsparkSession, getattr(java, "scala.Option").empty(), False)  # noqa: SLF001
-
-
-def _with_footers(transaction: Any, writer: Any, spark: SparkSession) -> Any:
-    """The same actions, with the same statistics; from the footers of the files where they know them all."""
-    java: Any = spark._jvm  # noqa: SLF001 - Delta's transactions have no Python API
-    session: Any = spark._jsparkSession  # noqa: SLF001
-    footers, snapshot = getattr(java, "rivermouth.stats.Footers"), transaction.snapshot()
-    wanted = spark.conf.get(STATISTICS_CONF, "true") == "true"
-    if not (wanted and footers.suffice(snapshot)):
-        return _without_footers(transaction, writer, spark)
-    spark.conf.set(STATISTICS_CONF, "false")
-    try:
-        actions = _without_footers(transaction, writer, spark)
-    finally:
-        spark.conf.unset(STATISTICS_CONF)
-    return footers.told(actions, snapshot, snapshot.path().getParent(), session.sessionState().newHadoopConf())

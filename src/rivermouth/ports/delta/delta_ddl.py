@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivermouth.names import quoted
-from rivermouth.ports.delta.delta_table import MAPPING, needs_mapping, table_state
+from rivermouth.ports.delta.delta_table import MAPPING, needs_mapping
+from rivermouth.ports.internals.delta_snapshot import table_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from rivermouth.errors import MaintenanceConflict, MaintenanceFailed, OptimizeRefused, first_line
 from rivermouth.names import did_you_mean, quoted
 from rivermouth.ports.delta.delta_table import conflicts
-from rivermouth.ports.spark.expressions import forbidden
+from rivermouth.ports.internals.expressions import forbidden
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth.names import folded
 from rivermouth.ports.delta.delta_table import METADATA_CONF
-from rivermouth.ports.delta.single_pass_merge import merge_once
+from rivermouth.ports.internals.single_pass_merge import merge_once
 from rivermouth.rows.keyed.key_ranges import within
 from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.rows.reserved_names import VECTORS

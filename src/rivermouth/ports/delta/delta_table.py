@@ -10,10 +10,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth import names
+from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.lake.lake_files import PlacedFiles
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ _TEMPORARY_FILE = re.compile(r"^\.+\d{20}\.json\..+\.tmp(\.crc)?$")
 _HARMLESS: Final = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UPGRADE PROTOCOL"})
 MAPPING: Final = "delta.columnMapping.mode"
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
-_DELTA: Final = "org.apache.spark.sql.delta"
 METADATA_CONF: Final = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -226,83 +225,6 @@ def empty(spark: SparkSession, location: str, *, app_id: str, app_version: int, 
         .option("userMetadata", metadata)
         .save(location)
     )
-
-
-def table_state(spark: SparkSession, location: str) -> TableState:
-    """What the table's newest snapshot says: id, version, columns, and transaction numbers by application."""
-    jvm: Any = spark._jvm  # noqa: SLF001 - the transaction numbers have no public Python API
-    log = getattr(jvm, f"{_DELTA}.DeltaLog").forTable(spark._jsparkSession, location)  # noqa: SLF001
-    none = getattr(jvm, "scala.Option").empty()
-    snapshot = log.update(False, none, none)
-    from pyspark.sql.types import StructType  # noqa: PLC0415 - only for the annotation elsewhere
-
-    metadata = snapshot.metadata()
-    return TableState(
-        table_id=metadata.id(),
-        version=snapshot.version(),
-        columns=StructType.fromJson(json.loads(metadata.schemaString())),
-        partition_by=tuple(_members(metadata.partitionColumns())),
-        properties=_mapping(metadata.configuration()),
-        transactions=_Transactions(snapshot),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class TableState:
-    """A table's newest snapshot, as far as the ledger needs it.
-
-    Attributes:
-        table_id: Delta's UUID of the table.
-        version: The snapshot's version.
-        columns: The table's columns.
-        partition_by: Names of its partition columns.
-        properties: Its table properties.
-        transactions: Newest transaction number by application id; looking into it costs Spark jobs.
-    """
-
-    table_id: str
-    version: int
-    columns: StructType
-    partition_by: tuple[str, ...]
-    properties: Mapping[str, str]
-    transactions: Mapping[str, int]
-
-
-def _mapping(found: Any) -> dict[str, Any]:
-    """A map of Scala's."""
-    keys = found.keysIterator()
-    pairs: dict[str, Any] = {}
-    while keys.hasNext():
-        key = keys.next()
-        pairs[key] = found.apply(key)
-    return pairs
-
-
-def _members(found: Any) -> Iterator[str]:
-    """Those of a sequence of Scala's."""
-    members = found.iterator()
-    while members.hasNext():
-        yield members.next()
-
-
-class _Transactions(Mapping[str, int]):
-    """A snapshot's transaction numbers, read when first asked for: Delta rebuilds the table's state for them."""
-
-    def __init__(self, snapshot: Any) -> None:
-        self._snapshot = snapshot
-
-    def __getitem__(self, app_id: str) -> int:
-        return self._numbers[app_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._numbers)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return _mapping(self._snapshot.transactions())
 
 
 def _log(location: str) -> str:

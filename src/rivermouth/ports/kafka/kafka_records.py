@@ -7,15 +7,16 @@ Spark's reader ends the job (``KAFKA_MALFORMED_RECORD_TIMESTAMP``) whenever it c
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth import names
 from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.jvm.java_objects import jvm
 from rivermouth.domain.ledger.offset_ranges import flat
-from rivermouth.ports.spark.prepared_plan import planned
+from rivermouth.ports.internals.prepared_plan import planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,8 +44,7 @@ def frame(spark: SparkSession, options: Mapping[str, str], ranges: Ranges, tasks
         ranges: What to read; not empty.
         tasks: In how many parts each partition is read, if it is said.
     """
-    jvm: Any = spark._jvm  # noqa: SLF001 - as PySpark itself reaches classes
-    client = jvm.java.util.HashMap()
+    client = jvm(spark).java.util.HashMap()
     for name, value in options.items():
         client.put(name, value)
     records = jvm_classes.made(spark, _CLASS, client)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
-from py4j.java_gateway import JavaClass
-
+from rivermouth.decoding.jvm.java_objects import java_class
 from rivermouth.domain.kafka.jaas import IAM_LOGIN
 from rivermouth.domain.kafka.kafka_options import IAM_MECHANISM
 from rivermouth.domain.kafka.source_topics import Topic
@@ -77,7 +76,7 @@ class KafkaSource:
         """
         if self.options.get("sasl.mechanism") != IAM_MECHANISM:
             return
-        if not isinstance(getattr(spark._jvm, IAM_LOGIN), JavaClass):  # noqa: SLF001 - as PySpark itself reaches classes
+        if java_class(spark, IAM_LOGIN) is None:
             raise MskJarMissing(package=_IAM_PACKAGE)
 
     def with_new_consumers(self) -> Self:

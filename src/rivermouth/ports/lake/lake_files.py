@@ -17,7 +17,9 @@ from urllib.parse import unquote, urlparse
 
 from py4j.protocol import Py4JJavaError
 
+from rivermouth.decoding.jvm.java_objects import jvm
 from rivermouth.errors import LakeNotReadable, LakeNotWritable, first_line
+from rivermouth.ports.internals.sessions import hadoop_conf
 from rivermouth.ports.lake.mounts import served_by
 
 if TYPE_CHECKING:
@@ -240,10 +242,8 @@ class HadoopFiles:
             file_system.rename(path, self._open(target)[1])
 
     def _open(self, path: str) -> tuple[Any, Any]:
-        jvm: Any = self._spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's files
-        target = jvm.org.apache.hadoop.fs.Path(path)
-        session: Any = self._spark._jsparkSession  # noqa: SLF001
-        return target.getFileSystem(session.sessionState().newHadoopConf()), target
+        target = jvm(self._spark).org.apache.hadoop.fs.Path(path)
+        return target.getFileSystem(hadoop_conf(self._spark)), target
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from urllib.parse import urlparse
 
 from rivermouth.domain.delta.table_files import StoredFile
 from rivermouth.errors import LakeNotReadable, LakeNotWritable
+from rivermouth.ports.internals.sessions import hadoop_conf
 from rivermouth.ports.lake.lake_files import LocalFiles, is_local, local_path
 
 if TYPE_CHECKING:
@@ -175,8 +176,7 @@ def reader_for(spark: SparkSession, lake: str, *, timeout_s: float = 20.0) -> La
     """A reader with the addresses and credentials that a session has."""
     if is_local(lake):
         return LakeReader({}, timeout_s=timeout_s)
-    session: Any = spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Hadoop's settings
-    words = dict(session.sessionState().newHadoopConf().getPropsWithPrefix("fs.s3a."))
+    words = dict(hadoop_conf(spark).getPropsWithPrefix("fs.s3a."))
     return LakeReader({f"{_S3}{name}": value for name, value in words.items() if value}, timeout_s=timeout_s)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlparse
 
 from py4j.protocol import Py4JJavaError
 
 from rivermouth.errors import LakeNotFenced, LakeNotWritable, PlaceAmbiguous, first_line
+from rivermouth.ports.internals.sessions import hadoop_conf
 from rivermouth.ports.lake.lake_files import files_for, is_local
 
 if TYPE_CHECKING:
@@ -103,8 +104,7 @@ def check_same_place(spark: SparkSession, places: FlowPlaces) -> None:
         PlaceAmbiguous: A place is on this machine, and this Spark would look for it elsewhere.
     """
     # What Python reads of a table and a checkpoint must be what Spark wrote.
-    session: Any = spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Hadoop's settings
-    default = str(session.sessionState().newHadoopConf().get("fs.defaultFS", "file:///"))
+    default = str(hadoop_conf(spark).get("fs.defaultFS", "file:///"))
     if default.startswith("file:"):
         return
     on_databricks = default.startswith("dbfs:")

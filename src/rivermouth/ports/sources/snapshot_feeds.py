@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from rivermouth.decoding.jvm.java_objects import jvm
 from rivermouth.errors import SnapshotSourceUnfit
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals.sessions import hadoop_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -204,9 +206,9 @@ def _check_size(place: SnapshotPlace, reader: str, what: str, size_bytes: int) -
 
 
 def _status(spark: SparkSession, path: str) -> Any:
-    jvm: Any = spark._jvm  # noqa: SLF001 - as PySpark itself reaches classes
-    found = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI.create(path) if "%" in path else path)
-    files = found.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
+    java = jvm(spark)
+    found = java.org.apache.hadoop.fs.Path(java.java.net.URI.create(path) if "%" in path else path)
+    files = found.getFileSystem(hadoop_conf(spark))
     return files.getFileStatus(found) if files.exists(found) else None
 
 

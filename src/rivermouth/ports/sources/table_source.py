@@ -18,6 +18,7 @@ from rivermouth.domain.ledger.sampling import Record
 from rivermouth.errors import SourceBehind, SourceNotMade, SourceUnfit, TableForeign
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
+from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows import envelope
 
 if TYPE_CHECKING:
@@ -284,7 +285,7 @@ class TableSource:
             if self._spark is None:
                 raise
             # The log was cleaned; the snapshot knows better.
-            return self._ledger.position(delta_table.table_state(self._spark, self._location).transactions)
+            return self._ledger.position(delta_snapshot.table_state(self._spark, self._location).transactions)
 
     def _check_fit(self, entry: Entry) -> None:
         for topic in entry.epochs:
@@ -338,6 +339,6 @@ def _of(offsets: Offsets, topics: Mapping[str, Topic]) -> Offsets:
 
 def _planned(rows: DataFrame) -> DataFrame:
     # What stands in a table is told without Spark.
-    from rivermouth.ports.spark.prepared_plan import planned  # noqa: PLC0415
+    from rivermouth.ports.internals.prepared_plan import planned  # noqa: PLC0415
 
     return planned(rows)

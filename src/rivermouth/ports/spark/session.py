@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import launch_gateway
@@ -21,6 +20,7 @@ from rivermouth.domain.kafka.kafka_options import text
 from rivermouth.domain.project.catalog import METASTORE_URIS, OF_THE_METASTORE
 from rivermouth.errors import RivermouthError, SessionSettled, SparkNotStarted, first_line
 from rivermouth.ports import java
+from rivermouth.ports.internals import gateway, sessions, versions
 from rivermouth.ports.lake.storage_checks import CONDITIONAL_LOG_STORE
 from rivermouth.ports.spark import python_package, session_checks, session_conf
 
@@ -35,26 +35,6 @@ _END_TIMEOUT_S: Final = 10.0
 _LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)")
 
 _PYTHON: Final = "spark.pyspark.python"
-
-_ASKED_FOR: Final = (
-    "PythonUtils",
-    "PythonSQLUtils",
-    "functions",
-    "org.apache.spark.sql.functions",
-    "PythonErrorUtils",
-    "PythonRDD",
-    "SerDeUtil",
-    "SimplePythonFunction",
-    "org.apache.spark.sql.classic.SparkSession",
-    "org.apache.spark.sql.internal.SQLConf",
-    "org.apache.spark.util.Utils",
-)
-# Package by package; the first two of these for each error that the JVM raises, to find out which it is.
-_ASKED_FOR_IN_PARTS: Final = (
-    "py4j.reflection.TypeUtil",
-    "org.apache.spark.util.Utils",
-    "io.delta.tables.DeltaTable",
-)
 
 
 def start(
@@ -90,9 +70,9 @@ def start(
     """
     session_checks.check_classic()
     users = session_conf.users_conf(settings)
-    if _active():
+    if gateway.context_is_active():
         return _clone(SparkSession.builder.getOrCreate(), users, schemes)
-    if not _launches():
+    if not gateway.launches():
         return _clone(_submitted(users, schemes), users, schemes)
     found = java.find()
     os.environ["JAVA_HOME"] = str(found.home)
@@ -116,14 +96,15 @@ def start(
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
         # Spark reads most of its SQL settings no sooner than this: a wrong one is told here, with its name.
-        session._jsparkSession.sessionState()  # noqa: SLF001 - nothing of PySpark asks for it by itself
+        sessions.read_settings(session)
+        versions.check(session)
         _prepare(session)
     except RivermouthError:
         raise
     except Exception as error:
         # Java's exceptions are asked for their text where they are.
         detail = _cause(error, log)
-        _end_jvm(_END_TIMEOUT_S)
+        gateway.end_jvm(_END_TIMEOUT_S)
         fix = f"less {log}" if log is not None else "read what Spark said on this terminal"
         if isinstance(error, CapturedException):  # of the session, and nowhere else
             fix = "correct what it names under spark: conf"
@@ -131,19 +112,9 @@ def start(
     return session
 
 
-def _active() -> bool:
-    """Whether this process has a session already, ours or a user's own."""
-    return SparkContext._active_spark_context is not None  # noqa: SLF001 - PySpark keeps it there
-
-
-def _launches() -> bool:
-    """Whether a session would start a JVM: none is there, nor is this process told of one, as by spark-submit."""
-    return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ  # noqa: SLF001 - PySpark's
-
-
 def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
     """The session of a job of spark-submit that has none yet; what was said there wins."""
-    SparkContext._ensure_initialized()  # noqa: SLF001 - or SparkConf would not hear of it
+    gateway.connect()  # or SparkConf would not hear of it
     said = SparkConf()
     wanted = {name: session_conf.SETTINGS[name] for name in session_conf.OF_DELTA}
     if "s3a" in schemes:
@@ -157,14 +128,15 @@ def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSessi
 
 def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
     """A clone of a session that is not ours, with our settings and the project's as far as a session has its own."""
+    versions.check(spark)
     session_checks.check_jar(spark, schemes)
-    clone = _cloned(spark)
+    clone = sessions.cloned(spark)
     context = spark.sparkContext.getConf()
     if "s3a" in schemes and context.get("spark.delta.logStore.s3a.impl") == CONDITIONAL_LOG_STORE:
         users = {**session_conf.OBJECT_STORE, **users}
     of_delta = {name for name in session_conf.OF_DELTA if context.contains(name)}
     ours = {name: value for name, value in session_conf.SETTINGS.items() if name not in of_delta}
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no other door to it
+    hadoop = sessions.context_hadoop_conf(spark)
     there = hadoop.get(METASTORE_URIS.removeprefix("spark.hadoop."))
     # A session would take it, and go on with the metastore of its context.
     if users.get(METASTORE_URIS, there) != there:
@@ -191,30 +163,14 @@ def _unsettled(name: str) -> str:
 
 
 def _prepare(spark: SparkSession) -> None:
-    _keep_classes(spark)
+    sessions.keep_classes(spark)
     if not session_conf.in_one_jvm(spark.sparkContext.master or ""):
         python_package.ship(spark)
 
 
-def _keep_classes(spark: SparkSession) -> None:
-    """Spares each batch PySpark's search for classes that it asks the JVM for by name, again and again.
-
-    py4j looks for such a name in every package that was imported and in every jar, and does not remember.
-    """
-    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark keeps it there
-    for name in _ASKED_FOR:
-        setattr(jvm, name, getattr(jvm, name))
-    for name in _ASKED_FOR_IN_PARTS:
-        place = jvm
-        for part in name.split("."):
-            found = getattr(place, part)
-            setattr(place, part, found)
-            place = found
-
-
 def for_flow(spark: SparkSession) -> SparkSession:
     """A session of its own for one flow: same context and settings, own SQL configuration."""
-    clone = _cloned(spark)
+    clone = sessions.cloned(spark)
     said = clone.conf.getAll
     for name, value in session_conf.OF_FLOWS.items():
         if name not in said:
@@ -222,19 +178,14 @@ def for_flow(spark: SparkSession) -> SparkSession:
     return clone
 
 
-def _cloned(spark: SparkSession) -> SparkSession:
-    java_session = spark._jsparkSession.cloneSession()  # noqa: SLF001 - PySpark has no public clone
-    return SparkSession(spark.sparkContext, java_session)
-
-
 def is_given() -> bool:
     """Whether a session, or a JVM for one, is there that is not ours to end: a notebook's, or spark-submit's."""
-    return _active() or not _launches()
+    return gateway.context_is_active() or not gateway.launches()
 
 
 def has_ended(spark: SparkSession) -> bool:
     """Whether the JVM behind the session is gone: killed, or out of memory."""
-    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark keeps it there
+    process = gateway.process_of(spark)
     return process is not None and process.poll() is not None
 
 
@@ -243,18 +194,7 @@ def abandon(spark: SparkSession) -> None:
 
     PySpark's own ``stop`` would talk to the JVM first.
     """
-    gateway = spark.sparkContext._gateway  # noqa: SLF001 - as above
-    if gateway is not None:
-        gateway.close(keep_callback_server=False, close_callback_server_connections=True)
-    _forget()
-
-
-def _forget() -> None:
-    SparkContext._active_spark_context = None  # noqa: SLF001
-    SparkContext._gateway = None  # noqa: SLF001
-    SparkContext._jvm = None  # noqa: SLF001
-    SparkSession._instantiatedSession = None  # noqa: SLF001
-    SparkSession._activeSession = None  # noqa: SLF001
+    gateway.disconnect(spark)
 
 
 def end(spark: SparkSession, timeout_s: float = _END_TIMEOUT_S) -> None:
@@ -268,12 +208,12 @@ def end(spark: SparkSession, timeout_s: float = _END_TIMEOUT_S) -> None:
         stopping = threading.Thread(target=_stop_quietly, args=(spark,), name="spark-stop", daemon=True)
         stopping.start()
         stopping.join(timeout_s)
-    _end_jvm(timeout_s)
+    gateway.end_jvm(timeout_s)
 
 
 def kill(spark: SparkSession) -> None:
     """Ends the JVM at once. What it was about to commit is lost, and the ledger knows that."""
-    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - as in has_ended
+    process = gateway.process_of(spark)
     if process is not None:
         process.kill()
 
@@ -281,24 +221,6 @@ def kill(spark: SparkSession) -> None:
 def _stop_quietly(spark: SparkSession) -> None:
     with contextlib.suppress(Exception):  # the JVM is ended by its pid right after, whatever was wrong here
         spark.stop()
-
-
-def _end_jvm(timeout_s: float) -> None:
-    gateway: Any = SparkContext._gateway  # noqa: SLF001 - as in has_ended
-    if gateway is None:
-        return
-    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    with contextlib.suppress(Exception):  # of a JVM that is gone already
-        gateway.shutdown()
-    if process is not None:
-        if process.stdin is not None:
-            process.stdin.close()  # the JVM of PySpark ends with its input
-        try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    _forget()
 
 
 def _launch(conf: Mapping[str, str], log: Path | None, last_jars: Sequence[Path]) -> None:
@@ -317,8 +239,8 @@ def _launch(conf: Mapping[str, str], log: Path | None, last_jars: Sequence[Path]
             output = opened.enter_context(log.open("ab"))
             how = {"stdout": output, "stderr": output, "start_new_session": True}
         opened.enter_context(_at_the_end_of_the_class_path(last_jars))
-        gateway: Any = launch_gateway(settings, how)  # type: ignore[no-untyped-call]
-    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - PySpark takes a gateway only so
+        launched = launch_gateway(settings, how)  # type: ignore[no-untyped-call]
+    gateway.connect(launched)
 
 
 @contextlib.contextmanager

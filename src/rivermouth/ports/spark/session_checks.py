@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql.utils import is_remote
 
+from rivermouth.decoding.jvm.java_objects import java_class
 from rivermouth.errors import SessionJarMissing, SparkConnectSession
+from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.spark import session_conf
-from rivermouth.ports.spark.observed import Observed
 from rivermouth.rows.columns.aggregates import Aggregate
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check_jar(spark: SparkSession, schemes: Collection[str]) -> None:
         SessionJarMissing: The driver does not have it, or the executors do not.
     """
     option = " --s3" if "s3a" in schemes else ""
-    if not isinstance(getattr(spark._jvm, "rivermouth.plan.Observer"), JavaClass):  # noqa: SLF001 - as PySpark does
+    if java_class(spark, "rivermouth.internals.plan.Observer") is None:
         raise SessionJarMissing(place="driver", option=option)
     if session_conf.in_one_jvm(spark.sparkContext.master or ""):
         return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyspark
 
 from rivermouth.domain.kafka.kafka_options import text
+from rivermouth.ports.internals import settings as internals
 from rivermouth.ports.lake.storage_checks import CONDITIONAL_LOG_STORE
 from rivermouth.ports.spark import class_archive, jars
 
@@ -32,12 +33,10 @@ REDACTION: Final = (
 _LOCAL_DISK: Final[Mapping[str, str]] = {
     "spark.hadoop.fs.file.impl": "rivermouth.disk.LocalDisk",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "rivermouth.disk.LocalDiskContext",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    "spark.sql.streaming.checkpointFileManagerClass": internals.CHECKPOINT_FILES,
 }
 OBJECT_STORE: Final[Mapping[str, str]] = {
-    "spark.sql.streaming.checkpointFileManagerClass": "rivermouth.store.ConditionalCheckpointFiles",
+    "spark.sql.streaming.checkpointFileManagerClass": internals.CONDITIONAL_CHECKPOINT_FILES,
     # Nothing is looked for before an object is made: names are new, or meant to be taken.
     "spark.hadoop.fs.s3a.performance.flags": "create",
 }
@@ -57,7 +56,7 @@ DIST_CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"
 
 SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.catalog.spark_catalog": internals.DELTA_CATALOG,
     # Any other zone makes Delta rebuild the table's state at every commit, and timestamps without an
     # offset are UTC by our own rule.
     "spark.sql.session.timeZone": "UTC",
@@ -76,7 +75,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     # Where a stage has no rows it would leave out what is above it, and what is observed there.
-    "spark.sql.adaptive.optimizer.excludedRules": ("org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"),
+    "spark.sql.adaptive.optimizer.excludedRules": internals.EMPTY_RELATIONS,
     # Spark writes down every plan in words, for its UI; these are the fewest.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.stopTimeout": "60s",

@@ -1,0 +1,52 @@
+"""Java's objects behind those of PySpark, which keeps them in attributes that are not public.
+
+Only this module and ``ports/internals`` read these attributes; ``tools/spark_internals.py`` checks it.
+"""
+
+# ruff: noqa: SLF001 - this is the place for it
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import JavaClass
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def jvm(spark: SparkSession) -> Any:
+    """The names of the session's JVM, as py4j looks them up."""
+    return spark._jvm
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A class by its full name; None if the JVM has none of that name."""
+    found = getattr(spark._jvm, name)  # in one look-up: py4j would ask every jar for a class that is called "org"
+    return found if isinstance(found, JavaClass) else None
+
+
+def java_session(spark: SparkSession) -> Any:
+    """Java's session."""
+    return spark._jsparkSession
+
+
+def java_frame(frame: DataFrame) -> Any:
+    """Java's frame."""
+    return frame._jdf
+
+
+def java_column(column: Column) -> Any:
+    """Java's column."""
+    return column._jc
+
+
+def strings(spark: SparkSession, texts: Sequence[str]) -> Any:
+    """Texts as an array of Java's."""
+    gateway: Any = spark.sparkContext._gateway
+    array = gateway.new_array(gateway.jvm.String, len(texts))
+    for place, text in enumerate(texts):
+        array[place] = text
+    return array

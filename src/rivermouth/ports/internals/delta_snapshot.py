@@ -1,0 +1,91 @@
+"""What the newest snapshot of a Delta table knows, without a job where that is possible."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rivermouth.decoding.jvm.java_objects import java_class, java_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+def table_state(spark: SparkSession, location: str) -> TableState:
+    """What the table's newest snapshot says: id, version, columns, and transaction numbers by application."""
+    log = java_class(spark, "org.apache.spark.sql.delta.DeltaLog").forTable(java_session(spark), location)
+    none = java_class(spark, "scala.Option").empty()
+    snapshot = log.update(False, none, none)
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - only for the annotation elsewhere
+
+    metadata = snapshot.metadata()
+    return TableState(
+        table_id=metadata.id(),
+        version=snapshot.version(),
+        columns=StructType.fromJson(json.loads(metadata.schemaString())),
+        partition_by=tuple(_members(metadata.partitionColumns())),
+        properties=_mapping(metadata.configuration()),
+        transactions=_Transactions(snapshot),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table's newest snapshot, as far as the ledger needs it.
+
+    Attributes:
+        table_id: Delta's UUID of the table.
+        version: The snapshot's version.
+        columns: The table's columns.
+        partition_by: Names of its partition columns.
+        properties: Its table properties.
+        transactions: Newest transaction number by application id; looking into it costs Spark jobs.
+    """
+
+    table_id: str
+    version: int
+    columns: StructType
+    partition_by: tuple[str, ...]
+    properties: Mapping[str, str]
+    transactions: Mapping[str, int]
+
+
+def _mapping(found: Any) -> dict[str, Any]:
+    """A map of Scala's."""
+    keys = found.keysIterator()
+    pairs: dict[str, Any] = {}
+    while keys.hasNext():
+        key = keys.next()
+        pairs[key] = found.apply(key)
+    return pairs
+
+
+def _members(found: Any) -> Iterator[str]:
+    """Those of a sequence of Scala's."""
+    members = found.iterator()
+    while members.hasNext():
+        yield members.next()
+
+
+class _Transactions(Mapping[str, int]):
+    """A snapshot's transaction numbers, read when first asked for: Delta rebuilds the table's state for them."""
+
+    def __init__(self, snapshot: Any) -> None:
+        self._snapshot = snapshot
+
+    def __getitem__(self, app_id: str) -> int:
+        return self._numbers[app_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return _mapping(self._snapshot.transactions())

@@ -1,0 +1,91 @@
+"""Rows appended in one of Delta's transactions, in the steps of Delta's own writer."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from rivermouth.decoding.jvm.java_objects import java_class, java_frame, java_session, jvm
+from rivermouth.ports.internals import sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_DELTA: Final = "org.apache.spark.sql.delta"
+STATISTICS_CONF: Final = "spark.databricks.delta.stats.collect"
+
+
+def append_onto(
+    rows: DataFrame,
+    location: str,
+    version: int,
+    app_id: str,
+    app_version: int,
+    metadata: str,
+    *,
+    alone: bool = False,
+    by_footers: bool = False,
+) -> bool:
+    """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere.
+
+    Other appends are let pass unless it shall be ``alone``.
+    """
+    spark = rows.sparkSession
+    none, some = _options(spark)
+    # Delta takes its settings from the thread's session.
+    sessions.make_active(spark)
+    log = java_class(spark, f"{_DELTA}.DeltaLog").forTable(java_session(spark), location)
+    transaction = log.startTransaction(none, none)
+    if transaction.readVersion() != version:
+        return False
+    # As if the number had been looked for: a commit with one of this application that comes first is a conflict.
+    transaction.readTxn().addOne(app_id)
+    if alone:
+        transaction.readWholeTable()
+    mode = java_class(spark, "org.apache.spark.sql.SaveMode").Append
+    written = _with_footers if by_footers else _without_footers
+    actions = written(transaction, _writer(rows, log, mode), spark)
+    set_transaction = java_class(spark, f"{_DELTA}.actions.SetTransaction")
+    number = set_transaction(app_id, app_version, some(int(time.time() * 1000)))
+    no_partitions = some(jvm(spark).PythonUtils.toSeq([]))
+    operation = java_class(spark, f"{_DELTA}.DeltaOperations$Write")(
+        mode, no_partitions, none, some(metadata), none, none, none, none, none
+    )
+    transaction.commit(actions.appended(number), operation)
+    return True
+
+
+def _writer(rows: DataFrame, log: Any, mode: Any) -> Any:
+    """Delta's writer of these rows: it writes files and tells the actions that add them."""
+    spark = rows.sparkSession
+    to_scala, (none, _some) = jvm(spark).PythonUtils, _options(spark)
+    no_settings = to_scala.toScalaMap({})
+    options = java_class(spark, f"{_DELTA}.DeltaOptions")(no_settings, java_session(spark).sessionState().conf())
+    writer = java_class(spark, f"{_DELTA}.commands.WriteIntoDelta")
+    return writer(log, mode, options, to_scala.toSeq([]), no_settings, java_frame(rows), none, none, False)
+
+
+def _options(spark: SparkSession) -> tuple[Any, Any]:
+    """Scala's None, and its Some of a value."""
+    option = java_class(spark, "scala.Option")
+    return option.empty(), option.apply
+
+
+def _without_footers(transaction: Any, writer: Any, spark: SparkSession) -> Any:
+    """The actions that add the writer's files, with the statistics that Delta works out from every row."""
+    none, _some = _options(spark)
+    return writer.write(transaction, java_session(spark), none, False)
+
+
+def _with_footers(transaction: Any, writer: Any, spark: SparkSession) -> Any:
+    """The same actions, with the same statistics; from the footers of the files where they know them all."""
+    footers, snapshot = java_class(spark, "rivermouth.internals.stats.Footers"), transaction.snapshot()
+    wanted = spark.conf.get(STATISTICS_CONF, "true") == "true"
+    if not (wanted and footers.suffice(snapshot)):
+        return _without_footers(transaction, writer, spark)
+    spark.conf.set(STATISTICS_CONF, "false")
+    try:
+        actions = _without_footers(transaction, writer, spark)
+    finally:
+        spark.conf.unset(STATISTICS_CONF)
+    return footers.told(actions, snapshot, snapshot.path().getParent(), sessions.hadoop_conf(spark))

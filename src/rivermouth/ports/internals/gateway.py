@@ -1,0 +1,71 @@
+"""The JVM behind PySpark, as PySpark keeps it for this process: found, ended and forgotten."""
+
+# ruff: noqa: SLF001 - PySpark has no public way to any of it
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+
+
+def context_is_active() -> bool:
+    """Whether this process has a session already, ours or a user's own."""
+    return SparkContext._active_spark_context is not None
+
+
+def launches() -> bool:
+    """Whether a session would start a JVM: none is there, nor is this process told of one, as by spark-submit."""
+    return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
+def connect(gateway: JavaGateway | None = None) -> None:
+    """Has PySpark use the JVM of a gateway, or of the one that spark-submit named; SparkConf then asks that JVM."""
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def process_of(spark: SparkSession) -> Any:
+    """The process of the session's JVM (``subprocess.Popen``); None where this process did not start it."""
+    return getattr(spark.sparkContext._gateway, "proc", None)
+
+
+def disconnect(spark: SparkSession) -> None:
+    """Closes the connections to a JVM that is gone, and forgets it."""
+    gateway: Any = spark.sparkContext._gateway
+    if gateway is not None:
+        gateway.close(keep_callback_server=False, close_callback_server_connections=True)
+    _forget()
+
+
+def end_jvm(timeout_s: float) -> None:
+    """Ends the JVM of this process, if there is one: asked first, killed if that takes longer than ``timeout_s``."""
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    with contextlib.suppress(Exception):  # of a JVM that is gone already
+        gateway.shutdown()
+    if process is not None:
+        if process.stdin is not None:
+            process.stdin.close()  # the JVM of PySpark ends with its input
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    _forget()
+
+
+def _forget() -> None:
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
+    SparkSession._activeSession = None

@@ -1,0 +1,80 @@
+"""What Spark's sessions have and PySpark does not show: Hadoop's settings, a clone, SQL settings that are checked."""
+
+# ruff: noqa: SLF001 - PySpark has no public way to any of it
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import SparkSession
+
+from rivermouth.decoding.jvm.java_objects import java_class, java_session, jvm
+
+if TYPE_CHECKING:
+    pass
+
+_ASKED_FOR: Final = (
+    "PythonUtils",
+    "PythonSQLUtils",
+    "functions",
+    "org.apache.spark.sql.functions",
+    "PythonErrorUtils",
+    "PythonRDD",
+    "SerDeUtil",
+    "SimplePythonFunction",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.internal.SQLConf",
+    "org.apache.spark.util.Utils",
+)
+# Package by package; the first two of these for each error that the JVM raises, to find out which it is.
+_ASKED_FOR_IN_PARTS: Final = (
+    "py4j.reflection.TypeUtil",
+    "org.apache.spark.util.Utils",
+    "io.delta.tables.DeltaTable",
+)
+
+
+def keep_classes(spark: SparkSession) -> None:
+    """Spares each batch PySpark's search for classes that it asks the JVM for by name, again and again.
+
+    py4j looks for such a name in every package that was imported and in every jar, and does not remember.
+    """
+    known = jvm(spark)
+    for name in _ASKED_FOR:
+        setattr(known, name, getattr(known, name))
+    for name in _ASKED_FOR_IN_PARTS:
+        place = known
+        for part in name.split("."):
+            found = getattr(place, part)
+            setattr(place, part, found)
+            place = found
+
+
+def cloned(spark: SparkSession) -> SparkSession:
+    """A session with the same context and settings, whose SQL settings are its own."""
+    return SparkSession(spark.sparkContext, java_session(spark).cloneSession())
+
+
+def read_settings(spark: SparkSession) -> None:
+    """Has Spark read its SQL settings now. It would do so at the first query, and raise what is wrong with them."""
+    java_session(spark).sessionState()
+
+
+def hadoop_conf(spark: SparkSession) -> Any:
+    """Hadoop's settings, as the session has them (an ``org.apache.hadoop.conf.Configuration``)."""
+    return java_session(spark).sessionState().newHadoopConf()
+
+
+def context_hadoop_conf(spark: SparkSession) -> Any:
+    """Hadoop's settings, as the context of the session has them."""
+    return spark.sparkContext._jsc.hadoopConfiguration()
+
+
+def context(spark: SparkSession) -> Any:
+    """Spark's context, the one of Scala."""
+    return spark.sparkContext._jsc.sc()
+
+
+def make_active(spark: SparkSession) -> None:
+    """Makes the session that of the calling thread in the JVM, from which Delta takes its settings."""
+    java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(java_session(spark))

@@ -1,0 +1,14 @@
+"""Classes that Spark's settings name and that are not public."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""For ``spark.sql.streaming.checkpointFileManagerClass``: files by Hadoop's FileSystem."""
+CONDITIONAL_CHECKPOINT_FILES: Final = "rivermouth.internals.checkpoints.ConditionalCheckpointFiles"
+"""For the same: ours, for object stores."""
+EMPTY_RELATIONS: Final = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+"""For ``spark.sql.adaptive.optimizer.excludedRules``: leaves out what is above a stage without rows."""
+DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+"""For ``spark.sql.catalog.spark_catalog``, as Delta's documentation says."""
