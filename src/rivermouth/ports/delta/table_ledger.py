@@ -247,7 +247,7 @@ class TableLedger:
         return any(app_id.startswith(f"rivermouth/{name}/") for name in self._names)
 
 
-def require_capability(error: LedgerVoid, reads: Mapping[str, Collection[int]]) -> LedgerVoid:
+def narrowed(error: LedgerVoid, reads: Mapping[str, Collection[int]]) -> LedgerVoid:
     """The same, about what the flow reads: of what it reads no more nothing can be decided, and nothing has to be."""
     facts: dict[str, Any] = error.facts
     moved, stands = (
