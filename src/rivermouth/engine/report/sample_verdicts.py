@@ -152,11 +152,8 @@ def _suspects(rows: DataFrame, flow: Flow) -> set[tuple[str, int, int]]:
     if not (flow.policies.grows or flow.policies.says(FAIL)):
         return set()
     decoded = envelope.decode(explode.split(rows, flow), flow)
-    found = (
-        decoded.where(require_capability(flow.value_format, EvolvingFormat).rows_to_inspect(rows.sparkSession))
-        .select(*_AT)
-        .distinct()
-    )
+    form = require_capability(flow.value_format, EvolvingFormat)
+    found = decoded.where(form.rows_to_inspect(rows.sparkSession)).select(*_AT).distinct()
     return {(row[0], row[1], row[2]) for row in found.collect()}
 
 

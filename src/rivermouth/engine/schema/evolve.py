@@ -134,9 +134,8 @@ def _grow(run: FlowRun, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema, in
     is_new = kept is not None and flow != run.flow
     if writers and _by_writers(flow, writers, room) is None:
         # They brought what they could, and are no reason to stop another batch.
-        flow = flow.model_copy(
-            update={"format": require_capability(flow.format, WritersFormat).knowing_writers(writers)}
-        )
+        form = require_capability(flow.format, WritersFormat)
+        flow = flow.model_copy(update={"format": form.knowing_writers(writers)})
     if kept is None or not is_new:
         if flow != run.flow:
             run.view = replace(run.view, flow=flow)
